@@ -30,6 +30,8 @@ ENGINE_FLAGS = (
     "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
+# About the time of compiling the engine, and of packing and assembling weights, on one core of a server.
+ENGINE_MS, WEIGHT_BYTES_PER_MS = 220, 200_000
 _PAGE_BITS = 12  # of 4 KiB, the smallest page of every target
 
 
@@ -118,8 +120,8 @@ def engine_tasks(
         return constants_object(packed, constants_symbol(program), target, folder / "mavcg_constants.o")
 
     return (
-        Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o")),
-        Task("packing weights", constants_made),
+        Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o"), ENGINE_MS),
+        Task("packing weights", constants_made, program.constants_bytes / WEIGHT_BYTES_PER_MS),
     )
 
 

@@ -28,10 +28,15 @@ Pipe = Connection  # one end of it
 
 @dataclass(frozen=True)
 class Task(Generic[R]):
-    """Some work. what: a description of it, for people; run: does it, and returns a result that can be pickled."""
+    """Some work.
+
+    what: a description of it, for people. run: does it, and returns a result that can be pickled. cost: an estimate of
+    its time, in any unit, that decides the order in which tasks begin.
+    """
 
     what: str
     run: Callable[[], R]
+    cost: float = 0.0
 
 
 def run_tasks(
@@ -39,8 +44,9 @@ def run_tasks(
 ) -> list[R]:
     """Run tasks, `workers` at a time, each worker a process of its own; results in the tasks' order.
 
-    Tasks begin in their order: the longest should be first. progress: gets each task's description as it begins, from
-    any thread. Raises: the exception that a task raises; ToolError where a process ends before its task does.
+    Tasks of the highest cost begin first, equal ones in their order: no long one is left to the end. progress: gets
+    each task's description as it begins, from any thread. Raises: the exception that a task raises; ToolError where a
+    process ends before its task does.
     """
     count = min(workers, len(tasks))
     if count < 2:
@@ -65,9 +71,10 @@ def run_tasks(
                 idle.put(worker)
             return result
 
-        jobs = [pool.submit(work, number) for number in range(len(tasks))]
+        order = sorted(range(len(tasks)), key=lambda number: -tasks[number].cost)
+        jobs = {number: pool.submit(work, number) for number in order}
         try:
-            return [job.result() for job in jobs]
+            return [jobs[number].result() for number in range(len(tasks))]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

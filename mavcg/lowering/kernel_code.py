@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from mavcg.assembly.tuning_options import FAST, Tuning, wants_tuning
 from mavcg.files.worker_processes import Task, run_tasks
-from mavcg.hardware.core import Core
+from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import kernel_name, prepared
 from mavcg.kernels.registry import emit
@@ -25,6 +25,8 @@ KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-lo
 # Of a loop's schedule: a network has a hundred loops, and most of them reach in this time what they reach at all.
 HEURISTIC_SECONDS = 0.4
 UNPLANNED = TilePlan()  # each emitter does what is right on all machines
+# About the time of emitting and compiling a kernel, on one core of a server: with machine passes, wide tiles, none.
+TUNED_KERNEL_MS, KERNEL_MS, GENERIC_KERNEL_MS = 250, 65, 40
 KERNELS_PER_MODULE = 8  # more share a compiler's start, fewer keep all CPUs busy to the end
 
 
@@ -124,7 +126,7 @@ def kernel_tasks(
     tuning: Tuning = FAST,
     plan: TilePlan = UNPLANNED,
 ) -> list[Task[KernelObject]]:
-    """Return the tasks that kernel_objects consists of, those with machine passes first: they take longest."""
+    """Return the tasks that kernel_objects consists of, with estimates of their time as costs."""
     tuned = {core.name: core for core in cores if tuning.on and wants_tuning(core)}
     if tuned:
         import mavcg.assembly.tuning  # noqa: F401 - once, before workers are copies of this process
@@ -134,7 +136,8 @@ def kernel_tasks(
         what = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
         for number, part in enumerate(parts):
             job = _Job(part, machines[label], label, target, plan, folder / f"kernels-{label}-{number}.o", what)
-            tasks.append(Task(what, partial(_kernel_object, job, tuned.get(label), tuning)))
+            kernel_ms = TUNED_KERNEL_MS if label in tuned else GENERIC_KERNEL_MS if label == GENERIC else KERNEL_MS
+            tasks.append(Task(what, partial(_kernel_object, job, tuned.get(label), tuning), len(part) * kernel_ms))
     return tasks
 
 

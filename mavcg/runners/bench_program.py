@@ -20,6 +20,7 @@ from mavcg.trials.jobs import BASES
 
 CSRC = Path(__file__).resolve().parent / "csrc"
 MOST_OPERANDS = 8  # as in bench.c
+LINK_FLAGS = ("-O2", "-std=gnu11", *PLAIN_CODE_FLAGS, "-ffunction-sections", "-Wl,--gc-sections", "-s")
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,11 @@ def build_program(
     code = kernel_objects(specs, {machine.name: machine}, cores, target, folder, workers, progress, tuning)
     (folder / "bench_jobs.h").write_text(_tables(jobs, specs, machine.name, target))
     out = folder / "bench"
-    plain = [*PLAIN_CODE_FLAGS, "-ffunction-sections", "-Wl,--gc-sections", "-s"]
     static = [] if target.system == "macos" else ["-static"]
     run_zig(
         "cc",
         [
-            *("-target", target.zig_name, "-O2", "-std=gnu11", *plain, *static, f"-I{folder}", f"-I{CSRC}"),
+            *("-target", target.zig_name, *LINK_FLAGS, *static, f"-I{folder}", f"-I{CSRC}"),
             *(str(CSRC / "bench.c"), *map(str, code.objects), "-o", str(out)),
         ],
         "linking the program that measures",

@@ -28,6 +28,7 @@ TESTS = "tests"
 HOST = "host"  # this machine, by the name that libraries are built for
 NATIVE = "native"  # this machine, as ziglang's default
 _OPTIMISED = ("-O2", "-fno-sanitize=all")
+_SMALL = ("-ffunction-sections", "-Wl,--gc-sections", "-s")  # as the program that measures kernels on a board
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,12 @@ LINKED_BY_TESTS = (
     LinkForm(HOST, "shared"),
     LinkForm(NATIVE, "c++"),
     LinkForm("aarch64-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS)),
+    LinkForm("aarch64-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS, *_SMALL)),
+    LinkForm(f"{host_target().arch}-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS, *_SMALL)),
+    LinkForm("aarch64-macos", "cc", ("-dynamiclib", "-g0")),
+    LinkForm("aarch64-linux-gnu.2.17", "cc", ("-shared", "-g0", "-s")),
+    LinkForm(HOST, "cc", ("-shared", "-g0", "-s")),
+    LinkForm("x86_64-linux-musl", "cc", ("-shared", "-g0", "-s")),
     LinkForm("aarch64-linux-gnu.2.17", "cc", _OPTIMISED),
     LinkForm(HOST, "cc", _OPTIMISED),
     LinkForm(HOST, "cc", ("-O2", *PLAIN_CODE_FLAGS)),

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS
+
 APP = Path(__file__).parents[2] / "examples/edge_app"
 OPS = sorted((APP / "ops").glob("*.c"))
 ZIG = [sys.executable, "-m", "ziglang"]
@@ -114,7 +116,7 @@ def test_kernels_agree_to_the_bit_on_aarch64(checksum_here: str, tmp_path: Path,
     arm = [*ZIG, "cc", "-target", "aarch64-linux-musl"]
     subprocess.run([*arm, f"-mcpu={cpu}", *OPTIONS, "-c", *CHECKSUM], cwd=tmp_path, check=True)
     objects = sorted(path.name for path in tmp_path.glob("*.o"))
-    subprocess.run([*arm, "-static", "-O2", "-fno-sanitize=all", *objects, "-o", "arm"], cwd=tmp_path, check=True)
+    subprocess.run([*arm, "-static", "-O2", *PLAIN_CODE_FLAGS, *objects, "-o", "arm"], cwd=tmp_path, check=True)
 
     assert run([str(QEMU), tmp_path / "arm"]) == checksum_here
 

@@ -123,7 +123,7 @@ def cost(work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile
     pixels = work.layer.oh * work.layer.ow
     moved = 2 * pixels * work.layer.oc / chunk * work.layer.groups * tiles.vectors / fit.moves_per_cycle
     compute = steps + k_blocks * (passes * fit.tile_cycles + moved) + (k_blocks - 1) * passes * fit.resume_cycles
-    chunk_pass = pass_of(work, machine, macro)
+    chunk_pass = pass_of(work, machine, macro, tiles)
     times = k_blocks * work.layer.groups * work.layer.oc / chunk * work.layer.oh / rows
     lines = passes * work.terms * chunk * task.items.weight / LINE_BYTES
     compute += _chunk_start_cycles(work, machine, core, macro, chunk_pass, times, lines)
@@ -139,7 +139,7 @@ def cost(work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile
     l1_cycles, l2_cycles = l1 / per_cycle[0], far_cycles + again_cycles + others_cycles
     prefetched = _has_prefetch(work, machine, macro, chunk_pass)
     exposed = fit.l2_fill_exposed_prefetched if prefetched else fit.l2_fill_exposed
-    late = work.by_channels and not prefetched and shares(work.spec, machine, chunk_pass)
+    late = work.by_channels and not prefetched and shares(work.products, machine, chunk_pass)
     shown = (fit.memory_fill_exposed if late else exposed) * far_cycles + exposed * again_cycles
     shown += fit.l1_fill_exposed * l1_cycles + fit.l2_fill_exposed * others_cycles
     residual = work.layer.output_elements * task.items.output if work.residual else 0
@@ -162,7 +162,7 @@ def l2_budget(machine: Machine, core: Accelerator) -> float:
 def _has_prefetch(work: KernelWork, machine: Machine, macro: MacroTile, chunk_pass: ChunkPass) -> bool:
     """True if weights are prefetched; on cores that prefetch.py models, only those that register tiles share are."""
     return macro.prefetch_distance_bytes is not None and (
-        not known(work.spec, machine) or shares(work.spec, machine, chunk_pass)
+        not known(work.products, machine) or shares(work.products, machine, chunk_pass)
     )
 
 
@@ -176,7 +176,7 @@ def _chunk_start_cycles(
     lines: float,
 ) -> float:
     """Return the cycles of the starts of so many passes, or of prefetches instead; lines: of weights, for all tiles."""
-    if known(work.spec, machine) and (
+    if known(work.products, machine) and (
         _has_prefetch(work, machine, macro, chunk_pass) or not macro.prefetch_distance_bytes
     ):
         return times * prefetch_cycles(work.spec, machine, macro, chunk_pass, l1_budget(machine, core))
@@ -188,11 +188,13 @@ def _block_channels(macro: MacroTile, task: ConvLayer) -> int:
     return task.oc if macro.parts > 1 else min(macro.nc or task.oc, task.oc)
 
 
-def pass_of(work: KernelWork, machine: Machine, macro: MacroTile) -> ChunkPass:
-    """Return the pass of the rows of a block over a chunk of channels."""
+def pass_of(
+    work: KernelWork, machine: Machine, macro: MacroTile, tiles: BlockRegisters | None = None
+) -> ChunkPass:  # fmt: skip
+    """Return the pass of the rows of a block over a chunk of channels. tiles: the block's register tiles, if known."""
     task = work.task(macro.call_rows)
     rows, channels = min(macro.mc or task.oh, task.oh), _block_channels(macro, task)
-    tiles = registers(work, machine, macro, channels)
+    tiles = tiles or registers(work, machine, macro, channels)
     ic, kh, kw = k_tile(task, macro.kc)
     terms, chunk, items = ic * kh * kw, min(tiles.channels, channels), task.items
     returns: int | None = None

@@ -12,7 +12,7 @@ from mavcg.cost_model.fits import fit_of
 from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.loop_plan import LEAST_SHARING, share_bytes
 from mavcg.kernels.gemm.register_tile import Widths, unrolled
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec, Machine, SumsOfProducts
 from mavcg.specs.tile_plan import MacroTile
 
 
@@ -35,15 +35,14 @@ class ChunkPass:
     terms: int
 
 
-def known(spec: KernelSpec, machine: Machine) -> bool:
-    """True if this model covers the kernel and the core."""
-    products = spec.products
-    return fit_of(machine).chunk_prefetch is not None and products is not None and products.shared_prefetch
+def known(products: SumsOfProducts, machine: Machine) -> bool:
+    """True if this model covers the core and kernels of such sums."""
+    return products.shared_prefetch and fit_of(machine).chunk_prefetch is not None
 
 
-def shares(spec: KernelSpec, machine: Machine, chunk: ChunkPass) -> bool:
+def shares(products: SumsOfProducts, machine: Machine, chunk: ChunkPass) -> bool:
     """True if register tiles share the prefetches of a macro-tile that has them, in a kernel that this model covers."""
-    return known(spec, machine) and _tiles(chunk) >= LEAST_SHARING
+    return known(products, machine) and _tiles(chunk) >= LEAST_SHARING
 
 
 def cycles(spec: KernelSpec, machine: Machine, macro: MacroTile, chunk: ChunkPass, free_bytes: float) -> float:

@@ -233,7 +233,7 @@ def register_widths(work: KernelWork, machine: Machine, channels: int) -> tuple[
     A tile of fewer channels has more pixels, and reads the fewer weights for each multiply-add: 3x3 layers at 14x14 and
     13x13, 1x1 at 7x7 take 0.95 to 1.02 of the time on a Zen 3. With a residual wider tiles are the faster ones.
     """
-    if not (known(work.spec, machine) and work.by_channels) or work.residual:
+    if not (known(work.products, machine) and work.by_channels) or work.residual:
         return (None,)
     chosen = registers(work, machine, MacroTile(), channels).channels
     return (None, work.panel) if chosen > work.panel else (None,)
@@ -249,7 +249,7 @@ def prefetches_once(work: KernelWork, machine: Machine, macro: MacroTile) -> boo
     panel_bytes = work.terms * work.panel * work.layer.items.weight
     if panel_bytes >= 2 * fit_of(machine).macro_tile.prefetch_distance:
         return True
-    return shares(work.spec, machine, pass_of(work, machine, macro))
+    return shares(work.products, machine, pass_of(work, machine, macro))
 
 
 def k_blocks(work: KernelWork, machine: Machine, core: Accelerator) -> tuple[int | None, ...]:

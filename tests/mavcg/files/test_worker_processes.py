@@ -28,6 +28,15 @@ def test_results_are_in_order_whatever_the_number_of_workers(workers: int) -> No
     assert ({process for _, process in results} == {os.getpid()}) == (workers == 1)
 
 
+def test_the_costliest_begin_first_and_results_keep_the_order() -> None:
+    begun: list[str] = []
+    tasks = [Task(str(cost), partial(time.sleep, 0.01), cost) for cost in (1, 5, 0, 9, 5)]
+    marked = [Task(task.what, partial(str, number), task.cost) for number, task in enumerate(tasks)]
+
+    assert run_tasks(marked, 2, begun.append) == ["0", "1", "2", "3", "4"]
+    assert set(begun[:2]) == {"9", "5"} and set(begun[-2:]) == {"1", "0"}
+
+
 def test_where_a_fork_is_not_safe_tasks_run_in_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(worker_processes, "FORKS", False)
     a, b = tmp_path / "a", tmp_path / "b"

@@ -85,7 +85,7 @@ def _called(folder: Path, library: Path, version: str) -> int:
         'int main(void) { int x[] = {1, 2, 3}; printf("%d", wanted(x, 3)); return 0; }\n'
     )
     shutil.copy(library, folder / "libtotal.so.2")
-    flags = [*PLAIN_CODE_FLAGS, "-target", host_target().zig_name, f"-Wl,-rpath,{folder}"]
+    flags = ["-O2", *PLAIN_CODE_FLAGS, "-target", host_target().zig_name, f"-Wl,-rpath,{folder}"]
     run_zig("cc", [*flags, "main.c", str(library), "-o", "main"], "compiling", folder)
     return int(run_tool([str(folder / "main")], "running"))
 

@@ -48,6 +48,7 @@ def _libraries(mavcg: Mavcg, folder: Path, cores: dict[str, str], *more: str) ->
 def _program(folder: Path) -> Path:
     (folder / "main.c").write_text(MAIN)
     flags = [
+        "-O2",
         *PLAIN_CODE_FLAGS,
         "-target",
         host_target().zig_name,
@@ -146,5 +147,5 @@ def test_the_same_input_builds_the_same_bytes(tmp_path: Path) -> None:
     made = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        made.append(build_shared_runtime(Target("aarch64", "linux-musl"), tmp_path / name).read_bytes())
+        made.append(build_shared_runtime(Target("aarch64", "linux-gnu", "2.17"), tmp_path / name).read_bytes())
     assert made[0] == made[1]
