@@ -131,28 +131,38 @@ def read_target(path: Path) -> IsaTarget:
 
     whole = {key: schema.whole(path, {key: value(key)}, key, key, low, high, of=of)
              for key, (low, high, of) in WHOLE.items()}  # fmt: skip
-    if whole["ic_parallel"] % 2:
-        wrong = f"{whole['ic_parallel']} is odd, and a multiply-add is two operations"
-        raise schema.refuse(path, "ic_parallel", wrong, "give twice the input channels of a cycle")
-    for key in ("input_bytes", "weight_bytes", "output_bytes"):
-        if whole[key] % whole["banks"]:
-            wrong = f"{whole[key]} bytes do not divide into {whole['banks']} banks"
-            raise schema.refuse(path, key, wrong, "give a multiple of banks")
-    least = whole["ic_parallel"] // 2 * whole["oc_parallel"]
-    if whole["weight_bytes"] < 2 * least:
-        wrong = f"{whole['weight_bytes']} bytes do not hold two blocks of {least} weights, one at work and one loading"
-        raise schema.refuse(path, "weight_bytes", wrong, f"give at least {2 * least}")
-    frequency = value("frequency_mhz")
-    if isinstance(frequency, bool) or not isinstance(frequency, int | float) or not LEAST_MHZ <= frequency <= MOST_MHZ:
-        wrong = f"{schema.shown(frequency)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
-        raise schema.refuse(path, "frequency_mhz", wrong, "give a number in that range")
-    return IsaTarget(
+    target = IsaTarget(
         name=table["name"],
         description=schema.text(path, table, "description"),
-        frequency_mhz=float(frequency),
+        frequency_mhz=frequency_of(path, value("frequency_mhz"), "frequency_mhz"),
         ddr_gb_per_s=schema.rate(path, value("ddr_gb_per_s"), "ddr_gb_per_s"),
         rounding=schema.one_of(path, value("rounding"), "rounding", ROUNDINGS),
         dense=schema.one_of(path, value("dense"), "dense", ("cpu", "accelerator")),
         **whole,
         sources=tuple(sources),
     )
+    check_sizes(path, target)
+    return target
+
+
+def frequency_of(path: Path, value: object, place: str) -> float:
+    """Return a clock in MHz. Raises: ProfileError for what is none, at `place`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_MHZ <= value <= MOST_MHZ:
+        wrong = f"{schema.shown(value)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
+        raise schema.refuse(path, place, wrong, "give a number in that range")
+    return float(value)
+
+
+def check_sizes(path: Path, target: IsaTarget) -> None:
+    """Refuse a target whose array and buffers do not go together. Raises: ProfileError."""
+    if target.ic_parallel % 2:
+        wrong = f"{target.ic_parallel} is odd, and a multiply-add is two operations"
+        raise schema.refuse(path, "ic_parallel", wrong, "give twice the input channels of a cycle")
+    for key in ("input_bytes", "weight_bytes", "output_bytes"):
+        if getattr(target, key) % target.banks:
+            wrong = f"{getattr(target, key)} bytes do not divide into {target.banks} banks"
+            raise schema.refuse(path, key, wrong, "give a multiple of banks")
+    least = target.macs_in_channels * target.oc_parallel
+    if target.weight_bytes < 2 * least:
+        wrong = f"{target.weight_bytes} bytes do not hold two blocks of {least} weights, one at work and one loading"
+        raise schema.refuse(path, "weight_bytes", wrong, f"give at least {2 * least}")

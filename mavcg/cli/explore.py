@@ -1,12 +1,20 @@
 """The verb `mavcg explore`: the Pareto front of a space of accelerators, for several networks."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+INTERRUPTED = 130  # as shells report Ctrl-C
 
 
 def explore(
@@ -16,13 +24,14 @@ def explore(
     ],
     space: Annotated[Path, typer.Option("--space", metavar="FILE", help="The design space, a TOML file.")],
     objective: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="A,B,..",
-            help="Less is better of each: latency, area, energy, traffic, bandwidth, frequency; latency:NETWORK is "
-            "one network's.",
+            help="Less is better of each: latency, area, energy, traffic, bandwidth, frequency; of a [target] also "
+            "macs, memory. latency:NETWORK is one network's. Without: latency,area,energy; of a [target] "
+            "latency,macs,memory.",
         ),
-    ] = "latency,area,energy",
+    ] = None,
     no_prune: Annotated[
         bool, typer.Option("--no-prune", help="Plan also points that bounds keep from the front.")
     ] = False,
@@ -48,8 +57,9 @@ def explore(
     """Plan networks on every accelerator of a design space, and show those that no other one beats.
 
     The space: a TOML file whose [accelerator] has the keys of an accelerator's file, each with a value or a list of
-    values; docs/exploring.md has them. Figures are the model's; energy and area are by published tables. Interrupted,
-    the same command with the same -o goes on.
+    values; docs/exploring.md has them. Figures are the model's; energy and area are by published tables. Or [target],
+    with keys of a target of `mavcg accel`, whose programs are generated and simulated. Interrupted, the same command
+    with the same -o goes on.
 
     \b
     mavcg explore vgg16 resnet50 --space space.toml
@@ -57,15 +67,7 @@ def explore(
     mavcg explore vgg16 --space space.toml --workers dask://farm:8786 -o vgg16.sqlite
     mavcg explore vgg16 alexnet --space space.toml --objective latency:vgg16,latency:alexnet,area --json
     """
-    from mavcg.explore.exploration import PLANNED
-    from mavcg.explore.exploration import explore as explore_space
-    from mavcg.explore.objectives import read_objectives
-    from mavcg.explore.open_engine import open_engine
-    from mavcg.explore.report import exploration_json, show_exploration
-    from mavcg.explore.space_file import read_space
-    from mavcg.explore.store import ExplorationStore
-    from mavcg.explore.workload import workload_of
-    from mavcg.planner.accelerators.request import read_layers
+    from mavcg.explore.target_space import is_target_space
 
     if plot is not None:
         from mavcg.drawing.svg_plots import check_plot, start_plots
@@ -75,30 +77,87 @@ def explore(
     names = [Path(model).stem if Path(model).suffix else model for model in models]
     if again := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise MavcgError(f"{again}: is named twice; name each network once, files by different names")
-    design = read_space(space)
-    objectives = read_objectives(objective, names)
-    layers = [read_layers(model, {}, paper_variant) for model in models]
-    workload = workload_of(dict(zip(names, layers, strict=True)))
+    options = _Options(dict(zip(names, models, strict=True)), space, objective, workers, not no_prune, output, plot)
     try:
-        with (
-            ExplorationStore(output) as store,
-            open_engine(workers, design, workload, note) as engine,
-            Progress() as progress,
-        ):
-            result = explore_space(design, workload, objectives, engine, store, not no_prune, progress)
+        if is_target_space(space):
+            if paper_variant:
+                raise MavcgError("--paper-variant: is for spaces with [accelerator]; leave it out")
+            document, show = _explore_targets(options)
+        else:
+            document, show = _explore_accelerators(options, paper_variant)
     except KeyboardInterrupt:
-        kept = (
-            f"; what was found is in {output}: the same command goes on" if output else "; nothing is kept without -o"
-        )
-        note(f"interrupted{kept}")
-        raise typer.Exit(130) from None
-    if not result.count(PLANNED):
-        note(f"{space}: on none of the {design.points} points all layers have a tiling: larger mem_size would do")
-    if plot is not None:
-        from mavcg.explore.picture import write_picture
-
-        write_picture(result, plot)
+        where = f"what was found is in {output}: the same command goes on" if output else "nothing is kept without -o"
+        note(f"interrupted; {where}")
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print_json(exploration_json(result))
+        print_json(document)
     else:
-        show_exploration(result, console())
+        show(console())
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options of the command line, as its parameters. models: files or built-in networks, by name."""
+
+    models: dict[str, str]
+    space: Path
+    objective: str | None
+    workers: str | None
+    prune: bool
+    output: Path | None
+    plot: Path | None
+
+
+_Explored = tuple[dict[str, Any], "Callable[[Console], None]"]
+
+
+def _explore_accelerators(options: _Options, paper_variant: bool) -> _Explored:
+    """Return the document of an exploration by the planner, and what prints it."""
+    from mavcg.explore.exploration import PLANNED, explore
+    from mavcg.explore.objectives import DEFAULT_OBJECTIVES, read_objectives
+    from mavcg.explore.open_engine import FEW_SEARCHES, open_engine
+    from mavcg.explore.picture import write_picture
+    from mavcg.explore.report import exploration_json, show_exploration
+    from mavcg.explore.space_file import read_space
+    from mavcg.explore.store import ExplorationStore
+    from mavcg.explore.workload import workload_of
+    from mavcg.planner.accelerators.request import read_layers
+
+    space = read_space(options.space)
+    objectives = read_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(options.models))
+    workload = workload_of({name: read_layers(model, {}, paper_variant) for name, model in options.models.items()})
+    is_little = space.structures * len(workload.layers) <= FEW_SEARCHES
+    with (
+        ExplorationStore(options.output) as store,
+        open_engine(options.workers, is_little, note) as engine,
+        Progress() as progress,
+    ):
+        result = explore(space, workload, objectives, engine, store, options.prune, progress)
+    if not result.count(PLANNED):
+        note(f"{options.space}: on none of the {space.points} points all layers have a tiling; give larger mem_size")
+    if options.plot is not None:
+        write_picture(result, options.plot)
+    return exploration_json(result), partial(show_exploration, result)
+
+
+def _explore_targets(options: _Options) -> _Explored:
+    """Return the document of an exploration by the simulator, and what prints it."""
+    from mavcg.explore.open_engine import FEW_SIMULATIONS, open_engine
+    from mavcg.explore.store import ExplorationStore
+    from mavcg.explore.target_exploration import DEFAULT_OBJECTIVES, explore_targets, read_target_objectives
+    from mavcg.explore.target_report import draw_targets, show_target_exploration, target_exploration_json
+    from mavcg.explore.target_space import read_target_space
+
+    space = read_target_space(options.space)
+    objectives = read_target_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(options.models))
+    with (
+        ExplorationStore(options.output) as store,
+        open_engine(options.workers, space.points * len(options.models) <= FEW_SIMULATIONS, note) as engine,
+        Progress() as progress,
+    ):
+        result = explore_targets(space, options.models, objectives, engine, store, options.prune, progress)
+    if not result.figures:
+        note(f"{options.space}: on none of the {space.points} targets all nodes fit; give larger buffers")
+    if options.plot is not None:
+        draw_targets(result, options.plot)
+    return target_exploration_json(result), partial(show_target_exploration, result)

@@ -1,4 +1,4 @@
-"""Runs searches on the workers of Dask: processes of this machine, or a cluster by its scheduler's address.
+"""Runs tasks on the workers of Dask: processes of this machine, or a cluster by its scheduler's address.
 
 Tasks are a plain function of frozen values, and their results may be had twice: what a worker had when it was killed is
 done again by another one.
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.explore.engine import Found, tasks_of
-from mavcg.explore.tilings import SearchKey, search_tilings
+from mavcg.explore.engine import Found, Item, Result, Work, tasks_of
 from mavcg.files.scratch import scratch_folder
 from mavcg.planner.accelerators.schedule_cache import fingerprint
 
@@ -36,7 +35,7 @@ def check_workers(text: str) -> int | str:
 
 
 class DaskEngine:
-    """Searches as tasks of Dask. To be used by `with`: processes that it started end with it."""
+    """Tasks of Dask. To be used by `with`: processes that it started end with it."""
 
     def __init__(self, workers: int | str) -> None:
         """workers: a number of processes to start here, or a scheduler's address.
@@ -69,19 +68,20 @@ class DaskEngine:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def run(self, keys: Sequence[SearchKey], found: Found) -> None:
-        """Search for all keys; results are handed over in the order in which tasks end."""
+    def run(self, work: Work[Item, Result], items: Sequence[Item], most: int, found: Found[Item, Result]) -> None:
+        """Do the work on all items; results are handed over in the order in which tasks end."""
         count = self.workers if isinstance(self.workers, int) else len(self._known_workers())
-        pending: dict[str, tuple[tuple[SearchKey, ...], int]] = {}
+        pending: dict[str, tuple[tuple[Item, ...], int]] = {}
         completed = self._distributed.as_completed([])
 
-        def submit(task: tuple[SearchKey, ...], attempt: int) -> None:
-            name = f"search_tilings-{hashlib.sha256(repr(task).encode()).hexdigest()[:24]}-{attempt}"
+        def submit(task: tuple[Item, ...], attempt: int) -> None:
+            digest = hashlib.sha256(repr(task).encode()).hexdigest()[:24]
+            name = f"{getattr(work, '__name__', 'task')}-{digest}-{attempt}"
             pending[name] = (task, attempt)
-            completed.add(self.client.submit(search_tilings, task, key=name))
+            completed.add(self.client.submit(work, task, key=name))
 
         try:
-            for task in tasks_of(keys, max(1, count)):
+            for task in tasks_of(items, most, max(1, count)):
                 submit(task, 0)
             for future in completed:
                 task, attempt = pending.pop(future.key)

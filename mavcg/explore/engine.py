@@ -1,32 +1,35 @@
-"""Engines that run searches: in this process, or as tasks of workers."""
+"""Engines that run tasks: in this process, or on workers."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from mavcg.explore.tilings import SearchKey, TileTraffic, search_tilings
-
-TASK_SEARCHES = 400  # of one task: a few tenths of a second, after which results are kept
-Found = Callable[[Sequence[SearchKey], Sequence[TileTraffic | None]], None]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Found = Callable[[Sequence[Item], Sequence[Result]], None]
+# A plain function of frozen values, which gives a result for each.
+Work = Callable[[tuple[Item, ...]], tuple[Result, ...]]
 
 
 class Engine(Protocol):
-    """Runs searches."""
+    """Runs tasks: each is a function called with some of the items."""
 
-    def run(self, keys: Sequence[SearchKey], found: Found) -> None:
-        """Search for all keys, in any order; call `found` in this thread with the results of each task."""
+    def run(self, work: Work[Item, Result], items: Sequence[Item], most: int, found: Found[Item, Result]) -> None:
+        """Do the work on all items, at most so many in a task, tasks in any order.
+
+        found: called in this thread with the items and results of each task.
+        """
 
 
 class LocalEngine:
-    """Runs searches in this process, one after the other."""
+    """Runs tasks in this process, one after the other."""
 
-    def run(self, keys: Sequence[SearchKey], found: Found) -> None:
-        """Search for all keys in their order."""
-        for task in tasks_of(keys):
-            found(task, search_tilings(task))
+    def run(self, work: Work[Item, Result], items: Sequence[Item], most: int, found: Found[Item, Result]) -> None:
+        """Do the work on all items in their order."""
+        for task in tasks_of(items, most):
+            found(task, work(task))
 
 
-def tasks_of(keys: Sequence[SearchKey], workers: int = 1) -> tuple[tuple[SearchKey, ...], ...]:
-    """Return the searches as tasks: of TASK_SEARCHES, or fewer where each of `workers` would have less than four."""
-    size = max(1, min(TASK_SEARCHES, -(-len(keys) // (4 * workers)))) if workers > 1 else TASK_SEARCHES
-    ordered = sorted(keys, key=lambda key: (key.layer.name, id(key.layer)))  # a layer is sent once for each task
-    return tuple(tuple(ordered[start : start + size]) for start in range(0, len(ordered), size))
+def tasks_of(items: Sequence[Item], most: int, workers: int = 1) -> tuple[tuple[Item, ...], ...]:
+    """Return the items as tasks: `most` of them, or fewer where each of several workers would have less than four."""
+    size = max(1, min(most, -(-len(items) // (4 * workers)))) if workers > 1 else most
+    return tuple(tuple(items[start : start + size]) for start in range(0, len(items), size))

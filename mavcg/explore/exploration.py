@@ -15,10 +15,11 @@ from mavcg.explore.objectives import Objective, objective_values
 from mavcg.explore.order import TrafficBounds, rounds
 from mavcg.explore.pareto import Floats, all_dominated, pareto_front
 from mavcg.explore.store import ExplorationStore, PointRow, tiling_of
-from mavcg.explore.tilings import KeyMaker, SearchKey, TileTraffic
+from mavcg.explore.tilings import KeyMaker, SearchKey, TileTraffic, search_tilings
 from mavcg.explore.workload import Workload
 
 PLANNED, INFEASIBLE, PRUNED = "planned", "infeasible", "pruned"
+TASK_SEARCHES = 400  # of one task: a few tenths of a second, after which results are kept
 Progress = Callable[[str], None]
 
 
@@ -103,7 +104,8 @@ class _Explorer:
                     self.known[key] = tiling_of(row)
         self.searches += len(missing)
         if missing:
-            engine.run(tuple(missing), self._found)
+            keys_by_layer = sorted(missing, key=lambda key: id(key.layer))  # a layer is sent once for each task
+            engine.run(search_tilings, keys_by_layer, TASK_SEARCHES, self._found)
         return [_bytes([self.known[key] for key in of]) for of in keys]
 
     def _found(self, keys: Sequence[SearchKey], tilings: Sequence[TileTraffic | None]) -> None:

@@ -13,6 +13,7 @@ from mavcg.explore.pareto import Floats
 OF_NETWORKS = ("latency", "energy", "traffic")
 OF_MACHINES = ("area", "bandwidth", "frequency")
 NAMES = OF_NETWORKS + OF_MACHINES
+DEFAULT_OBJECTIVES = "latency,area,energy"
 UNITS = {
     "latency": "s", "energy": "J", "traffic": "bytes", "area": "mm2", "bandwidth": "GB/s", "frequency": "GHz",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Choose the engine of an exploration: what the user names, else by how much there is to search."""
+"""Choose the engine of an exploration: what the user names, else by how much there is to do."""
 
 import importlib.util
 import os
@@ -6,29 +6,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mavcg.explore.dask_engine import DaskEngine, check_workers
-from mavcg.explore.design_space import DesignSpace
 from mavcg.explore.engine import Engine, LocalEngine
-from mavcg.explore.workload import Workload
 
-# Searches that this process does while others would start: about half a second each thousand.
+# Work that this process does while others would start.
 FEW_SEARCHES = 20_000
+FEW_SIMULATIONS = 4
 
 
 @contextmanager
-def open_engine(
-    workers: str | None, space: DesignSpace, workload: Workload, note: Callable[[str], None]
-) -> Iterator[Engine]:
-    """Open the engine for --workers; None: this process for few searches, else a process for each of its CPUs.
+def open_engine(workers: str | None, is_little: bool, note: Callable[[str], None]) -> Iterator[Engine]:
+    """Open the engine for --workers; None: this process for little work, else a process for each of its CPUs.
 
     Raises: MavcgError as DaskEngine and check_workers.
     """
     number = None if workers is None else check_workers(workers)
     if number is None:
-        searches = space.structures * len(workload.layers)
-        number = 0 if searches <= FEW_SEARCHES else len(os.sched_getaffinity(0))
+        number = 0 if is_little else len(os.sched_getaffinity(0))
         if number and importlib.util.find_spec("distributed") is None:
             note(
-                "one process searches: dask.distributed is not installed (pip install 'mavcg[explore]'); "
+                "one process works: dask.distributed is not installed (pip install 'mavcg[explore]'); "
                 "--workers 0 asks for no other"
             )
             number = 0

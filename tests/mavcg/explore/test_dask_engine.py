@@ -13,11 +13,10 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.explore.dask_engine import DaskEngine, check_workers
-from mavcg.explore.engine import Engine, Found, LocalEngine
+from mavcg.explore.engine import Engine, LocalEngine
 from mavcg.explore.exploration import explore
 from mavcg.explore.objectives import read_objectives
 from mavcg.explore.store import ExplorationStore
-from mavcg.explore.tilings import SearchKey
 from mavcg.explore.workload import workload_of
 from tests.mavcg.explore.test_exploration import NETWORKS, WIDE, space_of
 
@@ -46,14 +45,14 @@ class KillingEngine:
         self.kills = kills
         self.random = random.Random(5)
 
-    def run(self, keys: Sequence[SearchKey], found: Found) -> None:
-        def then_kill(task: Sequence[SearchKey], results: Any) -> None:
+    def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:
+        def then_kill(task: Sequence[Any], results: Any) -> None:
             found(task, results)
             if self.kills and (workers := self.engine.client.run(os.getpid, on_error="ignore")):
                 self.kills -= 1
                 os.kill(self.random.choice(sorted(workers.values())), signal.SIGKILL)
 
-        self.engine.run(keys, then_kill)
+        self.engine.run(work, items, most, then_kill)
 
 
 @pytest.mark.long

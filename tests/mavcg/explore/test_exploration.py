@@ -122,8 +122,8 @@ def test_bounds_leave_points_out(tmp_path: Path) -> None:
 
 def test_an_interrupted_exploration_goes_on(tmp_path: Path) -> None:
     class Interrupted(LocalEngine):
-        def run(self, keys: Any, found: Any) -> None:
-            super().run(keys[: len(keys) // 2], found)
+        def run(self, work: Any, items: Any, most: int, found: Any) -> None:
+            super().run(work, items[: len(items) // 2], most, found)
             raise KeyboardInterrupt
 
     space, path = space_of(tmp_path, WIDE), tmp_path / "kept.sqlite"

@@ -1,0 +1,116 @@
+"""Programs of networks for accelerators with an instruction set, generated and simulated: the task of their spaces."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, lru_cache
+from pathlib import Path
+
+import mavcg.accel
+from mavcg.accel.codegen.generate import divide, generate
+from mavcg.accel.fusion.report import accelerated_operations
+from mavcg.accel.group_search import choose_groups
+from mavcg.accel.images import seeded_images
+from mavcg.accel.load import load_xgraph
+from mavcg.accel.networks import NAMES
+from mavcg.accel.quantise import quantise
+from mavcg.accel.simulator.cycles import simulate
+from mavcg.accel.simulator.report import energy_mj
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+from mavcg.errors import MavcgError
+
+GRAPHS = 8  # quantised networks that a process keeps
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A network on a target. model: a built-in network's name, or the path of a file with this digest."""
+
+    model: str
+    digest: str
+    target: IsaTarget
+    search: str
+
+    @property
+    def key(self) -> str:
+        """Text that the result is kept under: the network, all figures of the target, and the code that is used."""
+        figures = asdict(replace(self.target, name="", description="", sources=()))
+        text = json.dumps([self.digest, figures, self.search, code_digest()], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class SimulatedFigures:
+    """Result of a simulation, for one image on one core: cycles, bytes of DDR memory, dynamic energy."""
+
+    cycles: int
+    ddr_bytes: int
+    millijoules: float
+
+
+def simulate_targets(tasks: tuple[Simulation, ...]) -> tuple[SimulatedFigures | None, ...]:
+    """Return the figures of each task; None where a node does not fit on the chip. Raises: MavcgError for a model."""
+    return tuple(map(_simulate, tasks))
+
+
+def macs_of(model: str, target: IsaTarget) -> int:
+    """Return the multiply-adds of the nodes that the accelerator computes. Raises: MavcgError if there are none."""
+    graph = load_xgraph(model, target, {})
+    if not divide(graph).accelerator:
+        raise MavcgError(f"{model}: no node that the accelerator computes; explore other networks")
+    return accelerated_operations(graph) // 2
+
+
+def _simulate(task: Simulation) -> SimulatedFigures | None:
+    target = task.target
+    graph = _quantised(_QuantisedModel(task.model, task.digest, target.rounding, target.dense, target))
+    try:
+        chosen = choose_groups(graph, target, task.search, lambda message: None)
+        program, _ = generate(graph, chosen.groups, target, lambda message: None)
+    except MavcgError as error:
+        if "does not fit on chip" in str(error):
+            return None
+        raise
+    time = simulate(program)
+    return SimulatedFigures(time.cycles, time.ddr_bytes, energy_mj(program, time))
+
+
+@dataclass(frozen=True)
+class _QuantisedModel:
+    """A quantised network's key: of the target its graph depends on rounding and dense alone."""
+
+    model: str
+    digest: str
+    rounding: str
+    dense: str
+    target: IsaTarget = field(compare=False)
+
+
+@lru_cache(maxsize=GRAPHS)
+def _quantised(key: _QuantisedModel) -> XGraph:
+    if model_digest(key.model) != key.digest:
+        raise MavcgError(f"{key.model}: is another file than where the exploration was started; give it the same path")
+    real = load_xgraph(key.model, key.target, {})
+    return quantise(real, seeded_images(real), key.rounding, False, lambda message: None).graph
+
+
+def model_digest(model: str) -> str:
+    """Return the key of a model: its name if it is built in, else a digest of its file. Raises: MavcgError."""
+    if model in NAMES:
+        return model
+    try:
+        return hashlib.sha256(Path(model).read_bytes()).hexdigest()[:24]
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise MavcgError(f"{model}: cannot be read ({reason}); built in are {', '.join(NAMES)}") from None
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the code that results depend on."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(str(mavcg.accel.__file__)).parent.rglob("*")):
+        if path.suffix in (".py", ".toml"):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,191 @@
+"""Explore a space of accelerators with an instruction set: simulate every point but for those that bounds rule out."""
+
+import difflib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mavcg.accel.simulator.report import MAC_PJ
+from mavcg.accel.target import IsaTarget
+from mavcg.errors import MavcgError
+from mavcg.explore.engine import Engine
+from mavcg.explore.exploration import INFEASIBLE, PLANNED, PRUNED
+from mavcg.explore.pareto import Floats, all_dominated, pareto_front
+from mavcg.explore.simulations import SimulatedFigures, Simulation, macs_of, model_digest, simulate_targets
+from mavcg.explore.store import ExplorationStore, PointRow
+from mavcg.explore.target_space import TargetSpace
+
+OF_NETWORKS = ("latency", "energy", "traffic")
+OF_TARGETS = ("macs", "memory", "bandwidth", "frequency")
+OBJECTIVES = OF_NETWORKS + OF_TARGETS
+DEFAULT_OBJECTIVES = "latency,macs,memory"
+LEAST_ROUND, ROUNDS = 4, 16
+TASK_SIMULATIONS = 1  # of one task: seconds each
+_ROUNDING = 1 - 1e-12  # a bound is below the figure however both were rounded
+Figures = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class TargetExploration:
+    """Result of an exploration. states: of each point; figures: of planned points, by network; front: ascending.
+
+    simulations: programs that were simulated, those found in the store left out.
+    """
+
+    space: TargetSpace
+    networks: tuple[str, ...]
+    objectives: tuple[str, ...]
+    states: tuple[str, ...]
+    figures: Mapping[int, Figures]
+    front: tuple[int, ...]
+    simulations: int
+    seconds: float
+
+
+def read_target_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
+    """Return the objectives of a list, such as "latency,macs" or "latency:squeezenet,memory". Raises: MavcgError."""
+    words = tuple(word.strip() for word in text.split(","))
+    for number, word in enumerate(words):
+        name, colon, network = word.partition(":")
+        if name not in OBJECTIVES:
+            near = difflib.get_close_matches(name, OBJECTIVES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"of targets there are {', '.join(OBJECTIVES)}"
+            raise MavcgError(f"--objective {text}: {name!r} is no objective of targets; {hint}")
+        if colon and (name in OF_TARGETS or network not in networks):
+            raise MavcgError(f"--objective {text}: {word} is none; after : comes a network of {', '.join(networks)}")
+        if word in words[:number]:
+            raise MavcgError(f"--objective {text}: {word} is there twice; leave one out")
+    return words
+
+
+def target_figures(target: IsaTarget) -> dict[str, float]:
+    """Return what is known of a target without a network: multiply-add units, bytes on the chip, GB/s, MHz."""
+    return {
+        "macs": target.macs_per_cycle * target.batch,
+        "memory": target.on_chip_bytes,
+        "bandwidth": target.ddr_gb_per_s,
+        "frequency": target.frequency_mhz,
+    }
+
+
+def explore_targets(
+    space: TargetSpace,
+    models: Mapping[str, str],
+    objectives: Sequence[str],
+    engine: Engine,
+    store: ExplorationStore,
+    prune: bool = True,
+    progress: Callable[[str], None] = lambda message: None,
+) -> TargetExploration:
+    """Return the Pareto front of targets for networks. models: names of networks and their files.
+
+    Points are taken in rounds, those first whose arrays are the fastest. With `prune` one is left out if points of
+    rounds before dominate it even at its bounds: all of its array busy in every cycle, no byte moved.
+    Raises: MavcgError for a model, a store that cannot be written, or workers that cannot be reached.
+    """
+    started = time.perf_counter()
+    targets = list(space.targets())
+    digests = {model: model_digest(model) for model in models.values()}
+    macs = {name: macs_of(model, space.base) for name, model in models.items()}
+    least = [{name: _least(macs[name], target) for name in models} for target in targets]
+    bounds = np.array([point_values(t, of, objectives) for t, of in zip(targets, least, strict=True)])
+    bounds *= [1.0 if word in OF_TARGETS else _ROUNDING for word in objectives]
+    order = sorted(range(len(targets)), key=lambda i: (-targets[i].macs_per_cycle * targets[i].frequency_mhz, i))
+    kept = store.simulations()
+    states = [PRUNED] * len(targets)
+    figures: dict[int, Figures] = {}
+    front_values, front_points = np.empty((0, len(objectives))), np.empty(0, np.int64)
+    count = 0
+
+    def found(tasks: Sequence[Simulation], results: Sequence[SimulatedFigures | None]) -> None:
+        rows = {task.key: _row(result) for task, result in zip(tasks, results, strict=True)}
+        store.put_simulations(rows)
+        kept.update(rows)
+
+    size = max(LEAST_ROUND, -(-len(order) // ROUNDS))
+    for start in range(0, len(order), size):
+        progress(f"{start} of {len(targets)} points, {count} simulations")
+        group = order[start : start + size]
+        if prune and len(front_values):
+            group = [i for i in group if not all_dominated(bounds[i : i + 1], front_values)]
+        of_points = {
+            i: {name: Simulation(model, digests[model], targets[i], space.search) for name, model in models.items()}
+            for i in group
+        }
+        missing = {task.key: task for of in of_points.values() for task in of.values() if task.key not in kept}
+        count += len(missing)
+        if missing:
+            engine.run(simulate_targets, tuple(missing.values()), TASK_SIMULATIONS, found)
+        for i, of in of_points.items():
+            rows = {name: kept[task.key] for name, task in of.items()}
+            states[i] = INFEASIBLE if any(row[0] is None for row in rows.values()) else PLANNED
+            if states[i] == PLANNED:
+                figures[i] = {name: _figures(row, targets[i]) for name, row in rows.items()}
+        feasible = [i for i in group if states[i] == PLANNED]
+        if feasible:
+            values = np.array([point_values(targets[i], figures[i], objectives) for i in feasible])
+            front_values = np.concatenate([front_values, values])
+            front_points = np.concatenate([front_points, np.array(feasible, np.int64)])
+            on_front = pareto_front(front_values)
+            front_values, front_points = front_values[on_front], front_points[on_front]
+    result = TargetExploration(
+        space, tuple(models), tuple(objectives), tuple(states), figures, tuple(sorted(front_points.tolist())), count,
+        time.perf_counter() - started,
+    )  # fmt: skip
+    store.put_points(_request(result, prune), _rows(result, targets))
+    return result
+
+
+def summed(figures: Figures) -> dict[str, float]:
+    """Return the sums of all networks' figures."""
+    return {key: sum(of[key] for of in figures.values()) for key in OF_NETWORKS}
+
+
+def _least(macs: int, target: IsaTarget) -> dict[str, float]:
+    """Return figures that no program of so many multiply-adds goes below."""
+    cycles = macs / target.macs_per_cycle
+    return {"latency": cycles / target.frequency_mhz / 1e6, "energy": macs * MAC_PJ / 1e12, "traffic": 0.0}
+
+
+def _figures(row: tuple[Any, ...], target: IsaTarget) -> dict[str, float]:
+    cycles, ddr_bytes, millijoules = row
+    return {"latency": cycles / target.frequency_mhz / 1e6, "energy": millijoules / 1e3, "traffic": float(ddr_bytes)}
+
+
+def point_values(target: IsaTarget, figures: Figures, objectives: Sequence[str]) -> Floats:
+    """Return the objectives of a point."""
+    all_figures = {**target_figures(target), **summed(figures)}
+    all_figures |= {f"{key}:{name}": value for name, of in figures.items() for key, value in of.items()}
+    return np.array([all_figures[word] for word in objectives], np.float64)
+
+
+def _row(result: SimulatedFigures | None) -> tuple[Any, ...]:
+    return (None, None, None) if result is None else (result.cycles, result.ddr_bytes, result.millijoules)
+
+
+def _request(result: TargetExploration, prune: bool) -> dict[str, Any]:
+    axes = {axis.key: axis.values for axis in result.space.axes}
+    return {
+        "target": {"base": result.space.base.name, "search": result.space.search, **axes},
+        "networks": result.networks,
+        "objectives": result.objectives,
+        "prune": prune,
+    }
+
+
+def _rows(result: TargetExploration, targets: Sequence[IsaTarget]) -> list[PointRow]:
+    rows: list[PointRow] = []
+    front = set(result.front)
+    for i in range(len(targets)):
+        machine, of = json.dumps(result.space.point(i)), result.figures.get(i)
+        if of is None:
+            rows.append((i, result.states[i], 0, machine, None, None, None, None, None))
+            continue
+        sums = summed(of)
+        rows.append((i, result.states[i], int(i in front), machine, None, sums["latency"], sums["energy"],
+                     sums["traffic"], json.dumps(of)))  # fmt: skip
+    return rows
