@@ -24,7 +24,7 @@ GRAPHS = 8  # quantised networks that a process keeps
 
 
 @dataclass(frozen=True)
-class Simulation:
+class TargetSimulation:
     """A network on a target. model: a built-in network's name, or the path of a file with this digest."""
 
     model: str
@@ -49,7 +49,7 @@ class SimulatedFigures:
     millijoules: float
 
 
-def simulate_targets(tasks: tuple[Simulation, ...]) -> tuple[SimulatedFigures | None, ...]:
+def simulate_targets(tasks: tuple[TargetSimulation, ...]) -> tuple[SimulatedFigures | None, ...]:
     """Return the figures of each task; None where a node does not fit on the chip. Raises: MavcgError for a model."""
     return tuple(map(_simulate, tasks))
 
@@ -62,7 +62,7 @@ def macs_of(model: str, target: IsaTarget) -> int:
     return accelerated_operations(graph) // 2
 
 
-def _simulate(task: Simulation) -> SimulatedFigures | None:
+def _simulate(task: TargetSimulation) -> SimulatedFigures | None:
     target = task.target
     graph = _quantised(_QuantisedModel(task.model, task.digest, target.rounding, target.dense, target))
     try:

@@ -15,7 +15,7 @@ from mavcg.errors import MavcgError
 from mavcg.explore.engine import Engine
 from mavcg.explore.exploration import INFEASIBLE, PLANNED, PRUNED
 from mavcg.explore.pareto import Floats, all_dominated, pareto_front
-from mavcg.explore.simulations import SimulatedFigures, Simulation, macs_of, model_digest, simulate_targets
+from mavcg.explore.simulations import SimulatedFigures, TargetSimulation, macs_of, model_digest, simulate_targets
 from mavcg.explore.store import ExplorationStore, PointRow
 from mavcg.explore.target_space import TargetSpace
 
@@ -101,7 +101,7 @@ def explore_targets(
     front_values, front_points = np.empty((0, len(objectives))), np.empty(0, np.int64)
     count = 0
 
-    def found(tasks: Sequence[Simulation], results: Sequence[SimulatedFigures | None]) -> None:
+    def found(tasks: Sequence[TargetSimulation], results: Sequence[SimulatedFigures | None]) -> None:
         rows = {task.key: _row(result) for task, result in zip(tasks, results, strict=True)}
         store.put_simulations(rows)
         kept.update(rows)
@@ -113,7 +113,10 @@ def explore_targets(
         if prune and len(front_values):
             group = [i for i in group if not all_dominated(bounds[i : i + 1], front_values)]
         of_points = {
-            i: {name: Simulation(model, digests[model], targets[i], space.search) for name, model in models.items()}
+            i: {
+                name: TargetSimulation(model, digests[model], targets[i], space.search)
+                for name, model in models.items()
+            }
             for i in group
         }
         missing = {task.key: task for of in of_points.values() for task in of.values() if task.key not in kept}
