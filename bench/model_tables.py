@@ -205,6 +205,24 @@ def onnx_node_tests(record: Record, table: Table) -> str:
     return "\n".join([f"{text}\n", table(head, [row]), *(["\nFailed:\n", *failed] if failed else [])])
 
 
+def caffe_networks(record: Record, table: Table) -> str:
+    """Networks as Caffe's files, built and compared with OpenCV."""
+    rows = [
+        [
+            row["network"], row["layers"] - 1, row["products"], f"{row['parameters']:,}",
+            f"{row['largest_output']:.3f}", f"{row['largest_difference']:.1e}", "yes" if row["same_class"] else "no",
+        ]
+        for row in record["networks"]
+    ]  # fmt: skip
+    head = ["network", "layers", "with weights", "weights and biases", "largest output", "largest difference",
+            "same class"]  # fmt: skip
+    text = (
+        "Counted: the networks of the CGO 2018 paper as a prototxt and a caffemodel of seeded weights, built by `mavcg "
+        f"build --board host`, one image, beside OpenCV {record['opencv']} on the same two files. Outputs are softmax."
+    )
+    return f"{text}\n\n" + table(head, rows)
+
+
 def fuzz_models(record: Record, table: Table) -> str:
     """Return the table of damaged files, by result."""
     counts = record["counts"]
@@ -256,6 +274,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "winograd": ("Winograd's convolutions beside the implicit product", winograd),
     "gemm_peers": ("Products beside other libraries", gemm_peers),
     "model_accuracy": ("How near to other runtimes", model_accuracy),
+    "caffe_networks": ("Caffe's networks beside OpenCV", caffe_networks),
     "model_build": ("How long a model's build takes, and its library", model_build),
     "onnx_node_tests": ("ONNX's node tests", onnx_node_tests),
     "onnx_node_tests_library": ("ONNX's node tests through libraries", onnx_node_tests),

@@ -138,7 +138,29 @@ def doubts(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["costs that are", "convolutions", *quantiles], rows)
 
 
+def sparsity(record: Record, table: Table) -> str:
+    """Products of sparse weights over the fastest dense primitive, by the part of the weights that is zero."""
+    percents = list(record["layers"][0]["over_dense"])
+    rows = [
+        [
+            row["layer"], row["zeros"], f"{row['dense']} {row['dense_us']:.0f} us",
+            *(f"{row['over_dense'][percent]:.2f}" for percent in percents),
+            f"{row['wins_from_percent']} %" if row["wins_from_percent"] is not None else "-",
+        ]
+        for row in record["layers"]
+    ]  # fmt: skip
+    head = ["layer", "zeros", "fastest dense", *(f"{percent} % zeros" for percent in percents), "wins from"]
+    text = (
+        "Measured while other programs kept the machine busy: processor time of one thread, the shortest of nine "
+        "rounds, of the faster sparse primitive over that of the fastest dense one. Positions are as far from one "
+        "another; conversions between layouts are not counted. Wins from: the first of these sparsities at "
+        "which it is faster."
+    )
+    return f"{text}\n\n" + table(head, rows)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+    "sparsity": ("Sparse weights beside dense ones", sparsity),
     "strategies": ("Whole networks by strategy of selection", strategies),
     "doubts": ("What costs of primitives are worth in a network", doubts),
     "pbqp": ("How long a selection takes", pbqp),

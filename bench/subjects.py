@@ -32,6 +32,9 @@ SUBJECTS: Mapping[str, Subject] = {
     "arena": Subject(("mavcg.memory.placement_search", "mavcg.memory.instance_file"), ("mavcg/memory/csrc/*.c",)),
     "before": _MODEL,
     "build_time": Subject(_PROGRAM, _PROGRAMS),
+    "caffe_networks": Subject(
+        ("mavcg.importers.caffe_file", "mavcg.passes.graph.pipeline"), ("bench/caffe_networks.py",)
+    ),
     "conv_layers": Subject(("mavcg.kernels.registry",)),
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
     "doubts": Subject(("mavcg.selection.costs.engine_costs", "mavcg.selection.select_model")),
@@ -96,6 +99,7 @@ SUBJECTS: Mapping[str, Subject] = {
             "mavcg/simulate/csrc/*",
         ),
     ),
+    "sparsity": Subject(("mavcg.kernels.primitives.sparse.family", "mavcg.kernels.primitives.registry")),
     "streaming": Subject(("mavcg.kernels.conv.matmul",), ("bench/streaming.c",)),
     "threads": _MODEL,
     "unequal_cores": Subject(("mavcg.runtime.model_build", "mavcg.planner.engine.parts"), _ENGINE),

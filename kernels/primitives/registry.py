@@ -15,6 +15,7 @@ from mavcg.kernels.primitives.direct import sum2d
 from mavcg.kernels.primitives.fft import family as fft
 from mavcg.kernels.primitives.im2 import family as im2
 from mavcg.kernels.primitives.kn2 import family as kn2
+from mavcg.kernels.primitives.sparse import family as sparse
 from mavcg.kernels.primitives.winograd import family as winograd
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.primitive import Primitive
@@ -31,6 +32,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     kn2,
     fft,
     winograd,
+    sparse,
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lowering.kernel_code import kernel_objects, version_symbol
 from mavcg.specs.kernel import KernelSpec, Machine
-from mavcg.specs.primitive import Lowering, Stage
+from mavcg.specs.primitive import Lowering, SparseWeights, Stage
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from mavcg.trials.jobs import BASES
 
@@ -25,10 +25,11 @@ LINK_FLAGS = ("-O2", "-std=gnu11", *PLAIN_CODE_FLAGS, "-ffunction-sections", "-W
 
 @dataclass(frozen=True)
 class BenchJob:
-    """Kernels that are timed together, and the bytes of each base of their operands."""
+    """Kernels that are timed together, and the bytes of each base of their operands. sparse: form of the weights."""
 
     stages: tuple[Stage, ...]
     sizes: Mapping[str, int]
+    sparse: SparseWeights | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class BenchProgram:
 def bench_job(lowering: Lowering, sizes: Mapping[str, int]) -> BenchJob:
     """A lowering as a job; sizes: of the operands that the lowering does not say, in bytes."""
     own = {"weights": lowering.weights_bytes, "workspace": lowering.workspace_bytes}
-    return BenchJob(lowering.stages, {**own, **sizes})
+    return BenchJob(lowering.stages, {**own, **sizes}, lowering.sparse)
 
 
 def bench_target(arch: str) -> Target:
@@ -106,5 +107,7 @@ def _tables(jobs: Sequence[BenchJob], specs: Sequence[KernelSpec], label: str, t
     for number, job in enumerate(jobs):
         sizes = ", ".join(str(job.sizes.get(base, 0)) for base in BASES)
         scratch = max((stage.spec.scratch_bytes for stage in job.stages), default=0)
-        lines.append(f"    {{{{{sizes}}}, {scratch}, stages{number}, {len(job.stages)}}},")
+        s = job.sparse
+        form = "0" if s is None else f"{s.blocks}, {s.rows}, {s.terms}, {s.term_bytes}, {s.entries}"
+        lines.append(f"    {{{{{sizes}}}, {scratch}, stages{number}, {len(job.stages)}, {{{form}}}}},")
     return "\n".join([*lines, "};", ""])

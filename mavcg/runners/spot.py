@@ -10,6 +10,7 @@ from shutil import rmtree
 import numpy as np
 
 from mavcg.hardware.core import Core
+from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.selection.costs.rows import Conversion
@@ -82,7 +83,7 @@ def bench_job_of(job: Job, block: int) -> BenchJob:
         return bench_job(Lowering((stage,), partial(np.zeros, 0, np.float32), (0,)), sizes)
     s, primitive = job.what[0], job.primitive
     assert primitive is not None
-    lowering = primitive.lower(s, np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32), WITH_BIAS, block)
+    lowering = primitive.lower(s, mask_of(s).astype(np.float32), WITH_BIAS, block)
     sizes = {
         "x": image_elements(primitive.layout_in, s.c, s.h, s.w, block) * F32_BYTES,
         "out": image_elements(primitive.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES,

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from mavcg.graph import Graph, Node, fresh_name
 from mavcg.kernels.primitives.common import MOST_BLOCK
+from mavcg.kernels.primitives.sparse.pattern import with_sparsity
 from mavcg.passes.graph.layout_forms import is_entry, is_image, layouts_of
 from mavcg.selection.dt_graph import Size
 from mavcg.specs.primitive import Layout, Scenario
@@ -193,7 +194,9 @@ class _Reader:
         image, pad = self._unpadded(node)
         _, h, w, c = self.graph.shape(image)
         m, k, _, _ = self.graph.shape(node.inputs[1])
-        return Scenario(c, h, w, node.attr("stride")[0], k, m, pad, node.attr("groups"), node.attr("dilation")[0])
+        made = Scenario(c, h, w, node.attr("stride")[0], k, m, pad, node.attr("groups"), node.attr("dilation")[0])
+        weights = self.graph.constants.get(node.inputs[1])
+        return made if weights is None else with_sparsity(made, weights)
 
     def _reason(self, node: Node) -> str:
         """Why no scenario describes a conv2d; "" where one does."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from mavcg.errors import MavcgError
+from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.selection.choice import Alternative, Problem, make_choice
 from mavcg.selection.strategies import FAMILY, LOCAL, PBQP, SUM2D, Selected, select
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Primitive, Scenario
@@ -45,9 +46,8 @@ class TooSmall(MavcgError):
 @lru_cache(4096)
 def weight_bytes(primitive: Primitive, scenario: Scenario, block: int) -> int:
     """Bytes of a primitive's packed weights."""
-    s = scenario
-    zeros = np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32)
-    return primitive.lower(s, zeros, Epilogue(), block).weights_bytes
+    weights = mask_of(scenario).astype(np.float32)  # as many zeros as the scenario says, somewhere
+    return primitive.lower(scenario, weights, Epilogue(), block).weights_bytes
 
 
 def by_price(choose: Callable[[float], T], bytes_of: Callable[[T], int], limit_bytes: int) -> T:

@@ -6,7 +6,7 @@ primitive is a 3-tuple (layout in, algorithm, layout out), a scenario says what 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from mavcg.specs.kernel import F32_BYTES, Array, KernelSpec, View
@@ -22,6 +22,7 @@ __all__ = [
     "StageOperand",
     "Primitive",
     "Scenario",
+    "SparseWeights",
     "Stage",
     "image_elements",
     "image_view",
@@ -34,7 +35,8 @@ class Scenario:
     """Sizes of a convolution (the paper's 6-tuple, with padding, groups and dilation).
 
     c, h, w: of the input without padding; k: height and width of the kernel; m: output channels. Square in stride,
-    kernel, pad and dilation, as the paper's; batch 1.
+    kernel, pad and dilation, as the paper's; batch 1. sparsity: percentage of weights that are zero; block_sparsity: of
+    blocks of neighbouring output channels' weights that are zero together (kernels/primitives/sparse); 0 where few are.
     """
 
     c: int
@@ -46,6 +48,13 @@ class Scenario:
     pad: int = 0
     groups: int = 1
     dilation: int = 1
+    sparsity: int = 0
+    block_sparsity: int = 0
+
+    @property
+    def dense(self) -> "Scenario":
+        """The scenario without its weights' sparsity."""
+        return replace(self, sparsity=0, block_sparsity=0)
 
     @property
     def out_h(self) -> int:
@@ -98,17 +107,33 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class SparseWeights:
+    """Form of packed sparse weights, for programs that make their own.
+
+    blocks: rows of blocks; rows: output channels of a block; terms: of a sum; term_bytes: from a term's inputs to the
+    next one's; entries: blocks that are stored.
+    """
+
+    blocks: int
+    rows: int
+    terms: int
+    term_bytes: int
+    entries: int
+
+
+@dataclass(frozen=True)
 class Lowering:
     """A primitive made for a scenario.
 
     pack: packs its weights, f32; weights_shape: of the packed array, known before it is packed. workspace_bytes: that
-    all threads share, aligned to 64.
+    all threads share, aligned to 64. sparse: form of packed weights that are not numbers alone.
     """
 
     stages: tuple[Stage, ...]
     pack: Callable[[], Array]
     weights_shape: tuple[int, ...]
     workspace_bytes: int = 0
+    sparse: SparseWeights | None = None
 
     @property
     def weights(self) -> Array:
@@ -141,6 +166,10 @@ class Primitive(ABC):
     @abstractmethod
     def applies(self, scenario: Scenario) -> bool:
         """True if the primitive can compute this scenario."""
+
+    def priced(self, scenario: Scenario) -> Scenario:
+        """Return the scenario that costs are kept by: without the weights' sparsity unless the time depends on it."""
+        return scenario.dense
 
     @abstractmethod
     def workspace_bytes(self, scenario: Scenario) -> int:

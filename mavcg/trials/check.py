@@ -11,6 +11,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import default_target
+from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.lowering.machines import packing_for
 from mavcg.reference.elementwise import activate
 from mavcg.specs.kernel import Array, Machine
@@ -130,7 +131,7 @@ def _prepared(case: CheckCase) -> tuple[TrialJob, _Numbers]:
     factor, middle = (1.0, 0.0) if epilogue.act == "none" else (weight_factor(s), MIDDLE)
     given = _Numbers(
         numbers(s.c, s.h, s.w),
-        numbers(s.m, s.c // s.groups, s.k, s.k) * np.float32(factor),
+        numbers(s.m, s.c // s.groups, s.k, s.k) * np.float32(factor) * mask_of(s, case.seed),
         numbers(s.m) + np.float32(middle) if epilogue.bias else None,
         numbers(s.m, s.out_h, s.out_w) if epilogue.residual else None,
     )

@@ -44,11 +44,17 @@ struct stage {
     struct place places[MOST_OPERANDS];
 };
 
+/* Form of sparse weights (SparseWeights of mavcg/specs/primitive.py); blocks: 0 for weights that are numbers alone. */
+struct sparse {
+    int64_t blocks, rows, terms, term_bytes, entries;
+};
+
 struct job {
     int64_t bytes[BASES]; /* of each operand */
     int64_t scratch_bytes;
     const struct stage *stages;
     int stage_count;
+    struct sparse sparse;
 };
 
 #include "bench_jobs.h"
@@ -151,6 +157,7 @@ static int make_ready(struct ready *ready, int number, const struct options *opt
     for (int base = 0; base < BASES; base++)
         if (base != OUT && base != WORKSPACE)
             fill_randomly(&ready->held[base], (uint64_t)options->seed * BASES + (uint64_t)base);
+    if (job->sparse.blocks > 0) fill_positions(&ready->held[WEIGHTS], &job->sparse);
     for (int i = 0; i < job->stage_count; i++)
         for (int k = 0; k < job->stages[i].operands; k++)
             ready->tables[i][k] = ready->held[job->stages[i].places[k].base].inner + job->stages[i].places[k].offset;

@@ -30,6 +30,19 @@ static void fill_randomly(struct memory *memory, uint64_t seed) {
     }
 }
 
+/* The counts and positions of sparse weights, over numbers that are there: as many blocks in each row of blocks, and as
+ * far from one another. kernels/primitives/sparse/pattern.py has the form. */
+static void fill_positions(struct memory *memory, const struct sparse *form) {
+    int32_t *counts = (int32_t *)(void *)memory->inner;
+    int32_t *entry = counts + form->blocks + 1;
+    for (int64_t row = 0; row <= form->blocks; row++) counts[row] = (int32_t)(form->entries * row / form->blocks);
+    for (int64_t row = 0; row < form->blocks; row++) {
+        int64_t count = counts[row + 1] - counts[row];
+        for (int64_t i = 0; i < count; i++, entry += 1 + form->rows)
+            *entry = (int32_t)(i * form->terms / count * form->term_bytes);
+    }
+}
+
 /* FNV-1a over 32-bit words. */
 static uint64_t checksum(const struct memory *memory) {
     const uint32_t *words = (const uint32_t *)(const void *)memory->inner;

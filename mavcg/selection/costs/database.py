@@ -293,7 +293,7 @@ class KnownCosts:
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
-        return self._find((scenario, primitive.name))
+        return self._find((primitive.priced(scenario), primitive.name))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """Implement `CostProvider.conversion`."""

@@ -19,7 +19,7 @@ class ModelledCosts(PrimitiveModel):
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
-        parts = parts_of(self, scenario, primitive) if primitive.applies(scenario) else None
+        parts = parts_of(self, primitive.priced(scenario), primitive) if primitive.applies(scenario) else None
         return None if parts is None else Cost(self.ns(parts) / 1e6, MODELLED)
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:

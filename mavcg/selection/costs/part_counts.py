@@ -8,7 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from mavcg.cost_model.fits import fit_of
+from mavcg.cost_model.fits import all_cores_fit, fit_of
+from mavcg.cost_model.instruction_mix import InstructionMix
 from mavcg.kernels.gemm.register_tile import most_pixels, most_vectors, step_cycles
 from mavcg.kernels.primitives.direct.depthwise_channels import DepthwisePrimitive
 from mavcg.kernels.primitives.direct.spec import TileExtent, VectorAxis
@@ -20,6 +21,9 @@ from mavcg.kernels.primitives.fft.specs import Transforms
 from mavcg.kernels.primitives.im2.family import Im2
 from mavcg.kernels.primitives.implicit_gemm import Implicit, ImplicitDepthwise
 from mavcg.kernels.primitives.kn2.family import Kn2
+from mavcg.kernels.primitives.sparse.family import Sparse
+from mavcg.kernels.primitives.sparse.pattern import packed_bytes, stored_blocks
+from mavcg.kernels.primitives.sparse.product import tile_vectors
 from mavcg.kernels.primitives.winograd.family import BLOCK_TILES, BLOCK_TILES_1D, WinogradPrimitive
 from mavcg.kernels.primitives.winograd.spec import Tiles
 from mavcg.selection.costs.primitive_model import Parts, PrimitiveModel
@@ -154,6 +158,22 @@ def _im2(model: PrimitiveModel, s: Scenario, p: Im2) -> Parts:
     )
 
 
+def _sparse(model: PrimitiveModel, s: Scenario, p: Sparse) -> Parts:
+    pixels, terms, rows = s.out_h * s.out_w, s.c * s.k * s.k, p.block_rows
+    vectors = tile_vectors(model.machine, rows)
+    held = min(vectors, -(-pixels // model.lanes))
+    entry = InstructionMix(fma=rows * held, loads=held + 1 + rows, other=4, chain=1).cycles(model.rates.issue)
+    tiles = -(-pixels // (vectors * model.lanes))
+    blocks = -(-s.m // rows) * all_cores_fit().primitives.tile_cycles
+    parts = {"sparse": tiles * (stored_blocks(s, rows) * entry + blocks)}
+    if p.in_place(s):
+        return _added(parts, {"bytes": _plain_bytes(model, s, packed_bytes(s, rows))})
+    elements = terms * pixels
+    copied = "patch" if s.stride == 1 and p.layout_in.planar else "patch_far"
+    matrix = model.bytes_ns(2 * elements * F32_BYTES)
+    return _added(parts, {copied: elements}, {"bytes": matrix + _plain_bytes(model, s, packed_bytes(s, rows))})
+
+
 def _kn2(model: PrimitiveModel, s: Scenario, p: Kn2) -> Parts:
     in_ch, out_ch = _per_group(s)
     taps, along_pixels = s.k * s.k, p.layout_out.planar
@@ -227,5 +247,5 @@ def _sum2d(model: PrimitiveModel, s: Scenario, p: Sum2d) -> Parts:
 
 _COUNTERS: dict[type[Primitive], Callable[[PrimitiveModel, Scenario, Any], Parts]] = {
     DirectPrimitive: _direct, DepthwisePrimitive: _depthwise, Implicit: _implicit, ImplicitDepthwise: _depthwise,
-    Im2: _im2, Kn2: _kn2, WinogradPrimitive: _winograd, Fft: _fft, Sum2d: _sum2d,
+    Im2: _im2, Kn2: _kn2, Sparse: _sparse, WinogradPrimitive: _winograd, Fft: _fft, Sum2d: _sum2d,
 }  # fmt: skip

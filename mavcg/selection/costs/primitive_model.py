@@ -18,6 +18,8 @@ from mavcg.specs.primitive import Layout
 Parts = Mapping[str, float]
 
 # Products that are counted without regard to what a core does in a cycle: in vectors; in latencies.
+# Cycles that are counted at the rates of the core itself.
+_CYCLES = ("sparse",)
 _VECTORS, _LATENCIES = ("product_sum2d", "product_sum2d_sofar"), ("product_scalar",)
 
 
@@ -79,7 +81,7 @@ class PrimitiveModel:
         if name == "kernel":
             return count * fit.kernel_ns
         cycles = fit.cycles[name]
-        if name in _LATENCIES:
+        if name in _LATENCIES or name in _CYCLES:
             return count * self.cycle_ns * cycles
         if name in _VECTORS:
             return count * self.vector_slowdown * self.cycle_ns * cycles

@@ -71,6 +71,7 @@ def _version(package: str) -> str:
 
 
 _SCENARIO = tuple(field.name for field in fields(Scenario))
+_OPTIONAL = ("sparsity", "block_sparsity")  # left out where they are 0: tables from before have none
 
 
 def text_of(what: tuple[Scenario, str] | Conversion) -> str:
@@ -78,7 +79,8 @@ def text_of(what: tuple[Scenario, str] | Conversion) -> str:
     if isinstance(what, Conversion):
         parts: dict[str, Any] = {"conversion": [str(what.layout_from), str(what.layout_to), what.c, what.h, what.w]}
     else:
-        parts = {"primitive": what[1], "scenario": {name: getattr(what[0], name) for name in _SCENARIO}}
+        names = [name for name in _SCENARIO if name not in _OPTIONAL or getattr(what[0], name)]
+        parts = {"primitive": what[1], "scenario": {name: getattr(what[0], name) for name in names}}
     return json.dumps(parts, separators=(",", ":"))
 
 
@@ -92,8 +94,9 @@ def _what(value: Any) -> tuple[Scenario, str] | Conversion:
     if "conversion" in value:
         source, target, *sizes = value["conversion"]
         return Conversion(Layout(source), Layout(target), *map(_whole, sizes))
-    names = [field.name for field in fields(Scenario)]
-    scenario = Scenario(**{name: _whole(value["scenario"][name]) for name in names})
+    given = value["scenario"]
+    names = [name for name in _SCENARIO if name not in _OPTIONAL or name in given]
+    scenario = Scenario(**{name: _whole(given[name]) for name in names})
     return scenario, _word(value["primitive"])
 
 

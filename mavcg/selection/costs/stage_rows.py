@@ -20,8 +20,9 @@ from mavcg.kernels.primitives.im2.family import Im2
 from mavcg.kernels.primitives.im2.stages import STRIP_PIXELS, channels_of_part, pieces_of
 from mavcg.kernels.primitives.implicit_gemm import Implicit, ImplicitDepthwise
 from mavcg.kernels.primitives.kn2.family import Kn2, as_one_row
+from mavcg.kernels.primitives.sparse.family import Sparse
 from mavcg.kernels.primitives.winograd.family import CHUNK, WinogradPrimitive
-from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Primitive, Scenario
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,11 @@ def _fft(s: Scenario, p: Fft, block: int) -> StageRows:
     return StageRows(coefficients * s.groups, {"butterfly": s.out_h, "turn": s.out_h}, 3)
 
 
+def _sparse(s: Scenario, p: Sparse, block: int) -> StageRows:
+    main = p.product(s, block, Epilogue()).rows
+    return StageRows(main) if p.in_place(s) else StageRows(main, {"patch": s.c * s.k, "patch_far": s.c * s.k}, 2)
+
+
 def _depthwise(s: Scenario, p: Primitive, block: int) -> StageRows:
     return _bordered(s, s.out_h * -(-s.m // CHUNK_CHANNELS), False)
 
@@ -140,5 +146,5 @@ def _sum2d(s: Scenario, p: Sum2d, block: int) -> StageRows:
 
 _COUNTED: dict[type[Primitive], Callable[[Scenario, Any, int], StageRows]] = {
     DirectPrimitive: _direct, DepthwisePrimitive: _depthwise, Implicit: _implicit, ImplicitDepthwise: _of_engine,
-    Im2: _im2, Kn2: _kn2, WinogradPrimitive: _winograd, Fft: _fft, Sum2d: _sum2d,
+    Im2: _im2, Kn2: _kn2, Sparse: _sparse, WinogradPrimitive: _winograd, Fft: _fft, Sum2d: _sum2d,
 }  # fmt: skip

@@ -49,10 +49,10 @@ def contests_of(plan: Plan, known: Known) -> list[CandidateGroup]:
     known: what was measured of a job of these kernels. Besides those near to the fastest the base takes part, and what
     the model takes for the fastest.
     """
-    of: dict[Scenario, list[Job]] = {scenario: [] for scenario in plan.scenarios}
+    of: dict[Scenario, list[Job]] = {scenario.dense: [] for scenario in plan.scenarios}
     for job in plan.jobs:
         if job.primitive is not None and isinstance(job.what, tuple):
-            of[job.what[0]].append(job)
+            of[job.what[0].dense].append(job)
     found = []
     for scenario, jobs in of.items():
         costs = {job: cost for job in jobs if (cost := known(job)) is not None}

@@ -54,7 +54,15 @@ class Plan:
 def scenario_text(s: Scenario) -> str:
     """Return the scenario as `mavcg primitives check --scenario` takes it, with the dilation if there is one."""
     numbers = ",".join(map(str, (s.c, s.h, s.w, s.stride, s.k, s.m, s.pad, s.groups)))
-    return numbers if s.dilation == 1 else f"{numbers} dilation {s.dilation}"
+    dilation = "" if s.dilation == 1 else f" dilation {s.dilation}"
+    return f"{numbers}{dilation}{sparsity_text(s)}"
+
+
+def sparsity_text(s: Scenario) -> str:
+    """Return the percentages of zeros, with a blank before, or "" where few weights are zero."""
+    if not s.sparsity:
+        return ""
+    return f" {s.sparsity} % zeros" + (f", {s.block_sparsity} % in blocks" if s.block_sparsity else "")
 
 
 def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvider) -> Plan:
@@ -81,7 +89,8 @@ def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvid
     sizes = tuple(dict.fromkeys(link.size for link in free))
     queues += [_conversions(size, model) for size in sizes]
     # By turns, so that a tuning that is cut short knows the most promising ones of everything.
-    jobs = tuple(job for turn in zip_longest(*queues) for job in turn if job is not None)
+    by_turns = (job for turn in zip_longest(*queues) for job in turn if job is not None)
+    jobs = tuple({job.what: job for job in by_turns}.values())  # of scenarios that differ in sparsity, dense ones once
     return Plan(tuple(kept), sizes, jobs, pruned, tuple(left_out))
 
 
@@ -95,7 +104,9 @@ def _promising(scenario: Scenario, primitives: Sequence[Primitive], model: CostP
     for primitive in primitives:
         if primitive.applies(scenario):
             cost = model.primitive(scenario, primitive)
-            jobs.append(Job((scenario, primitive.name), math.inf if cost is None else cost.ms, primitive))
+            jobs.append(
+                Job((primitive.priced(scenario), primitive.name), math.inf if cost is None else cost.ms, primitive)
+            )
     known = [job for job in jobs if job.predicted_ms < math.inf]
     ends = (
         dt_graph(model, Size(scenario.c, scenario.h, scenario.w)),

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mavcg.selection.choice import Alternative
+from mavcg.selection.measure.work_list import sparsity_text
 from mavcg.selection.network import Kind
 from mavcg.selection.report.answer import Selection, family_of, finite, shown_ms
 from mavcg.selection.report.paper_tables import families_json, show_tables, tables_json
@@ -71,6 +72,7 @@ def _node_json(found: Selection, name: str, scenario: Scenario) -> dict[str, Any
         "scenario": {
             "c": scenario.c, "h": scenario.h, "w": scenario.w, "stride": scenario.stride, "k": scenario.k,
             "m": scenario.m, "pad": scenario.pad, "groups": scenario.groups, "dilation": scenario.dilation,
+            "sparsity": scenario.sparsity, "block_sparsity": scenario.block_sparsity,
         },
         "fastest": {"primitive": fastest.name, "cost_ms": fastest.cost.ms},
         "next_best": None if other is None else {"primitive": other.name, "cost_ms": other.cost.ms},
@@ -123,16 +125,16 @@ def _show_nodes(found: Selection, out: "Console") -> None:
         chosen, s = found.choice.chosen[node.name], node.scenario
         if s is None:
             continue
-        asked = f"{s.c},{s.h},{s.w},{s.stride},{s.k},{s.m},{s.pad},{s.groups}"
+        asked = f"{s.c},{s.h},{s.w},{s.stride},{s.k},{s.m},{s.pad},{s.groups}{sparsity_text(s)}"
         other, fastest = _next_best(found, node.name), _fastest(found, node.name)
         next_family = "" if other is None else f"{family_of(other)} {_relative(other, chosen)}"
         faster = f"{fastest.name} {_relative(fastest, chosen)}" if fastest.cost.ms < chosen.cost.ms else ""
         table.add_row(node.name, asked, chosen.name, shown_ms(chosen.cost.ms), next_family, faster)
     out.print(table)
     out.print(
-        "Scenario: C,H,W,stride,K,M,pad,groups. Next family: what the cheapest primitive of any other family costs, "
-        "beside the chosen one. Faster alone: what was not taken for the conversions that it would need, or because "
-        "the strategy forbids it."
+        "Scenario: C,H,W,stride,K,M,pad,groups, and zeros among the weights where there are many. Next family: what "
+        "the cheapest primitive of any other family costs, beside the chosen one. Faster alone: what was not taken for "
+        "the conversions that it would need, or because the strategy forbids it."
     )
 
 

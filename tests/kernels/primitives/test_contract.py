@@ -77,6 +77,12 @@ EDGES: dict[str, tuple[Scenario, ...]] = {
         Scenario(6, 5, 8, 1, 3, 9, pad=2, groups=3, dilation=2),
         Scenario(2, 3, 1, 1, 5, 2, pad=4),  # a narrow image
     ),
+    "sparse": (
+        Scenario(17, 5, 31, 1, 1, 33, sparsity=90),  # pixels of two pieces, where they are
+        Scenario(19, 7, 23, 1, 1, 22, sparsity=90, block_sparsity=85),  # a last row of blocks with two channels
+        Scenario(3, 9, 11, 2, 3, 6, 1, 1, 2, 50),
+        Scenario(5, 4, 6, 1, 3, 9, 1, 1, 1, 100, 100),  # no weight at all
+    ),
     # Sizes that are no multiple of a tile, channels of no vector.
     "winograd_k3": (
         Scenario(19, 9, 12, 1, 3, 21, 1),
@@ -106,6 +112,7 @@ SAME_BITS = {
     "kn2row_acc_chw_chw": SMALL,
     "fft_chw_chw": SMALL,
     "winograd_2d_f4_k3_hwc_hwc": Scenario(19, 10, 13, 1, 3, 37, 1),
+    "sparse_bcsr4_chw_chw": Scenario(19, 7, 23, 1, 1, 22, sparsity=90, block_sparsity=85),
 }
 # Every kind of Winograd tile once, with layouts in rotation: those that emulated cores, which are slow, compute.
 WINOGRAD_EMULATED = {

@@ -48,7 +48,11 @@ def test_plain_sums_multiply_the_filters_numbers_themselves() -> None:
         s = next(scenario for scenario in SCENARIOS if primitive.applies(scenario))
         count = s.m * (s.c // s.groups) * s.k * s.k
         filters = np.arange(1, count + 1, dtype=np.float32).reshape(s.m, -1, s.k, s.k)  # all of them exact in f32
-        packed = set(primitive.lower(s, filters, Epilogue(), 16).weights.ravel().tolist()) - {0.0}
+        lowering = primitive.lower(s, filters, Epilogue(), 16)
+        numbers = lowering.weights.ravel()
+        if lowering.sparse is not None:  # counts, then blocks of a position and weights
+            numbers = numbers[lowering.sparse.blocks + 1 :].reshape(-1, 1 + lowering.sparse.rows)[:, 1:].ravel()
+        packed = set(numbers.tolist()) - {0.0}
         assert (packed == set(range(1, count + 1))) is primitive.plain_sums, primitive.name
 
 

@@ -1,0 +1,1 @@
+"""Convolutions whose weights are mostly zeros: only the others are stored and multiplied."""

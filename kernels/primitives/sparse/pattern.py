@@ -1,0 +1,107 @@
+"""The sparsity of weights, and how the weights that are not zero are stored.
+
+Rows of a block are neighbouring output channels that share the positions of their weights: 1 (CSR, compressed sparse
+rows) or BLOCK_ROWS (block CSR). Source of the formats: Saad, "Iterative Methods for Sparse Linear Systems", 3.4.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from mavcg.specs.kernel import Array
+from mavcg.specs.primitive import F32_BYTES, Scenario
+
+BLOCK_ROWS = 4
+LEAST_PERCENT = 30  # of zeros: with fewer, no sparse product is faster than a dense one on any core
+STEP_PERCENT = 5  # scenarios differ by steps, so that costs that were measured are found again
+
+
+def measured_sparsity(weights: Array) -> tuple[int, int]:
+    """Return the percentages of zeros, and of blocks of BLOCK_ROWS output channels that are zero altogether.
+
+    weights: [M, ..], the other dimensions those of a sum. Both are rounded down to a multiple of STEP_PERCENT; 0 below
+    LEAST_PERCENT.
+    """
+    matrix = weights.reshape(weights.shape[0], -1)
+    blocks = _blocks(matrix, BLOCK_ROWS)
+    return _percent(matrix), _percent(blocks)
+
+
+def _percent(matrix: Array) -> int:
+    if not matrix.size:
+        return 0
+    zeros = 100 * (matrix.size - np.count_nonzero(matrix)) // matrix.size
+    return int(zeros // STEP_PERCENT * STEP_PERCENT) if zeros >= LEAST_PERCENT else 0
+
+
+def with_sparsity(scenario: Scenario, weights: Array) -> Scenario:
+    """Return the scenario with the sparsity of these weights, [M, ..]."""
+    sparsity, block_sparsity = measured_sparsity(weights)
+    return replace(scenario, sparsity=sparsity, block_sparsity=block_sparsity)
+
+
+def _blocks(matrix: Array, rows: int) -> Array:
+    """Return which blocks have an element that is not zero: [ceil(M / rows), terms]."""
+    count = -(-matrix.shape[0] // rows)
+    filled = np.zeros((count * rows, matrix.shape[1]), bool)
+    filled[: matrix.shape[0]] = matrix != 0
+    return np.asarray(filled.reshape(count, rows, -1).any(axis=1))
+
+
+def mask_of(scenario: Scenario, seed: int = 0) -> Array:
+    """Return a pattern of the scenario's sparsity: true where a weight is not zero, [M, C / groups, K, K].
+
+    Blocks that are zero are drawn first, then single weights in the others, until both percentages are reached.
+    """
+    s, source = scenario, np.random.default_rng(seed)
+    terms = s.c // s.groups * s.k * s.k
+    count = -(-s.m // BLOCK_ROWS)
+    kept = source.permutation(count * terms)[: round(count * terms * (100 - s.block_sparsity) / 100)]
+    blocks = np.zeros(count * terms, bool)
+    blocks[kept] = True
+    mask = np.repeat(blocks.reshape(count, 1, terms), BLOCK_ROWS, axis=1).reshape(-1, terms)[: s.m].reshape(-1)
+    ones = np.flatnonzero(mask)
+    excess = ones.size - round(mask.size * (100 - s.sparsity) / 100)
+    if excess > 0:
+        mask[source.permutation(ones)[:excess]] = False
+    return mask.reshape(s.m, s.c // s.groups, s.k, s.k)
+
+
+def pack_sparse(weights: Array, rows: int, term_bytes: int) -> Array:
+    """Pack weights as a kernel reads them.
+
+    Args:
+        weights: [M, terms]. rows: output channels of a block. term_bytes: bytes from a term's inputs to the next one's.
+    Returns:
+        f32: for each row of blocks, and once more, the number of blocks before it; then for each block its term's
+        offset in bytes and its `rows` weights. Counts and offsets are 32-bit whole numbers, bit for bit.
+    """
+    filled = _blocks(weights, rows)
+    count = filled.shape[0]
+    block_row, term = np.nonzero(filled)
+    padded = np.zeros((count * rows, weights.shape[1]), np.float32)
+    padded[: weights.shape[0]] = weights
+    entries = np.empty((term.size, 1 + rows), np.float32)
+    entries[:, 0] = (term * term_bytes).astype(np.int32).view(np.float32)
+    entries[:, 1:] = padded.reshape(count, rows, -1)[block_row, :, term]
+    begins = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int32).view(np.float32)
+    return np.concatenate([begins, entries.reshape(-1)])
+
+
+def packed_elements(weights: Array, rows: int) -> int:
+    """Return the number of elements that pack_sparse makes of weights [M, terms]."""
+    filled = _blocks(weights, rows)
+    return int(filled.shape[0] + 1 + np.count_nonzero(filled) * (1 + rows))
+
+
+def stored_blocks(scenario: Scenario, rows: int) -> float:
+    """Return how many blocks a scenario's weights take by its percentages: those that are not zero."""
+    s = scenario
+    terms = s.c // s.groups * s.k * s.k
+    percent = s.sparsity if rows == 1 else s.block_sparsity
+    return -(-s.m // rows) * terms * (100 - percent) / 100
+
+
+def packed_bytes(scenario: Scenario, rows: int) -> float:
+    """Return the size of packed weights by the scenario's percentages, in bytes."""
+    return (stored_blocks(scenario, rows) * (1 + rows) + -(-scenario.m // rows) + 1) * F32_BYTES

@@ -1,0 +1,226 @@
+"""Products of sparse weights with a matrix of inputs: a row for each term, a column for each output pixel.
+
+Vectors run along the pixels. For a tile of pixels and a row of blocks, every block that is stored loads the vectors of
+its term's inputs and multiplies them by each of its weights. After Elsen, Dukhan, Gale and Simonyan, "Fast Sparse
+ConvNets" (CVPR 2020), whose kernels have 16 to 32 pixels by 1, 2 or 4 output channels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    I32,
+    I64,
+    address,
+    const,
+    f32_splat,
+    fma,
+    for_range,
+    kernel_function,
+    operand,
+    repeat,
+    scaled,
+    splat,
+)
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.common import Image, epilogue_operands, finish, load_partial, store_partial
+from mavcg.kernels.primitives.matrix_product import emit_full_or_rest
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+
+PIECE_PIXELS = 128  # of a row of work: 8 vectors of 16 lanes
+MOST_VECTORS = 8  # of a tile: as many sums as hide the latency of a multiply-add
+FEW_ROWS = 16  # with fewer pieces the output channels are cut too, so that threads have work
+LEAST_BLOCKS = 8  # rows of blocks of such a part
+
+
+def tile_vectors(machine: Machine, rows: int) -> int:
+    """Return the vectors of pixels of a tile: sums of `rows` channels, inputs and a weight stay in registers."""
+    if rows == 1:
+        return MOST_VECTORS  # inputs are read by the multiply-add
+    return max(1, min(MOST_VECTORS // 2, (machine.vector_registers - 4) // (rows + 1)))
+
+
+@spec_format("sparse_product")
+@dataclass(frozen=True)
+class SparseProduct(KernelSpec):
+    """act(bias + weights x inputs + residual); operands: inputs, weights (pattern.pack_sparse), out, bias?, residual?.
+
+    terms: of a sum; term_bytes: from a term's inputs to the next one's, whose pixels are neighbours. out: in layout
+    CHW. block_rows: output channels of a block of weights. A row of work is a piece of the pixels, of all output
+    channels or of a part of them.
+    """
+
+    terms: int
+    term_bytes: int
+    out: Image
+    block_rows: int
+    epilogue: Epilogue
+
+    @property
+    def family(self) -> str:
+        return "csr_product_f32" if self.block_rows == 1 else f"bcsr{self.block_rows}_product_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(self.out.layout_text, self.out.sizes_text, f"k{self.terms}")
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of the output."""
+        return self.out.height * self.out.width
+
+    @property
+    def pieces(self) -> int:
+        """Number of pieces of the pixels."""
+        return -(-self.pixels // PIECE_PIXELS)
+
+    @property
+    def blocks(self) -> int:
+        """Number of rows of blocks."""
+        return -(-self.out.channels // self.block_rows)
+
+    @property
+    def part_blocks(self) -> int:
+        """Rows of blocks of a part."""
+        parts = -(-FEW_ROWS // self.pieces)
+        return max(1, self.blocks if parts == 1 else min(self.blocks, max(LEAST_BLOCKS, -(-self.blocks // parts))))
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the output channels."""
+        return -(-self.blocks // self.part_blocks)
+
+    @property
+    def rows(self) -> int:
+        return self.pieces * self.parts
+
+    @property
+    def work(self) -> int:
+        """Operations if a tenth of the weights is stored: the spec does not know how many are."""
+        return max(1, 2 * self.terms * self.out.channels * self.pixels // 10)
+
+
+def emit_sparse_product(module: ir.Module, spec: SparseProduct, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    emitter = _SparseProductEmitter(b, spec, machine)
+    repeat(b, function.args[1], function.args[2], emitter.row, "row")
+    b.ret_void()
+    return function
+
+
+class _SparseProductEmitter:
+    """Emitter of the loops of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: SparseProduct, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        self.lanes = lanes_f32(machine)
+        self.inputs, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "out")))
+        self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
+        self.entries = address(b, self.w, (spec.blocks + 1) * F32_BYTES, "entries")
+
+    def row(self, index: Value) -> None:
+        """Emit one row of work."""
+        b, spec = self.b, self.spec
+        piece, part = b.udiv(index, const(spec.parts)), b.urem(index, const(spec.parts))
+        first = scaled(b, part, spec.part_blocks)
+        end = b.add(first, const(spec.part_blocks))
+        end = b.select(b.icmp_unsigned("<", end, const(spec.blocks)), end, const(spec.blocks))
+        pixel = scaled(b, piece, PIECE_PIXELS)
+        last = b.icmp_unsigned("==", piece, const(spec.pieces - 1))
+        full = min(PIECE_PIXELS, spec.pixels)
+        rest = spec.pixels - (spec.pieces - 1) * PIECE_PIXELS
+        emit_full_or_rest(b, last, full, rest, lambda pixels: self.piece(pixel, pixels, first, end))
+
+    def piece(self, pixel: Value, pixels: int, first: Value, end: Value) -> None:
+        """Emit the tiles of a piece of `pixels` pixels, for the rows of blocks from `first` to `end`."""
+        step = tile_vectors(self.machine, self.spec.block_rows) * self.lanes
+        whole = pixels // step
+        if whole:
+            repeat(
+                self.b, 0, whole * step,
+                lambda i: self.tile(self.b.add(pixel, i), step // self.lanes, self.lanes, first, end), "tile", step,
+            )  # fmt: skip
+        left = pixels - whole * step
+        if left:
+            vectors = -(-left // self.lanes)
+            used = left - (vectors - 1) * self.lanes
+            self.tile(self.b.add(pixel, const(whole * step)), vectors, used, first, end)
+
+    def tile(self, pixel: Value, vectors: int, used: int, first: Value, end: Value) -> None:
+        """Emit the rows of blocks of a tile; used: lanes of its last vector."""
+        b, spec = self.b, self.spec
+        at = scaled(b, pixel, F32_BYTES)
+        rows = spec.out.channels - (spec.blocks - 1) * spec.block_rows
+
+        def block_row(index: Value) -> None:
+            sums = self.sums(index, address(b, self.inputs, at), vectors, used)
+            last = b.icmp_unsigned("==", index, const(spec.blocks - 1))
+            emit_full_or_rest(b, last, spec.block_rows, rows, lambda count: self.store(index, at, sums, count, used))
+
+        repeat(b, first, end, block_row, "block_row")
+
+    def sums(self, index: Value, inputs: Value, vectors: int, used: int) -> Sequence[Sequence[Value]]:
+        """Emit the sums of a row of blocks: for each of its channels a vector for each of the tile's."""
+        b, spec = self.b, self.spec
+        begin, end = (self.count(b.add(index, const(i))) for i in (0, 1))
+        entry_bytes = (1 + spec.block_rows) * F32_BYTES
+        used_lanes = [self.lanes] * (vectors - 1) + [used]
+
+        def entry(number: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
+            here = address(b, self.entries, scaled(b, number, entry_bytes), "entry")
+            offset = b.zext(b.load(here, align=4, typ=I32, name="offset"), I64)
+            line = address(b, inputs, offset, "line")
+            xs = [
+                load_partial(b, self.machine, address(b, line, v * self.lanes * F32_BYTES), self.lanes, n, "x")
+                for v, n in enumerate(used_lanes)
+            ]
+            made = []
+            for row in range(spec.block_rows):
+                weight = b.load(address(b, here, (1 + row) * F32_BYTES), align=4, typ=F32, name="weight")
+                factor = splat(b, weight, self.lanes, "factor")
+                made += [fma(b, factor, x, carried[row * vectors + v], "sum") for v, x in enumerate(xs)]
+            return made
+
+        zeros = [f32_splat(0.0, self.lanes)] * (spec.block_rows * vectors)
+        flat = for_range(b, begin, end, 1, zeros, entry, "entry")
+        return [flat[row * vectors : (row + 1) * vectors] for row in range(spec.block_rows)]
+
+    def count(self, index: Value) -> Value:
+        """Emit the load of the number of blocks before a row of blocks."""
+        b = self.b
+        return b.zext(b.load(address(b, self.w, scaled(b, index, F32_BYTES)), align=4, typ=I32, name="count"), I64)
+
+    def store(self, index: Value, at: Value, sums: Sequence[Sequence[Value]], rows: int, used: int) -> None:
+        """Emit bias, residual and activation of the first `rows` channels of a row of blocks, and the stores."""
+        b, spec = self.b, self.spec
+        plane = spec.out.channel_step * F32_BYTES
+        channel = scaled(b, index, spec.block_rows)
+        begin = b.add(scaled(b, channel, plane), at)
+        for row in range(rows):
+            bias = None
+            if self.bias is not None:
+                place = address(b, self.bias, scaled(b, b.add(channel, const(row)), F32_BYTES))
+                bias = splat(b, b.load(place, align=4, typ=F32, name="bias"), self.lanes)
+            for v, value in enumerate(sums[row]):
+                count = used if v == len(sums[row]) - 1 else self.lanes
+                offset = b.add(begin, const(row * plane + v * self.lanes * F32_BYTES))
+                residual = None
+                if self.residual is not None:
+                    place = address(b, self.residual, offset)
+                    residual = load_partial(b, self.machine, place, self.lanes, count, "residual")
+                total = b.fadd(value, bias, name="with_bias") if bias is not None else value
+                total = finish(b, spec.epilogue, total, residual)
+                store_partial(b, self.machine, total, address(b, self.out, offset), self.lanes, count)
+
+
+EMIT = {SparseProduct: emit_sparse_product}
