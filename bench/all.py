@@ -30,6 +30,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.plan_networks"),
     ("-m", "bench.plan_tables"),
     ("-m", "bench.plan_search"),
+    ("-m", "bench.plan_seconds", "--record"),
     ("-m", "bench.plan_baselines"),
     ("-m", "bench.accel_fusion"),
     ("-m", "bench.accel_accuracy"),

@@ -78,6 +78,7 @@ SUBJECTS: Mapping[str, Subject] = {
         )
     ),  # fmt: skip
     "plan_search": Subject(_PLANNER),
+    "plan_seconds": Subject((*_PLANNER, "mavcg.planner.accelerators.schedule_cache")),
     "plan_tables": Subject(_PLANNER),
     "planned_tiles": Subject(("mavcg.planner.engine.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
     "predicted": Subject(("mavcg.predict.predict", "mavcg.model_pipeline.model")),
