@@ -1,4 +1,4 @@
-"""What scheduling a network takes, with and without the cache of layers: `python -m bench.plan_seconds [--record]`.
+"""Time of scheduling a network, with and without the cache of layers: `python -m bench.plan_seconds [--record]`.
 
 The e-PlaNNer thesis, section 8.4: less than 1.4 s for every network, 36.6 ms for AlexNet. Each of the five networks on
 setups A to D by the pruned search, with performance per access as metric: every layer searched; each kind of layer
