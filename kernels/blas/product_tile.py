@@ -275,12 +275,12 @@ class _TilePass:
         nothing = b.fcmp_ordered("==", beta, ir.Constant(beta.type, 0.0), "overwrites")
         with b.if_else(nothing) as (overwrite, add):
             with overwrite:
-                for place, mask, total in self.results(sums, masks):
-                    self.put(b.fmul(alphas, total), place, mask)
+                for pointer, mask, total in self.results(sums, masks):
+                    self.put(b.fmul(alphas, total), pointer, mask)
             with add:
-                for place, mask, total in self.results(sums, masks):
-                    before = self.load(place, mask)
-                    self.put(fma(b, alphas, total, b.fmul(betas, before)), place, mask)
+                for pointer, mask, total in self.results(sums, masks):
+                    before = self.load(pointer, mask)
+                    self.put(fma(b, alphas, total, b.fmul(betas, before)), pointer, mask)
 
     def results(self, sums: Values, masks: dict[int, ir.Value]) -> list[tuple[ir.Value, ir.Value | None, ir.Value]]:
         """Return address, mask and sum of each vector of C."""
@@ -289,8 +289,8 @@ class _TilePass:
         for j, column in enumerate(self.columns):
             top = address(b, b.function.args[3], b.mul(step, const(column)), "c_column")
             for v, number in enumerate(self.vectors):
-                place = address(b, top, number * self.lanes * self.item)
-                found.append((place, masks.get(number), sums[j * len(self.vectors) + v]))
+                pointer = address(b, top, number * self.lanes * self.item)
+                found.append((pointer, masks.get(number), sums[j * len(self.vectors) + v]))
         return found
 
     def prefetch_results(self) -> None:
@@ -307,27 +307,27 @@ class _TilePass:
         """A field of struct blas_steps."""
         return self.b.load(address(self.b, self.b.function.args[4], offset), align=8, typ=I64)
 
-    def load(self, place: ir.Value, mask: ir.Value | None) -> ir.Value:
+    def load(self, pointer: ir.Value, mask: ir.Value | None) -> ir.Value:
         """A vector of A or C; where the mask is false, 0."""
         b = self.b
         if mask is None:
-            return b.load(place, align=self.item, typ=self.type)
+            return b.load(pointer, align=self.item, typ=self.type)
         zero = ir.Constant(self.type, [0.0] * self.lanes)
         full = f"llvm.masked.load.{type_suffix(self.type)}.p0"
         kind = ir.FunctionType(self.type, [PTR, vector(I1, self.lanes), self.type])
         function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-        return b.call(function, [place, mask, zero])
+        return b.call(function, [pointer, mask, zero])
 
-    def put(self, value: ir.Value, place: ir.Value, mask: ir.Value | None) -> None:
+    def put(self, value: ir.Value, pointer: ir.Value, mask: ir.Value | None) -> None:
         """Store a vector where the mask is true."""
         b = self.b
         if mask is None:
-            b.store(value, place, align=self.item)
+            b.store(value, pointer, align=self.item)
             return
         full = f"llvm.masked.store.{type_suffix(self.type)}.p0"
         kind = ir.FunctionType(ir.VoidType(), [self.type, PTR, vector(I1, self.lanes)])
         function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-        b.call(function, [value, place, mask])
+        b.call(function, [value, pointer, mask])
 
 
 def _lane(b: ir.IRBuilder, held: ir.Value, lane: int, lanes: int) -> ir.Value:

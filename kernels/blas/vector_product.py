@@ -87,8 +87,8 @@ class _VectorEmitter:
 
     def load(self, base: ir.Value, element: ir.Value, lanes: int) -> ir.Value:
         """`lanes` elements of an array."""
-        place = address(self.b, base, self.b.mul(element, const(self.item)))
-        return self.b.load(place, align=self.item, typ=vector(TYPES[self.dtype], lanes))
+        pointer = address(self.b, base, self.b.mul(element, const(self.item)))
+        return self.b.load(pointer, align=self.item, typ=vector(TYPES[self.dtype], lanes))
 
     def store(self, value: ir.Value, base: ir.Value, element: ir.Value) -> None:
         self.b.store(value, address(self.b, base, self.b.mul(element, const(self.item))), align=self.item)
@@ -107,15 +107,15 @@ class _VectorEmitter:
 
         def add_rows(row: ir.Value, vectors: int, lanes: int) -> None:
             places = [b.add(row, const(v * lanes)) for v in range(vectors)]
-            sums = [self.load(y, place, lanes) for place in places]
+            sums = [self.load(y, element, lanes) for element in places]
             for source, factor in zip(sources, factors, strict=True):
                 wide = splat(b, factor, lanes)
                 sums = [
-                    fma(b, self.load(source, place, lanes), wide, total)
-                    for place, total in zip(places, sums, strict=True)
+                    fma(b, self.load(source, element, lanes), wide, total)
+                    for element, total in zip(places, sums, strict=True)
                 ]
-            for place, total in zip(places, sums, strict=True):
-                self.store(total, y, place)
+            for element, total in zip(places, sums, strict=True):
+                self.store(total, y, element)
 
         begin: ir.Value = const(0)
         for vectors, lanes in ((ROWS_UNROLLED, self.lanes), (1, self.lanes), (1, 1)):
@@ -133,11 +133,11 @@ class _VectorEmitter:
 
         def step(row: ir.Value, carried: Values) -> Values:
             places = [b.add(row, const(part * self.lanes)) for part in range(parts)]
-            factors = [self.load(x, place, self.lanes) for place in places]
+            factors = [self.load(x, element, self.lanes) for element in places]
             return tuple(
-                fma(b, self.load(source, place, self.lanes), factor, carried[j * parts + part])
+                fma(b, self.load(source, element, self.lanes), factor, carried[j * parts + part])
                 for j, source in enumerate(sources)
-                for part, (place, factor) in enumerate(zip(places, factors, strict=True))
+                for part, (element, factor) in enumerate(zip(places, factors, strict=True))
             )
 
         whole = b.mul(b.sdiv(rows, const(width)), const(width))
@@ -151,8 +151,8 @@ class _VectorEmitter:
             )
 
         for j, total in enumerate(for_range(b, whole, rows, 1, totals, rest, "rest")):
-            place = b.add(column, const(j))
-            self.store(b.fadd(self.load(y, place, 1), total), y, place)
+            element = b.add(column, const(j))
+            self.store(b.fadd(self.load(y, element, 1), total), y, element)
 
     def total(self, parts: Values) -> ir.Value:
         """Return the sum of the elements of SUM_BYTES: the upper half is added to the lower one until one is left."""

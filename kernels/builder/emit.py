@@ -204,7 +204,7 @@ def tail_mask(lanes: int, used: int) -> ir.Constant:
 
 
 def load_vector(
-    b: ir.IRBuilder, place: ir.Value, typ: ir.Type, used: int | None = None, name: str = "", align: int = 0
+    b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, used: int | None = None, name: str = "", align: int = 0
 ) -> ir.Value:
     """A vector's load at any element's address; of the first `used` lanes only, the others 0, where `used` is given.
 
@@ -214,27 +214,27 @@ def load_vector(
     element_type = typ.element if isinstance(typ, ir.VectorType) else typ
     align = align or element_bytes(element_type)
     if used is None or used == lanes:
-        return b.load(place, name=name, align=align, typ=typ)
+        return b.load(pointer, name=name, align=align, typ=typ)
     zero = ir.Constant(typ, [0] * lanes)
     full = f"llvm.masked.load.{type_suffix(typ)}.p0"
     kind = ir.FunctionType(typ, [PTR, vector(I1, lanes), typ])
     function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    return b.call(function, [place, tail_mask(lanes, used), zero], name=name)
+    return b.call(function, [pointer, tail_mask(lanes, used), zero], name=name)
 
 
-def store_vector(b: ir.IRBuilder, value: ir.Value, place: ir.Value, used: int | None = None, align: int = 0) -> None:
+def store_vector(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, used: int | None = None, align: int = 0) -> None:
     """A vector's store at any element's address; of the first `used` lanes only, where that is given."""
     typ = value.type
     lanes = typ.count if isinstance(typ, ir.VectorType) else 1
     element_type = typ.element if isinstance(typ, ir.VectorType) else typ
     align = align or element_bytes(element_type)
     if used is None or used == lanes:
-        b.store(value, place, align=align)
+        b.store(value, pointer, align=align)
         return
     full = f"llvm.masked.store.{type_suffix(typ)}.p0"
     kind = ir.FunctionType(ir.VoidType(), [typ, PTR, vector(I1, lanes)])
     function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    b.call(function, [value, place, tail_mask(lanes, used)])
+    b.call(function, [value, pointer, tail_mask(lanes, used)])
 
 
 def element_bytes(typ: ir.Type) -> int:

@@ -220,14 +220,14 @@ def along_line(
             body(const(whole), 1, tail)
 
 
-def load_lanes(b: ir.IRBuilder, place: ir.Value, typ: ir.Type, lanes: int, used: int, name: str = "") -> ir.Value:
+def load_lanes(b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, lanes: int, used: int, name: str = "") -> ir.Value:
     """A vector of `lanes` of which the first `used` are read, in pieces of a power of two; the others are undefined."""
     if used == lanes:
-        return load_vector(b, place, vector(typ, lanes), name=name)
+        return load_vector(b, pointer, vector(typ, lanes), name=name)
     whole = ir.Constant(ir.VectorType(typ, lanes), ir.Undefined)
     at = 0
     for size in _pieces(used):
-        piece = load_vector(b, address(b, place, at * element_bytes(typ)), vector(typ, size), name=name)
+        piece = load_vector(b, address(b, pointer, at * element_bytes(typ)), vector(typ, size), name=name)
         if size == 1:
             whole = b.insert_element(whole, piece, const(at, I32))
         else:
@@ -238,12 +238,12 @@ def load_lanes(b: ir.IRBuilder, place: ir.Value, typ: ir.Type, lanes: int, used:
     return whole
 
 
-def store_lanes(b: ir.IRBuilder, value: ir.Value, place: ir.Value, lanes: int, used: int) -> None:
+def store_lanes(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, lanes: int, used: int) -> None:
     """Store the first `used` lanes of a vector of `lanes`, in pieces of a power of two."""
     typ = value.type.element if isinstance(value.type, ir.VectorType) else value.type
     size_of = element_bytes(typ)
     if used == lanes:
-        b.store(value, place, align=size_of)
+        b.store(value, pointer, align=size_of)
         return
     at = 0
     for size in _pieces(used):
@@ -251,7 +251,7 @@ def store_lanes(b: ir.IRBuilder, value: ir.Value, place: ir.Value, lanes: int, u
             piece = b.extract_element(value, const(at, I32))
         else:
             piece = shuffle(b, value, value, [at + i for i in range(size)])
-        b.store(piece, address(b, place, at * size_of), align=size_of)
+        b.store(piece, address(b, pointer, at * size_of), align=size_of)
         at += size
 
 

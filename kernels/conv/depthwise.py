@@ -339,7 +339,7 @@ class _DepthwiseEmitter:
             for v, (side, count) in enumerate(sides):
                 value = acc[v * pixels + p]
                 if residual is not None and spec.residual is not None:
-                    place = address(b, residual, p * spec.residual.strides[2] * F32_BYTES + side)
-                    value = b.fadd(value, load_vector(b, place, typ, count, "residual"))
+                    pointer = address(b, residual, p * spec.residual.strides[2] * F32_BYTES + side)
+                    value = b.fadd(value, load_vector(b, pointer, typ, count, "residual"))
                 value = activate(b, spec.act, spec.act_args, value)
                 store_vector(b, value, address(b, out, p * spec.out.strides[2] * F32_BYTES + side), count)

@@ -53,7 +53,7 @@ class DepthwiseWindow:
             for v, count in enumerate(used):
                 side = v * lanes * F32_BYTES
                 places = [address(b, weights, kx * LINE_BYTES + side) for kx in across]
-                w = [load_vector(b, place, typ, name="w", align=lanes * F32_BYTES) for place in places]
+                w = [load_vector(b, pointer, typ, name="w", align=lanes * F32_BYTES) for pointer in places]
                 for column in self.columns(pixels):
                     value = load_vector(
                         b, address(b, x, column * self.x_strides[1] * F32_BYTES + side), typ, count, "x"
@@ -77,9 +77,9 @@ class DepthwiseWindow:
         return acc
 
 
-def prefetch(b: ir.IRBuilder, place: Value, offsets: Iterable[int]) -> None:
+def prefetch(b: ir.IRBuilder, pointer: Value, offsets: Iterable[int]) -> None:
     """Prefetch the data at these offsets, in bytes, into level 1."""
     typ = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
     function = b.module.globals.get("llvm.prefetch.p0") or ir.Function(b.module, typ, "llvm.prefetch.p0")
     for offset in offsets:
-        b.call(function, [address(b, place, offset), const(0, I32), const(3, I32), const(1, I32)])
+        b.call(function, [address(b, pointer, offset), const(0, I32), const(3, I32), const(1, I32)])

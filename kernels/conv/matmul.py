@@ -165,7 +165,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
             used = count - (-(-count // lanes) - 1) * lanes
             column = b.mul(first, const(F32_BYTES))
             inputs = address(b, starts[0], block.in_bytes)
-            place = b.add(scaled(b, first, n_step), scaled(b, block.first_term, k_step))
+            weights_offset = b.add(scaled(b, first, n_step), scaled(b, block.first_term, k_step))
             done = 0
             for mr, tiles in (tiling.widths if count == step else tiling.rest).tiles:
                 offsets = [tuple(step * p for p in range(mr)) for step in steps]
@@ -174,7 +174,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
                 def one(row: ir.Value, tile: RegisterTile = tile) -> None:
                     at = Pointers(
                         address(b, inputs, scaled(b, row, steps[0])),
-                        address(b, starts[1], place),
+                        address(b, starts[1], weights_offset),
                         address(b, starts[2], b.add(scaled(b, row, steps[1]), column)),
                         address(b, bias, column) if bias is not None else None,
                         address(b, starts[3], b.add(scaled(b, row, steps[2]), column)) if len(starts) > 3 else None,

@@ -38,14 +38,14 @@ class Phases(RowsOfPixels):
             column = b.sub(window, const(spec.pads[1] // spec.stride[1]))
             more = b.icmp_signed("<", b.add(first, const(self.fewest * spec.stride[1])), const(spec.out.shape[2]))
             start = address(b, self.scratch, b.mul(column, const(spec.x.shape[3] * F32_BYTES)))
-            place = address(b, out, scaled(b, first, spec.out.strides[2] * F32_BYTES))
+            pointer = address(b, out, scaled(b, first, spec.out.strides[2] * F32_BYTES))
 
             def group(index: Value) -> None:
                 in_first = b.mul(index, const(self.in_ch * F32_BYTES))
                 out_first = b.mul(index, const(self.out_ch * F32_BYTES))
                 bias = address(b, self.bias, out_first) if self.bias is not None else None
                 w = address(b, weights, b.mul(index, const(group_bytes)))
-                self.channels(Pointers(address(b, start, in_first), w, address(b, place, out_first), bias), more)
+                self.channels(Pointers(address(b, start, in_first), w, address(b, pointer, out_first), bias), more)
 
             repeat(b, 0, spec.groups, group, "group")
 
@@ -100,8 +100,8 @@ class Phases(RowsOfPixels):
             offset = scaled(b, index, F32_BYTES)
             value = f32_splat(0.0, lanes)
             if source is not None:
-                place = address(b, source, scaled(b, b.add(index, const(moved)), F32_BYTES))
-                value = load_vector(b, place, typ, used, "copied")
+                pointer = address(b, source, scaled(b, b.add(index, const(moved)), F32_BYTES))
+                value = load_vector(b, pointer, typ, used, "copied")
             store_vector(b, value, address(b, target, offset), used)
 
         whole = begin + (end - begin) // lanes * lanes

@@ -20,14 +20,14 @@ class Plain(RowsOfPixels):
         width = spec.out.shape[2]
 
         def pixel(index: Value) -> None:
-            place = address(b, out, scaled(b, index, spec.out.strides[2] * F32_BYTES))
+            pointer = address(b, out, scaled(b, index, spec.out.strides[2] * F32_BYTES))
             column = b.add(index, const(spec.pads[1]))
 
             def channel(out_channel: Value) -> None:
                 offset = scaled(b, out_channel, F32_BYTES)
                 start = b.load(address(b, self.bias, offset), align=4, typ=F32) if self.bias else f32_splat(0.0, 1)
                 value = activate(b, spec.act, spec.act_args, self.total(x, y, column, out_channel, start))
-                b.store(value, address(b, place, offset), align=4)
+                b.store(value, address(b, pointer, offset), align=4)
 
             repeat(b, 0, spec.out.shape[3], channel, "channel")
 

@@ -165,8 +165,8 @@ class _MicroKernel:
         else:
             first = address(b, inputs, scaled(b, index, F32_BYTES))
             places = [pixels * gap + offset for offset in offsets]
-        for place in places:
-            prefetch(b, first, place)
+        for pointer in places:
+            prefetch(b, first, pointer)
 
     def prefetch_share(self, steps: int, k: Value) -> None:
         """Prefetch this tile's share of weights that later tiles will read: what is due in `steps` terms from k on."""
@@ -197,8 +197,8 @@ class _MicroKernel:
             return load_vector(b, address(b, panel, offset), typ, used, "w")
         gathered: Value = f32_splat(0.0, lanes)
         for lane in range(used):
-            place = address(b, panel, step * ws.k_step + ws.offset(vector * lanes + lane))
-            gathered = b.insert_element(gathered, b.load(place, align=4, typ=F32), const(lane, I32))
+            pointer = address(b, panel, step * ws.k_step + ws.offset(vector * lanes + lane))
+            gathered = b.insert_element(gathered, b.load(pointer, align=4, typ=F32), const(lane, I32))
         return gathered
 
 

@@ -67,8 +67,8 @@ class Ends:
         b, at = self.b, self.at
         for (p, v), value in zip(self.places(), results, strict=True):
             if at.residual is not None:
-                place = moved(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
-                residual = load_vector(b, place, value.type, self.used[v], "residual")
+                pointer = moved(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
+                residual = load_vector(b, pointer, value.type, self.used[v], "residual")
                 value = b.fadd(value, residual, name="with_residual")
             value = activate(b, act, act_args, value)
             store_vector(b, value, self.out(p, v), self.used[v])

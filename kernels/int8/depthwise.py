@@ -205,14 +205,14 @@ class _QDepthwiseEmitter:
             result = to_eight_bits(b, self.machine, b.add(self.in_order(total), start), factor, spec.epilogue)
             store_lanes(b, result, address(b, out, p * spec.out.strides[2]), lanes, used)
 
-    def weight(self, place: Value, lanes: int) -> Value:
+    def weight(self, pointer: Value, lanes: int) -> Value:
         kind = ir.VectorType(I8, lanes)
-        return self.b.sext(self.b.load(place, name="w", align=8, typ=kind), ir.VectorType(I16, lanes))
+        return self.b.sext(self.b.load(pointer, name="w", align=8, typ=kind), ir.VectorType(I16, lanes))
 
-    def input(self, place: Value, lanes: int, used: int) -> Value:
+    def input(self, pointer: Value, lanes: int, used: int) -> Value:
         """Load inputs and widen them to i16."""
         b, wide = self.b, ir.VectorType(I16, lanes)
-        x = load_lanes(b, place, I8, lanes, used, "x")
+        x = load_lanes(b, pointer, I8, lanes, used, "x")
         if self.flip:
             x = b.xor(x, ir.Constant(x.type, [-128] * lanes))
         return b.sext(x, wide) if self.arm or self.spec.x.dtype == "i8" else b.zext(x, wide)

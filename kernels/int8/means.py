@@ -143,7 +143,7 @@ def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
         if x_step == out_step == 1:
 
             def some(i: ir.Value, vectors: int, used: int) -> None:
-                mean([address(b, place, i) for place in places], vectors, lanes, used)
+                mean([address(b, pointer, i) for pointer in places], vectors, lanes, used)
 
             along_line(b, run, lanes, 4, some)
             return
@@ -256,9 +256,11 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
                     def tap(kx: ir.Value, acc: Values) -> Values:
                         x_at = b.add(left, scaled(b, kx, spec.dilation[1]))
-                        place = address(b, line, scaled(b, x_at, spec.x.strides[2]))
-                        place = address(b, place, scaled(b, channel, spec.x.strides[3]))
-                        loaded = [load_lanes(b, address(b, place, i * lanes), I8, lanes, used) for i in range(vectors)]
+                        pointer = address(b, line, scaled(b, x_at, spec.x.strides[2]))
+                        pointer = address(b, pointer, scaled(b, channel, spec.x.strides[3]))
+                        loaded = [
+                            load_lanes(b, address(b, pointer, i * lanes), I8, lanes, used) for i in range(vectors)
+                        ]
                         return tuple(
                             b.add(a, widened(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True)
                         )
@@ -267,10 +269,10 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
                 zero = _zeros(lanes)
                 totals = for_range(b, row_first, row_last, 1, (zero,) * vectors, tap_row, "ky")
-                place = address(b, to, scaled(b, channel, spec.out.strides[3]))
+                pointer = address(b, to, scaled(b, channel, spec.out.strides[3]))
                 for i, total in enumerate(totals):
                     result = _finished(b, spec.to, total, inside, factor, lanes)
-                    store_lanes(b, result, address(b, place, i * lanes), lanes, used)
+                    store_lanes(b, result, address(b, pointer, i * lanes), lanes, used)
 
             along_line(b, Line(const(0), channels, channels), lanes, 4 if lanes > 1 else 1, some)
 

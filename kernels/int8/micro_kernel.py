@@ -251,10 +251,10 @@ class _Int8MicroKernel:
         """Return True if inputs of `count` groups are loaded several groups at once, and multiplied lane by lane."""
         return self.form.kind == "sdot" and count % self.by_lane_at_once == 0
 
-    def wide(self, place: Value) -> Value:
+    def wide(self, pointer: Value) -> Value:
         """Load the inputs of by_lane_at_once groups."""
         typ = ir.VectorType(I8, self.by_lane_at_once * GROUP)
-        return self.flip_signs(self.b.load(place, name="xs", align=1, typ=typ))
+        return self.flip_signs(self.b.load(pointer, name="xs", align=1, typ=typ))
 
     def flip_signs(self, x: Value) -> Value:
         """Convert u8 to i8 or i8 to u8 by a difference of 128, which the bias corrects."""
@@ -269,15 +269,15 @@ class _Int8MicroKernel:
         copies = shuffle(self.b, words, words, [group] * (self.form.weight_bytes // GROUP))
         return self.b.bitcast(copies, ir.VectorType(I8, self.form.weight_bytes))
 
-    def word(self, place: Value) -> Value:
+    def word(self, pointer: Value) -> Value:
         """Four neighbouring bytes, or as many as a run has, as a product reads them."""
         b, length = self.b, min(GROUP, self.run.length)
         if length == GROUP:
-            value = b.load(place, name="x4", align=1, typ=I32)
+            value = b.load(pointer, name="x4", align=1, typ=I32)
         else:
-            value = b.zext(b.load(place, align=1, typ=I8), I32)
+            value = b.zext(b.load(pointer, align=1, typ=I8), I32)
             for i in range(1, length):
-                byte = b.zext(b.load(address(b, place, i), align=1, typ=I8), I32)
+                byte = b.zext(b.load(address(b, pointer, i), align=1, typ=I8), I32)
                 value = b.or_(value, b.shl(byte, const(8 * i, I32)))
         words = splat(b, value, self.form.lanes)
         x = self.flip_signs(b.bitcast(words, ir.VectorType(I8, 4 * self.form.lanes)))
@@ -305,8 +305,8 @@ class _Int8MicroKernel:
         form, tile = self.form, self.tile
         channel = piece * form.piece
         offset = channel // tile.panel * tile.panel_bytes + channel % tile.panel * GROUP
-        place, size = address(self.b, group, offset), form.weight_bytes
-        return self.input(self.b.load(place, name="w", align=size, typ=ir.VectorType(I8, size)))
+        pointer, size = address(self.b, group, offset), form.weight_bytes
+        return self.input(self.b.load(pointer, name="w", align=size, typ=ir.VectorType(I8, size)))
 
     def multiply_add(self, acc: Value, xs: Sequence[Value], weights: Sequence[Value]) -> Value:
         """Return acc plus the products of some groups."""

@@ -131,19 +131,19 @@ def lanes_of(machine: Machine, panel: int) -> int:
     return min(lanes_f32(machine), panel)
 
 
-def load_partial(b: ir.IRBuilder, machine: Machine, place: Value, lanes: int, used: int, name: str = "") -> Value:
+def load_partial(b: ir.IRBuilder, machine: Machine, pointer: Value, lanes: int, used: int, name: str = "") -> Value:
     """Load the first `used` lanes of a vector of f32; the other lanes are undefined."""
     if used == lanes or machine.arch == "x86_64":
-        return load_vector(b, place, vector(F32, lanes), used, name)
-    return load_lanes(b, place, F32, lanes, used, name)
+        return load_vector(b, pointer, vector(F32, lanes), used, name)
+    return load_lanes(b, pointer, F32, lanes, used, name)
 
 
-def store_partial(b: ir.IRBuilder, machine: Machine, value: Value, place: Value, lanes: int, used: int) -> None:
+def store_partial(b: ir.IRBuilder, machine: Machine, value: Value, pointer: Value, lanes: int, used: int) -> None:
     """Store the first `used` lanes of a vector of f32."""
     if used == lanes or machine.arch == "x86_64":
-        store_vector(b, value, place, used)
+        store_vector(b, value, pointer, used)
     else:
-        store_lanes(b, value, place, lanes, used)
+        store_lanes(b, value, pointer, lanes, used)
 
 
 def zero_other_lanes(b: ir.IRBuilder, value: Value, lanes: int, used: int) -> Value:

@@ -137,8 +137,8 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
     def row(y: Value) -> None:
         rows = [
-            address(b, place, scaled(b, y, image.row_step * F32_BYTES))
-            for place, image in zip(places, (source, target), strict=True)
+            address(b, pointer, scaled(b, y, image.row_step * F32_BYTES))
+            for pointer, image in zip(places, (source, target), strict=True)
         ]
 
         def some(number: Value, channels: int) -> None:
@@ -169,8 +169,8 @@ class _BlockRow:
     target: Value
 
 
-def _at(b: ir.IRBuilder, place: Value, index: Value, step: int) -> Value:
-    return address(b, place, scaled(b, index, step * F32_BYTES))
+def _at(b: ir.IRBuilder, pointer: Value, index: Value, step: int) -> Value:
+    return address(b, pointer, scaled(b, index, step * F32_BYTES))
 
 
 def _each_column(b: ir.IRBuilder, spec: RaggedBlocks, body: Callable[[Value], None]) -> None:

@@ -156,8 +156,8 @@ def _store_bias(b: ir.IRBuilder, bias: Value, out: Value, shape: RegisterTile, l
             scalar = b.load(address(b, bias, row * F32_BYTES), align=4, typ=F32, name="bias")
             for v in range(shape.vectors):
                 used = shape.used if v == shape.vectors - 1 else lanes
-                place = address(b, address(b, out, offset), v * lanes * F32_BYTES)
-                store_vector(b, splat(b, scalar, lanes), place, used)
+                pointer = address(b, address(b, out, offset), v * lanes * F32_BYTES)
+                store_vector(b, splat(b, scalar, lanes), pointer, used)
 
     if part is None:
         fill()
@@ -178,13 +178,13 @@ def emit_in_blocks(
             b.mul(b.udiv(channel, const(PANEL)), const(product.panel_step)),
             b.mul(b.urem(channel, const(PANEL)), const(F32_BYTES)),
         )
-        place = scaled(b, number, out.block_step * F32_BYTES)
+        offset = scaled(b, number, out.block_step * F32_BYTES)
         moved = Pointers(
             at.inputs,
             address(b, at.weights, inside),
-            address(b, at.out, place),
+            address(b, at.out, offset),
             address(b, at.bias, scaled(b, channel, F32_BYTES)) if at.bias is not None else None,
-            address(b, at.residual, place) if at.residual is not None else None,
+            address(b, at.residual, offset) if at.residual is not None else None,
         )
         emit_product(b, machine, replace(product, columns=count), moved, part)
 
@@ -194,15 +194,15 @@ def emit_in_blocks(
         block(const(whole), rest)
 
 
-def fill_last_block(b: ir.IRBuilder, place: Value, out: Image, channels: int, pixels: int) -> None:
+def fill_last_block(b: ir.IRBuilder, pointer: Value, out: Image, channels: int, pixels: int) -> None:
     """Store the zeros that fill up the last block of a CHWc image, where these channels end.
 
-    place: pointer to the first pixel of the first channel.
+    pointer: to the first pixel of the first channel.
     """
     whole, rest = divmod(channels, out.block)
     if not rest:
         return
-    last = address(b, place, whole * out.block_step * F32_BYTES + rest * F32_BYTES)
+    last = address(b, pointer, whole * out.block_step * F32_BYTES + rest * F32_BYTES)
 
     def pixel(index: Value) -> None:
         to = address(b, last, scaled(b, index, out.block * F32_BYTES))

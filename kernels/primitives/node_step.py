@@ -53,12 +53,12 @@ def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing
     )  # fmt: skip
     tensors = {"x": node.inputs[0], "out": node.output, "bias": bias, "residual": residual}
 
-    def operand(place: StageOperand) -> Operand:
-        if place.base == "weights":
-            return Operand(constant=packed, offset=place.offset)
-        if place.base == "workspace":
-            return Operand(workspace_bytes=lowering.workspace_bytes, offset=place.offset)
-        return Operand(tensors[place.base], written=place.base == "out", offset=place.offset)
+    def operand(stage_operand: StageOperand) -> Operand:
+        if stage_operand.base == "weights":
+            return Operand(constant=packed, offset=stage_operand.offset)
+        if stage_operand.base == "workspace":
+            return Operand(workspace_bytes=lowering.workspace_bytes, offset=stage_operand.offset)
+        return Operand(tensors[stage_operand.base], written=stage_operand.base == "out", offset=stage_operand.offset)
 
     return tuple(Step(stage.spec, tuple(map(operand, stage.operands)), node.origin) for stage in lowering.stages)
 

@@ -23,9 +23,9 @@ def along(b: ir.IRBuilder, count: int, lanes: int, body: Callable[[Value, int], 
         at += size
 
 
-def fill_zeros(b: ir.IRBuilder, place: Value, count: int, lanes: int) -> None:
+def fill_zeros(b: ir.IRBuilder, pointer: Value, count: int, lanes: int) -> None:
     """Store `count` zeros of f32."""
-    along(b, count, lanes, lambda i, n: store_vector(b, f32_splat(0.0, n), _element(b, place, i)))
+    along(b, count, lanes, lambda i, n: store_vector(b, f32_splat(0.0, n), _element(b, pointer, i)))
 
 
 def copy_run(b: ir.IRBuilder, source: Value, target: Value, count: int, lanes: int) -> None:

@@ -89,8 +89,8 @@ def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
                 better = (b.icmp_unsigned if spec.dtype[0] in "ub" else b.icmp_signed)(sign, value, best[0])
             return b.select(better, value, best[0]), b.select(better, i, best[1])
 
-        _, place = for_range(b, const(1), const(spec.length), 1, (first, const(0)), candidate, "candidate")
-        b.store(place, to, align=8)
+        _, position = for_range(b, const(1), const(spec.length), 1, (first, const(0)), candidate, "candidate")
+        b.store(position, to, align=8)
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()

@@ -121,7 +121,7 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
         repeated = splat(b, load_vector(b, places[0], typ, name="value"), lanes) if from_step == 0 else None
 
         def vectors(index: ir.Value, count: int, used: int) -> None:
-            at = [address(b, place, scaled(b, index, size)) for place in places]
+            at = [address(b, pointer, scaled(b, index, size)) for pointer in places]
             step = lanes * size
             values = [
                 repeated or load_lanes(b, address(b, at[0], i * step), typ, lanes, used, "value") for i in range(count)

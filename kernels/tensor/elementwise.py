@@ -170,19 +170,19 @@ def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> i
 
     def vectors(places: list[ir.Value], line: Line) -> None:
         fixed = [
-            splat(b, load_vector(b, place, typ), lanes) if step == 0 else None
-            for place, typ, step in zip(places[:-1], types, steps, strict=False)
+            splat(b, load_vector(b, pointer, typ), lanes) if step == 0 else None
+            for pointer, typ, step in zip(places[:-1], types, steps, strict=False)
         ]
 
         def some(index: ir.Value, count: int, used: int) -> None:
-            at = [address(b, place, scaled(b, index, size)) for place, size in zip(places, sizes, strict=True)]
+            at = [address(b, pointer, scaled(b, index, size)) for pointer, size in zip(places, sizes, strict=True)]
             results = []
             for i in range(count):
                 values = [
                     same
                     if same is not None
-                    else load_lanes(b, address(b, place, i * lanes * size), typ, lanes, used, f"x{n}")
-                    for n, (same, place, typ, size) in enumerate(zip(fixed, at, types, sizes, strict=False))
+                    else load_lanes(b, address(b, pointer, i * lanes * size), typ, lanes, used, f"x{n}")
+                    for n, (same, pointer, typ, size) in enumerate(zip(fixed, at, types, sizes, strict=False))
                 ]
                 results.append(compute(values))
             for i, result in enumerate(results):
@@ -193,10 +193,10 @@ def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> i
     def singly(places: list[ir.Value], line: Line) -> None:
         def one(index: ir.Value) -> None:
             at = [
-                address(b, place, scaled(b, index, step * size))
-                for place, step, size in zip(places, steps, sizes, strict=True)
+                address(b, pointer, scaled(b, index, step * size))
+                for pointer, step, size in zip(places, steps, sizes, strict=True)
             ]
-            values = [load_vector(b, place, typ) for place, typ in zip(at[:-1], types, strict=False)]
+            values = [load_vector(b, pointer, typ) for pointer, typ in zip(at[:-1], types, strict=False)]
             store_vector(b, compute(values), at[-1])
 
         repeat(b, line.begin, line.end(b), one, "element")

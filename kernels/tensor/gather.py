@@ -85,9 +85,9 @@ def _lower_gather(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
 
 
-def index_at(b: ir.IRBuilder, place: ir.Value, index_bytes: int, length: int) -> ir.Value:
+def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: int) -> ir.Value:
     """An index from memory between 0 and length - 1; negative ones count from the end."""
-    index = load_vector(b, place, ir.IntType(index_bytes * 8), name="index")
+    index = load_vector(b, pointer, ir.IntType(index_bytes * 8), name="index")
     if index_bytes < 8:
         index = b.sext(index, I64)
     index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, const(length)), index)
@@ -121,8 +121,8 @@ def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     def singly(places: list[ir.Value], line: Line) -> None:
         def one(at: ir.Value) -> None:
             x, index, out = (
-                address(b, place, scaled(b, at, step * item))
-                for place, step, item in zip(places, (x_step, index_step, out_step), sizes, strict=True)
+                address(b, pointer, scaled(b, at, step * item))
+                for pointer, step, item in zip(places, (x_step, index_step, out_step), sizes, strict=True)
             )
             store_vector(b, load_vector(b, chosen(x, index), typ, name="value"), out)
 

@@ -140,9 +140,9 @@ def total(b: ir.IRBuilder, parts: ir.Value) -> ir.Value:
     return b.extract_element(parts, const(0, I32), name="total")
 
 
-def _line_load(b: ir.IRBuilder, place: ir.Value, i: ir.Value, step: int, lanes: int, used: int) -> ir.Value:
+def _line_load(b: ir.IRBuilder, pointer: ir.Value, i: ir.Value, step: int, lanes: int, used: int) -> ir.Value:
     """Elements of a line from the i-th on; step 0: the same in every lane."""
-    at = address(b, place, scaled(b, i, step * F32_BYTES))
+    at = address(b, pointer, scaled(b, i, step * F32_BYTES))
     return splat(b, load_vector(b, at, F32), lanes) if step == 0 else load_lanes(b, at, F32, lanes, used)
 
 
@@ -187,7 +187,8 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
         def line(at: list[ir.Value], acc: Values) -> Values:
             def vector(i: ir.Value, used: int, carried: Values) -> Values:
                 value, *others = (
-                    _line_load(b, place, i, step, lanes, used) for place, step in zip(at[:-1], steps[:-1], strict=True)
+                    _line_load(b, pointer, i, step, lanes, used)
+                    for pointer, step in zip(at[:-1], steps[:-1], strict=True)
                 )
                 value = b.fmul(b.fmul(b.fsub(value, means), factor), others[0])
                 value = b.fadd(value, others[1]) if spec.bias else value

@@ -160,13 +160,13 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     base = operand(b, 0, "out")
     value = splat(b, ir.Constant(typ, spec.bits), lanes, "value")
 
-    def fill(place: ir.Value, nest: Nest, axis: int) -> None:
+    def fill(pointer: ir.Value, nest: Nest, axis: int) -> None:
         (strides,) = nest.strides
         length, stride = nest.shape[axis], strides[axis]
         if axis + 1 < len(nest.shape) or stride != 1:
 
             def border_line(index: ir.Value) -> None:
-                there = address(b, place, scaled(b, index, stride * size))
+                there = address(b, pointer, scaled(b, index, stride * size))
                 if axis + 1 < len(nest.shape):
                     fill(there, nest, axis + 1)
                 else:
@@ -177,7 +177,7 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
         def vectors(index: ir.Value, count: int, used: int) -> None:
             for i in range(count):
-                there = address(b, place, b.add(scaled(b, index, size), const(i * lanes * size)))
+                there = address(b, pointer, b.add(scaled(b, index, size), const(i * lanes * size)))
                 store_lanes(b, value, there, lanes, used)
 
         along_line(b, Line(const(0), length, length), lanes, 1, vectors)
@@ -195,10 +195,10 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         first = sum(
             from_ * s for i, ((from_, _), s) in enumerate(zip(region, spec.out.strides, strict=True)) if i != spec.axis
         )
-        place = address(b, base, first * size)
+        pointer = address(b, base, first * size)
 
         def row(index: ir.Value) -> None:
-            fill(address(b, place, scaled(b, index, step)), nest, 0)
+            fill(address(b, pointer, scaled(b, index, step)), nest, 0)
 
         repeat(b, maximum(b, begin, const(low)), minimum(b, end, const(high)), row, "row")
 

@@ -167,10 +167,10 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
     def moved(places: Sequence[ir.Value], indices: Sequence[ir.Value], dimensions: slice) -> list[ir.Value]:
         found = []
-        for place, strides in zip(places, steps, strict=True):
+        for pointer, strides in zip(places, steps, strict=True):
             for index, stride in zip(indices, strides[dimensions], strict=True):
-                place = address(b, place, scaled(b, index, stride * size))
-            found.append(place)
+                pointer = address(b, pointer, scaled(b, index, stride * size))
+            found.append(pointer)
         return found
 
     def row(number_: ir.Value) -> None:
@@ -180,8 +180,8 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
     def element(places: Sequence[ir.Value]) -> None:
         total = summed(places[0], places[1], spec.inner, number(ir.Constant(typ, 0), 0))
-        for place in places[3:]:
-            more = b.load(place, align=size, typ=typ)
+        for pointer in places[3:]:
+            more = b.load(pointer, align=size, typ=typ)
             total = b.fadd(total, more) if is_float(spec.dtype) else b.add(total, more)
         if spec.act:
             total = unary(b, spec.act, spec.act_args, spec.dtype, total)
@@ -189,7 +189,7 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
     def summed(a: ir.Value, w: ir.Value, inner: Sequence[tuple[int, int, int]], total: ir.Value) -> ir.Value:
         if not inner:
-            x, y = (b.load(place, align=size, typ=typ) for place in (a, w))
+            x, y = (b.load(pointer, align=size, typ=typ) for pointer in (a, w))
             return fma(b, x, y, total) if is_float(spec.dtype) else b.add(total, b.mul(x, y))
         length, a_step, w_step = inner[0]
 

@@ -149,9 +149,9 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
                             scaled(b, ky, spec.dilation[0] * spec.x.strides[1]),
                             b.add(scaled(b, kx, spec.dilation[1] * spec.x.strides[2]), channel),
                         )
-                        place = address(b, x_at, b.mul(move, const(size)))
+                        pointer = address(b, x_at, b.mul(move, const(size)))
                         loaded = [
-                            load_vector(b, address(b, place, v * lanes * size), of_vector, used, "x")
+                            load_vector(b, address(b, pointer, v * lanes * size), of_vector, used, "x")
                             for v in range(count)
                         ]
                         return tuple(combine(a, value) for a, value in zip(acc, loaded, strict=True))
@@ -159,10 +159,10 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
                     return for_range(b, columns.low, columns.high, 1, acc, tap, "kx")
 
                 results = for_range(b, rows.low, rows.high, 1, (start,) * count, tap_row, "ky")
-                place = address(b, out_at, b.mul(channel, const(size)))
+                pointer = address(b, out_at, b.mul(channel, const(size)))
                 for v, value in enumerate(results):
                     value = b.fdiv(value, divisor) if divisor is not None else value
-                    store_vector(b, value, address(b, place, v * lanes * size), used)
+                    store_vector(b, value, address(b, pointer, v * lanes * size), used)
 
             _along_channels(b, channels, lanes, group)
 

@@ -169,14 +169,14 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         of_vector = vector(typ, lanes)
 
         def group(first: Value, count: int, used: int) -> None:
-            place = address(b, from_, b.mul(first, const(size)))
+            pointer = address(b, from_, b.mul(first, const(size)))
 
             def term(there: Value, acc: Values) -> Values:
                 loaded = [load_vector(b, address(b, there, v * lanes * size), of_vector, used) for v in range(count)]
                 return tuple(combine(b, a, value) for a, value in zip(acc, loaded, strict=True))
 
             starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count
-            acc = walk(b, spec.reduced, size, place, starts, term)
+            acc = walk(b, spec.reduced, size, pointer, starts, term)
             for v, value in enumerate(acc):
                 at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))
                 store_vector(b, finished(value), at, used)
@@ -196,7 +196,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
 
 def walk(
-    b: ir.IRBuilder, nest: Nest, size: int, place: Value, acc: Values, term: Callable[[Value, Values], Values]
+    b: ir.IRBuilder, nest: Nest, size: int, pointer: Value, acc: Values, term: Callable[[Value, Values], Values]
 ) -> Values:
     """acc = term(address, acc) for every point of the nest in row-major order."""
 
@@ -209,14 +209,14 @@ def walk(
 
         return for_range(b, const(0), const(nest.shape[axis]), 1, acc, iteration, f"term_{axis}")
 
-    return level(0, place, acc)
+    return level(0, pointer, acc)
 
 
 def total_of(
     b: ir.IRBuilder,
     nest: Nest,
     dtype: str,
-    place: Value,
+    pointer: Value,
     combine: Combine,
     start: Any,
     partial: ir.Type | None = None,
@@ -232,7 +232,7 @@ def total_of(
     if nest.strides[0][-1] != 1 or length < PARTS:
         one = (ir.Constant(partial, start),)
         (value,) = walk(
-            b, nest, size, place, one, lambda at, acc: (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),)
+            b, nest, size, pointer, one, lambda at, acc: (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),)
         )
         return value
     parts = vector(typ, PARTS)
@@ -252,7 +252,7 @@ def total_of(
             value = combine(b, value, shuffle(b, loaded, filling, lanes))
         return (value,)
 
-    (value,) = walk(b, outer, size, place, (ir.Constant(vector(partial, PARTS), [start] * PARTS),), run)
+    (value,) = walk(b, outer, size, pointer, (ir.Constant(vector(partial, PARTS), [start] * PARTS),), run)
     width = PARTS
     while width > 1:  # halves onto each other: 8, 4, 2, 1
         width //= 2

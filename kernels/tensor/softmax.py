@@ -154,9 +154,9 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
             assert callable(change)
 
             def one(i: Value) -> None:
-                place = address(b, to, scaled(b, i, out_step * F32_BYTES))
+                pointer = address(b, to, scaled(b, i, out_step * F32_BYTES))
                 value = load(address(b, from_, scaled(b, i, x_step * F32_BYTES)))
-                store_lanes(b, change(value, load(place)), place, LANES, used)
+                store_lanes(b, change(value, load(pointer)), pointer, LANES, used)
 
             repeat(b, 0, length, one, "element")
 

@@ -92,21 +92,21 @@ def cycles_as_built(blocks: Mapping[str, BlockCost], built: Sequence[BuiltLoop])
     return found
 
 
-def _operations(one: "BlockEstimate") -> int:
-    return one.work.flops + one.work.int_ops
+def _operations(block: "BlockEstimate") -> int:
+    return block.work.flops + block.work.int_ops
 
 
-def _cycles(one: "BlockEstimate") -> float:
+def _cycles(block: "BlockEstimate") -> float:
     """Return the cycles of an iteration or of a run.
 
     Out of order, the latency of a straight block passes while other blocks run.
     """
     from mavcg.passes.asm.models.estimate import IN_ORDER
 
-    assert one.estimate is not None
-    if one.kind == "loop" or one.estimate.model == IN_ORDER:
-        return one.estimate.cycles
-    return max(value for kind, value in one.estimate.bounds.items() if kind != "critical path")
+    assert block.estimate is not None
+    if block.kind == "loop" or block.estimate.model == IN_ORDER:
+        return block.estimate.cycles
+    return max(value for kind, value in block.estimate.bounds.items() if kind != "critical path")
 
 
 def _name_above(line: int, named: Mapping[int, str], lines: Sequence[str]) -> str:

@@ -56,10 +56,10 @@ def _distance(steps: Sequence[StepWork], index: int, touch: Touch) -> int:
     return _union(between)
 
 
-def _overlap(one: Touch, other: Touch) -> int:
-    if one.base != other.base:
+def _overlap(first: Touch, second: Touch) -> int:
+    if first.base != second.base:
         return 0
-    return max(0, min(one.end, other.end) - max(one.begin, other.begin))
+    return max(0, min(first.end, second.end) - max(first.begin, second.begin))
 
 
 def _union(touches: Sequence[Touch]) -> int:

@@ -16,8 +16,8 @@ from mavcg.specs.kernel import Machine
 def mix_of(block: ir.Block, machine: Machine) -> InstructionMix:
     """Count a block. A body's head, which only compares and branches, counts as its own block."""
     counts: dict[str, float] = {}
-    for one in block.instructions:
-        kind, many = _kind(one, machine)
+    for instruction in block.instructions:
+        kind, many = _kind(instruction, machine)
         if kind:
             counts[kind] = counts.get(kind, 0.0) + many
     return InstructionMix(**counts, chain=_chain(block))
@@ -45,59 +45,59 @@ def _is_vector(typ: ir.Type) -> bool:
     return isinstance(typ, (ir.VectorType, ir.FloatType, ir.DoubleType, ir.HalfType))
 
 
-def _kind(one: instr.Instruction, machine: Machine) -> tuple[str, float]:
+def _kind(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]:
     """Return the field of InstructionMix that an instruction counts in, and how much it counts; ("", 0) for none."""
-    typ = one.type
-    if isinstance(one, (instr.PhiInstr, instr.Ret)):
+    typ = instruction.type
+    if isinstance(instruction, (instr.PhiInstr, instr.Ret)):
         return "", 0
-    if isinstance(one, instr.LoadInstr):
+    if isinstance(instruction, instr.LoadInstr):
         return "loads", _pieces(typ, machine)
-    if isinstance(one, instr.StoreInstr):
-        return "stores", _pieces(one.operands[0].type, machine)
-    if isinstance(one, instr.CallInstr):
-        return _call(one, machine)
-    if isinstance(one, instr.GEPInstr):  # a constant is part of the access's address
-        return ("", 0) if all(isinstance(i, ir.Constant) for i in one.operands[1:]) else ("other", 1)
-    if isinstance(one, (instr.InsertElement, instr.ShuffleVector)):
-        return _rearranged(one, machine)
-    if isinstance(one, instr.CastInstr) and one.opname == "bitcast":
+    if isinstance(instruction, instr.StoreInstr):
+        return "stores", _pieces(instruction.operands[0].type, machine)
+    if isinstance(instruction, instr.CallInstr):
+        return _call(instruction, machine)
+    if isinstance(instruction, instr.GEPInstr):  # a constant is part of the access's address
+        return ("", 0) if all(isinstance(i, ir.Constant) for i in instruction.operands[1:]) else ("other", 1)
+    if isinstance(instruction, (instr.InsertElement, instr.ShuffleVector)):
+        return _rearranged(instruction, machine)
+    if isinstance(instruction, instr.CastInstr) and instruction.opname == "bitcast":
         return "", 0
-    if one.opname in ("fdiv", "frem"):
+    if instruction.opname in ("fdiv", "frem"):
         return "divisions", _pieces(typ, machine)
-    compared = one.operands[0].type if isinstance(one, instr.CompareInstr) else typ
+    compared = instruction.operands[0].type if isinstance(instruction, instr.CompareInstr) else typ
     if _is_vector(compared):
         # A comparison and the selection after it are one maximum or minimum, or two instructions: half each.
-        half = isinstance(one, (instr.SelectInstr, instr.FCMPInstr))
+        half = isinstance(instruction, (instr.SelectInstr, instr.FCMPInstr))
         return "vector", _pieces(compared, machine) * (0.5 if half else 1.0)
     return "other", 1
 
 
-def _call(one: instr.CallInstr, machine: Machine) -> tuple[str, float]:
-    name = str(one.callee.name)
+def _call(instruction: instr.CallInstr, machine: Machine) -> tuple[str, float]:
+    name = str(instruction.callee.name)
     if name.startswith("llvm.fma"):
-        return "fma", _pieces(one.type, machine)
+        return "fma", _pieces(instruction.type, machine)
     if name.startswith("llvm.masked.load"):
         # NEON has no masks: lane by lane.
-        return "loads", _pieces(one.type, machine) if machine.arch == "x86_64" else one.type.count
+        return "loads", _pieces(instruction.type, machine) if machine.arch == "x86_64" else instruction.type.count
     if name.startswith("llvm.masked.store"):
-        typ = one.args[0].type
+        typ = instruction.args[0].type
         return "stores", _pieces(typ, machine) if machine.arch == "x86_64" else typ.count
     if name.startswith("llvm.sqrt"):
-        return "divisions", _pieces(one.type, machine)
-    return ("fma" if "dot" in name or "dp" in name else "vector"), _pieces(one.type, machine)
+        return "divisions", _pieces(instruction.type, machine)
+    return ("fma" if "dot" in name or "dp" in name else "vector"), _pieces(instruction.type, machine)
 
 
-def _rearranged(one: instr.Instruction, machine: Machine) -> tuple[str, float]:
+def _rearranged(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]:
     """Broadcasts: of what is just loaded they are part of the load (x86), of a lane part of the multiply (AArch64)."""
-    source = one.operands[1] if isinstance(one, instr.InsertElement) else one.operands[0]
-    if isinstance(one, instr.ShuffleVector):
-        lanes = one.operands[2]
+    source = instruction.operands[1] if isinstance(instruction, instr.InsertElement) else instruction.operands[0]
+    if isinstance(instruction, instr.ShuffleVector):
+        lanes = instruction.operands[2]
         same = isinstance(lanes, ir.Constant) and len({str(c) for c in _lanes(lanes)}) == 1
         if not same:
-            return "vector", _pieces(one.type, machine)
+            return "vector", _pieces(instruction.type, machine)
         if machine.arch == "aarch64" or _from_load(source):
             return "", 0
-        return "vector", _pieces(one.type, machine)
+        return "vector", _pieces(instruction.type, machine)
     return ("", 0) if isinstance(source, instr.LoadInstr) else ("vector", 1)
 
 
@@ -124,12 +124,12 @@ def _chain(block: ir.Block) -> int:
             depth[id(phi)] = 0
     if not depth:
         return 0
-    for one in block.instructions:
-        found = [depth[id(o)] for o in one.operands if id(o) in depth]
-        if isinstance(one, instr.CallInstr):
-            found += [depth[id(o)] for o in one.args if id(o) in depth]
-        if found and _is_vector(one.type):
-            free = isinstance(one, (instr.ShuffleVector, instr.InsertElement, instr.CastInstr, instr.FCMPInstr))
-            depth[id(one)] = max(found) + (not free)
+    for instruction in block.instructions:
+        found = [depth[id(o)] for o in instruction.operands if id(o) in depth]
+        if isinstance(instruction, instr.CallInstr):
+            found += [depth[id(o)] for o in instruction.args if id(o) in depth]
+        if found and _is_vector(instruction.type):
+            free = isinstance(instruction, (instr.ShuffleVector, instr.InsertElement, instr.CastInstr, instr.FCMPInstr))
+            depth[id(instruction)] = max(found) + (not free)
     ends = [value for phi in carried for value, source in phi.incomings if source is block]
     return max((depth.get(id(value), 0) for value in ends), default=0)

@@ -59,13 +59,13 @@ def prediction_json(prediction: Prediction, measured: Sequence[float] | None = N
     return found
 
 
-def correlation_json(found: Agreement) -> dict[str, Any]:
+def correlation_json(agreement: Agreement) -> dict[str, Any]:
     """An agreement as scripts get it."""
     return {
-        "layers": found.layers,
-        "pearson": None if found.pearson is None else round(found.pearson, 5),
-        "pearson_of_logs": None if found.of_logs is None else round(found.of_logs, 5),
-        "predicted_by_measured": round(found.ratio, 4),
+        "layers": agreement.layers,
+        "pearson": None if agreement.pearson is None else round(agreement.pearson, 5),
+        "pearson_of_logs": None if agreement.of_logs is None else round(agreement.of_logs, 5),
+        "predicted_by_measured": round(agreement.ratio, 4),
     }
 
 

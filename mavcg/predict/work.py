@@ -150,18 +150,18 @@ class _Workspaces:
                     self.parts.setdefault(node.output, set()).add(place.offset)
         self.written: set[tuple[str, int]] = set()
 
-    def _inside(self, output: str, place: OperandAddress) -> bool:
+    def _inside(self, output: str, operand: OperandAddress) -> bool:
         begin, end = self.ranges.get(output, (0, 0))
-        return place.base == "arena" and begin <= place.offset < end
+        return operand.base == "arena" and begin <= operand.offset < end
 
-    def touch(self, output: str, place: OperandAddress) -> Touch | None:
+    def touch(self, output: str, operand: OperandAddress) -> Touch | None:
         """Return the touch of the next step of a node; None if the operand is no workspace."""
-        if not self._inside(output, place):
+        if not self._inside(output, operand):
             return None
-        end = min((o for o in self.parts[output] if o > place.offset), default=self.ranges[output][1])
-        role = INPUT if (output, place.offset) in self.written else OUTPUT
-        self.written.add((output, place.offset))
-        return Touch(role, "arena", place.offset, end - place.offset, end - place.offset)
+        end = min((o for o in self.parts[output] if o > operand.offset), default=self.ranges[output][1])
+        role = INPUT if (output, operand.offset) in self.written else OUTPUT
+        self.written.add((output, operand.offset))
+        return Touch(role, "arena", operand.offset, end - operand.offset, end - operand.offset)
 
 
 def _constant_ends(program: Program) -> list[int]:
@@ -182,25 +182,25 @@ def _places(model: PlannedModel, names: tuple[str, ...]) -> dict[OperandAddress,
 
 
 def _touch(
-    place: OperandAddress,
+    operand: OperandAddress,
     tensors: dict[OperandAddress, tuple[str, View]],
     written: set[str],
     ends: list[int],
     spec: KernelSpec,
 ) -> Touch:
-    base = place.base if place.base in ("arena", "constants") else f"{place.base} {place.index}"
-    if place.base == "constants":
-        size = ends[bisect_right(ends, place.offset)] - place.offset
-        return Touch(WEIGHT, base, place.offset, size, size)
-    name, view = tensors.get(place, ("", None))
+    base = operand.base if operand.base in ("arena", "constants") else f"{operand.base} {operand.index}"
+    if operand.base == "constants":
+        size = ends[bisect_right(ends, operand.offset)] - operand.offset
+        return Touch(WEIGHT, base, operand.offset, size, size)
+    name, view = tensors.get(operand, ("", None))
     if view is None:
         # Part of a tensor, such as a slice that a step of several writes: as large as the spec's own view of it.
         view = spec.out_view
         if view is None:
-            return Touch(OUTPUT, base, place.offset, 4 * spec.work, 4 * spec.work)
+            return Touch(OUTPUT, base, operand.offset, 4 * spec.work, 4 * spec.work)
         written = {""}
     elements = view.elements if spec.accessed_elements is None else spec.accessed_elements
     moved = elements * view.item_bytes
     span = (sum((n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)) + 1) * view.item_bytes
     role = OUTPUT if name in written else INPUT
-    return Touch(role, base, place.offset, moved, max(moved, span) if view.elements else 0)
+    return Touch(role, base, operand.offset, moved, max(moved, span) if view.elements else 0)

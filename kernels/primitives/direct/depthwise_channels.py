@@ -171,7 +171,7 @@ class _DepthwiseChannelsEmitter:
         readable = self.lanes if spec.x.layout is Layout.CHWC else used
         for ky in range(spec.kernel if used else 0):
             places = [address(b, weights, (ky * spec.kernel + kx) * taps) for kx in across]
-            w = [load_vector(b, place, vector(F32, self.lanes), name="w") for place in places]
+            w = [load_vector(b, pointer, vector(F32, self.lanes), name="w") for pointer in places]
             for column in columns:
                 offset = ky * spec.dilation * spec.x.row_step + column * spec.x.column_step
                 value = load_partial(b, self.machine, address(b, window, offset * F32_BYTES), self.lanes, readable, "x")

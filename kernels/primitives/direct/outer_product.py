@@ -103,8 +103,8 @@ class OuterProduct:
                 scalars += [self._scalar(base, offset) for offset in self.scalars[at:]]
         return scalars
 
-    def _lanes_of(self, place: Value) -> list[Value]:
-        quad = load_vector(self.b, place, vector(F32, QUAD), name="quad")
+    def _lanes_of(self, pointer: Value) -> list[Value]:
+        quad = load_vector(self.b, pointer, vector(F32, QUAD), name="quad")
         return [shuffle(self.b, quad, quad, [i] * QUAD) for i in range(QUAD)]
 
     def _weight_vector(self, base: Value, offset: int) -> Value:

@@ -140,13 +140,13 @@ class _Sum2dEmitter:
         b, out = self.b, self.spec.out
         return address(b, address(b, plane, scaled(b, y, out.row_step * F32_BYTES)), scaled(b, x, F32_BYTES))
 
-    def store(self, value: Value, place: Value, lanes: int, used: int) -> None:
-        store_partial(self.b, self.machine, value, place, lanes, used)
+    def store(self, value: Value, pointer: Value, lanes: int, used: int) -> None:
+        store_partial(self.b, self.machine, value, pointer, lanes, used)
 
     def add(self, x: Value, w: Value, out: Value, y: Value, column: Value, lanes: int, used: int) -> None:
         """Add one channel's K x K terms to a vector of outputs of a row."""
         b, spec, image = self.b, self.spec, self.spec.x
-        place = self.at(out, y, column)
+        pointer = self.at(out, y, column)
         row = address(b, x, scaled(b, y, spec.stride * image.row_step * F32_BYTES))
         across = image.column(spec.stride)  # 1 in phases: a stride further on is the next of the phase
         corner = address(b, row, scaled(b, column, across * F32_BYTES), "corner")
@@ -162,18 +162,18 @@ class _Sum2dEmitter:
                 acc = fma(b, value, splat(b, tap, lanes), acc, "acc")
             return (acc,)
 
-        start = load_partial(b, self.machine, place, lanes, used, "sofar")
+        start = load_partial(b, self.machine, pointer, lanes, used, "sofar")
         (total,) = for_range(b, const(0), const(spec.kernel), 1, (start,), line, "ky")
-        self.store(total, place, lanes, used)
+        self.store(total, pointer, lanes, used)
 
     def end(self, out: Value, residual: Value | None, y: Value, x: Value, lanes: int, used: int) -> None:
         """Apply residual and activation to a vector of outputs."""
-        b, place = self.b, self.at(out, y, x)
-        value = load_partial(b, self.machine, place, lanes, used, "sum")
+        b, pointer = self.b, self.at(out, y, x)
+        value = load_partial(b, self.machine, pointer, lanes, used, "sum")
         residual_value = (
             load_partial(b, self.machine, self.at(residual, y, x), lanes, used, "residual") if residual else None
         )
-        self.store(finish(b, self.spec.epilogue, value, residual_value), place, lanes, used)
+        self.store(finish(b, self.spec.epilogue, value, residual_value), pointer, lanes, used)
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ class DirectTileOutputs:
     def _bias_vector(self, first: Value, v: int) -> Value:
         if self.used[v] == 0:
             return f32_splat(0.0, self.lanes)
-        place = address(self.b, first, v * self.lanes * F32_BYTES)
-        return load_partial(self.b, self.machine, place, self.lanes, self.used[v], "bias")
+        pointer = address(self.b, first, v * self.lanes * F32_BYTES)
+        return load_partial(self.b, self.machine, pointer, self.lanes, self.used[v], "bias")
 
     @property
     def vectors_are_strided(self) -> bool:
@@ -98,12 +98,12 @@ class DirectTileOutputs:
         out, residual = begin
         return address(self.b, out, offset), address(self.b, residual, offset) if residual is not None else None
 
-    def _store(self, value: Value, place: tuple[Value, Value | None], used: int) -> None:
+    def _store(self, value: Value, pointer: tuple[Value, Value | None], used: int) -> None:
         """Store a vector whose lanes are neighbours in the output."""
         b, lanes = self.b, self.lanes
         filled = self.image.layout is Layout.CHWC and self.by_channels  # the last block, with zeros
         taken = lanes if filled else used
-        out, residual = place
+        out, residual = pointer
         addend = load_partial(b, self.machine, residual, lanes, taken, "residual") if residual is not None else None
         value = finish(b, self.epilogue, value, addend)
         if filled:

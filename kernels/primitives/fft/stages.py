@@ -65,9 +65,9 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
             def channels(group: Value, first: Value, used: int) -> None:
                 if not used:
                     return
-                place = b.add(scaled(b, group, t.tiles), index)
-                place = b.mul(b.add(b.mul(place, const(t.in_rows)), number), const(t.in_row_bytes))
-                to = address(b, inputs, b.add(place, scaled(b, first, F32_BYTES)))
+                tile_index = b.add(scaled(b, group, t.tiles), index)
+                row_offset = b.mul(b.add(b.mul(tile_index, const(t.in_rows)), number), const(t.in_row_bytes))
+                to = address(b, inputs, b.add(row_offset, scaled(b, first, F32_BYTES)))
                 with b.if_else(inside) as (in_image, in_border):
                     with in_image:
                         channel = b.add(scaled(b, group, t.in_channels), first)
@@ -92,9 +92,9 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
             store(const(f), to, re, clear if im is None else im, used)
 
     def store(f: Value, to: Value, re: Value, im: Value, used: int) -> None:
-        place = address(b, to, scaled(b, f, t.in_bytes))
+        pointer = address(b, to, scaled(b, f, t.in_bytes))
         for number, value in enumerate((re, im, im, b.fneg(re))):
-            store_partial(b, machine, value, address(b, place, number * half), lines.lanes, used)
+            store_partial(b, machine, value, address(b, pointer, number * half), lines.lanes, used)
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()
@@ -118,11 +118,11 @@ def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine
         """Emit a row of work; rows are in order of coefficient, then group, as inputs, weights and outputs are."""
 
         def tile(number: Value) -> None:
-            place = b.add(scaled(b, index, t.tiles), number)
+            tile_index = b.add(scaled(b, index, t.tiles), number)
             at = Pointers(
-                address(b, inputs, b.mul(place, const(t.in_rows * t.in_row_bytes))),
+                address(b, inputs, b.mul(tile_index, const(t.in_rows * t.in_row_bytes))),
                 address(b, weights, b.mul(index, const(panels_bytes))),
-                address(b, outputs, b.mul(place, const(s.out_h * t.out_row_bytes))),
+                address(b, outputs, b.mul(tile_index, const(s.out_h * t.out_row_bytes))),
             )
             first = b.icmp_unsigned("<", index, const(s.groups))
             last = b.icmp_unsigned(">=", index, const((t.coefficients - 1) * s.groups))
@@ -158,9 +158,9 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
                 at = b.add(image.channel_bytes(b, channel), scaled(b, y, image.row_step * F32_BYTES))
                 at = b.add(at, scaled(b, start, image.column_step * F32_BYTES))
                 if used:
-                    place = b.add(scaled(b, group, t.tiles), index)
-                    place = b.mul(b.add(b.mul(place, const(s.out_h)), y), const(t.out_row_bytes))
-                    transform(address(b, outputs, b.add(place, scaled(b, first, F32_BYTES))), used)
+                    tile_index = b.add(scaled(b, group, t.tiles), index)
+                    row_offset = b.mul(b.add(b.mul(tile_index, const(s.out_h)), y), const(t.out_row_bytes))
+                    transform(address(b, outputs, b.add(row_offset, scaled(b, first, F32_BYTES))), used)
                 epilogue(at, channel, count, used)
 
             lines.each(t.out_channels, s.groups, channels)
@@ -171,10 +171,10 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
         """Transform one vector of channels back into the scratch."""
         spectrum = []
         for f in range(t.coefficients):
-            place = address(b, from_, f * t.out_bytes)
-            re = load_partial(b, machine, place, lines.lanes, used, f"re_{f}")
+            pointer = address(b, from_, f * t.out_bytes)
+            re = load_partial(b, machine, pointer, lines.lanes, used, f"re_{f}")
             real = f in (0, t.coefficients - 1)
-            imaginary = address(b, place, t.out_channels * F32_BYTES)
+            imaginary = address(b, pointer, t.out_channels * F32_BYTES)
             im = None if real else load_partial(b, machine, imaginary, lines.lanes, used, f"im_{f}")
             spectrum.append((re, im))
         for i, value in enumerate(inverse(b, spectrum)[: t.tile]):
@@ -186,8 +186,8 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
         from_ = address(b, residual, at) if residual is not None else None
         start: Value = f32_splat(0.0, lines.lanes)
         if bias is not None and used:
-            place = address(b, bias, scaled(b, channel, F32_BYTES))
-            start = load_partial(b, machine, place, lines.lanes, used, "bias")
+            pointer = address(b, bias, scaled(b, channel, F32_BYTES))
+            start = load_partial(b, machine, pointer, lines.lanes, used, "bias")
         if from_ is not None and not lines.dense:
             lines.gather(from_, gathered, const(0), count, used)
 

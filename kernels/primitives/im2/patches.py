@@ -178,11 +178,11 @@ def tap_row(
     first = b.mul(b.add(b.mul(channel, const(s.k)), ky), const(s.k))
 
     def tap(kx: Value) -> None:
-        place = address(b, target, scaled(b, b.add(first, kx), patches.term_bytes))
-        repeat(b, 0, region.rows, lambda row: line(kx, place, row), "row")
+        pointer = address(b, target, scaled(b, b.add(first, kx), patches.term_bytes))
+        repeat(b, 0, region.rows, lambda row: line(kx, pointer, row), "row")
 
-    def line(kx: Value, place: Value, row: Value) -> None:
-        to = address(b, place, scaled(b, row, region.columns * patches.pixel_bytes))
+    def line(kx: Value, pointer: Value, row: Value) -> None:
+        to = address(b, pointer, scaled(b, row, region.columns * patches.pixel_bytes))
         y = b.add(scaled(b, b.add(region.row, row), s.stride), b.sub(scaled(b, ky, s.dilation), const(s.pad)))
         # Columns `low` to `high` read pixels of the image, the others zeros of the border.
         shift = b.sub(const(s.pad), scaled(b, kx, s.dilation))
@@ -217,14 +217,14 @@ def _by_pixel(
 
     def pixel(row: Value, column: Value) -> None:
         number = b.add(scaled(b, row, region.columns), column)
-        place = address(b, target, b.mul(number, const(patches.row_bytes)))
+        pointer = address(b, target, b.mul(number, const(patches.row_bytes)))
         y0 = b.sub(scaled(b, b.add(region.row, row), s.stride), const(s.pad))
         x0 = b.sub(scaled(b, b.add(region.column, column), s.stride), const(s.pad))
 
         def tap_row_of(ky: Value) -> None:
             y = b.add(y0, scaled(b, ky, s.dilation))
             line = address(b, x, scaled(b, y, image.row_step * F32_BYTES))
-            here = address(b, place, scaled(b, ky, s.k * channels * F32_BYTES))
+            here = address(b, pointer, scaled(b, ky, s.k * channels * F32_BYTES))
             seen = b.icmp_unsigned("<", y, const(s.h))
             if together:
                 low = _clamped(b, b.sub(const(0), x0), const(0), const(s.k))

@@ -242,15 +242,15 @@ class _PatchProductEmitter:
         pixel = b.add(
             scaled(b, region.row, out.row_step * F32_BYTES), scaled(b, region.column, out.column_step * F32_BYTES)
         )
-        place = b.add(pixel, out.channel_bytes(b, channel))
+        offset = b.add(pixel, out.channel_bytes(b, channel))
         bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
-        residual = address(b, self.residual, place) if self.residual is not None else None
+        residual = address(b, self.residual, offset) if self.residual is not None else None
         act, args = activation_of(spec.epilogue)
         pixels = region.rows * region.columns
         if spec.along_pixels:
             per_group = -(-spec.channels // PANEL) * PANEL if spec.transposed else spec.channels
             before = b.mul(b.add(b.mul(group, const(per_group)), first), const(terms * F32_BYTES))
-            at = Pointers(address(b, self.w, before), patches, address(b, self.out, place), bias, residual)
+            at = Pointers(address(b, self.w, before), patches, address(b, self.out, offset), bias, residual)
             self.by_rows(count, pixels, at)
             return
         levels = Sum(((terms, strip.term_bytes), (1, F32_BYTES)) if strip.columns else ((terms, F32_BYTES),))
@@ -259,12 +259,12 @@ class _PatchProductEmitter:
         product = packed_product(pixels, count, levels, strip.pixel_bytes, step, "columns", act, args)
         panel = b.add(scaled(b, group, panels), b.udiv(first, const(PANEL)))
         weights = address(b, self.w, b.mul(panel, const(product.panel_step)))
-        at = Pointers(patches, weights, address(b, self.out, place), bias, residual)
+        at = Pointers(patches, weights, address(b, self.out, offset), bias, residual)
         if out.layout is Layout.HWC:
             emit_product(b, self.machine, product, at)
         else:
             emit_in_blocks(b, self.machine, product, at, out)
-            fill_last_block(b, address(b, self.out, place), out, count, pixels)
+            fill_last_block(b, address(b, self.out, offset), out, count, pixels)
 
     def by_rows(self, count: int, pixels: int, at: Pointers) -> None:
         """Emit a product whose rows are `count` output channels; transposed weights panel by panel."""

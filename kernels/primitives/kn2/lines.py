@@ -53,7 +53,7 @@ class OutputRows:
         """Store the bias, or zeros, into a row."""
         b, planar = self.b, self.image.layout.planar
 
-        def line(place: Value, channel: Value, length: int) -> None:
+        def line(offset: Value, channel: Value, length: int) -> None:
             bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
             scalar = load_vector(b, bias, F32, name="bias") if bias is not None and planar else None
 
@@ -63,7 +63,7 @@ class OutputRows:
                     value = splat(b, scalar, lanes)
                 elif bias is not None:
                     value = load_vector(b, self.at(bias, index), vector(F32, lanes), name="bias")
-                store_vector(b, value, self.at(address(b, self.out, place), index))
+                store_vector(b, value, self.at(address(b, self.out, offset), index))
 
             along(b, length, lanes_f32(self.machine), piece)
 
@@ -73,12 +73,12 @@ class OutputRows:
         """Add the residual, apply the activation, and fill up a last block of channels with zeros."""
         b = self.b
 
-        def line(place: Value, _: Value, length: int) -> None:
+        def line(offset: Value, _: Value, length: int) -> None:
             def piece(index: Value, lanes: int) -> None:
-                to = self.at(address(b, self.out, place), index)
+                to = self.at(address(b, self.out, offset), index)
                 residual = None
                 if self.residual is not None:
-                    from_ = self.at(address(b, self.residual, place), index)
+                    from_ = self.at(address(b, self.residual, offset), index)
                     residual = load_vector(b, from_, vector(F32, lanes), name="residual")
                 value = load_vector(b, to, vector(F32, lanes), name="sum")
                 store_vector(b, finish(b, self.epilogue, value, residual), to)
@@ -88,8 +88,8 @@ class OutputRows:
         if self.epilogue.residual or self.epilogue.act != "none":
             self.lines(row, channels, line)
         if self.image.layout is Layout.CHWC:
-            place = b.add(self.image.channel_bytes(b, channels.first), self.row_bytes(row))
-            fill_last_block(b, address(b, self.out, place), self.image, channels.count, self.image.width)
+            offset = b.add(self.image.channel_bytes(b, channels.first), self.row_bytes(row))
+            fill_last_block(b, address(b, self.out, offset), self.image, channels.count, self.image.width)
 
     def row_bytes(self, row: Value) -> Value:
         """Emit the offset of a row in the image, in bytes."""
@@ -105,9 +105,9 @@ class OutputRows:
         start = b.add(image.channel_bytes(b, channels.first), self.row_bytes(row))
 
         def run(number: Value, pixel: Value, count: int) -> None:
-            place = b.add(start, scaled(b, number, image.block_step * F32_BYTES))
+            offset = b.add(start, scaled(b, number, image.block_step * F32_BYTES))
             channel = b.add(channels.first, scaled(b, number, image.block))
-            body(b.add(place, scaled(b, pixel, image.column_step * F32_BYTES)), channel, count)
+            body(b.add(offset, scaled(b, pixel, image.column_step * F32_BYTES)), channel, count)
 
         if image.layout.planar:
             step = image.channel_step * F32_BYTES

@@ -115,9 +115,9 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
     def add(to: Value, from_: Value, index: Value, count: int) -> None:
         typ = ir.VectorType(F32, count) if count > 1 else F32
         at = scaled(b, index, F32_BYTES)
-        place = address(b, to, at)
+        pointer = address(b, to, at)
         value = load_vector(b, address(b, from_, at), typ, name="partial")
-        store_vector(b, b.fadd(load_vector(b, place, typ, name="sum"), value), place)
+        store_vector(b, b.fadd(load_vector(b, pointer, typ, name="sum"), value), pointer)
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()

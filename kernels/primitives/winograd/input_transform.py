@@ -109,19 +109,19 @@ class InputTransform:
         tail = 0 if self.image.block else tiles.in_ch % lanes
 
         def one(number: Value) -> None:
-            place = address(b, corner, self.channel_bytes(number))
+            pointer = address(b, corner, self.channel_bytes(number))
             whole = b.icmp_signed("!=", number, const(vectors - 1)) if tail else const(1, I1)
             if self.image.along_channels:
                 direct = b.and_(window.inside, whole, name="direct")
                 if not (self.all_inside and not tail):
                     with b.if_then(b.not_(direct)):
-                        self.copy(window, place, whole, tail)
+                        self.copy(window, pointer, whole, tail)
             else:
                 direct = const(0, I1)
-                self.copy_transposed(window, place, number)
+                self.copy_transposed(window, pointer, number)
             steps = self.row_step, self.column_step
             own = tiles.t * self.pixel, self.pixel
-            start = b.select(direct, place, self.patch, name="start")
+            start = b.select(direct, pointer, self.patch, name="start")
             down, right = (b.select(direct, const(s), const(p)) for s, p in zip(steps, own, strict=True))
             self.transform(start, down, right, planes, address(b, target, scaled(b, number, lanes * F32_BYTES)))
 
@@ -141,15 +141,15 @@ class InputTransform:
     def patch_at(self, i: Value, j: Value, lane: Value | int = 0) -> Value:
         """Emit the address of a pixel of the patch."""
         b = self.b
-        place = b.add(scaled(b, i, self.tiles.t * self.pixel), scaled(b, j, self.pixel))
-        return address(b, address(b, self.patch, place), scaled(b, const(lane) if isinstance(lane, int) else lane, 4))
+        offset = b.add(scaled(b, i, self.tiles.t * self.pixel), scaled(b, j, self.pixel))
+        return address(b, address(b, self.patch, offset), scaled(b, const(lane) if isinstance(lane, int) else lane, 4))
 
-    def copy(self, window: _TileInputs, place: Value, whole: Value, tail: int) -> None:
+    def copy(self, window: _TileInputs, pointer: Value, whole: Value, tail: int) -> None:
         """Copy the part of the tile that is inside the image into the patch."""
         b = self.b
 
         def pixel(i: Value, j: Value, used: int) -> None:
-            source = address(b, place, b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step)))
+            source = address(b, pointer, b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step)))
             value = load_partial(b, self.machine, source, self.lanes, used, "pixel")
             store_vector(b, value, self.patch_at(i, j), align=4)
 
@@ -167,14 +167,14 @@ class InputTransform:
             with part:
                 every(tail)
 
-    def copy_transposed(self, window: _TileInputs, place: Value, number: Value) -> None:
+    def copy_transposed(self, window: _TileInputs, pointer: Value, number: Value) -> None:
         """Copy the tile into the patch where neighbours in memory are of one channel: transposed in registers."""
         b, tiles, lanes = self.b, self.tiles, self.lanes
         used = minimum(b, b.sub(const(tiles.in_ch), scaled(b, number, lanes)), const(lanes))
 
         def one(channel: Value, i: Value, j: Value) -> None:
             offset = b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step))
-            source = address(b, address(b, place, offset), scaled(b, channel, self.channel_step))
+            source = address(b, address(b, pointer, offset), scaled(b, channel, self.channel_step))
             b.store(b.load(source, name="pixel", align=4, typ=F32), self.patch_at(i, j, channel), align=4)
 
         def singly() -> None:
@@ -191,16 +191,16 @@ class InputTransform:
         squares = b.and_(window.columns_inside, b.icmp_signed("==", used, const(lanes)))
         with b.if_else(squares) as (fast, slow):
             with fast:
-                repeat(b, window.first_row, window.last_row, lambda i: self.copy_row_transposed(place, i), "i")
+                repeat(b, window.first_row, window.last_row, lambda i: self.copy_row_transposed(pointer, i), "i")
             with slow:
                 singly()
 
-    def copy_row_transposed(self, place: Value, i: Value) -> None:
+    def copy_row_transposed(self, pointer: Value, i: Value) -> None:
         """Copy a whole row of a tile, a whole vector of channels, transposed in registers."""
         b, t, lanes = self.b, self.tiles.t, self.lanes
         length = 1 << (t - 1).bit_length()
         group = min(length, lanes)
-        start = address(b, place, scaled(b, i, self.row_step))
+        start = address(b, pointer, scaled(b, i, self.row_step))
         pieces: list[list[Value]] = []
         for first in range(0, lanes, group):
             rows = [

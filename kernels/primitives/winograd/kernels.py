@@ -112,10 +112,10 @@ def emit_products(module: ir.Module, spec: WinogradProducts, machine: Machine) -
         panels = b.add(scaled(b, plane, tiles.panels), scaled(b, part, spec.chunk // tiles.lanes))
         w = address(b, weights, scaled(b, panels, tiles.panel_bytes))
         offset = b.add(scaled(b, plane, sums.plane), scaled(b, part, spec.chunk * F32_BYTES))
-        place = address(b, target, offset)
+        pointer = address(b, target, offset)
 
         def multiply(channels: int) -> None:
-            product.emit(source, w, place, tiles.count, channels)
+            product.emit(source, w, pointer, tiles.count, channels)
 
         if not rest:
             multiply(spec.chunk)

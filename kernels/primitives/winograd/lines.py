@@ -61,9 +61,9 @@ def prefetches_pixels(machine: Machine, tiles: Tiles, image: Located) -> bool:
     return machine.arch == "x86_64" and tiles.two_d and image.along_channels and not image.block
 
 
-def prefetch_to_l1(b: ir.IRBuilder, place: Value, write: bool) -> None:
+def prefetch_to_l1(b: ir.IRBuilder, pointer: Value, write: bool) -> None:
     """Emit a prefetch of a line into the level-1 cache; the address may be outside the program's memory."""
     full = "llvm.prefetch.p0"
     kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
     function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    b.call(function, [place, const(int(write), I32), const(3, I32), const(1, I32)])
+    b.call(function, [pointer, const(int(write), I32), const(3, I32), const(1, I32)])

@@ -162,21 +162,21 @@ class OutputTransform:
     def bias(self, base: Value, channel: Value, used: Value, whole: Value) -> Value:
         """Load the bias of a vector of channels; zeros where it has no channels."""
         b, tail = self.b, self.tiles.out_ch % self.lanes
-        place = address(b, base, scaled(b, channel, F32_BYTES))
+        pointer = address(b, base, scaled(b, channel, F32_BYTES))
         if self.always_whole:
-            return load_vector(b, place, self.vector, name="bias")
+            return load_vector(b, pointer, self.vector, name="bias")
         empty = b.icmp_signed("==", used, const(0))
         join = b.append_basic_block("bias_join")
         full, other, part = (b.append_basic_block(f"bias_{name}") for name in ("full", "other", "part"))
         b.cbranch(whole, full, other)
         b.position_at_end(full)
-        whole_bias = load_vector(b, place, self.vector, name="bias")
+        whole_bias = load_vector(b, pointer, self.vector, name="bias")
         b.branch(join)
         b.position_at_end(other)
         b.cbranch(empty, join, part)
         b.position_at_end(part)
         partial_bias = (
-            load_partial(b, self.machine, place, self.lanes, tail, "bias") if tail else f32_splat(0.0, self.lanes)
+            load_partial(b, self.machine, pointer, self.lanes, tail, "bias") if tail else f32_splat(0.0, self.lanes)
         )
         part_end = b.block
         b.branch(join)
@@ -202,11 +202,11 @@ class OutputTransform:
             return None
         b = self.b
         _, down, right, across = (s * F32_BYTES for s in image.view.strides)
-        place = base
+        pointer = base
         for index, step in ((i, down), (j, right), (lane, F32_BYTES if image.block else across)):
             offset = index * step if isinstance(index, int) else scaled(b, index, step)
-            place = address(b, place, offset)
-        return place
+            pointer = address(b, pointer, offset)
+        return pointer
 
     def by_rows(self, values: list[list[Value]], store_row: Callable[[Value | int, list[Value]], None]) -> None:
         """Emit store_row(number, outputs) for each row of a tile: in a loop where the activation is long."""
@@ -282,11 +282,11 @@ class OutputTransform:
                     load_partial(b, self.machine, source, lanes, used, "residual") if used else f32_splat(0.0, lanes)
                 )
             value = self.finish_value(value, residual)
-            place = self.advanced(self.image, target.out, i, j)
+            pointer = self.advanced(self.image, target.out, i, j)
             if self.image.block:
-                store_vector(b, zero_other_lanes(b, value, lanes, used), place)
+                store_vector(b, zero_other_lanes(b, value, lanes, used), pointer)
             elif used:
-                store_partial(b, self.machine, value, place, lanes, used)
+                store_partial(b, self.machine, value, pointer, lanes, used)
 
         def single(i: Value, j: Value, lane: Value) -> None:
             value = b.load(address(b, self.patch_at(i, j), scaled(b, lane, F32_BYTES)), name="result", align=4, typ=F32)

@@ -102,8 +102,8 @@ class WinogradProduct:
 
         def chunk(first: Value, vectors: int) -> None:
             w = address(b, weights, scaled(b, first, self.tiles.panel_bytes // self.tiles.lanes))
-            place = address(b, sums, scaled(b, first, F32_BYTES))
-            self.chunk(tiling, ProductPointers(inputs, w, place, w, const(0)), count, vectors)
+            pointer = address(b, sums, scaled(b, first, F32_BYTES))
+            self.chunk(tiling, ProductPointers(inputs, w, pointer, w, const(0)), count, vectors)
 
         if chunks == 1:
             chunk(const(0), tiling.vectors)
@@ -177,8 +177,8 @@ class WinogradProduct:
             sums = for_range(b, const(0), const(tiles.taps), 1, start, row, "tap")
         for p in range(mr):
             for v in range(vectors):
-                place = address(b, at.sums, p * self.sums.pitch + v * lanes * F32_BYTES)
-                store_vector(b, sums[p * vectors + v], place)
+                pointer = address(b, at.sums, p * self.sums.pitch + v * lanes * F32_BYTES)
+                store_vector(b, sums[p * vectors + v], pointer)
 
     def terms(self, mr: int, vectors: int, at: ProductPointers, acc: Values) -> Values:
         """Emit the terms of neighbouring channels."""
@@ -238,9 +238,9 @@ class WinogradProduct:
         return tuple(new)
 
 
-def prefetch_to_l2(b: ir.IRBuilder, place: Value) -> None:
+def prefetch_to_l2(b: ir.IRBuilder, pointer: Value) -> None:
     """Emit a prefetch of a line into the level-2 cache; the address may be outside the program's memory."""
     full = "llvm.prefetch.p0"
     kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
     function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    b.call(function, [place, const(0, I32), const(2, I32), const(1, I32)])  # to read, level 2, data
+    b.call(function, [pointer, const(0, I32), const(2, I32), const(1, I32)])  # to read, level 2, data

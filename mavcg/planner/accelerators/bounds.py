@@ -55,9 +55,9 @@ class Spatial:
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def taken(self, place: Integers) -> "Spatial":
-        """The entries at these places."""
-        return Spatial(*(getattr(self, name)[place] for name in self.__dataclass_fields__))
+    def taken(self, entries: Integers) -> "Spatial":
+        """The entries with these numbers."""
+        return Spatial(*(getattr(self, name)[entries] for name in self.__dataclass_fields__))
 
 
 def use_of_array(accelerator: Accelerator, name: str, factor: Integers) -> Floats:
@@ -188,25 +188,25 @@ def undominated(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArr
     return np.array(sorted(kept), np.int64)
 
 
-def most_input_channels(memory: MemoryLevel, place: Spatial, out_channels: Integers) -> Integers:
-    """IC's largest factor that fits beside factors of OC, which broadcast against the entries of `place`; or less
+def most_input_channels(memory: MemoryLevel, spatial: Spatial, out_channels: Integers) -> Integers:
+    """IC's largest factor that fits beside factors of OC, which broadcast against the entries of `spatial`; or less
     than 1."""
-    weights = out_channels * place.weight_bytes[:, None]
-    outputs = out_channels * place.output_bytes[:, None]
-    inputs = place.input_bytes[:, None]
+    weights = out_channels * spatial.weight_bytes[:, None]
+    outputs = out_channels * spatial.output_bytes[:, None]
+    inputs = spatial.input_bytes[:, None]
     if memory.shared_bytes:
         return (memory.shared_bytes - outputs) // (inputs + weights)
     most = np.minimum(memory.input_bytes // inputs, memory.weight_bytes // weights)
     return np.where(outputs <= memory.output_bytes, most, 0)
 
 
-def most_output_channels(memory: MemoryLevel, place: Spatial, in_channels: int) -> Integers:
+def most_output_channels(memory: MemoryLevel, spatial: Spatial, in_channels: int) -> Integers:
     """OC's largest factor that fits beside one of IC, for each entry; or less than 1."""
-    weights = in_channels * place.weight_bytes
-    inputs = in_channels * place.input_bytes
+    weights = in_channels * spatial.weight_bytes
+    inputs = in_channels * spatial.input_bytes
     if memory.shared_bytes:
-        return (memory.shared_bytes - inputs) // (place.output_bytes + weights)
-    most = np.minimum(memory.output_bytes // place.output_bytes, memory.weight_bytes // weights)
+        return (memory.shared_bytes - inputs) // (spatial.output_bytes + weights)
+    most = np.minimum(memory.output_bytes // spatial.output_bytes, memory.weight_bytes // weights)
     return np.where(inputs <= memory.input_bytes, most, 0)
 
 
@@ -222,14 +222,14 @@ NOTHING_BEHIND = Before()
 
 
 def totals(
-    layer: ConvLayer, place: Spatial, oc_trips: Integers, ic_trips: Integers, before: Before = NOTHING_BEHIND
+    layer: ConvLayer, spatial: Spatial, oc_trips: Integers, ic_trips: Integers, before: Before = NOTHING_BEHIND
 ) -> tuple[Integers, ...]:
     """Equation 6.1 for each dataflow in Dataflow's order: bytes. Trips broadcast against the entries, which come first.
 
     In every trip count these do not fall, so trips that are too small make a bound.
     """
-    shape = (len(place),) + (1,) * (max(oc_trips.ndim, ic_trips.ndim) - 1)
-    pixels, taps, once, each = (v.reshape(shape) for v in (place.pixels, place.taps, place.once, place.each))
+    shape = (len(spatial),) + (1,) * (max(oc_trips.ndim, ic_trips.ndim) - 1)
+    pixels, taps, once, each = (v.reshape(shape) for v in (spatial.pixels, spatial.taps, spatial.once, spatial.each))
     items = layer.items
     weights = layer.weight_elements * items.weight
     outputs, psums = layer.output_elements * items.output, layer.output_elements * items.psum * 2
@@ -244,7 +244,7 @@ def totals(
 def least(
     layer: ConvLayer,
     memory: MemoryLevel,
-    place: Spatial,
+    spatial: Spatial,
     oc: ChannelFactors,
     ic: ChannelFactors,
     before: Before = NOTHING_BEHIND,
@@ -254,13 +254,13 @@ def least(
     The largest factor of OC that fits beside the smallest of IC has the fewest trips that OC can have, and the other
     way round: traffic with both at once is no more than that of any tile that fits.
     """
-    most_ic = most_input_channels(memory, place, oc.factor[:1])[:, 0]
-    most_oc = most_output_channels(memory, place, int(ic.factor[0]))
+    most_ic = most_input_channels(memory, spatial, oc.factor[:1])[:, 0]
+    most_oc = most_output_channels(memory, spatial, int(ic.factor[0]))
     fits = (most_ic >= ic.factor[0]) & (most_oc >= oc.factor[0])
     oc_trips = oc.trips[largest(oc, most_oc)]
     ic_trips = ic.trips[largest(ic, most_ic)]
-    bound = np.minimum.reduce(totals(layer, place, oc_trips, ic_trips, before))
-    return bound, place.pixels * place.taps * oc_trips * ic_trips, fits
+    bound = np.minimum.reduce(totals(layer, spatial, oc_trips, ic_trips, before))
+    return bound, spatial.pixels * spatial.taps * oc_trips * ic_trips, fits
 
 
 def largest(of: ChannelFactors, most: Integers) -> Integers:

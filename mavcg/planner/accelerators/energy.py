@@ -19,20 +19,20 @@ class AccessEnergy:
 HOROWITZ_45_NM = AccessEnergy(off_chip_pj_per_byte=1300 / 8, on_chip_pj_per_byte=100 / 8, pj_per_mac=3.7 + 0.9)
 
 
-def energy_pj(found: Reached, of: AccessEnergy) -> float:
+def energy_pj(reached: Reached, of: AccessEnergy) -> float:
     """Energy of a tiling's moves and arithmetic: each byte that moves is accessed once off chip and once on chip.
 
     What the array reads on chip is the same for all tilings of this model and is left out.
     """
-    moved = found.traffic.total_bytes * (of.off_chip_pj_per_byte + of.on_chip_pj_per_byte)
-    return moved + found.macs * of.pj_per_mac
+    moved = reached.traffic.total_bytes * (of.off_chip_pj_per_byte + of.on_chip_pj_per_byte)
+    return moved + reached.macs * of.pj_per_mac
 
 
 def least_energy(of: AccessEnergy = HOROWITZ_45_NM) -> Metric:
     """Minus the picojoules of a layer."""
 
-    def metric(found: Reached) -> float:
-        return -energy_pj(found, of)
+    def metric(reached: Reached) -> float:
+        return -energy_pj(reached, of)
 
     return metric
 

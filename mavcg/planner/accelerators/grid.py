@@ -73,8 +73,8 @@ def _fitting(layer: ConvLayer, memory: MemoryLevel, factors: Axes, halo: bool) -
     return np.flatnonzero(fit)
 
 
-def _kinds(n: Axes, dataflow: Dataflow, place: Integers) -> Iterator[tuple[int, tuple[int, int]]]:
-    """The tiles at `place` sorted by what equations 6.2 to 6.5 read of them; the first of each kind, and the kind.
+def _kinds(n: Axes, dataflow: Dataflow, tiles: Integers) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the first tile of each kind, and the kind: these tiles sorted by what equations 6.2 to 6.5 read of them.
 
     n: how often each loop runs. An operand that stays is moved once whatever the tile, so two products are left.
     """
@@ -86,11 +86,11 @@ def _kinds(n: Axes, dataflow: Dataflow, place: Integers) -> Iterator[tuple[int, 
         Dataflow.OUTPUT: (of_input, of_weight),
     }
     shape = np.broadcast_shapes(*(values.shape for values in n.values()))
-    one, other = (np.broadcast_to(values, shape)[np.unravel_index(place, shape)] for values in pairs[dataflow])
+    one, other = (np.broadcast_to(values, shape)[np.unravel_index(tiles, shape)] for values in pairs[dataflow])
     base = int(other.max()) + 1
     kinds, where = np.unique(one * base + other, return_index=True)
     for kind, index in zip(kinds.tolist(), where.tolist(), strict=True):
-        yield int(place[index]), divmod(kind, base)
+        yield int(tiles[index]), divmod(kind, base)
 
 
 def _tile_at(factors: Axes, at: int) -> Tile:

@@ -145,10 +145,10 @@ def _activated(layer: GpuLayer, x: Array) -> Array:
     return x
 
 
-def _combined(layer: GpuLayer, x: Array, other: Array | None) -> Array:
+def _combined(layer: GpuLayer, x: Array, second: Array | None) -> Array:
     """Return an element-wise operator's answer: one operation in f32 rounds as the kernel's does."""
     a: Array = x.astype(np.float32)
-    b: Array = a if other is None else other.astype(np.float32)
+    b: Array = a if second is None else second.astype(np.float32)
     answers: dict[str, Array] = {"copy": a, "add": a + b, "sub": a - b, "mul": a * b, "max": np.maximum(a, b)}
     value = answers[layer.kind]
     value = _activated(layer, value)

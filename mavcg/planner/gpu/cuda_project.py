@@ -186,11 +186,11 @@ def cmake_text(files: Sequence[str], arch: str, program: str = "") -> str:
     )
 
 
-def _as_index(one: EmittedKernel) -> dict[str, Any]:
-    kernel = one.found.kernel
+def _as_index(emitted: EmittedKernel) -> dict[str, Any]:
+    kernel = emitted.found.kernel
     plan = {name: value for name, value in asdict(kernel).items() if name != "layer"}
     return {
-        "function": one.function, "file": one.file, "kind": type(kernel).__name__, "plan": plan,
+        "function": emitted.function, "file": emitted.file, "kind": type(kernel).__name__, "plan": plan,
         "layer": asdict(kernel.layer),
     }  # fmt: skip
 

@@ -84,19 +84,19 @@ def reached(layer: ConvLayer, off_chip: Traffic, accelerator: Accelerator, tile:
     )
 
 
-def performance_per_access(found: Reached) -> float:
+def performance_per_access(reached: Reached) -> float:
     """Equation 6.13, the paper's metric: GMAC/s for each off-chip byte. More is better, as of every metric."""
-    return found.gmac_per_s / found.traffic.total_bytes
+    return reached.gmac_per_s / reached.traffic.total_bytes
 
 
-def latency(found: Reached) -> float:
+def latency(reached: Reached) -> float:
     """Minus the seconds of the layer."""
-    return -found.seconds
+    return -reached.seconds
 
 
-def least_traffic(found: Reached) -> float:
+def least_traffic(reached: Reached) -> float:
     """Minus the off-chip bytes."""
-    return -float(found.traffic.total_bytes)
+    return -float(reached.traffic.total_bytes)
 
 
 METRICS: dict[str, Metric] = {

@@ -46,8 +46,8 @@ def memory_effects(instr: Instr) -> Effects | None:
         load = PAIRS[m]
         stem = "x" if not ops[0].is_vector else {16: "q", 8: "d"}.get(size, "s" if load else "d")
         return _transfer(instr, f"{'ldp' if load else 'stp'}_{stem}", ops[2], 2 * size, load, 2)
-    if found := _STRUCTURES.match(m):
-        return _structure(instr, found)
+    if match := _STRUCTURES.match(m):
+        return _structure(instr, match)
     if m in ("prfm", "prfum"):
         check_operand_count(instr, 2)
         if not isinstance(ops[1], Mem) or ops[1].mode != "offset":
@@ -62,12 +62,12 @@ def _is_scalar_address(address: Mem) -> bool:
     return not address.base.is_vector and (address.index is None or not address.index.is_vector)
 
 
-def _structure(instr: Instr, found: re.Match[str]) -> Effects | None:
+def _structure(instr: Instr, match: re.Match[str]) -> Effects | None:
     check_operand_count(instr, 2)
     registers, address = instr.operands
     if not isinstance(registers, RegList) or not isinstance(address, Mem) or not registers.registers[0].arrangement:
         return None
-    load, structure, replicate = found[1] == "ld", int(found[2]), bool(found[3])
+    load, structure, replicate = match[1] == "ld", int(match[2]), bool(match[3])
     count = len(registers.registers)
     element = ELEMENT.match(registers.registers[0].arrangement)
     if element is None or (structure > 1 and count != structure):
@@ -78,15 +78,15 @@ def _structure(instr: Instr, found: re.Match[str]) -> Effects | None:
     else:
         size = register_bits(registers.registers[0].arrangement) // 8 * count
     if lane:
-        op_class = f"{found[1]}{structure}_lane"
+        op_class = f"{match[1]}{structure}_lane"
     elif replicate:
         op_class = f"ld{structure}r"
     elif structure > 1:
-        op_class = f"{found[1]}{structure}_q"
+        op_class = f"{match[1]}{structure}_q"
     elif count == 1:
-        op_class = f"{found[1]}1_q" if not load or size == 16 else "ld1_d"
+        op_class = f"{match[1]}1_q" if not load or size == 16 else "ld1_d"
     else:
-        op_class = f"{found[1]}1_q{count}"
+        op_class = f"{match[1]}1_q{count}"
     return _transfer(instr, op_class, address, size, load, count, partial=lane)
 
 

@@ -127,8 +127,8 @@ def _with_aliases(code: str, aliases: dict[str, str]) -> str:
     if not aliases:
         return code
 
-    def register(found: re.Match[str]) -> str:
-        return aliases.get(found[0].lower(), found[0])
+    def register(match: re.Match[str]) -> str:
+        return aliases.get(match[0].lower(), match[0])
 
     word, blank, rest = code.partition(" ") if "\t" not in code else code.partition("\t")
     return word + blank + re.sub(r"(?<![\w.$])[A-Za-z_$][\w$]*", register, rest)
