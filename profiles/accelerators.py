@@ -207,6 +207,11 @@ def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], 
             if name in mapped:
                 raise refuse(path, place, f"{name} is mapped twice", "map each loop to one side, once")
             mapped.append(name)
+        if len(side) > 1:
+            wrong = (
+                f"{len(side)} loops along one side of the array; the planner's model cuts one of them into its length"
+            )
+            raise refuse(path, f"pe_mapping[{i}]", wrong, f'name the one that is cut, such as ["{side[0]}"]')
         length = table["pe_len"][i]
         if not side and length != 1:
             wrong = f"no loop runs along {length} processing elements"

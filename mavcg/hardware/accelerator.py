@@ -37,7 +37,7 @@ class Accelerator:
 
     frequency_ghz: of the processing elements, each of which does one multiply-accumulate a cycle. levels: of memory,
     the one nearest to them first; the last one's bandwidth is the off-chip one. pe_len: columns, rows of the array;
-    pe_mapping: which loops run along each, of DIMENSIONS.
+    pe_mapping: the loop that runs along each, of DIMENSIONS; none where its length is 1.
     """
 
     name: str
@@ -62,10 +62,7 @@ class Accelerator:
         return self.levels[0]
 
     def parallel(self, dimension: str) -> int:
-        """Iterations of a loop that the array does at once: its length where the loop is mapped onto it, else 1.
-
-        Where several loops are mapped onto one side, the first takes it.
-        """
+        """Iterations of a loop that the array does at once: its length where the loop is mapped onto it, else 1."""
         for length, mapped in zip(self.pe_len, self.pe_mapping, strict=True):
             if mapped and mapped[0] == dimension:
                 return length

@@ -21,7 +21,7 @@ FIGURE = """{
      "mem_size": [368,288,144], // on-chip memories (KB)
      "pe_len": [32, 16],
      "pe_mapping": [ ["IC"], // columns
-         ["OC", "OW"] ]
+         ["OC"] ]
    }
 """
 
@@ -34,7 +34,7 @@ def written(folder: Path, text: str, name: str = "mine.json") -> Path:
 
 def test_file_is_read_as_the_figure_explains_it(tmp_path: Path) -> None:
     level = MemoryLevel("memory", 1.6, 368 * 1024, 288 * 1024, 144 * 1024)
-    expected = Accelerator("mine", 1.2, (level,), (32, 16), (("IC",), ("OC", "OW")))
+    expected = Accelerator("mine", 1.2, (level,), (32, 16), (("IC",), ("OC",)))
     assert read_accelerator(written(tmp_path, FIGURE)) == expected
 
 
@@ -176,6 +176,8 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
         ('["IC"]', '["OC"]', "pe_mapping[1][0]", "OC is mapped twice; map each loop to one side"),
         ('["IC"]', '["IC", "IC"]', "pe_mapping[0][1]", "IC is mapped twice"),
         ('["IC"]', "[]", "pe_mapping[0]", "no loop runs along 32 processing elements; name one, or write 1"),
+        ('["IC"]', '["IC", "KH"]', "pe_mapping[0]", "2 loops along one side of the array"),
+        ('["IC"]', '["IC", "KH"]', "pe_mapping[0]", 'name the one that is cut, such as ["IC"]'),
         ('["IC"]', '"IC"', "pe_mapping", "is no pair of lists"),
         ('"pe_mapping"', '"pe_maping"', "pe_maping", "no such key; did you mean pe_mapping?"),
         ('"frequency"', '"voltage": 1, "frequency"', "voltage", "no such key; keys here are name, source, bandwidth"),
@@ -285,7 +287,7 @@ bandwidth = 1.6  # off-chip, GB/s
 frequency = 1.2
 mem_size = [368, 288, 144]
 pe_len = [32, 16]
-pe_mapping = [["IC"], ["OC", "OW"]]
+pe_mapping = [["IC"], ["OC"]]
 """
 
 

@@ -31,7 +31,7 @@ DENSE = ConvLayer("dense", oc=100, ic=300, oh=1, ow=1, kh=1, kw=1, ih=1, iw=1)
 NETWORKS = {"first": (STRIDED, CONV, CONV, DENSE), "second": (GROUPED, CONV)}
 MEMORIES = ("[1, 1, 1]", "[2, 4, 1]", "[4, 2, 4]", "[16, 16, 16]", "[3]", "[12]", "[64]", "[8, 8, 1]")
 ARRAYS = ("[1, 1]", "[4, 4]", "[8, 2]", "[16, 16]", "[64, 3]")
-MAPPINGS = ('[["IC"], ["OC"]]', '[["OW"], ["OC"]]', '[["OH", "OW"], ["KH"]]', '[["KW"], ["IC"]]')
+MAPPINGS = ('[["IC"], ["OC"]]', '[["OW"], ["OC"]]', '[["OH"], ["KH"]]', '[["KW"], ["IC"]]')
 OBJECTIVES = ("latency,area,energy", "latency:first,latency:second,area", "traffic,area", "energy", "latency,bandwidth")
 
 

@@ -33,7 +33,7 @@ def written(folder: Path, text: str = "", **keys: str) -> Path:
         ("mem_size", "[[256], [512], [1024]]", 3),
         ("mem_size", "[[64, 32, 64], 256]", 2),
         ("pe_len", "[[8, 8], [16, 16]]", 2),
-        ("pe_mapping", '[[["IC"], ["OC"]], [["OW", "OH"], ["OC"]]]', 2),
+        ("pe_mapping", '[[["IC"], ["OC"]], [["OW"], ["OC"]]]', 2),
         ("bandwidth", "[10, 20, 40]", 3),
         ("frequency", "[0.5]", 1),
         ("precision", '["f32", "f16", "i8"]', 3),
