@@ -27,6 +27,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.model_accuracy"),
     ("-m", "bench.caffe_networks", "--record"),
     ("-m", "bench.onnx_node_tests"),
+    ("-m", "bench.drop_in_survey"),
     ("-m", "bench.plan_networks"),
     ("-m", "bench.plan_tables"),
     ("-m", "bench.plan_search"),

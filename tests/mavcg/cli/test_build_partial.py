@@ -267,3 +267,62 @@ def test_a_library_of_subgraphs_is_no_library_of_a_model(mavcg: Any, built: Path
     assert ended.status == 2 and "is not a library of a whole model" in ended.stderr
     ended = mavcg("estimate", built / "libm.so", "--board", "rk3588")
     assert ended.status == 2 and "holds subgraphs of a model (--partial)" in ended.stderr
+
+
+VERSIONED = """\
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import onnxruntime as ort
+
+so = ort.SessionOptions()
+so.register_custom_ops_library("./libm.so")
+session = ort.InferenceSession("m.mavcg.onnx", so, providers=["CPUExecutionProvider"])
+assert ort.__version__ == sys.argv[2], ort.__version__
+np.savez("y.npz", *session.run(None, {name: np.load(name + ".npy") for name in ("x", "m")}))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the older versions have wheels for Python 3.11")
+@pytest.mark.parametrize("version", ["1.15.1", "1.16.3", "1.17.3", "1.20.1", "1.22.1"])
+def test_versions_of_onnxruntime(built: Path, tmp_path: Path, version: str) -> None:
+    """1.16 and later run the model; an earlier one gets an error that says so. Versions come from PyPI."""
+    target = tmp_path / "site"
+    packages = (f"onnxruntime=={version}", "numpy==1.26.4", "packaging", "flatbuffers", "protobuf")
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target), *packages]
+    if subprocess.run(command, capture_output=True, timeout=1200).returncode:
+        pytest.skip("PyPI cannot be reached")
+    for name in ("libm.so", "m.mavcg.onnx"):
+        shutil.copy(built / name, tmp_path)
+    for name, array in ARRAYS.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    # -S: without this environment's own packages.
+    script = [sys.executable, "-S", "-c", VERSIONED, str(target), version]
+    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+    if version == "1.15.1":
+        assert f"libm.so needs ONNX Runtime 1.16 or later; this is {version}" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "y.npz") as made:
+        check_results([made[name] for name in made.files], built / "m.onnx", ARRAYS)
+
+
+@pytest.mark.long
+def test_a_thousand_sessions_leave_nothing_behind(built: Path, session: Session) -> None:
+    def resident_kib() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+    def run_once() -> None:
+        session(built / "libm.so", model=built / "m.mavcg.onnx").run(None, ARRAYS)
+
+    for _ in range(200):
+        run_once()
+    gc.collect()
+    before = resident_kib()
+    for _ in range(1000):
+        run_once()
+    gc.collect()
+
+    assert resident_kib() - before < 8192  # 8 KiB a session would be as much
