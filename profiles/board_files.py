@@ -131,7 +131,7 @@ def _unit(key: str) -> str:
 def _refuse_contradictions(
     path: Path, clusters: Sequence[Cluster], l3_bytes: int | None, memory_gb_per_s: float | None
 ) -> None:
-    """Raises: ProfileError for a fact of a cluster that another one rules out."""
+    """Raise ProfileError for a fact of a cluster that another one rules out."""
     for number, cluster in enumerate(clusters):
         place = f"clusters[{number}]"
         own_l3 = cluster.l3_bytes is not None
@@ -159,7 +159,7 @@ def _refuse_contradictions(
 
 
 def _in_order(path: Path, facts: Sequence[tuple[str, float | None]], wrong: str, remedy: str) -> None:
-    """Raises: ProfileError for a figure that is less than the one before it."""
+    """Raise ProfileError for a figure that is less than the one before it."""
     known = [(place, value) for place, value in facts if value is not None]
     for (before, least), (place, value) in pairwise(known):
         if value < least:

@@ -49,7 +49,7 @@ class ApplicationProgram:
 
 
 def check_names(name: str, networks: Sequence[str]) -> None:
-    """Raises: MavcgError where the C names of the application and its networks collide, or there are too many."""
+    """Raise MavcgError where the C names of the application and its networks collide, or there are too many."""
     if len(networks) > MAX_NETWORKS:
         raise MavcgError(f"{name}: {len(networks)} networks; a library holds {MAX_NETWORKS}: make several libraries")
     own, seen = api_name(name), dict[str, str]()

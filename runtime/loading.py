@@ -190,7 +190,7 @@ class Model:
 
 
 def check_status(path: Path, table: Any, status: int) -> None:
-    """Raises: MavcgError for a status that is not MAVCG_OK."""
+    """Raise MavcgError for a status that is not MAVCG_OK."""
     if status:
         message = "cancelled" if status == _CANCELLED else text_of(table.error_text(status))
         raise MavcgError(f"{path}: {message}")

@@ -41,7 +41,7 @@ def part_rows(spec: Convolution, macro: MacroTile) -> int:
 
 
 def check_parts(spec: Convolution, macro: MacroTile) -> None:
-    """Raises: MavcgError where the macro-tile's parts are not those that a row of work has."""
+    """Raise MavcgError where the macro-tile's parts are not those that a row of work has."""
     if macro.parts > 1 and macro.parts != parts_of(spec, macro):
         raise MavcgError(f"{kernel_name(spec)}: has no {macro.parts} parts of {macro.nc} channels in a row")
 
@@ -88,7 +88,7 @@ def rectangles(b: ir.IRBuilder, parts: int, begin: Value, end: Value, body: Rect
 def part_runs(
     b: ir.IRBuilder, macro: MacroTile, channels: int, lanes: int, chunk: int, low: Value, high: Value, body: Run
 ) -> None:
-    """body of the parts from low to high, in order, as runs of channels.
+    """Emit the body for the parts from low to high, in order, as runs of channels.
 
     chunk: channels of a register tile. Parts of whole tiles are runs of one tile each, and the last of all channels is
     what no tile is filled by: the same tiles as if there were no parts. Of narrower parts neighbours that such a tile
@@ -133,7 +133,7 @@ def channel_groups(
 
 
 def check_groups(spec: KernelSpec, macro: MacroTile, channels: int, step: int) -> None:
-    """Raises: MavcgError where the macro-tile's parts are not groups of whole steps that are all channels."""
+    """Raise MavcgError where the macro-tile's parts are not groups of whole steps that are all channels."""
     nc = macro.nc
     whole = nc is not None and not nc % step and macro.parts == -(-channels // nc)
     if macro.parts > 1 and not whole:

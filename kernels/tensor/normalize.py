@@ -83,7 +83,7 @@ class LayerNormSpec(KernelSpec):
 
 
 def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Raises: MavcgError for another type than f32."""
+    """Lower to one kernel. Raises: MavcgError for another type than f32."""
     names = [name for name in node.inputs if name]
     x, out = views[names[0]], views[node.output]
     _only_f32(node, x)
@@ -242,7 +242,7 @@ class LrnSpec(KernelSpec):
 
 
 def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Raises: MavcgError for another type than f32."""
+    """Lower to one kernel. Raises: MavcgError for another type than f32."""
     x, out = views[node.inputs[0]], views[node.output]
     _only_f32(node, x)
     if out.elements == 0:

@@ -64,7 +64,7 @@ class ResampleSpec(KernelSpec):
 
 
 def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Raises: MavcgError for another type than f32, and for tables that do not lie densely."""
+    """Lower to one kernel. Raises: MavcgError for another type than f32, and for tables that do not lie densely."""
     x, index, weight = (views[name] for name in node.inputs)
     out = views[node.output]
     if x.dtype != "f32":

@@ -48,7 +48,7 @@ class TransposeSpec(KernelSpec):
 
     @property
     def sides(self) -> tuple[int, int]:
-        """Lengths of p and q."""
+        """Numbers of elements along the two axes that change places, p and q."""
         return self.nest.shape[self.across], self.nest.shape[-1]
 
     @property

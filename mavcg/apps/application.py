@@ -156,7 +156,7 @@ def whole_phases(app: Application) -> Mapping[tuple[str, str], int]:
 
 
 def check_application(app: Application) -> None:
-    """Raises: MavcgError for names that are unknown or there twice, edges against the order, uncovered layers."""
+    """Raise MavcgError for names that are unknown or there twice, edges against the order, uncovered layers."""
     _unique("network", [cnn.name for cnn in app.cnns])
     _unique("partition", [p.name for p in app.partitions])
     for cnn in app.cnns:

@@ -101,7 +101,7 @@ def build_application(
 
 
 def check_buildable(file: ApplicationFile) -> None:
-    """Raises: MavcgError naming the line of a setting that a library cannot be built with."""
+    """Raise MavcgError naming the line of a setting that a library cannot be built with."""
     for entry in file.networks:
         location = f"{file.path}: line {entry.line}: network '{entry.name}'"
         if entry.partitions:

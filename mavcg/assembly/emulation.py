@@ -109,7 +109,7 @@ class EmulatedCore:
     """An emulated core with an image loaded; each run starts afresh. Not to be shared between threads."""
 
     def __init__(self, image: CodeImage) -> None:
-        """Raises: MavcgError when unicorn is not installed."""
+        """Raise MavcgError when unicorn is not installed."""
         self.image = image
         self._core = _UnicornCore(image)
 

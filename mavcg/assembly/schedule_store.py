@@ -102,7 +102,7 @@ def _written(key: str, content: Mapping[str, Any]) -> bytes:
 
 
 def _parsed(key: str, content: bytes) -> dict[str, Any]:
-    """Raises: ValueError, KeyError or TypeError for what `_written` did not write for this key."""
+    """Return the schedule of an entry. Raises: ValueError, KeyError or TypeError for what `_written` did not write."""
     document = json.loads(content)
     if not isinstance(document, dict):
         raise ValueError("no document")

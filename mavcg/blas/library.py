@@ -195,7 +195,7 @@ def blas_note(
 
 
 def check_output(path: Path) -> None:
-    """Raises: MavcgError where the library cannot be written."""
+    """Raise MavcgError where the library cannot be written."""
     if path.is_dir():
         raise MavcgError(f"-o {path}: is a folder; name a file in it")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):

@@ -189,7 +189,7 @@ def _data_shapes(layer: CaffeLayer) -> Sequence[tuple[int, ...]]:
 
 
 def _check_fields(layer: CaffeLayer, known: LayerType, location: str) -> None:
-    """Raises: CaffeError for a field that a layer of this type does not have, which may change what it computes."""
+    """Raise CaffeError for a field that a layer of this type does not have, which may change what it computes."""
     for name, value in layer.block.fields:
         if name not in _COMMON and not name.endswith("_param"):
             raise CaffeError(f"{location}: a layer has no field '{shown(name)}'", value.line)

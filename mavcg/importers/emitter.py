@@ -152,7 +152,7 @@ class Emitter:
         return Value(type, name)
 
     def _count(self, bytes: int, where: str) -> None:
-        """Raises: MavcgError where what the import makes would be too much together."""
+        """Raise MavcgError where what the import makes would be too much together."""
         self._made_bytes += bytes
         if self._made_bytes > MOST_BYTES:
             raise MavcgError(f"{where}: what the file computes from its constants takes more than {MOST_BYTES} bytes")

@@ -70,7 +70,7 @@ def load_model(path: Path) -> onnx.ModelProto:
 
 
 def _check_text(message: Any, location: str) -> None:
-    """Raises: MavcgError where a name is no UTF-8: the parser then gives bytes in place of text."""
+    """Raise MavcgError where a name is no UTF-8: the parser then gives bytes in place of text."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
             for text in [value] if isinstance(value, str | bytes) else value:

@@ -74,7 +74,7 @@ def choose_algorithms(
     progress("choosing algorithms")
     candidates = lower_candidates(graph, packing, question.max_error)
     predicted = predict_algorithms(candidates, machines, target, board, progress, workers)
-    dump("ways", predicted)
+    dump("algorithms", predicted)
     selected = None
     if question.strategy != ENGINE and board is not None:
         selected = select_for_library(graph, packing, board, question, predicted, progress)

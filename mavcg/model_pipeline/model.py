@@ -48,15 +48,17 @@ from mavcg.selection.select_model import ENGINE, ModelQuestion
 from mavcg.specs.kernel import Machine
 from mavcg.specs.model_program import Program
 from mavcg.specs.tile_plan import TilePlan
-from mavcg.text.terminal import show
+from mavcg.text.terminal import say, show
 from mavcg.toolchain.codegen import assemble, default_workers
 
 Progress = Callable[[str], None]
-# What MAVCG_DUMP prints, in order. The graph's passes have names of their own, between "import" and "ways".
+# What MAVCG_DUMP prints, in order. The graph's passes have names of their own, between "import" and
+# "algorithms".
 STAGES = (
-    "import", "optimise", "ways", "legalised", "lower", "plan_tiles", "plan_memory", "generate_code", "pack_weights",
-    "link",
+    "import", "optimise", "algorithms", "legalised", "lower", "plan_tiles", "plan_memory", "generate_code",
+    "pack_weights", "link",
 )  # fmt: skip
+OLD_ALGORITHMS = "ways"  # what the stage "algorithms" was called
 # Admits Winograd's F(2x2) and F(4x4) of 3x3 and 5x5; F(6x6) is off by more (kernels/primitives/winograd/family.py).
 MAX_ERROR = 1e-4
 
@@ -241,5 +243,8 @@ def _with_thread_plans(request: ModelRequest, planned: PlannedModel, tiles: Tile
 def dump(stage: str, value: object) -> None:
     """Print the value that a stage made to stderr where MAVCG_DUMP names this stage, or all."""
     stages = os.environ.get("MAVCG_DUMP", "").split(",")
+    if stage == "algorithms" and OLD_ALGORITHMS in stages:
+        say(f"MAVCG_DUMP={OLD_ALGORITHMS}: is called algorithms now; the old name goes with the next release")
+        stages.append(stage)
     if stage in stages or "all" in stages:
         show(f"// {stage}\n{value}", to_stderr=True)

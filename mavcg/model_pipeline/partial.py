@@ -120,7 +120,7 @@ def _name(request: PartialRequest, nodes: Nodes) -> str:
 
 
 def _check_any(request: PartialRequest, plan: PartialPlan[PartEntry]) -> None:
-    """Raises: MavcgError that states why no subgraph is left to build."""
+    """Raise MavcgError that states why no subgraph is left to build."""
     if plan.subgraphs:
         return
     most = "; ".join(f"{left.count} {left.op}: {left.why}" for left in plan.left[:3])

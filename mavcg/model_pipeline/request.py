@@ -200,7 +200,7 @@ def identifier(text: str) -> str:
 
 
 def refuse_program_options(given: Mapping[str, object]) -> None:
-    """Raises: MavcgError for an option that says something about programs and is given with a model."""
+    """Raise MavcgError for an option that says something about programs and is given with a model."""
     for option, value in given.items():
         if value:
             raise MavcgError(f"{option}: is for programs, not for models; leave it out, or build these separately")

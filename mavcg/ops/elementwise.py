@@ -46,7 +46,7 @@ ACTIVATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def check_activation(case: TypedNode) -> None:
-    """Raises: MavcgError where act is no activation or act_args are not its parameters."""
+    """Raise MavcgError where act is no activation or act_args are not its parameters."""
     act, args = case.attr("act"), case.attr("act_args")
     if act and act not in ACTIVATIONS:
         raise case.fail(f"act {act!r} is no activation; there are {', '.join(sorted(ACTIVATIONS))}")

@@ -63,7 +63,7 @@ def node_location(node: Node) -> str:
 
 
 def check_type(where: str, name: str, tensor: TensorType) -> None:
-    """Raises: MavcgError for a dtype that graphs do not have, a negative dimension, or a size that no machine has."""
+    """Raise MavcgError for a dtype that graphs do not have, a negative dimension, or a size that no machine has."""
     if tensor.dtype not in DTYPES or any(d < 0 for d in tensor.shape):
         raise MavcgError(f"{where}: %{name} is {tensor}, which is no type")
     if math.prod(max(1, d) for d in tensor.shape) * DTYPES[tensor.dtype].itemsize > MOST_BYTES:
@@ -114,7 +114,7 @@ class TypedNode:
         return found
 
     def same_dtype(self, *names: str) -> None:
-        """Raises: MavcgError where the inputs of these names differ in dtype; absent ones do not count."""
+        """Raise MavcgError where the inputs of these names differ in dtype; absent ones do not count."""
         if len({t.dtype for t in map(self.maybe, names) if t is not None}) > 1:
             raise self.fail(f"{', '.join(names)} differ in type")
 
@@ -133,7 +133,7 @@ class TypedNode:
         return values
 
     def at_least(self, least: int, *names: str) -> None:
-        """Raises: MavcgError where a whole number, or one of a tuple of them, is smaller, or larger than MOST."""
+        """Raise MavcgError where a whole number, or one of a tuple of them, is smaller, or larger than MOST."""
         for name in names:
             value = self.attr(name)
             if any(not least <= v <= MOST for v in (value if isinstance(value, tuple) else (value,))):
@@ -147,7 +147,7 @@ class TypedNode:
         return found
 
     def spreads(self, name: str, shape: tuple[int, ...]) -> None:
-        """Raises: MavcgError where the input of this name, if there, does not broadcast to just this shape."""
+        """Raise MavcgError where the input of this name, if there, does not broadcast to just this shape."""
         found = self.maybe(name)
         if found is not None and broadcast_shape(found.shape, shape) != shape:
             raise self.fail(f"{name} {found} does not broadcast to [{','.join(map(str, shape))}]")

@@ -198,7 +198,7 @@ def _attempt(limited: _Limited, allowed: Allowed, cautious: bool, time_limit_s: 
 
 
 def _verify(limited: _Limited, allowed: Allowed) -> None:
-    """Raises: Infeasible naming the node that takes most by itself, however it is done, where that is too much."""
+    """Raise Infeasible naming the node that takes most by itself, however it is done, where that is too much."""
     most, where = 0, ""
     for step in limited.steps:
         found = limited.problem.alternatives[step.node]

@@ -180,7 +180,7 @@ def _outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
 
 
 def _database(db: Path | None) -> Path | None:
-    """Raises: MavcgError where one is named that is not there."""
+    """Return the path of the cost database. Raises: MavcgError where one is named that is not there."""
     if db is not None:
         if not db.exists():
             raise MavcgError(f"--db {db}: there is no such file; `mavcg tune MODEL --db {db}` makes it")

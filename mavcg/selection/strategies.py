@@ -51,7 +51,7 @@ def strategy_names(problem: Problem) -> tuple[str, ...]:
 
 
 def check_strategy(strategy: str, names: Sequence[str]) -> None:
-    """Raises: MavcgError for a strategy that is not of these: unknown, or of a family that computes nothing here."""
+    """Raise MavcgError for a strategy that is not of these: unknown, or of a family that computes nothing here."""
     if strategy in names:
         return
     families = {f"{FAMILY}{primitive.family}" for primitive in all_primitives()}

@@ -59,7 +59,7 @@ class Checked:
 
     @property
     def ok(self) -> bool:
-        """True if the result is right."""
+        """True if no fault was seen and the result is within its error bound."""
         return not self.faults and self.max_error <= self.bound
 
     @property
@@ -91,7 +91,7 @@ def check_all(cases: Sequence[CheckCase], machine: Machine, optimised: bool = Tr
 
 
 def verify_scenario(scenario: Scenario) -> None:
-    """Raises: MavcgError for one that is no convolution."""
+    """Raise MavcgError for one that is no convolution."""
     s = scenario
     words = f"scenario C={s.c}, H={s.h}, W={s.w}, stride={s.stride}, K={s.k}, M={s.m}, pad={s.pad}, groups={s.groups}"
     for name in ("c", "h", "w", "stride", "k", "m", "groups", "dilation"):

@@ -137,7 +137,7 @@ class CaffeCall(NodeCall):
         return self.reshape(values, (*values.shape, *(1,) * (x.rank - axis - values.rank)))
 
     def same_shapes(self, values: Sequence[Value]) -> None:
-        """Raises: MavcgError where inputs differ in shape."""
+        """Raise MavcgError where inputs differ in shape."""
         if any(value.shape != values[0].shape for value in values):
             raise self.fail(f"bottoms of shapes {', '.join(str(list(v.shape)) for v in values)}; equal ones are needed")
 

@@ -26,7 +26,7 @@ def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None) -> Value:
 
 
 def check_filter(call: OnnxCall, x: Value, w: Value) -> None:
-    """Raises: MavcgError where image and filter have not as many dimensions."""
+    """Raise MavcgError where image and filter have not as many dimensions."""
     if w.rank != x.rank:
         raise call.fail(f"a filter {w.type} for an image {x.type}; as many dimensions are needed")
 

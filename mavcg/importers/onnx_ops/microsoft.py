@@ -106,7 +106,7 @@ def fused_conv(call: OnnxCall) -> Results:
 
 @round_once
 def fused_matmul(call: OnnxCall) -> Results:
-    """FusedMatMul: alpha * A' * B'."""
+    """Import FusedMatMul: alpha times the product of A and B, each as it is or transposed."""
     a, b = call.input(0, rank_min=2), call.input(1, rank_min=2)
     if call.attr_bool("transBatchA") or call.attr_bool("transBatchB"):
         raise call.unsupported("transBatchA or transBatchB", "transA, transB, alpha")

@@ -180,7 +180,7 @@ def constant_of_shape(call: OnnxCall) -> Results:
 
 
 def check_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
-    """Raises: MavcgError where an array that the import is to make is too large."""
+    """Raise MavcgError where an array that the import is to make is too large."""
     if elements * item_bytes > LARGEST_BYTES:
         raise call.fail(f"a result of {elements} elements takes {elements * item_bytes} bytes; at most {LARGEST_BYTES}")
 

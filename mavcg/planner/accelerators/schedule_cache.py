@@ -127,7 +127,7 @@ def _row(planned: Planned) -> Row:
 
 
 def _planned(layer: ConvLayer, row: Row, kind: type[Reached]) -> Planned:
-    """Raises: ValueError or TypeError for what `_row` did not make."""
+    """Return the planned layer of a stored row. Raises: ValueError or TypeError for what `_row` did not make."""
     tile, dataflow, candidates, macs, moved, compute, memory = row
     reached = kind(macs, Traffic(*moved), compute, memory)
     return Planned(layer, Tiling(Tile(*tile), Dataflow(dataflow)), reached, candidates)

@@ -20,7 +20,10 @@ LARGEST = 7  # of the numbers that plans are run on: sums of 2^25 products stay 
 
 
 def read_plans(path: Path) -> tuple[TextPlan, ...]:
-    """Raises: MavcgError for a file that cannot be read or is no plan, naming the line."""
+    """Parse the plans of a text file.
+
+    Raises: MavcgError for a file that cannot be read or is no plan, naming the line.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

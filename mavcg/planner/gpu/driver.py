@@ -31,7 +31,7 @@ class Driver:
     """The first GPU of this machine, in the context that other libraries of the process share."""
 
     def __init__(self) -> None:
-        """Raises: ToolError where there is no driver or no GPU."""
+        """Raise ToolError where there is no driver or no GPU."""
         try:
             self._cuda = ctypes.CDLL(_LIBRARY)
         except OSError as error:

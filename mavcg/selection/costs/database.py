@@ -270,7 +270,7 @@ class Outdated:
 
 
 def _cost(row: Sequence[Any]) -> Cost:
-    """Raises: ValueError for a row that nothing of ours wrote."""
+    """Return the cost that a row states. Raises: ValueError for a row that nothing of ours wrote."""
     ms, spread_ms, runs, kind, turns = row
     if not (is_time(ms) and is_time(spread_ms)):
         raise ValueError(f"{ms!r} and {spread_ms!r} are no milliseconds")

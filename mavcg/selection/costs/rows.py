@@ -90,7 +90,10 @@ def what_of(text: str) -> tuple[Scenario, str] | Conversion:
 
 
 def _what(value: Any) -> tuple[Scenario, str] | Conversion:
-    """Raises: KeyError, TypeError or ValueError for what is neither."""
+    """Parse what a row is about: a primitive on a scenario, or a conversion.
+
+    Raises: KeyError, TypeError or ValueError for what is neither.
+    """
     if "conversion" in value:
         source, target, *sizes = value["conversion"]
         return Conversion(Layout(source), Layout(target), *map(_whole, sizes))
@@ -125,7 +128,7 @@ def table_text(rows: list[tuple[Any, ...]]) -> str:
 
 
 def read_table(path: Path) -> list[tuple[Any, ...]]:
-    """Raises: MavcgError for a file that `export` did not write."""
+    """Read the rows of an exported table. Raises: MavcgError for a file that `export` did not write."""
     try:
         document = json.loads(path.read_bytes())
         if document["format"] != FORMAT or document["version"] not in (BEFORE_KERNELS, BEFORE_TURNS, VERSION):

@@ -80,7 +80,7 @@ def register_accesses(instr: Instr, use: str) -> tuple[Access, ...]:
 
 
 def check_operand_count(instr: Instr, *allowed: int) -> None:
-    """Raises: Malformed where the number of operands is none of these."""
+    """Raise Malformed where the number of operands is none of these."""
     if len(instr.operands) not in allowed:
         raise Malformed(f"`{instr.mnemonic}` has {len(instr.operands)} operands, not {allowed[0]}")
 

@@ -82,11 +82,12 @@ def test_the_output_is_named_by_the_model_and_shapes_fill_free_dimensions(
 
 
 def test_stages_are_dumped_on_request(mavcg: Any, tiny_onnx: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MAVCG_DUMP", "import")
+    monkeypatch.setenv("MAVCG_DUMP", "import,ways")
     ended = mavcg("build", tiny_onnx, "--cores", "generic", "--json")
 
     assert json.loads(ended.stdout)["operators"]  # the dump is not in it
     assert "// import" in ended.stderr and "conv2d" in ended.stderr
+    assert "MAVCG_DUMP=ways: is called algorithms now" in ended.stderr and "// algorithms" in ended.stderr
 
 
 @pytest.mark.parametrize(

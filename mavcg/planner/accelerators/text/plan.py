@@ -174,7 +174,7 @@ def place(plan: TextPlan, line: int, what: str) -> str:
 
 
 def tiles_by_name(plan: TextPlan) -> dict[str, PlanTile]:
-    """Raises: MavcgError where two tiles share a name."""
+    """Return the tiles of a plan by their names. Raises: MavcgError where two tiles share a name."""
     found: dict[str, PlanTile] = {}
     for tile in plan.tiles:
         if tile.name in found:
