@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mavcg.accel.codegen.generate import divide, generate
+from mavcg.accel.codegen.division import divide
+from mavcg.accel.codegen.generate import generate
 from mavcg.accel.group_search import SEARCHES, choose_groups
 from mavcg.accel.groups import FusedGroup
 from mavcg.accel.image.program import AccelProgram

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mavcg.accel.codegen.generate import divide
+from mavcg.accel.codegen.division import divide
 from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
 from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
 from mavcg.accel.fusion.templates import read_templates

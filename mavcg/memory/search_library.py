@@ -1,7 +1,6 @@
 """Compile and call the search of csrc/placement.c: one round over the offsets of buffers, below a capacity."""
 
 import ctypes
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.target import host_target
-from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
-from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+from mavcg.runtime.helper_library import load_helper
 
 SOURCE = Path(__file__).parent / "csrc" / "placement.c"
-FLAGS = ("-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=c11", "-O2", "-ffreestanding", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 IMPOSSIBLE, FOUND = 0, 1
 _TRAIL = 1 << 22  # entries; a branch adds two for each buffer that it raises
 Ints = np.ndarray[Any, np.dtype[Any]]
@@ -93,17 +90,8 @@ class SearchProblem:
 @cache
 def _load_search() -> Any:
     """Load the search, compiled for this machine where the user's cache does not have it yet."""
-    target = host_target()
-    text = SOURCE.read_bytes()
-    key = hashlib.sha256(text + f"\0{target.zig_name}\0{FLAGS}".encode()).hexdigest()[:24]
-    flags = [*FLAGS, *PLAIN_CODE_FLAGS, "-shared", *(() if target.system == "macos" else ("-nostdlib",))]
-
-    def make(out: Path) -> None:
-        arguments = ["-target", target.zig_name, *flags, str(SOURCE), "-o", str(out)]
-        run_zig("cc", arguments, f"compiling the search for memory plans for {target.zig_name}")
-
-    folder = cache_folder()
-    if is_own_folder(folder):
-        return ctypes.CDLL(str(cached_file(folder, f"placement-{key}.so", make))).mavcg_place_buffers
-    with scratch_folder("mavcg-placement-") as scratch:
-        return ctypes.CDLL(str(cached_file(Path(scratch), f"placement-{key}.so", make))).mavcg_place_buffers
+    freestanding = () if host_target().system == "macos" else ("-nostdlib",)
+    library = load_helper(
+        "placement", [SOURCE], (*FLAGS, *freestanding), "the search for memory plans", ctypes.CDLL
+    )  # fmt: skip
+    return library.mavcg_place_buffers

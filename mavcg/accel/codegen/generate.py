@@ -1,9 +1,10 @@
 """Generate the program of a quantised network from its groups."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mavcg.accel.codegen.code import CodeState
+from mavcg.accel.codegen.division import Division, divide, host_plan
 from mavcg.accel.codegen.fit import emit_fitted
 from mavcg.accel.codegen.segments import stored_tensors
 from mavcg.accel.codegen.tokens import with_tokens
@@ -14,49 +15,6 @@ from mavcg.accel.isa.forms import VERSION
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph, XNode, operations
 from mavcg.errors import MavcgError
-
-
-@dataclass(frozen=True)
-class Division:
-    """Nodes of the accelerator's program, what it reads and what it leaves; the rest is the CPU's.
-
-    accelerator, cpu: names in the graph's order. inputs: tensors that are there before the program starts. outputs:
-    those that the graph returns or the CPU reads.
-    """
-
-    accelerator: tuple[str, ...]
-    cpu: tuple[str, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-def divide(graph: XGraph) -> Division:
-    """Divide a network: the accelerator runs once, so what needs a CPU node's result that needs the accelerator is the
-    CPU's too."""
-    accelerator: list[str] = []
-    cpu: list[str] = []
-    after_cpu: set[str] = set()  # CPU nodes that depend on the accelerator
-    chosen: set[str] = set()
-    for node in graph.nodes:
-        if node.kind == "input":
-            continue
-        if node.on_accelerator and not after_cpu & set(node.inputs):
-            accelerator.append(node.name)
-            chosen.add(node.name)
-            continue
-        cpu.append(node.name)
-        if (chosen | after_cpu) & set(node.inputs):
-            after_cpu.add(node.name)
-    readers = graph.readers()
-    inputs = [
-        node.name
-        for node in graph.nodes
-        if node.name not in chosen and any(reader in chosen for reader in readers[node.name])
-    ]
-    outputs = [
-        name for name in accelerator if name in graph.outputs or any(reader not in chosen for reader in readers[name])
-    ]
-    return Division(tuple(accelerator), tuple(cpu), tuple(inputs), tuple(outputs))
 
 
 def generate(
@@ -85,7 +43,7 @@ def generate(
         parameters=bytes(code.parameters), feature_bytes=arena.bytes, nodes=tuple(node.name for node in graph.nodes),
         tensors=tuple(tensors.values()), inputs=division.inputs, outputs=division.outputs,
         operations=sum(operations(graph, node) for node in graph.nodes if node.name in chosen),
-        cpu_nodes=division.cpu, radices=_radices(graph),
+        host=host_plan(graph, division), radices=_radices(graph),
         nchw=tuple(node.name for node in graph.inputs() if node.op == "nchw"),
     )  # fmt: skip
     return program, tuple(fitted)

@@ -1,7 +1,8 @@
 """Accelerator programs as ELF files: 64-bit, little-endian, static, with sections that other tools can list.
 
 .text: code. .parameters: weights. .features: size of the features segment, without content. .lines: what instructions
-compute. .network: the description, JSON. .cpu: name of the CPU part's file. Symbols: where each node's code begins.
+compute. .network: the description, JSON. .host: what the C host side needs of it. .cpu: the CPU parts' files, a line each.
+Symbols: where each node's code begins.
 The same program makes the same bytes. Source: System V ABI, "Object Files"; TIS ELF 1.2.
 """
 
@@ -10,6 +11,7 @@ import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mavcg.accel.image.host import host_table
 from mavcg.accel.image.program import AccelProgram, description, from_description
 from mavcg.accel.isa.encoding import decode_program, encode_program
 from mavcg.accel.isa.instruction import AccelInstruction, Origin
@@ -56,8 +58,9 @@ def elf_bytes(program: AccelProgram) -> bytes:
         _Section(".features", _NOBITS, b"", program.feature_bytes, flags=3),
         _Section(".lines", _PROGBITS, _lines(program), 0, entry=_LINE.size),
         _Section(".network", _PROGBITS, network, 0),
-        _Section(".cpu", _PROGBITS, program.cpu.encode(), 0),
-        _Section(".symtab", _SYMTAB, symbols, 0, link=8, info=1, entry=struct.calcsize(_SYMBOL)),
+        _Section(".cpu", _PROGBITS, _cpu_lines(program), 0),
+        _Section(".host", _PROGBITS, host_table(program), 0),
+        _Section(".symtab", _SYMTAB, symbols, 0, link=9, info=1, entry=struct.calcsize(_SYMBOL)),
         _Section(".strtab", _STRTAB, strings, 0),
     ]
     names = bytearray(b"\0")
@@ -91,6 +94,10 @@ def elf_bytes(program: AccelProgram) -> bytes:
     )  # fmt: skip
     table = b"".join(struct.pack(_SECTION, *one) for one in headers)
     return head + b"".join(struct.pack(_SEGMENT, *one) for one in segments) + bytes(body) + table
+
+
+def _cpu_lines(program: AccelProgram) -> bytes:
+    return "".join(f"{library}\n" for library in program.libraries).encode()
 
 
 def _lines(program: AccelProgram) -> bytes:
@@ -129,21 +136,23 @@ def read_elf(path: Path) -> AccelProgram:
 def parse_elf(content: bytes, name: str) -> AccelProgram:
     """Return the program in a file's bytes. name: for messages. Raises: MavcgError."""
     sections = _read_sections(content, name)
-    for wanted in (".text", ".parameters", ".features", ".lines", ".network", ".cpu"):
+    for wanted in (".text", ".parameters", ".features", ".lines", ".network", ".cpu", ".host"):
         if wanted not in sections:
             raise MavcgError(f"{name}: no section {wanted}; this is no accelerator program, or damaged; {REMEDY}")
     instructions = decode_program(sections[".text"].content, name)
     _add_origins(instructions, sections[".lines"].content, name)
     try:
         table = json.loads(sections[".network"].content.decode())
-        cpu = sections[".cpu"].content.decode()
     except (ValueError, RecursionError) as error:
-        raise MavcgError(f"{name}: section .network or .cpu is not readable ({error}); {REMEDY}") from error
+        raise MavcgError(f"{name}: section .network is not readable ({error}); {REMEDY}") from error
     location = f"{name}: section .network"
     program = from_description(table, tuple(instructions), sections[".parameters"].content, location)
-    if program.cpu != cpu or program.feature_bytes != sections[".features"].size:
-        wrong = f"feature_bytes {program.feature_bytes} and cpu {program.cpu!r}"
-        raise MavcgError(f"{location}: {wrong}, unlike sections .features and .cpu; {REMEDY}")
+    if program.feature_bytes != sections[".features"].size:
+        wrong = f"feature_bytes {program.feature_bytes} where section .features has {sections['.features'].size}"
+        raise MavcgError(f"{location}: {wrong}; {REMEDY}")
+    for section, content in ((".cpu", _cpu_lines(program)), (".host", host_table(program))):
+        if sections[section].content != content:
+            raise MavcgError(f"{name}: section {section} is not what section .network says; {REMEDY}")
     return program
 
 

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Any
 
 from mavcg.accel.fixed_point import ROUNDINGS
+from mavcg.accel.image.host import LEAST_RADIX, MOST_RADIX, HostPlan, host_json, parse_host
 from mavcg.accel.isa.instruction import AccelInstruction
 from mavcg.accel.target import WHOLE, IsaTarget
 from mavcg.errors import MavcgError
@@ -54,8 +55,8 @@ class AccelProgram:
 
     network: its name. nodes: names that the origins of instructions count. tensors: those in the features segment,
     which has feature_bytes. inputs, outputs: names of tensors. operations: of the convolutions on the accelerator for
-    one image. cpu_nodes: nodes that the CPU computes; cpu: name of the CPU part's file, "" where there is none.
-    radices: of all nodes, for the reference. nchw: inputs whose model has channels before rows.
+    one image. host: what the CPU does before and after, and with which tensors. radices: of all nodes, for the
+    reference. nchw: inputs whose model has channels before rows.
     """
 
     network: str
@@ -68,8 +69,7 @@ class AccelProgram:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     operations: int
-    cpu_nodes: tuple[str, ...] = ()
-    cpu: str = ""
+    host: HostPlan = HostPlan()
     radices: tuple[NodeRadix, ...] = ()
     nchw: tuple[str, ...] = ()
 
@@ -77,9 +77,18 @@ class AccelProgram:
         """The stored tensor of this name."""
         return next(one for one in self.tensors if one.name == name)
 
+    @property
+    def cpu_nodes(self) -> tuple[str, ...]:
+        """Names of the nodes that the CPU computes, in the order of their execution."""
+        return tuple(name for part in self.host.parts for name in part.nodes)
 
-_NAMES = ("nodes", "inputs", "outputs", "cpu_nodes", "nchw")
-_LEAST_RADIX, _MOST_RADIX = -64, 64
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Files of the CPU parts that were built."""
+        return tuple(part.library for part in self.host.parts if part.library)
+
+
+_NAMES = ("nodes", "inputs", "outputs", "nchw")
 
 
 def description(program: AccelProgram) -> dict[str, Any]:
@@ -89,7 +98,7 @@ def description(program: AccelProgram) -> dict[str, Any]:
         "target": {**asdict(program.target), "sources": [list(pair) for pair in program.target.sources]},
         "feature_bytes": program.feature_bytes,
         "operations": program.operations,
-        "cpu": program.cpu,
+        "host": host_json(program.host),
         "tensors": [asdict(one) for one in program.tensors],
         "radices": [[one.node, one.radix, list(one.weights)] for one in program.radices],
         **{key: list(getattr(program, key)) for key in _NAMES},
@@ -104,13 +113,12 @@ def from_description(
     def refuse(key: str, wrong: str) -> MavcgError:
         return MavcgError(f"{location}: {key}: {wrong}; build the file again")
 
-    keys = {"network", "target", "feature_bytes", "operations", "cpu", "tensors", "radices", *_NAMES}
+    keys = {"network", "target", "feature_bytes", "operations", "host", "tensors", "radices", *_NAMES}
     if not isinstance(table, dict) or set(table) != keys:
         found = sorted(table) if isinstance(table, dict) else type(table).__name__
         raise refuse("description", f"has {found} where {sorted(keys)} are needed")
-    for key in ("network", "cpu"):
-        if not isinstance(table[key], str):
-            raise refuse(key, "is no text")
+    if not isinstance(table["network"], str):
+        raise refuse("network", "is no text")
     for key in _NAMES:
         if not isinstance(table[key], list) or not all(isinstance(name, str) for name in table[key]):
             raise refuse(key, "is no list of names")
@@ -138,10 +146,16 @@ def from_description(
         origin = one_instruction.origin
         if origin is not None and not 0 <= origin.node < len(table["nodes"]):
             raise refuse("nodes", f"instruction {index} is of node {origin.node} of {len(table['nodes'])}")
+    host = parse_host(table["host"])
+    if host is None:
+        raise refuse("host", "is no plan of what the host moves")
+    moved = {tensor.name for tensor in host.tensors if tensor.radix is not None}
+    if lost := {*table["inputs"], *table["outputs"]} - moved:
+        raise refuse("host", f"{min(lost)} is not among the 8-bit tensors of the host")
     return AccelProgram(
         table["network"], _target(table["target"], refuse), instructions, parameters, feature_bytes,
         tuple(table["nodes"]), tuple(tensors), tuple(table["inputs"]), tuple(table["outputs"]), operations,
-        tuple(table["cpu_nodes"]), table["cpu"], tuple(known_radices), tuple(table["nchw"]),
+        host, tuple(known_radices), tuple(table["nchw"]),
     )  # fmt: skip
 
 
@@ -153,7 +167,7 @@ def _tensor(entry: Any) -> StoredTensor | None:
     if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(StoredTensor)}:
         return None
     limits = {
-        "height": (1, 1 << 20), "width": (1, 1 << 20), "channels": (1, 1 << 20), "radix": (_LEAST_RADIX, _MOST_RADIX),
+        "height": (1, 1 << 20), "width": (1, 1 << 20), "channels": (1, 1 << 20), "radix": (LEAST_RADIX, MOST_RADIX),
         "offset": (0, MOST_FEATURE_BYTES), "pixel": (1, 1 << 24),
     }  # fmt: skip
     if not isinstance(entry["name"], str) or any(_whole(entry[k], *limit) is None for k, limit in limits.items()):
@@ -169,7 +183,7 @@ def _node_radix(entry: Any) -> NodeRadix | None:
         or not isinstance(entry[2], list)
     ):
         return None
-    if any(_whole(each, _LEAST_RADIX, _MOST_RADIX) is None for each in (entry[1], *entry[2])):
+    if any(_whole(each, LEAST_RADIX, MOST_RADIX) is None for each in (entry[1], *entry[2])):
         return None
     return NodeRadix(entry[0], entry[1], tuple(entry[2]))
 

@@ -4,7 +4,8 @@ import random
 
 import numpy as np
 
-from mavcg.accel.codegen.generate import divide, generate
+from mavcg.accel.codegen.division import divide
+from mavcg.accel.codegen.generate import generate
 from mavcg.accel.fixed_point import evaluate
 from mavcg.accel.groups import ORDERS, FusedGroup, GroupTile
 from mavcg.accel.image.program import AccelProgram

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mavcg.accel.codegen.generate import divide, generate
+from mavcg.accel.codegen.division import divide
+from mavcg.accel.codegen.generate import generate
 from mavcg.accel.from_graph import xgraph_of
 from mavcg.accel.group_search import choose_groups
 from mavcg.accel.images import seeded_images

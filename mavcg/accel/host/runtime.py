@@ -1,0 +1,113 @@
+"""Run programs by the host side in C (runtime/accel) on its simulated device, from Python by cffi."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+import mavcg.runtime
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+from mavcg.runtime.declare import declarations
+from mavcg.runtime.helper_library import load_helper
+
+SOURCES = Path(mavcg.runtime.__file__).parent / "accel"
+HEADERS = ("mavcg_accel.h", "mavcg_accel_simulator.h")  # those of the interface
+ENGINE_API = SOURCES.parent / "csrc" / "engine_api.h"  # the table of a model library
+_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{ENGINE_API.parent}")
+_MESSAGE_BYTES = 256
+
+
+def host_sources() -> list[Path]:
+    """Return the files of the host side and of the simulated device, those that a program of the user's needs."""
+    return [*sorted(SOURCES.glob("*.[ch]")), ENGINE_API]
+
+
+@cache
+def _ffi() -> Any:
+    import cffi
+
+    ffi = cffi.FFI()
+    for name in HEADERS:
+        ffi.cdef(declarations((SOURCES / name).read_text(encoding="utf-8")))
+    return ffi
+
+
+@cache
+def _library() -> Any:
+    return load_helper("accel", host_sources(), _FLAGS, "the accelerator's host side", _ffi().dlopen)
+
+
+class SimulatedProgram:
+    """A program's file on the simulated device, with its CPU parts; a context manager.
+
+    inputs, outputs: shapes of the whole network's tensors by name, in order. Raises: MavcgError with the host side's
+    message.
+    """
+
+    def __init__(self, path: Path, threads: int = 0) -> None:
+        ffi, library = _ffi(), _library()
+        self._device = ffi.new("mavcg_accel_device *")
+        self._program = self._context = ffi.NULL
+        message = ffi.new("char[]", _MESSAGE_BYTES)
+        program, context = ffi.new("mavcg_accel_program **"), ffi.new("mavcg_accel_context **")
+        try:
+            self._check(library.mavcg_accel_simulator_for(str(path).encode(), self._device, message), message)
+            self._check(library.mavcg_accel_open(str(path).encode(), self._device, program, message), message)
+            self._program = program[0]
+            self._check(library.mavcg_accel_create(self._program, 0, threads, context), message)
+            self._context = context[0]
+        except BaseException:
+            self.close()
+            raise
+        self.inputs = self._shapes(library.mavcg_accel_input, library.mavcg_accel_input_count(self._program))
+        self.outputs = self._shapes(library.mavcg_accel_output, library.mavcg_accel_output_count(self._program))
+
+    def _check(self, status: int, message: Any) -> None:
+        if status:
+            ffi = _ffi()
+            text = ffi.string(message).decode(errors="replace")
+            text = text or ffi.string(_library().mavcg_accel_status_text(status)).decode()
+            raise MavcgError(f"the accelerator's host side: {text}")
+
+    def _shapes(self, tensor_at: Any, count: int) -> dict[str, tuple[int, ...]]:
+        tensors = [tensor_at(self._program, index) for index in range(count)]
+        names = [_ffi().string(tensor.name).decode() for tensor in tensors]
+        return {name: tuple(t.dims[i] for i in range(t.rank)) for name, t in zip(names, tensors, strict=True)}
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run the network on one image. inputs: f32 of the shapes of `inputs`. Returns: f32 by name."""
+        ffi, library = _ffi(), _library()
+        given = []
+        for name, shape in self.inputs.items():
+            if name not in inputs:
+                raise MavcgError(f"input {name}: not given; the network needs {', '.join(self.inputs)}")
+            array = np.ascontiguousarray(inputs[name], np.float32)
+            if array.shape != shape:
+                raise MavcgError(f"input {name}: {list(array.shape)} where {list(shape)} is needed")
+            given.append(array)
+        made = {name: np.empty(shape, np.float32) for name, shape in self.outputs.items()}
+        status = library.mavcg_accel_run(
+            self._context,
+            ffi.new("float *[]", [ffi.cast("float *", array.ctypes.data) for array in given]),
+            ffi.new("float *[]", [ffi.cast("float *", array.ctypes.data) for array in made.values()]),
+        )
+        self._check(status, library.mavcg_accel_message(self._context))
+        return made
+
+    def close(self) -> None:
+        """Release the context, the program and the device; a second time does nothing."""
+        ffi, library = _ffi(), _library()
+        library.mavcg_accel_destroy(self._context)
+        library.mavcg_accel_close(self._program)
+        library.mavcg_accel_simulator_close(self._device)
+        self._context = self._program = ffi.NULL
+
+    def __enter__(self) -> "SimulatedProgram":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,205 @@
+/* Reads a program's ELF file. Nothing in it is trusted: every offset, count and size is checked before its use. */
+#include "image.h"
+
+#include <elf.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SECTIONS = 64, MOST_VALUES = 1 << 16 };
+
+int fail(char *message, int status, const char *format, ...) {
+    if (message) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(message, MESSAGE_BYTES, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+static int read_file(const char *path, struct image *image, char *message) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: cannot be opened", path);
+    long size = fseek(file, 0, SEEK_END) ? -1 : ftell(file);
+    if (size < (long)sizeof(Elf64_Ehdr) || fseek(file, 0, SEEK_SET)) {
+        fclose(file);
+        return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: no program of mavcg accel build", path);
+    }
+    image->file = malloc((size_t)size);
+    image->file_bytes = (size_t)size;
+    size_t count = image->file ? fread(image->file, 1, image->file_bytes, file) : 0;
+    fclose(file);
+    if (!image->file) return fail(message, MAVCG_ACCEL_NO_MEMORY, "%.180s: no memory for its %ld bytes", path, size);
+    if (count != image->file_bytes) return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: cannot be read", path);
+    return MAVCG_ACCEL_OK;
+}
+
+static bool section_header(const struct image *image, const Elf64_Ehdr *head, uint32_t index, Elf64_Shdr *header) {
+    if (head->e_shoff > image->file_bytes || index >= head->e_shnum ||
+        image->file_bytes - head->e_shoff < (uint64_t)head->e_shnum * sizeof *header)
+        return false;
+    memcpy(header, image->file + head->e_shoff + (uint64_t)index * sizeof *header, sizeof *header);
+    return header->sh_type == SHT_NOBITS ||
+           (header->sh_offset <= image->file_bytes && header->sh_size <= image->file_bytes - header->sh_offset);
+}
+
+static bool find_section(const struct image *image, const char *name, Elf64_Shdr *header) {
+    Elf64_Ehdr head;
+    Elf64_Shdr names;
+    memcpy(&head, image->file, sizeof head);
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_shentsize != sizeof(Elf64_Shdr) ||
+        head.e_shnum > MOST_SECTIONS || !section_header(image, &head, head.e_shstrndx, &names) ||
+        names.sh_type != SHT_STRTAB)
+        return false;
+    size_t length = strlen(name) + 1;
+    for (uint32_t i = 0; i < head.e_shnum; i++)
+        if (section_header(image, &head, i, header) && header->sh_name <= names.sh_size &&
+            names.sh_size - header->sh_name >= length &&
+            memcmp(image->file + names.sh_offset + header->sh_name, name, length) == 0)
+            return true;
+    return false;
+}
+
+/* Takes words and texts out of the table, in order. `ends` once it ended too early. */
+struct reader {
+    const unsigned char *bytes;
+    size_t size, at;
+    bool ends;
+};
+
+static uint32_t take(struct reader *reader) {
+    uint32_t value = 0;
+    if (reader->size - reader->at < sizeof value) reader->ends = true;
+    else {
+        memcpy(&value, reader->bytes + reader->at, sizeof value);
+        reader->at += sizeof value;
+    }
+    return value;
+}
+
+/* A text with its length before it and zeros after it, up to a whole word. */
+static const char *take_text(struct reader *reader) {
+    uint32_t length = take(reader);
+    size_t padded = ((size_t)length / 4 + 1) * 4;
+    if (reader->ends || reader->size - reader->at < padded || reader->bytes[reader->at + length] ||
+        memchr(reader->bytes + reader->at, 0, length)) {
+        reader->ends = true;
+        return "";
+    }
+    const char *text = (const char *)reader->bytes + reader->at;
+    reader->at += padded;
+    return text;
+}
+
+static void take_list(struct reader *reader, uint32_t values, struct value_list *list) {
+    uint32_t count = take(reader);
+    if (reader->ends || count > values) {
+        reader->ends = true;
+        return;
+    }
+    list->indices = calloc(count + 1u, sizeof *list->indices);
+    if (!list->indices) {
+        reader->ends = true;
+        return;
+    }
+    list->count = count;
+    for (uint32_t i = 0; i < count; i++)
+        if ((list->indices[i] = take(reader)) >= values) reader->ends = true;
+}
+
+static void take_value(struct reader *reader, uint64_t feature_bytes, struct value *value) {
+    value->tensor.name = take_text(reader);
+    value->tensor.radix = (int32_t)take(reader);
+    value->nchw = take(reader) != 0;
+    value->offset = take(reader);
+    value->pixel = take(reader);
+    uint32_t rank = take(reader);
+    if (reader->ends || rank > MOST_RANK || (value->nchw && rank != 4)) {
+        reader->ends = true;
+        return;
+    }
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        value->dims[i] = take(reader);
+        elements *= (uint64_t)value->dims[i];
+        if (!value->dims[i] || elements > UINT32_MAX) reader->ends = true;
+        if (reader->ends) return;
+    }
+    value->tensor.rank = (int32_t)rank;
+    value->tensor.dims = value->dims;
+    value->tensor.elements = (size_t)elements;
+    value->channels = !rank ? 1 : (uint32_t)value->dims[value->nchw ? 1 : rank - 1];
+    value->pixels = (uint32_t)(elements / value->channels);
+    bool radix_fits = value->tensor.radix == NO_RADIX || (value->tensor.radix >= -64 && value->tensor.radix <= 64);
+    if (!radix_fits) reader->ends = true;
+    if (!value->pixel) return;
+    uint64_t end = value->offset + (uint64_t)(value->pixels - 1) * value->pixel + value->channels;
+    if (value->tensor.radix == NO_RADIX || value->pixel < value->channels || end > feature_bytes) reader->ends = true;
+}
+
+static bool all_stored(const struct image *image, const struct value_list *list) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!image->values[list->indices[i]].pixel) return false;
+    return true;
+}
+
+static bool read_host_table(struct image *image, struct reader *reader) {
+    if (take(reader) != HOST_TABLE_MAGIC) return false;
+    uint32_t *sizes[] = {&image->sizes.cores,     &image->sizes.word,          &image->sizes.oc_lanes,
+                         &image->sizes.row_lanes, &image->sizes.feature_words, &image->sizes.weight_words,
+                         &image->sizes.banks,     &image->sizes.rounding};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) *sizes[i] = take(reader);
+    uint32_t count = take(reader);
+    if (reader->ends || count > MOST_VALUES) return false;
+    image->values = calloc(count + 1u, sizeof *image->values);
+    if (!image->values) return false;
+    image->value_count = count;
+    for (uint32_t i = 0; i < count && !reader->ends; i++) take_value(reader, image->feature_bytes, &image->values[i]);
+    take_list(reader, count, &image->inputs);
+    take_list(reader, count, &image->outputs);
+    take_list(reader, count, &image->loaded);
+    take_list(reader, count, &image->saved);
+    struct part *parts[] = {&image->before, &image->after};
+    for (int i = 0; i < 2; i++) {
+        parts[i]->name = take_text(reader);
+        take_list(reader, count, &parts[i]->inputs);
+        take_list(reader, count, &parts[i]->outputs);
+    }
+    return !reader->ends && reader->at == reader->size && all_stored(image, &image->loaded) &&
+           all_stored(image, &image->saved);
+}
+
+int read_image(const char *path, struct image *image, char *message) {
+    memset(image, 0, sizeof *image);
+    image->before.name = image->after.name = "";
+    int status = read_file(path, image, message);
+    if (status) return status;
+    Elf64_Shdr text, parameters, features, table;
+    if (!find_section(image, ".text", &text) || !find_section(image, ".parameters", &parameters) ||
+        !find_section(image, ".features", &features) || !find_section(image, ".host", &table) ||
+        text.sh_type != SHT_PROGBITS || parameters.sh_type != SHT_PROGBITS || table.sh_type != SHT_PROGBITS ||
+        text.sh_size > UINT32_MAX || parameters.sh_size > UINT32_MAX || features.sh_size > UINT32_MAX)
+        return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: no program of mavcg accel build, or damaged", path);
+    image->code = image->file + text.sh_offset;
+    image->code_bytes = text.sh_size;
+    image->parameters = image->file + parameters.sh_offset;
+    image->parameter_bytes = parameters.sh_size;
+    image->feature_bytes = features.sh_size;
+    struct reader reader = {image->file + table.sh_offset, table.sh_size, 0, false};
+    if (!read_host_table(image, &reader))
+        return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: its section .host is damaged, or of another version", path);
+    return MAVCG_ACCEL_OK;
+}
+
+void release_image(struct image *image) {
+    struct value_list *lists[] = {&image->inputs,       &image->outputs,       &image->loaded,
+                                  &image->saved,        &image->before.inputs, &image->before.outputs,
+                                  &image->after.inputs, &image->after.outputs};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) free(lists[i]->indices);
+    free(image->values);
+    free(image->file);
+    memset(image, 0, sizeof *image);
+}

@@ -1,0 +1,57 @@
+/* A program's file in memory: ELF sections and the table of what the host moves. */
+#ifndef MAVCG_ACCEL_IMAGE_H
+#define MAVCG_ACCEL_IMAGE_H 1
+
+#include <stdbool.h>
+
+#include "mavcg_accel.h"
+#include "mavcg_accel_simulator.h"
+
+enum {
+    MESSAGE_BYTES = 256,
+    HOST_TABLE_MAGIC = 0x3054484d, /* "MHT0" */
+    MOST_RANK = 8,
+    NO_RADIX = INT32_MIN
+};
+
+/* A tensor that the host has in hand. offset, pixel: where it lies in the features segment; pixel 0: nowhere. */
+struct value {
+    mavcg_accel_tensor tensor;
+    int64_t dims[MOST_RANK];
+    bool nchw; /* the model's own order is N, C, H, W; dims are those */
+    uint64_t offset;
+    uint32_t pixel, pixels, channels;
+};
+
+struct value_list {
+    uint32_t count;
+    uint32_t *indices;
+};
+
+/* A library that computes some values from others; name is "" where there is none. */
+struct part {
+    const char *name;
+    struct value_list inputs, outputs;
+};
+
+struct image {
+    unsigned char *file;
+    size_t file_bytes;
+    mavcg_accel_sizes sizes;
+    const unsigned char *code, *parameters;
+    size_t code_bytes, parameter_bytes;
+    uint64_t feature_bytes;
+    uint32_t value_count;
+    struct value *values;
+    struct value_list inputs, outputs; /* of the network */
+    struct value_list loaded, saved;   /* read and written by the device */
+    struct part before, after;
+};
+
+/* Read and check a file. message: [MESSAGE_BYTES], or NULL. */
+int read_image(const char *path, struct image *image, char *message);
+void release_image(struct image *image);
+/* Write a message, cut to its place; returns the status. */
+int fail(char *message, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

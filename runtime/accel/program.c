@@ -1,0 +1,120 @@
+/* Programs: a file's code and parameters in the device's memory, and the libraries of its CPU parts. */
+#include "program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t read_register(const mavcg_accel_device *device, uint32_t offset) {
+    return device->read(device->context, offset);
+}
+
+static int check_device(const mavcg_accel_device *device, const struct image *image, char *message) {
+    const struct {
+        uint32_t offset, value;
+        const char *name;
+    } needed[] = {
+        {MAVCG_ACCEL_WORD, image->sizes.word, "bytes of a word"},
+        {MAVCG_ACCEL_OC_LANES, image->sizes.oc_lanes, "output channels of the array"},
+        {MAVCG_ACCEL_ROW_LANES, image->sizes.row_lanes, "rows of the array"},
+        {MAVCG_ACCEL_BANKS, image->sizes.banks, "banks"},
+        {MAVCG_ACCEL_ROUNDING, image->sizes.rounding, "as its rounding"},
+    };
+    if (read_register(device, MAVCG_ACCEL_ID) != MAVCG_ACCEL_ID_VALUE)
+        return fail(message, MAVCG_ACCEL_OTHER_DEVICE, "the device's register ID says that it is no mavcg accelerator");
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        uint32_t value = read_register(device, needed[i].offset);
+        if (value != needed[i].value)
+            return fail(message, MAVCG_ACCEL_OTHER_DEVICE, "the device has %u %s, the program was built for %u",
+                        (unsigned)value, needed[i].name, (unsigned)needed[i].value);
+    }
+    uint32_t features = read_register(device, MAVCG_ACCEL_FEATURE_WORDS);
+    uint32_t weights = read_register(device, MAVCG_ACCEL_WEIGHT_WORDS);
+    if (features < image->sizes.feature_words || weights < image->sizes.weight_words)
+        return fail(message, MAVCG_ACCEL_OTHER_DEVICE,
+                    "the device has %u and %u words of memory, the program was built for %u and %u", (unsigned)features,
+                    (unsigned)weights, (unsigned)image->sizes.feature_words, (unsigned)image->sizes.weight_words);
+    return MAVCG_ACCEL_OK;
+}
+
+static int copy_to_device(const mavcg_accel_device *device, const unsigned char *bytes, size_t size,
+                          mavcg_accel_memory *memory, char *message) {
+    if (device->allocate(device->context, size ? size : 1, memory))
+        return fail(message, MAVCG_ACCEL_NO_MEMORY, "the device has no memory for %zu bytes", size);
+    if (size) memcpy(memory->bytes, bytes, size);
+    device->sync(device->context, memory, MAVCG_ACCEL_TO_DEVICE);
+    return MAVCG_ACCEL_OK;
+}
+
+static int open_all(mavcg_accel_program *program, const char *path, char *message) {
+    int status = read_image(path, &program->image, message);
+    if (!status) status = check_device(program->device, &program->image, message);
+    if (!status) status = load_part(path, &program->image, &program->image.before, &program->before, message);
+    if (!status) status = load_part(path, &program->image, &program->image.after, &program->after, message);
+    if (!status)
+        status = copy_to_device(program->device, program->image.code, program->image.code_bytes, &program->code,
+                                message);
+    if (!status)
+        status = copy_to_device(program->device, program->image.parameters, program->image.parameter_bytes,
+                                &program->parameters, message);
+    return status;
+}
+
+int mavcg_accel_open(const char *path, const mavcg_accel_device *device, mavcg_accel_program **program, char *message) {
+    if (message) *message = 0;
+    if (!path || !device || !program)
+        return fail(message, MAVCG_ACCEL_BAD_ARGUMENT, "mavcg_accel_open: path, device or program is NULL");
+    *program = NULL;
+    mavcg_accel_program *made = calloc(1, sizeof *made);
+    if (!made) return fail(message, MAVCG_ACCEL_NO_MEMORY, "no memory for a program");
+    made->device = device;
+    int status = open_all(made, path, message);
+    if (status) mavcg_accel_close(made);
+    else *program = made;
+    return status;
+}
+
+void mavcg_accel_close(mavcg_accel_program *program) {
+    if (!program) return;
+    const mavcg_accel_device *device = program->device;
+    if (program->code.bytes) device->release(device->context, &program->code);
+    if (program->parameters.bytes) device->release(device->context, &program->parameters);
+    unload_part(&program->before);
+    unload_part(&program->after);
+    release_image(&program->image);
+    free(program);
+}
+
+static const mavcg_accel_tensor *tensor_of(const mavcg_accel_program *program, const struct value_list *list,
+                                           int index) {
+    return index >= 0 && (uint32_t)index < list->count ? &program->image.values[list->indices[index]].tensor : NULL;
+}
+
+int mavcg_accel_input_count(const mavcg_accel_program *program) {
+    return program ? (int)program->image.inputs.count : 0;
+}
+
+int mavcg_accel_output_count(const mavcg_accel_program *program) {
+    return program ? (int)program->image.outputs.count : 0;
+}
+
+const mavcg_accel_tensor *mavcg_accel_input(const mavcg_accel_program *program, int index) {
+    return program ? tensor_of(program, &program->image.inputs, index) : NULL;
+}
+
+const mavcg_accel_tensor *mavcg_accel_output(const mavcg_accel_program *program, int index) {
+    return program ? tensor_of(program, &program->image.outputs, index) : NULL;
+}
+
+const char *mavcg_accel_status_text(int status) {
+    switch (status) {
+    case MAVCG_ACCEL_OK: return "done";
+    case MAVCG_ACCEL_BAD_FILE: return "the file is no program of mavcg accel build, or is damaged";
+    case MAVCG_ACCEL_BAD_ARGUMENT: return "an argument is NULL, or there is no such core, input or output";
+    case MAVCG_ACCEL_OTHER_DEVICE: return "the program was built for another device";
+    case MAVCG_ACCEL_NO_MEMORY: return "there is no memory for it";
+    case MAVCG_ACCEL_DEVICE_ERROR: return "the device stopped with an error";
+    case MAVCG_ACCEL_TIMEOUT: return "the device did not finish in time";
+    case MAVCG_ACCEL_CPU_PART: return "a CPU part's library is missing, is of another program, or failed";
+    default: return "unknown status";
+    }
+}

@@ -1,0 +1,209 @@
+/* The simulated device: registers, a queue for each core, and programs executed in their own order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+enum { QUEUE_LENGTH = 4, MOST_CORES = 64, MOST_BYTES = 1 << 30 };
+
+struct core {
+    struct memories memories;
+    struct job queue[QUEUE_LENGTH];
+    uint32_t queued, submitted, finished, error;
+};
+
+struct simulator {
+    mavcg_accel_sizes sizes;
+    struct core *cores;
+    uint32_t core; /* the register CORE */
+    uint32_t pending[(MAVCG_ACCEL_ACKNOWLEDGE + 4) / 4];
+    char message[MESSAGE_BYTES];
+};
+
+static struct segment segment_at(const struct simulator *simulator, uint32_t offset) {
+    const uint32_t *words = simulator->pending + offset / 4;
+    uint64_t address = words[0] | (uint64_t)words[1] << 32;
+    return (struct segment){(unsigned char *)(uintptr_t)address, words[2]};
+}
+
+/* Take the tokens that an instruction waits for, give those that it signals. Returns: whether all were there. */
+static bool pass_tokens(uint32_t tokens[UNIT_COUNT][UNIT_COUNT], const struct instruction *one) {
+    uint32_t own = one->form->opcode;
+    for (uint32_t unit = 0; unit < UNIT_COUNT; unit++)
+        if (one->wait >> unit & 1) {
+            if (!tokens[unit][own]) return false;
+            tokens[unit][own]--;
+        }
+    for (uint32_t unit = 0; unit < UNIT_COUNT; unit++) tokens[own][unit] += one->signal >> unit & 1;
+    return true;
+}
+
+static const char *execute(struct memories *memories, const struct job *job, const struct instruction *one) {
+    switch (one->form->kind) {
+    case LOAD_MAP: return load_map(memories, job, one->values);
+    case SAVE_MAP: return save_map(memories, job, one->values);
+    case LOAD_PARAMETERS: return load_parameters(memories, job, one->values);
+    default: return compute(memories, one);
+    }
+}
+
+/* Run a job. Returns: 0, or 1 + the number of the instruction that stopped it. */
+static uint32_t run_job(struct simulator *simulator, struct core *core, const struct job *job) {
+    uint32_t tokens[UNIT_COUNT][UNIT_COUNT] = {{0}}, number = 0;
+    /* Memories keep their bytes between jobs, but a program must not read what it has not written. */
+    memset(core->memories.features_written, 0, core->memories.sizes.feature_words);
+    memset(core->memories.weights_written, 0, core->memories.sizes.weight_words);
+    bool ended = false;
+    for (size_t at = 0; at < job->code.size && !ended; number++) {
+        struct instruction one;
+        size_t bytes = decode(job->code.bytes + at, job->code.size - at, &one, simulator->message);
+        if (!bytes) return number + 1;
+        const char *why = number || one.form->kind == MISC_START ? NULL : "is not misc.start, which begins a program";
+        if (!why && !pass_tokens(tokens, &one)) why = "waits for a token that no instruction before it gives";
+        if (!why) why = execute(&core->memories, job, &one);
+        if (why) {
+            snprintf(simulator->message, MESSAGE_BYTES, "%s: %s", one.form->name, why);
+            return number + 1;
+        }
+        ended = one.form->kind == MISC_END;
+        at += bytes;
+    }
+    if (ended) return 0;
+    snprintf(simulator->message, MESSAGE_BYTES, "the code ends without misc.end");
+    return number + 1;
+}
+
+static void run_queue(struct simulator *simulator, struct core *core) {
+    while (core->queued && !core->error) {
+        struct job job = core->queue[0];
+        memmove(core->queue, core->queue + 1, --core->queued * sizeof *core->queue);
+        core->error = run_job(simulator, core, &job);
+        core->finished++;
+    }
+}
+
+static void submit(struct simulator *simulator, struct core *core) {
+    if (core->queued == QUEUE_LENGTH) return; /* QUEUE_FREE said so */
+    core->queue[core->queued++] = (struct job){segment_at(simulator, MAVCG_ACCEL_CODE),
+                                               segment_at(simulator, MAVCG_ACCEL_PARAMETERS),
+                                               segment_at(simulator, MAVCG_ACCEL_FEATURES)};
+    core->submitted++;
+    run_queue(simulator, core);
+}
+
+static uint32_t read_register(void *context, uint32_t offset) {
+    const struct simulator *simulator = context;
+    const struct core *core = &simulator->cores[simulator->core];
+    switch (offset) {
+    case MAVCG_ACCEL_ID: return MAVCG_ACCEL_ID_VALUE;
+    case MAVCG_ACCEL_VERSION: return ISA_VERSION;
+    case MAVCG_ACCEL_CORES: return simulator->sizes.cores;
+    case MAVCG_ACCEL_WORD: return simulator->sizes.word;
+    case MAVCG_ACCEL_OC_LANES: return simulator->sizes.oc_lanes;
+    case MAVCG_ACCEL_ROW_LANES: return simulator->sizes.row_lanes;
+    case MAVCG_ACCEL_FEATURE_WORDS: return simulator->sizes.feature_words;
+    case MAVCG_ACCEL_WEIGHT_WORDS: return simulator->sizes.weight_words;
+    case MAVCG_ACCEL_BANKS: return simulator->sizes.banks;
+    case MAVCG_ACCEL_ROUNDING: return simulator->sizes.rounding;
+    case MAVCG_ACCEL_CORE: return simulator->core;
+    case MAVCG_ACCEL_QUEUE_FREE: return QUEUE_LENGTH - core->queued;
+    case MAVCG_ACCEL_SUBMITTED: return core->submitted;
+    case MAVCG_ACCEL_FINISHED: return core->finished;
+    case MAVCG_ACCEL_ERROR: return core->error;
+    default: return 0;
+    }
+}
+
+static void write_register(void *context, uint32_t offset, uint32_t value) {
+    struct simulator *simulator = context;
+    struct core *core = &simulator->cores[simulator->core];
+    if (offset == MAVCG_ACCEL_CORE) {
+        if (value < simulator->sizes.cores) simulator->core = value;
+    } else if (offset == MAVCG_ACCEL_SUBMIT) {
+        submit(simulator, core);
+    } else if (offset == MAVCG_ACCEL_ACKNOWLEDGE) {
+        core->error = 0;
+        run_queue(simulator, core);
+    } else if (offset >= MAVCG_ACCEL_CODE && offset <= MAVCG_ACCEL_FEATURE_BYTES) {
+        simulator->pending[offset / 4] = value;
+    }
+}
+
+static int allocate(void *context, size_t size, mavcg_accel_memory *memory) {
+    (void)context;
+    memory->bytes = calloc(size, 1);
+    memory->address = (uint64_t)(uintptr_t)memory->bytes;
+    memory->size = memory->bytes ? size : 0;
+    return memory->bytes ? 0 : -1;
+}
+
+static void release(void *context, mavcg_accel_memory *memory) {
+    (void)context;
+    free(memory->bytes);
+    memset(memory, 0, sizeof *memory);
+}
+
+static void sync_nothing(void *context, const mavcg_accel_memory *memory, enum mavcg_accel_direction direction) {
+    (void)context;
+    (void)memory;
+    (void)direction;
+}
+
+/* Jobs end before the write to SUBMIT returns: one that has not ended stands behind an error. */
+static int wait_for_nothing(void *context, uint32_t milliseconds) {
+    (void)context;
+    (void)milliseconds;
+    return -1;
+}
+
+static const char *last_message(void *context) { return ((struct simulator *)context)->message; }
+
+static bool are_possible(const mavcg_accel_sizes *sizes) {
+    uint64_t features = (uint64_t)sizes->feature_words * sizes->word;
+    uint64_t weights = (uint64_t)sizes->weight_words * sizes->word * sizes->oc_lanes;
+    return sizes->cores && sizes->cores <= MOST_CORES && sizes->word && sizes->word <= 1024 && sizes->oc_lanes &&
+           sizes->oc_lanes <= 1024 && sizes->row_lanes && sizes->banks && sizes->rounding <= 2 &&
+           features <= MOST_BYTES && weights <= MOST_BYTES;
+}
+
+int mavcg_accel_simulator_open(const mavcg_accel_sizes *sizes, mavcg_accel_device *device) {
+    if (!sizes || !device || !are_possible(sizes)) return MAVCG_ACCEL_BAD_ARGUMENT;
+    memset(device, 0, sizeof *device);
+    struct simulator *made = calloc(1, sizeof *made);
+    if (!made) return MAVCG_ACCEL_NO_MEMORY;
+    made->sizes = *sizes;
+    *device = (mavcg_accel_device){made,    read_register, write_register,   allocate,
+                                   release, sync_nothing,  wait_for_nothing, last_message};
+    made->cores = calloc(sizes->cores, sizeof *made->cores);
+    bool whole = made->cores != NULL;
+    for (uint32_t i = 0; whole && i < sizes->cores; i++) whole = make_memories(&made->cores[i].memories, sizes);
+    if (whole) return MAVCG_ACCEL_OK;
+    mavcg_accel_simulator_close(device);
+    return MAVCG_ACCEL_NO_MEMORY;
+}
+
+int mavcg_accel_simulator_for(const char *path, mavcg_accel_device *device, char *message) {
+    if (message) *message = 0;
+    if (!path || !device)
+        return fail(message, MAVCG_ACCEL_BAD_ARGUMENT, "mavcg_accel_simulator_for: path or device is NULL");
+    struct image image;
+    int status = read_image(path, &image, message);
+    if (!status) {
+        status = mavcg_accel_simulator_open(&image.sizes, device);
+        if (status == MAVCG_ACCEL_BAD_ARGUMENT)
+            status = fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: no device has the sizes that it was built for", path);
+    }
+    release_image(&image);
+    return status;
+}
+
+void mavcg_accel_simulator_close(mavcg_accel_device *device) {
+    struct simulator *simulator = device ? device->context : NULL;
+    if (!simulator) return;
+    for (uint32_t i = 0; simulator->cores && i < simulator->sizes.cores; i++)
+        release_memories(&simulator->cores[i].memories);
+    free(simulator->cores);
+    free(simulator);
+    memset(device, 0, sizeof *device);
+}

@@ -1,0 +1,38 @@
+"""Compile C helpers of mavcg's own for this machine, once, and load them."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.target import host_target
+from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+
+
+def load_helper(name: str, files: Sequence[Path], flags: Sequence[str], what: str, load: Callable[[str], Any]) -> Any:
+    """Return what `load` makes of the path of a shared library, compiled where the user's cache lacks it.
+
+    name: begins its file's name. files: .c files, and headers that they include. flags: of the compiler. what: the
+    library in messages, such as "the simulator". Raises: ToolError when compiling fails.
+    """
+    folder = cache_folder()
+    if is_own_folder(folder):
+        return load(str(compiled_helper(folder, name, files, flags, what)))
+    with scratch_folder(f"mavcg-{name}-") as scratch:
+        return load(str(compiled_helper(Path(scratch), name, files, flags, what)))
+
+
+def compiled_helper(folder: Path, name: str, files: Sequence[Path], flags: Sequence[str], what: str) -> Path:
+    """Return the library's path in this folder, compiled where it is not there; its name has its sources' digest."""
+    target = host_target().zig_name
+    arguments = ["-target", target, *PLAIN_CODE_FLAGS, *flags, "-fPIC", "-shared"]
+    parts = [*(path.read_bytes() for path in files), " ".join(arguments).encode()]
+    digest = hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:24]
+
+    def make(out: Path) -> None:
+        sources = [str(path) for path in files if path.suffix == ".c"]
+        run_zig("cc", [*arguments, *sources, "-o", str(out)], f"compiling {what} for {target}")
+
+    return cached_file(folder, f"{name}-{digest}.so", make)
