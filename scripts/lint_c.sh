@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mapfile -t files < <(git ls-files 'runtime/*.[ch]' 'fuzz/c/*.[ch]' 'mavcg/runners/csrc/*.[ch]' 'mavcg/simulate/csrc/*.[ch]' 'bench/*.c' \
-    'tests/runtime/*.[ch]' 'tests/pipelines/*.c' 'tests/examples/*.c' | grep -v -e csrc/x86_needs.h -e csrc/sample/)
+    'tests/runtime/*.[ch]' 'tests/pipelines/*.c' 'tests/examples/*.c' 'examples/accel_host/*.c' | grep -v -e csrc/x86_needs.h -e csrc/sample/ -e accel/forms.h)
 
 tool() { # the command of version 14
     local command
@@ -28,8 +28,10 @@ write)
     ;;
 tidy)
     tidy=$(tool clang-tidy)
-    # Flags: runtime/csrc/compile_flags.txt.
-    [ -z "$tidy" ] || (cd runtime/csrc && printf "%s\0" ./*.c | xargs -0 -n 4 -P 2 "$tidy" --quiet 2>/dev/null)
+    # Flags: compile_flags.txt of each folder.
+    for folder in runtime/csrc runtime/accel; do
+        [ -z "$tidy" ] || (cd "$folder" && printf "%s\0" ./*.c | xargs -0 -n 4 -P 2 "$tidy" --quiet 2>/dev/null)
+    done
     ;;
 *)
     echo "usage: lint_c.sh format|write|tidy" >&2

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from mavcg.accel.codegen.division import divide
 from mavcg.accel.codegen.generate import generate
 from mavcg.accel.group_search import SEARCHES, choose_groups
 from mavcg.accel.groups import FusedGroup
+from mavcg.accel.host.build_parts import CpuCores, build_parts
 from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.images import read_images, seeded_images
 from mavcg.accel.load import load_xgraph
@@ -86,6 +87,17 @@ def build_program(
     return BuiltProgram(program, graph, groups, chosen.embeddings, simulated, calibration, stages.seconds)
 
 
+def with_cpu_parts(built: BuiltProgram, cores: CpuCores, output: Path, progress: Progress) -> BuiltProgram:
+    """Build what the program leaves to the CPU as model libraries beside the program's file `output`.
+
+    Raises: MavcgError.
+    """
+    stages = _Stages(dict(built.seconds))
+    with stages.stage("cpu"):
+        program = build_parts(built.program, built.graph, cores, output, progress)
+    return replace(built, program=program, seconds=stages.seconds)
+
+
 def build_json(built: BuiltProgram) -> dict[str, Any]:
     """Return the report of a build as scripts read it."""
     program = built.program
@@ -104,5 +116,6 @@ def build_json(built: BuiltProgram) -> dict[str, Any]:
         },
         "predicted_cycles": built.time.cycles,
         "cpu_nodes": list(program.cpu_nodes),
+        "cpu_libraries": list(program.libraries),
         "seconds": dict(built.seconds),
     }

@@ -1,11 +1,12 @@
 """Calibration inputs of a network: from files, or seeded."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from mavcg.accel.float_reference import arranged
+from mavcg.accel.image.host import HostTensor
 from mavcg.accel.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
@@ -61,6 +62,29 @@ def _stack(node: XNode, array: Array, path: Path) -> list[Array]:
     if array.shape[0] != batch * count:
         raise MavcgError(f"--calibrate {path}: {node.name} is {array.shape}; stack images along the first dimension")
     return list(array.reshape(count, batch, *array.shape[1:]).astype(np.float32))
+
+
+def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) -> dict[str, Array]:
+    """Return the inputs of a whole network, f32 in the model's own order of dimensions.
+
+    Where that is N, C, H, W, arrays may be N, H, W, C. Raises: MavcgError naming the option, the input and its shape.
+    """
+    found = {}
+    for tensor in tensors:
+        if tensor.name not in given:
+            raise MavcgError(f"--input: nothing for {tensor.name}; give --input {tensor.name}=X.npy, or --seed 0")
+        array = np.asarray(given[tensor.name])
+        last = (tensor.dims[0], *tensor.dims[2:], tensor.dims[1]) if tensor.nchw else tensor.dims
+        if array.shape != tensor.dims and array.shape == last:
+            array = array.transpose(0, 3, 1, 2)
+        if (
+            array.dtype.kind not in "fiub"
+            or array.size != np.prod(tensor.dims)
+            or (tensor.nchw and array.shape != tensor.dims)
+        ):
+            raise MavcgError(f"--input {tensor.name}: {array.dtype} {list(array.shape)}; it is {list(tensor.dims)}")
+        found[tensor.name] = np.ascontiguousarray(array, np.float32).reshape(tensor.dims)
+    return found
 
 
 def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int, int]], nchw: tuple[str, ...],

@@ -74,7 +74,8 @@ class ModelRequest:
     sums by definition.
     strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
     see ModelQuestion. max_size_bytes: that packed weights may take. strip: leave local symbols out of the library.
-    weights: of a Caffe network; None for the file beside the model.
+    weights: of a Caffe network; None for the file beside the model. graph: the model as a graph, where it was not read
+    from the file; the file is then named and hashed alone.
     """
 
     model: Path
@@ -93,6 +94,7 @@ class ModelRequest:
     max_size_bytes: int | None = None
     strip: bool = False
     weights: Path | None = None
+    graph: Graph | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def prepare_model(request: ModelRequest, name: str, progress: Progress) -> Prepa
     machines = machines_for(request.cores, request.target)
     clusters = cores_of(tuple(machines), request.target, request.board)
     progress(f"reading {request.model.name}")
-    graph = replace(import_model(request.model, request.shapes, request.weights), name=name)
+    graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
     dump("import", graph)
     choice = choose_for(graph, request, machines, progress)
     tiles = plan_tiles(choice.lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))

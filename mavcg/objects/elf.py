@@ -155,13 +155,22 @@ def property_note(arch: str) -> str:
 def protection(path: Path) -> list[str]:
     """Return the branch protection that a file states for all of its code: of "BTI", "PAC", "GCS" or "IBT", "SHSTK"."""
     with _reading(path) as elf:
-        arch = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}.get(elf["e_machine"], "")
-        kind, bits = _PROPERTIES.get(arch, (0, {}))
+        kind, bits = _PROPERTIES.get(_architecture(elf), (0, {}))
         marks = 0
         for section in elf.iter_sections():
             if section.name == ".note.gnu.property":
                 marks = _property(section.data(), kind)
         return [name for bit, name in bits.items() if marks & bit]
+
+
+def architecture(path: Path) -> str:
+    """Return aarch64 or x86_64, "" for a file of others. Raises: MavcgError for a file that is no ELF."""
+    with _reading(path) as elf:
+        return _architecture(elf)
+
+
+def _architecture(elf: Any) -> str:
+    return {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}.get(elf["e_machine"], "")
 
 
 def _property(data: bytes, kind: int) -> int:

@@ -154,9 +154,9 @@ static const char *convolve_with(struct memories *memories, const struct instruc
     c->weights = malloc((size_t)(channels * positions * (depthwise ? 1 : v[CONV_DENSE_CHANNELS])));
     c->shifts = malloc((size_t)channels);
     c->bias = malloc((size_t)channels * sizeof *c->bias);
-    c->sums = malloc((size_t)(pixels * channels) * sizeof *c->sums);
+    c->sums = calloc((size_t)(pixels * channels), sizeof *c->sums);
     c->result = malloc((size_t)(pixels * channels));
-    c->pixels = malloc((size_t)positions * sizeof *c->pixels);
+    c->pixels = calloc((size_t)positions, sizeof *c->pixels);
     if (!c->weights || !c->shifts || !c->bias || !c->sums || !c->result || !c->pixels)
         return "no memory for its operands";
     why = read_parameters(memories, one, c->bias, c->shifts, c->weights);
@@ -197,8 +197,9 @@ static void pool_windows(const struct instruction *one, const struct windows *wi
                 int64_t value = greatest ? INT8_MIN : 0;
                 for (int64_t t = 0; t < positions; t++) {
                     if (!pixels[t]) continue;
-                    if (!greatest) value += pixels[t][c];
-                    else if (pixels[t][c] > value) value = pixels[t][c];
+                    int element = pixels[t][c];
+                    if (!greatest) value += element;
+                    else if (element > value) value = element;
                 }
                 result[c] = finished(finish, value * multiplier, shift);
             }
@@ -213,7 +214,7 @@ static const char *pool(struct memories *memories, const struct instruction *one
     const char *why;
     int8_t *result = room_for(memories, &to, &why), *x = result ? taken(memories, &from, &why) : NULL;
     size_t positions = (size_t)(v[POOL_MAX_KERNEL_ROWS] * v[POOL_MAX_KERNEL_COLUMNS]);
-    const int8_t **pixels = x ? malloc(positions * sizeof *pixels) : NULL;
+    const int8_t **pixels = x ? calloc(positions, sizeof *pixels) : NULL;
     if (x && !pixels) why = "no memory for its operands";
     if (pixels) {
         struct windows windows = {v + POOL_MAX_KERNEL_ROWS, from.rows, from.columns, channels, false, x};

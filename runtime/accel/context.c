@@ -30,9 +30,9 @@ struct mavcg_accel_context {
 /* floor(real * 2^radix + 1/2), saturated: as the compiler quantises. NaN becomes 0. */
 static int8_t quantise(float real, int radix) {
     double scaled = floor(ldexp((double)real, radix) + 0.5);
-    if (scaled > 127) return 127;
-    if (scaled < -128) return -128;
-    return scaled == scaled ? (int8_t)scaled : 0; /* NOLINT(misc-redundant-expression): false for NaN */
+    if (scaled > INT8_MAX) return INT8_MAX;
+    if (scaled < INT8_MIN) return INT8_MIN;
+    return isnan(scaled) ? 0 : (int8_t)scaled;
 }
 
 static bool make_buffers(mavcg_accel_context *context) {

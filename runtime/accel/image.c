@@ -194,11 +194,17 @@ int read_image(const char *path, struct image *image, char *message) {
     return MAVCG_ACCEL_OK;
 }
 
+static void release_list(struct value_list *list) { free(list->indices); }
+
 void release_image(struct image *image) {
-    struct value_list *lists[] = {&image->inputs,       &image->outputs,       &image->loaded,
-                                  &image->saved,        &image->before.inputs, &image->before.outputs,
-                                  &image->after.inputs, &image->after.outputs};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) free(lists[i]->indices);
+    release_list(&image->inputs);
+    release_list(&image->outputs);
+    release_list(&image->loaded);
+    release_list(&image->saved);
+    release_list(&image->before.inputs);
+    release_list(&image->before.outputs);
+    release_list(&image->after.inputs);
+    release_list(&image->after.outputs);
     free(image->values);
     free(image->file);
     memset(image, 0, sizeof *image);

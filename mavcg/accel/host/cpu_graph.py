@@ -1,12 +1,13 @@
 """The nodes of a CPU part as one graph of mavcg's, in f32, which the model pipeline builds.
 
-A tensor of radix position r holds multiples of 2^-r from -128 * 2^-r to 127 * 2^-r, which f32 has exactly. So every node
-is computed in real numbers, and rounded to its radix position as the accelerator would: the results have the bits of
-the fixed-point reference as long as sums stay below 2^24 units; beyond that a result may be one unit away.
+A tensor of radix position r holds multiples of 2^-r from -128 * 2^-r to 127 * 2^-r, which f32 has exactly. So every
+node is computed in real numbers, and rounded to its radix position as the accelerator would: the results have the bits
+of the fixed-point reference as long as sums stay below 2^24 units; beyond that a result may be one unit away.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +72,8 @@ class _CpuGraph:
             names[tensor] = self._shaped(given, host.types[tensor].shape)
         names |= {tensor: self.graph.constant(array, "c") for tensor, array in host.constants.items()}
         for inner in host.nodes:
-            made = self.graph.add_many(inner.op, [names[i] for i in inner.inputs], node.origin, **dict(inner.attrs))
+            attrs: dict[str, Any] = dict(inner.attrs)
+            made = self.graph.add_many(inner.op, [names[i] for i in inner.inputs], node.origin, **attrs)
             names |= dict(zip(inner.outputs, made, strict=True))
         return names[host.outputs[0]]
 
@@ -111,7 +113,9 @@ class _CpuGraph:
         scale = np.broadcast_to(2.0**-radix, held.weights.shape[:1])
         weights = held.weights * scale.reshape(-1, *(1,) * (held.weights.ndim - 1))
         bias = held.bias * scale * 2.0**-source.radix
-        return self.graph.constant(weights.astype(np.float32), "weights"), self.graph.constant(bias.astype(np.float32), "bias")
+        return self.graph.constant(weights.astype(np.float32), "weights"), self.graph.constant(
+            bias.astype(np.float32), "bias"
+        )
 
 
 def _conv(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:

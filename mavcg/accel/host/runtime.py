@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 import mavcg.runtime
+from mavcg.accel.image.program import AccelProgram
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from mavcg.hardware.target import host_target
+from mavcg.objects.elf import architecture
 from mavcg.runtime.declare import declarations
 from mavcg.runtime.helper_library import load_helper
 
@@ -41,7 +44,20 @@ def _library() -> Any:
     return load_helper("accel", host_sources(), _FLAGS, "the accelerator's host side", _ffi().dlopen)
 
 
-class SimulatedProgram:
+def missing_part(program: AccelProgram, path: Path) -> str:
+    """Return why the CPU parts of a program at `path` cannot run here, "" if they can."""
+    for part in program.host.parts:
+        library = path.parent / part.library
+        if not part.library:
+            return "no library was built for it; build it with --board or --cores"
+        if not library.is_file():
+            return f"{library} is not there; it belongs beside the program"
+        if architecture(library) != host_target().arch:
+            return f"{library.name} is for other processors than this; build it with --board host to run it here"
+    return ""
+
+
+class DeviceProgram:
     """A program's file on the simulated device, with its CPU parts; a context manager.
 
     inputs, outputs: shapes of the whole network's tensors by name, in order. Raises: MavcgError with the host side's
@@ -106,8 +122,10 @@ class SimulatedProgram:
         library.mavcg_accel_simulator_close(self._device)
         self._context = self._program = ffi.NULL
 
-    def __enter__(self) -> "SimulatedProgram":
+    def __enter__(self) -> "DeviceProgram":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

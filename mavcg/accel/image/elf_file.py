@@ -1,8 +1,8 @@
 """Accelerator programs as ELF files: 64-bit, little-endian, static, with sections that other tools can list.
 
 .text: code. .parameters: weights. .features: size of the features segment, without content. .lines: what instructions
-compute. .network: the description, JSON. .host: what the C host side needs of it. .cpu: the CPU parts' files, a line each.
-Symbols: where each node's code begins.
+compute. .network: the description, JSON. .host: what the C host side needs of it. .cpu: files of the CPU parts,
+a line each. Symbols: where each node's code begins.
 The same program makes the same bytes. Source: System V ABI, "Object Files"; TIS ELF 1.2.
 """
 
@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mavcg.accel.image.host import host_table
+from mavcg.accel.image.host_table import host_table
 from mavcg.accel.image.program import AccelProgram, description, from_description
 from mavcg.accel.isa.encoding import decode_program, encode_program
 from mavcg.accel.isa.instruction import AccelInstruction, Origin

@@ -1,4 +1,4 @@
-"""The layouts of all instructions as a C header: runtime/accel/forms.h, which `python -m mavcg.accel.isa.c_forms` writes.
+"""The layouts of all instructions as a C header, runtime/accel/forms.h; `python -m mavcg.accel.isa.c_forms` writes it.
 
 The header is committed, so that the host side builds without Python; a test compares it with what this makes.
 """

@@ -36,31 +36,44 @@ def build(
     weights: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Weights of a .prototxt; the .caffemodel beside it.")
     ] = None,
+    board: Annotated[
+        str | None, typer.Option(metavar="B", help="Build what is left to the CPU for this board's cores.")
+    ] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The same for these cores, such as cortex-a53.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Compile a network for an accelerator with an instruction set: 8-bit program, parameters, addresses, in one ELF
     file.
 
-    Nodes that the accelerator has no instruction for are listed; the CPU computes them before or after.
+    Nodes that the accelerator has no instruction for are listed; the CPU computes them before or after. With --board or
+    --cores they become model libraries beside the program, with a version for each core type; `mavcg accel host` has
+    the C that loads both.
 
     \b
     mavcg accel build resnet50.onnx --target zu2 --calibrate images.npz -o resnet50.elf
     mavcg accel build net.onnx --target ./mine.toml --search none -o net.elf --json
     mavcg accel build squeezenet --target zu9 --search paper -o squeezenet.elf
     mavcg accel build deploy.prototxt --weights net.caffemodel --target zu2 -o net.elf
+    mavcg accel build resnet50.onnx --target zu2 --cores cortex-a53 -o resnet50.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
     """
-    from mavcg.accel.build import build_json, build_program
+    from mavcg.accel.build import build_json, build_program, with_cpu_parts
+    from mavcg.accel.host.build_parts import CpuCores
     from mavcg.accel.image.elf_file import write_elf
     from mavcg.accel.target import find_target
     from mavcg.model_pipeline.request import parse_shapes
 
     if not output.parent.is_dir():
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
+    cpu = CpuCores(board, tuple(name.strip() for name in cores.split(",")) if cores else ())
     with Progress() as progress:
         built = build_program(
             model, find_target(target), search, calibrate, parse_shapes(shape or ()), progress, per_channel, weights
         )  # fmt: skip
+        if cpu.are_named:
+            built = with_cpu_parts(built, cpu, output, progress)
     size = write_elf(built.program, output)
     if as_json:
         print_json(build_json(built))
@@ -86,5 +99,6 @@ def _show(built: "BuiltProgram", output: Path, size: int) -> None:
     out.print(f"  calibrated by {report['calibration']}; " + ", ".join(
         f"{stage} {seconds:.1f} s" for stage, seconds in report["seconds"].items()))  # fmt: skip
     if report["cpu_nodes"]:
-        note(f"left to the CPU ({len(report['cpu_nodes'])}): {', '.join(report['cpu_nodes'][:8])}"
+        libraries = ", ".join(report["cpu_libraries"]) or "no library; --board or --cores builds it"
+        note(f"left to the CPU, {libraries} ({len(report['cpu_nodes'])}): {', '.join(report['cpu_nodes'][:8])}"
              + (", .." if len(report["cpu_nodes"]) > 8 else ""))  # fmt: skip

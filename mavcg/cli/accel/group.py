@@ -5,6 +5,7 @@ import typer
 from mavcg.cli.accel.assembler import assemble, disassemble
 from mavcg.cli.accel.build import build
 from mavcg.cli.accel.fuse import fuse
+from mavcg.cli.accel.host import host
 from mavcg.cli.accel.match import match
 from mavcg.cli.accel.path import path
 from mavcg.cli.accel.run import run
@@ -21,6 +22,6 @@ mavcg accel targets lists the accelerators. Each verb's --help has examples.
 def make_accel() -> typer.Typer:
     """Return the command line of `mavcg accel` with all its verbs."""
     app = typer.Typer(name="accel", help=HELP, no_args_is_help=True, rich_markup_mode=None)
-    for verb in (targets, build, fuse, run, simulate, validate, disassemble, assemble, match, path):
+    for verb in (targets, build, fuse, run, host, simulate, validate, disassemble, assemble, match, path):
         app.command()(verb)
     return app

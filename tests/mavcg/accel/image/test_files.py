@@ -11,6 +11,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from mavcg.accel.image.assembly import assemble, disassemble
 from mavcg.accel.image.elf_file import elf_bytes, parse_elf, read_elf, write_elf
+from mavcg.accel.image.host import HostPlan, host_json
 from mavcg.accel.image.program import AccelProgram, description
 from mavcg.accel.isa.encoding import decode_program, encode_program
 from mavcg.accel.simulator.cycles import simulate
@@ -141,7 +142,9 @@ def test_damaged_assembly_is_refused_with_its_line() -> None:
         ({"inputs": ["nothing"]}, "nothing is no tensor of the file"),
         ({"network": 3}, "is no text"),
         ({"nodes": []}, "is of node"),
-        ({"cpu_nodes": [1]}, "is no list of names"),
+        ({"nchw": [1]}, "is no list of names"),
+        ({"host": {}}, "is no plan of what the host moves"),
+        ({"host": host_json(HostPlan())}, "is not among the 8-bit tensors of the host"),
         ({"unknown": 1}, "are needed"),
         ({"target": {}}, "lacks keys"),
     ],

@@ -1,0 +1,42 @@
+"""The verb `mavcg accel host`: the C sources of the host side, for programs of the user's."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mavcg.cli.output import console, print_json
+from mavcg.errors import MavcgError
+
+
+def host(
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the sources go.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write the C sources that load a program, drive the device and call the CPU parts' libraries.
+
+    mavcg_accel.h is the interface and says what a driver must do; mavcg_accel_simulator.h is a device that is not
+    there, so that the same program runs before there is hardware. Compile all .c files with your own:
+
+    \b
+    mavcg accel host -o host
+    cc -O3 -D_GNU_SOURCE -Ihost main.c host/*.c -ldl -lm -o app
+    """
+    import shutil
+
+    from mavcg.accel.host.runtime import host_sources
+
+    if output.exists() and not output.is_dir():
+        raise MavcgError(f"-o {output}: is no folder; name another")
+    files = host_sources()
+    try:
+        output.mkdir(exist_ok=True)
+        for file in files:
+            shutil.copyfile(file, output / file.name)
+    except OSError as error:
+        raise MavcgError(f"-o {output}: cannot be written ({error.strerror}); name another folder") from error
+    names = [file.name for file in files]
+    if as_json:
+        print_json({"folder": str(output), "files": names})
+        return
+    console().print(f"{output}: {len(names)} files; the interface is mavcg_accel.h")

@@ -1,0 +1,128 @@
+"""Networks that the accelerator computes in part: CPU libraries before and after it, one host for all."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mavcg.accel.accuracy import integer_images
+from mavcg.accel.apply_radices import with_radices
+from mavcg.accel.fixed_point import evaluate
+from mavcg.accel.float_reference import arranged
+from mavcg.accel.image.elf_file import read_elf
+from mavcg.accel.load import load_xgraph
+from mavcg.cli.app import run
+
+
+def write_model(path: Path) -> None:
+    """Sin (CPU), convolutions, hard swish (CPU), so that a convolution, a pool, a classifier after it are the CPU's."""
+    numbers = np.random.default_rng(3)
+
+    def weights(name: str, *shape: int) -> onnx.TensorProto:
+        scale = math.sqrt(max(1, math.prod(shape[1:])))
+        return numpy_helper.from_array((numbers.standard_normal(shape) / scale).astype(np.float32), name)
+
+    nodes = [
+        helper.make_node("Sin", ["x"], ["x0"]),
+        helper.make_node("Conv", ["x0", "w1", "b1"], ["y1"], pads=[1] * 4, strides=[2, 2]),
+        helper.make_node("Relu", ["y1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["y2"], pads=[1] * 4),
+        helper.make_node("HardSwish", ["y2"], ["r2"]),
+        helper.make_node("Conv", ["r2", "w3", "b3"], ["y3"]),
+        helper.make_node("GlobalAveragePool", ["y3"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("Gemm", ["f", "w4", "b4"], ["l"], transB=1),
+        helper.make_node("Softmax", ["l"], ["p"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "mixed",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 20, 20])],
+        [helper.make_tensor_value_info("p", TensorProto.FLOAT, [1, 10])],
+        [weights("w1", 16, 3, 3, 3), weights("b1", 16), weights("w2", 24, 16, 3, 3), weights("b2", 24),
+         weights("w3", 24, 24, 1, 1), weights("b3", 24), weights("w4", 10, 24), weights("b4", 10)],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with mixed.onnx and mixed.elf with its CPU parts for this machine."""
+    folder = tmp_path_factory.mktemp("mixed")
+    write_model(folder / "mixed.onnx")
+    command = ["build", str(folder / "mixed.onnx"), "--target", "zu2", "--search", "none", "--board", "host"]
+    assert run(["accel", *command, "-o", str(folder / "mixed.elf")]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_folder(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(built)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert run(["accel", *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_parts_lie_beside_the_program() -> None:
+    program = read_elf(Path("mixed.elf"))
+
+    assert program.libraries == ("libmixed_before.so", "libmixed_after.so")
+    assert all(Path(name).is_file() for name in program.libraries)
+    assert program.host.before.nodes == ("x0",)
+    assert set(program.host.after.nodes) == {"y2.hard_swish", "y3", "g", "l", "p"}
+
+
+def test_a_run_computes_the_whole_network(capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 20, 20)).astype(np.float32)
+    np.save("x.npy", x)
+
+    assert printed(capsys, "run", "mixed.elf", "--input", "x.npy", "-o", "y.npz", "--json")["computed"] == "network"
+
+    program = read_elf(Path("mixed.elf"))
+    graph = with_radices(load_xgraph("mixed.onnx", program.target, {}), program.radices, "mixed.elf")
+    images = integer_images(graph, arranged(graph, {"x": x}))
+    made = np.load("y.npz")["p"]
+    assert np.abs(made - evaluate(graph, images, program.target.rounding)["p"]).max() < 1e-6
+    (real,) = onnxruntime.InferenceSession("mixed.onnx").run(None, {"x": x})
+    assert made.argmax() == real.argmax() and np.abs(made - real).max() < 0.02  # 8 bits
+
+
+def test_without_its_libraries_the_accelerator_runs_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copyfile("mixed.elf", tmp_path / "mixed.elf")
+    monkeypatch.chdir(tmp_path)
+
+    assert run(["accel", "run", "mixed.elf", "--seed", "0", "--json"]) == 0
+    output = capsys.readouterr()
+
+    assert json.loads(output.out)["computed"] == "accelerator"
+    assert "libmixed_before.so is not there; it belongs beside the program" in output.err
+
+
+def test_parts_for_other_processors_are_not_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["build", "mixed.onnx", "--target", "zu2", "--search", "none", "--cores", "cortex-a53"]
+    assert run(["accel", *command, "-o", "arm.elf"]) == 0
+    capsys.readouterr()
+
+    assert run(["accel", "run", "arm.elf", "--seed", "0"]) == 0
+
+    assert "libarm_before.so is for other processors than this" in capsys.readouterr().err
+
+
+def test_another_programs_library_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("mixed.elf", "libmixed_before.so"):
+        shutil.copyfile(name, tmp_path / name)
+    shutil.copyfile("libmixed_before.so", tmp_path / "libmixed_after.so")
+
+    assert run(["accel", "run", str(tmp_path / "mixed.elf"), "--seed", "0"]) == 2
+
+    assert "its inputs and outputs are not those of this program" in capsys.readouterr().err

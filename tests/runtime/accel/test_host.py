@@ -1,0 +1,131 @@
+"""The accelerator's host side in C under sanitizers: faults of devices and files, and the example's program."""
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mavcg.accel.host.runtime import SOURCES, DeviceProgram, host_sources
+from mavcg.accel.image.elf_file import write_elf
+from mavcg.accel.isa.c_forms import HEADER, c_header
+from mavcg.accel.isa.forms import FORMS
+from mavcg.cli.app import run
+from tests.mavcg.accel.compiled import random_program
+
+CODE = Path(__file__).parent
+EXAMPLE = CODE.parents[2] / "examples" / "accel_host" / "main.c"
+ASAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def program_file(path: Path, seed: int = 3) -> Path:
+    """A program of a small random network."""
+    made = random_program(seed)
+    assert made is not None
+    write_elf(made[2], path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed")
+    made = tmp_path_factory.mktemp("accel-host") / "host"
+    includes = {f"-I{file.parent}" for file in host_sources()}
+    files = [str(file) for file in host_sources() if file.suffix == ".c"]
+    command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *ASAN, *sorted(includes)]
+    subprocess.run([*command, str(CODE / "host.c"), *files, "-ldl", "-lm", "-o", str(made)], check=True)
+    return made
+
+
+def test_the_committed_layouts_are_those_of_the_encoder() -> None:
+    assert HEADER.read_text() == c_header()
+    dense, depthwise, transposed = (FORMS[f"conv.{mode}"] for mode in ("dense", "depthwise", "transposed"))
+    assert dense.fields == depthwise.fields == transposed.fields  # compute.c has one set of names for all three
+    map_words = [(word, bit) for _, word, bit in FORMS["load.map"].places]
+    assert map_words == [(word, bit) for _, word, bit in FORMS["save.map"].places]  # and memories.c for both maps
+
+
+def test_each_file_compiles_alone() -> None:
+    for file in sorted(SOURCES.glob("*.c")):
+        command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
+        subprocess.run([*command, f"-I{SOURCES.parent / 'csrc'}", str(file)], check=True)
+
+
+def test_devices_that_fail(driver: Path, tmp_path: Path) -> None:
+    done = subprocess.run([driver, "faults", program_file(tmp_path / "p.elf")], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (0, "as expected\n"), done.stderr
+
+
+def mutated(content: bytes, chance: random.Random) -> bytes:
+    """A file with a few bits, bytes or words changed, or cut."""
+    changed = bytearray(content)
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        at = chance.randrange(len(changed))
+        kind = chance.randrange(4)
+        if kind == 0:
+            changed[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            changed[at] = chance.choice((0, 1, 0x7F, 0x80, 0xFF))
+        elif kind == 2:
+            changed[at : at + 4] = chance.choice((0, 1, 0xFFFFFFFF, 0x7FFFFFFF, 1 << 20)).to_bytes(4, "little")
+        else:
+            del changed[at + 1 :]
+    return bytes(changed)
+
+
+def run_mutants(driver: Path, folder: Path, count: int) -> list[int]:
+    """Statuses of mutated files; fails where the driver crashes, or a sanitizer finds something."""
+    content, chance, statuses = program_file(folder / "p.elf", 11).read_bytes(), random.Random(0), []
+    for first in range(0, count, 50):
+        names = []
+        for number in range(first, min(first + 50, count)):
+            names.append(folder / f"{number}.elf")
+            names[-1].write_bytes(mutated(content, chance))
+        done = subprocess.run([driver, "files", *names], capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr[-3000:]
+        statuses += [int(line.split()[0]) for line in done.stdout.splitlines()]
+        for name in names:
+            name.unlink()
+    assert len(statuses) == count
+    return statuses
+
+
+def test_damaged_files(driver: Path, tmp_path: Path) -> None:
+    statuses = run_mutants(driver, tmp_path, 100)
+
+    assert {0, -1, -5} <= set(statuses)  # still right, no program any more, stopped at an instruction
+
+
+@pytest.mark.long
+def test_ten_thousand_damaged_files(driver: Path, tmp_path: Path) -> None:
+    run_mutants(driver, tmp_path, 10_000)
+
+
+def test_the_example_as_its_first_lines_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("cc"):
+        pytest.skip("cc is not installed")
+    monkeypatch.chdir(tmp_path)
+    shutil.copyfile(EXAMPLE, "main.c")
+    program_file(tmp_path / "net.elf")
+    assert run(["accel", "host", "-o", "host"]) == 0
+    subprocess.run("cc -O1 -D_GNU_SOURCE -Ihost main.c host/[a-z]*.c -ldl -lm -o classify", shell=True, check=True)
+
+    with DeviceProgram(tmp_path / "net.elf") as simulated:
+        numbers = np.random.default_rng(0)
+        inputs = {name: numbers.standard_normal(shape).astype(np.float32) for name, shape in simulated.inputs.items()}
+        outputs = simulated.run(inputs)
+    for number, array in enumerate(inputs.values()):
+        array.tofile(f"{number}.f32")
+    files = [f"{number}.f32" for number in range(len(inputs))]
+    done = subprocess.run(["./classify", "net.elf", *files], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    for line, (name, values) in zip(done.stdout.splitlines(), outputs.items(), strict=True):
+        first = line.split()[1]
+        assert line.startswith(f"{name}:")
+        assert np.float32(first.split("=")[1]) == pytest.approx(values.max(), rel=1e-4)
+        assert values.reshape(-1)[int(first.split("=")[0])] == values.max()
