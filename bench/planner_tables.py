@@ -87,6 +87,41 @@ def planned_tiles(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def explore(record: Record, table: Table) -> str:
+    """Return the table of an exploration's seconds by workers: measured processes, and simulated ones."""
+    alone, first = record["one_process"], record["simulated"][0]["seconds"]
+    measured = {row["workers"]: row for row in record["dask"]}
+    rows = []
+    for row in record["simulated"]:
+        of = measured.get(row["workers"])
+        rows.append([
+            row["workers"],
+            f"{row['seconds']:.1f} s",
+            f"{first / row['seconds']:.1f}",
+            f"{of['seconds']:.0f} s at a load of {of['load_average']:.0f}" if of else "",
+            f"{of['cpu_seconds']:.0f} s" if of else "",
+        ])  # fmt: skip
+    text = f"{record['points']:,} accelerators ({record['structures']:,} that differ in more than bandwidth and clock) "
+    text += f"for {len(record['networks'])} networks: {record['searches']:,} searches in place of "
+    text += (
+        f"{record['searches_unshared']:,}, {record['pruned']:,} points left out by bounds, {record['front']} on the "
+    )
+    text += (
+        f"front. One process takes {alone['cpu_seconds']} CPU seconds (measured), {alone['of_searches']} of them for "
+    )
+    text += "searches. Simulated: seconds by the measured cost of each search, on as many CPUs as workers, with an "
+    text += f"assumed {1000 * record['dispatch_seconds_assumed']:g} ms of the scheduler for each task; rounds, "
+    text += (
+        f"{record['rounds']} of them, and what one process does between them limit the speed-up. Measured: processes "
+    )
+    text += (
+        f"of Dask on {record['machine']['cpus']} CPUs that others used, too; CPU seconds have the starts of Python in "
+    )
+    text += "them. All databases are the same."
+    head = ["workers", "simulated", "speed-up", "measured, wall clock", "measured, CPU"]
+    return f"{text}\n\n" + table(head, rows)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "predicted": ("Predictions beside measurements", predicted),
     "planned_tiles": ("Planned tilings against fixed ones", planned_tiles),

@@ -38,6 +38,10 @@ SUBJECTS: Mapping[str, Subject] = {
     "conv_layers": Subject(("mavcg.kernels.registry",)),
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
     "doubts": Subject(("mavcg.selection.costs.engine_costs", "mavcg.selection.select_model")),
+    "explore": Subject(
+        ("mavcg.explore.exploration", "mavcg.explore.space_file", "mavcg.explore.dask_engine", *_PLANNER),
+        ("profiles/technologies/45nm.toml",),
+    ),
     "fuzz_c_targets": Subject(
         ("mavcg.runtime.coreset", "mavcg.runtime.model_text"),
         (*_SELECTOR, *_ENGINE, "runtime/csrc/trace.c", "fuzz/c/*.c"),

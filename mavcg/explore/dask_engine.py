@@ -20,9 +20,9 @@ from mavcg.planner.accelerators.schedule_cache import fingerprint
 
 ATTEMPTS = 10  # for a task whose workers end: then it is the task that ends them
 WAIT_S = 30  # for a scheduler's answer, and for its first worker
+_ANY_PORT = "127.0.0.1:0"  # of the pages about scheduler and workers, which would else be everybody's to read
 _ADDRESS = re.compile(r"(?:dask|tcp|tls)://[^\s/]+:\d+/?")
-# Other users of this machine could send work to a scheduler that asks for no certificate.
-_CONFIG = {"distributed.scheduler.allowed-failures": ATTEMPTS, "distributed.logging.distributed": "critical"}
+_CONFIG = {"distributed.scheduler.allowed-failures": ATTEMPTS}
 
 
 def check_workers(text: str) -> int | str:
@@ -57,7 +57,7 @@ class DaskEngine:
             folder = stack.enter_context(scratch_folder("mavcg-dask-"))
             settings = dict(_CONFIG, **{"temporary-directory": str(folder)})
             stack.enter_context(dask.config.set(settings))
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)
+            _silence()
             self.client: Any = stack.enter_context(self._client(stack, folder))
             self._check()
             self._stack = stack.pop_all()
@@ -111,8 +111,10 @@ class DaskEngine:
     def _client(self, stack: ExitStack, folder: Path) -> Any:
         """Return a client of the cluster that is asked for, which it starts if it is one of this machine."""
         if isinstance(self.workers, int):
+            # security: other users of this machine could send work to a scheduler that asks for no certificate.
             cluster = self._distributed.LocalCluster(
-                n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None, security=True,
+                n_workers=self.workers, threads_per_worker=1, processes=True, security=True,
+                dashboard_address=_ANY_PORT, worker_dashboard_address=_ANY_PORT,
                 silence_logs=logging.CRITICAL, local_directory=str(folder),
             )  # fmt: skip
             return self._distributed.Client(stack.enter_context(cluster), timeout=10 * WAIT_S)
@@ -148,3 +150,9 @@ class DaskEngine:
     def _known_workers(self) -> Sequence[str]:
         workers: Callable[[], dict[str, Any]] = self.client.nthreads
         return tuple(workers())
+
+
+def _silence() -> None:
+    """Keep Dask from printing tracebacks about lost connections: errors say what is needed."""
+    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -9,7 +9,8 @@ from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.technology import Technology
 
 # Keys whose values change which tiling is best. The others, bandwidth and frequency, only change the time of it.
-STRUCTURE_KEYS = ("mem_size", "pe_len", "pe_mapping", "precision")
+MEMORY_KEYS = ("mem_size", "levels")  # a space has one of them
+STRUCTURE_KEYS = (*MEMORY_KEYS, "pe_len", "pe_mapping", "precision")
 RATE_KEYS = ("bandwidth", "frequency")
 AXIS_KEYS = STRUCTURE_KEYS + RATE_KEYS
 
@@ -26,6 +27,7 @@ class SpaceAxis:
 class Structure:
     """The part of a machine that its tilings depend on. number: among the space's structures.
 
+    memory: the outermost on the chip, which tilings are made for; inner: those nearer to the array, the nearest first.
     precision: the element type of all layers; "" for the networks' own.
     """
 
@@ -34,6 +36,12 @@ class Structure:
     pe_len: tuple[int, int]
     pe_mapping: tuple[tuple[str, ...], tuple[str, ...]]
     precision: str
+    inner: tuple[MemoryLevel, ...] = ()
+
+    @property
+    def nearest(self) -> MemoryLevel:
+        """The memory that the array reads."""
+        return self.inner[0] if self.inner else self.memory
 
     @property
     def pes(self) -> int:
@@ -53,20 +61,25 @@ class Structure:
     @property
     def memory_bytes(self) -> int:
         """Bytes of all memories on the chip."""
-        level = self.memory
-        return level.shared_bytes or level.input_bytes + level.weight_bytes + level.output_bytes
+        return sum(sum(sizes_of(level)) for level in (*self.inner, self.memory))
+
+
+def sizes_of(level: MemoryLevel) -> tuple[int, ...]:
+    """Return the bytes of each memory of a level: one that all operands share, or three."""
+    return (level.shared_bytes,) if level.shared_bytes else (level.input_bytes, level.weight_bytes, level.output_bytes)
 
 
 @dataclass(frozen=True)
 class DesignSpace:
     """A space as read. axes: by AXIS_KEYS, in that order; precision only if the space has it.
 
-    memories, arrays: of the values of mem_size; of each pair of values of pe_len and pe_mapping.
+    memories: levels, the nearest first, of each value of mem_size or levels; arrays: of each pair of values of pe_len
+    and pe_mapping.
     """
 
     axes: tuple[SpaceAxis, ...]
     technology: Technology
-    memories: tuple[MemoryLevel, ...]
+    memories: tuple[tuple[MemoryLevel, ...], ...]
     arrays: Mapping[tuple[int, int], tuple[tuple[int, int], tuple[tuple[str, ...], tuple[str, ...]]]]
 
     def values(self, key: str) -> tuple[Any, ...]:
@@ -94,7 +107,8 @@ class DesignSpace:
             at = self._places(number, STRUCTURE_KEYS)
             pe_len, pe_mapping = self.arrays[at["pe_len"], at["pe_mapping"]]
             precision = self.values("precision")[at["precision"]] if "precision" in at else ""
-            yield Structure(number, self.memories[at["mem_size"]], pe_len, pe_mapping, precision)
+            *inner, memory = self.memories[at["levels"] if "levels" in at else at["mem_size"]]
+            yield Structure(number, memory, pe_len, pe_mapping, precision, tuple(inner))
 
     def point(self, number: int) -> dict[str, Any]:
         """Return a point as an accelerator's file has it. number: structure * rates + rate, bandwidth before clock."""

@@ -5,11 +5,11 @@ Latency is the roofline's of exact.py: each layer at the lower of its two roofs.
 - each byte off the chip, once there and once in its operand's memory on the chip;
 - what the array reads and writes on the chip: an input for all elements along which OC runs, a weight for those along
   which OH and OW run, a partial sum in and out for those along which IC, KH and KW run, each at the cost of a byte in
-  its operand's memory. Elements have no registers but for the operands that they work on;
+  its operand's memory, the nearest one. Elements have no registers but for the operands that they work on;
 - a multiply-accumulate of the layers' type.
 
 Area is that of the elements' multiply-accumulate units and of the memories. Neither energy nor area has control,
-clocks, wires, leakage or pins.
+clocks, wires, leakage or pins; what moves between levels of memory on the chip is not in the energy, nor in the time.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.explore.design_space import RATE_KEYS, DesignSpace, Structure
+from mavcg.explore.design_space import RATE_KEYS, DesignSpace, Structure, sizes_of
 from mavcg.explore.pareto import Floats
 from mavcg.explore.workload import Workload, at_precision, element_type
+from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.technology import ELEMENT_TYPES, Technology
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.traffic import no_reload
@@ -47,9 +48,8 @@ class Metrics:
     frequency_ghz: Floats
 
 
-def operand_bytes(structure: Structure) -> tuple[int, int, int]:
+def operand_bytes(level: MemoryLevel) -> tuple[int, int, int]:
     """Return the size of the memory that each operand lies in."""
-    level = structure.memory
     if level.shared_bytes:
         return level.shared_bytes, level.shared_bytes, level.shared_bytes
     return level.input_bytes, level.weight_bytes, level.output_bytes
@@ -58,8 +58,7 @@ def operand_bytes(structure: Structure) -> tuple[int, int, int]:
 def area_mm2(structure: Structure, technology: Technology, layers: Sequence[ConvLayer]) -> float:
     """Return the area of a structure, its units as wide as the widest type of the layers."""
     widest = min(ELEMENT_TYPES.index(element_type(layer)) for layer in layers)
-    level = structure.memory
-    sizes = [level.shared_bytes] if level.shared_bytes else list(operand_bytes(structure))
+    sizes = [size for level in (*structure.inner, structure.memory) for size in sizes_of(level)]
     return structure.pes * technology.macs[widest].um2 / 1e6 + sum(map(technology.sram_mm2, sizes))
 
 
@@ -129,9 +128,12 @@ class MetricModel:
 
     def _costs(self, structures: Sequence[Structure]) -> _LayerCosts:
         technology = self._space.technology
-        on_chip = np.array([list(map(technology.sram_pj_per_byte, operand_bytes(s))) for s in structures])
+        on_chip, read = (
+            np.array([list(map(technology.sram_pj_per_byte, operand_bytes(level))) for level in levels])
+            for levels in ([s.memory for s in structures], [s.nearest for s in structures])
+        )
         reads, macs = zip(*(self._array_costs(structure) for structure in structures), strict=True)
-        fixed = (np.stack(reads) * on_chip[:, None, :]).sum(axis=2) + np.stack(macs)
+        fixed = (np.stack(reads) * read[:, None, :]).sum(axis=2) + np.stack(macs)
         return _LayerCosts(on_chip[:, None, :] + technology.dram_pj_per_byte, fixed)
 
     def _array_costs(self, structure: Structure) -> tuple[Floats, Floats]:

@@ -1,12 +1,11 @@
 """Read a design space from its TOML file: an accelerator's keys, each with a value or a list of values."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mavcg.errors import ProfileError
-from mavcg.explore.design_space import AXIS_KEYS, DesignSpace, SpaceAxis
+from mavcg.explore.design_space import AXIS_KEYS, MEMORY_KEYS, DesignSpace, SpaceAxis
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.technology import ELEMENT_TYPES
 from mavcg.profiles import schema
@@ -17,8 +16,8 @@ from mavcg.profiles.technologies import find_technology
 DEFAULT_TECHNOLOGY = "45nm"
 MOST_POINTS = 10_000_000  # of a space: their figures are in memory together
 # Lists inside of one value of a key.
-_DEPTH = {"bandwidth": 0, "frequency": 0, "precision": 0, "pe_len": 1, "pe_mapping": 2}
-_REQUIRED = tuple(key for key in AXIS_KEYS if key != "precision")
+_DEPTH = {"bandwidth": 0, "frequency": 0, "precision": 0, "levels": 1, "pe_len": 1, "pe_mapping": 2}
+_REQUIRED = ("pe_len", "pe_mapping", "bandwidth", "frequency")
 # Stand for the other keys while one of them is checked.
 _STAND_IN = {"bandwidth": 1, "frequency": 1, "mem_size": 1, "pe_len": [1, 1], "pe_mapping": [["IC"], ["OC"]]}
 
@@ -34,23 +33,24 @@ def read_space(path: Path) -> DesignSpace:
     if not isinstance(keys, dict):
         wrong = "missing" if keys is None else f"{schema.shown(keys)} is no table"
         raise refuse(path, "accelerator", wrong, "write [accelerator] with the keys of an accelerator's file below it")
-    if "levels" in keys:
-        way_out = "give mem_size; machines with several levels of memory on the chip are planned by mavcg plan"
-        raise refuse(path, "accelerator.levels", "a design space has one level of memory on the chip", way_out)
     schema.only(path, keys, AXIS_KEYS, "accelerator.")
+    if ("levels" in keys) == ("mem_size" in keys):
+        wrong = "given beside mem_size" if "levels" in keys else "missing, and levels too"
+        way_out = "give mem_size for one level of memory on the chip, levels for several"
+        raise refuse(path, f"accelerator.{'levels' if 'levels' in keys else 'mem_size'}", wrong, way_out)
     for key in _REQUIRED:
         if key not in keys:
             raise refuse(path, f"accelerator.{key}", "missing", f"give {key} a value or a list of values")
     axes = tuple(SpaceAxis(key, _values(path, key, keys[key])) for key in AXIS_KEYS if key in keys)
-    memories: tuple[MemoryLevel, ...] = ()
+    memories: tuple[tuple[MemoryLevel, ...], ...] = ()
     for axis in axes:
         if axis.key == "precision":
             for value in axis.values:
                 schema.one_of(path, value, "accelerator.precision", ELEMENT_TYPES)
         elif axis.key != "pe_mapping":  # which is checked with each pe_len
             machines = [_checked(path, axis.key, value) for value in axis.values]
-            if axis.key == "mem_size":
-                memories = tuple(machine.memory for machine in machines)
+            if axis.key in MEMORY_KEYS:
+                memories = tuple(machine.levels for machine in machines)
     technology = schema.text(path, table, "technology", DEFAULT_TECHNOLOGY)
     space = DesignSpace(axes, find_technology(technology, path.parent), memories, _arrays(path, axes))
     if space.points > MOST_POINTS:
@@ -95,7 +95,9 @@ def _depth(value: Any) -> int:
 
 def _checked(path: Path, key: str, value: Any, **others: Any) -> Accelerator:
     """Return a machine with this value, other keys as a small machine has them. Raises: ProfileError."""
-    table: Mapping[str, Any] = {**_STAND_IN, **others, key: value}
+    table: dict[str, Any] = {**_STAND_IN, **others, key: value}
+    if key == "levels":
+        del table["mem_size"]
     try:
         return accelerator_of(path, table)
     except ProfileError as error:

@@ -46,4 +46,4 @@ def match(
     out = console()
     for nodes in found:
         out.print(" ".join(nodes), soft_wrap=True)
-    out.print(f"{len(found)} embeddings")
+    out.print("1 embedding" if len(found) == 1 else f"{len(found)} embeddings")

@@ -20,6 +20,23 @@ def test_area_is_units_and_memories(tmp_path: Path) -> None:
     assert area_mm2(structure, space.technology, (DENSE,)) == pytest.approx(expected / 1e6, rel=1e-4)
 
 
+def test_levels_add_area_and_are_what_the_array_reads(tmp_path: Path) -> None:
+    """The outermost level alone decides about tiles, time and traffic, as in `mavcg plan` without --levels."""
+    nearest = "{ mem_size = [4, 4, 4], bandwidth = 100 }"
+    levels = f"[[{nearest}, {{ mem_size = [32, 128, 32] }}], [{{ mem_size = [32, 128, 32] }}]]"
+    space = read_space(written(tmp_path, mem_size="", levels=levels, pe_len="[8, 4]"))
+    whole = explored(space, "latency,area,energy", prune=False, net=(DENSE,))
+    two, one = whole.figures(0), whole.figures(1)
+
+    (structure, _) = space.all_structures()
+    assert (two.figures["latency"], two.figures["traffic"]) == (one.figures["latency"], one.figures["traffic"])
+    assert two.figures["area"] - one.figures["area"] == pytest.approx(3 * space.technology.sram_mm2(4096))
+    pj = space.technology.sram_pj_per_byte
+    reads = array_bytes(DENSE, structure)
+    saved = sum(a * (pj(size) - pj(4096)) for a, size in zip(reads, (32768, 131072, 32768), strict=True))
+    assert one.figures["energy"] - two.figures["energy"] == pytest.approx(saved / 1e12)
+
+
 def test_what_the_array_reads(tmp_path: Path) -> None:
     (structure,) = read_space(written(tmp_path, pe_len="[8, 16]")).all_structures()  # IC along 8, OC along 16
     of_input, of_weight, of_sums = array_bytes(DENSE, structure)

@@ -90,7 +90,14 @@ def test_points_are_the_product_and_machines_of_accelerator_files(tmp_path: Path
         ({"pe_mapping": '[[["IC"], ["IC"]]]'}, "IC is mapped twice"),
         ({"pe_mapping": '[[["IC"], ["OC"]], [["IC"], []]]'}, "no loop runs along 8 processing elements"),
         ({"precision": '["f64"]'}, "accelerator.precision: 'f64' is not known; give one of f32, f16, i8"),
-        ({"levels": "[]"}, "accelerator.levels: a design space has one level"),
+        ({"levels": "[]"}, "accelerator.levels: given beside mem_size"),
+        ({"mem_size": ""}, "accelerator.mem_size: missing, and levels too"),
+        ({"mem_size": "", "levels": "[[]]"}, "of levels: levels: [] is no list of memories"),
+        ({"mem_size": "", "levels": "[[{ mem_size = 64 }, { mem_size = 32 }]]"}, "levels[0].bandwidth: missing"),
+        (
+            {"mem_size": "", "levels": "[{ mem_size = 64, bandwidth = 50 }, { mem_size = 32 }]"},
+            "levels[1].mem_size: 32 is less than the nearer level's",
+        ),
         ({"colour": "1"}, "accelerator.colour: no such key"),
         (
             {"bandwidth": str(list(range(1, 4001))), "frequency": str([i / 100 for i in range(1, 4001)])},

@@ -30,6 +30,9 @@ def test_match(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(found) == [["c1", "p1"], ["c3", "p2"]]
     assert run(["accel", "match", "--graph", "G.json", "--template", "T.json"]) == 0
     assert capsys.readouterr().out.endswith("2 embeddings\n")
+    Path("T.json").write_text('{"nodes": {"p": "pool", "c": "conv", "d": "conv"}, "edges": [["p", "c"], ["p", "d"]]}')
+    assert run(["accel", "match", "--graph", "G.json", "--template", "T.json"]) == 0
+    assert capsys.readouterr().out.endswith("1 embedding\n")
 
 
 def test_path(capsys: pytest.CaptureFixture[str]) -> None:
