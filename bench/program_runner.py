@@ -4,6 +4,7 @@ What the engine in C does, done slowly and suspiciously: memory starts as a patt
 lie around every buffer, and each step's rows are computed in parts, the last first.
 """
 
+import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import KernelSpec, Machine, Packing
-from mavcg.specs.model_program import OperandAddress, ProgramStep
+from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
 Run = Callable[..., tuple[Array, ...]]
 _GUARD = 256  # bytes on either side of a buffer
@@ -67,8 +68,14 @@ class ProgramRunner:
             buffers = {"arena": [arena], "constants": [self.constants], "input": inputs, "output": outputs}
             return buffers[place.base][place.index].pointer + place.offset
 
-        for step in program.steps:
-            self._call(step, [pointer(place) for place in step.operands], scratch.pointer)
+        whole = [ProgramPhase(number, 0, step.rows, step.operands) for number, step in enumerate(program.steps)]
+        for phase in program.phases or whole:
+            step, pointers = program.steps[phase.step], [pointer(place) for place in phase.operands]
+            if phase.moved_bytes:
+                assert abs(pointers[0] - pointers[1]) >= phase.moved_bytes, f"{step.name}: a move onto itself"
+                ctypes.memmove(pointers[1], pointers[0], phase.moved_bytes)
+            else:
+                self._call(step, phase, pointers, scratch.pointer)
             for memory in (arena, scratch, *outputs):
                 assert memory.guarded, f"{step.name}: {step.kernel} writes outside its buffer"
             for memory in (self.constants, *inputs):
@@ -78,10 +85,10 @@ class ProgramRunner:
             for memory, tensor in zip(outputs, program.outputs, strict=True)
         )
 
-    def _call(self, step: ProgramStep, pointers: Sequence[int], scratch: int) -> None:
+    def _call(self, step: ProgramStep, phase: ProgramPhase, pointers: Sequence[int], scratch: int) -> None:
         assert self.compiled
         call = KernelCall(self.compiled.address(step.kernel), pointers, scratch)
-        edges = [step.rows * part // self.parts for part in range(self.parts + 1)]
+        edges = [phase.first_row + phase.rows * part // self.parts for part in range(self.parts + 1)]
         for begin, end in reversed(list(zip(edges, edges[1:], strict=False))):
             if begin < end:
                 call(begin, end)

@@ -13,7 +13,7 @@ from mavcg.hardware.board import Board
 from mavcg.runtime.core_speeds import plan_rows, speed_rows
 from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet
 from mavcg.runtime.type_codes import TYPE_CODES
-from mavcg.specs.model_program import OperandAddress, Program, ProgramTensor
+from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase, ProgramTensor
 from mavcg.text.safe_text import c_identifier, c_string, comment
 
 CSRC = Path(__file__).parent / "csrc"
@@ -41,6 +41,9 @@ BATTERY_SPIN_US = 10
 SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
 _MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_chunk.c
+MOVED_LINE = 64  # bytes; of csrc/engine.h
+_MOVED_CHUNK = 1024  # lines that a thread copies at least
+_MOVE = 0xFFFFFFFF  # MOVE of csrc/engine.h
 _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
 
 
@@ -99,11 +102,12 @@ def tables_text(
     kernels = kernels_of(program)
     number = {kernel: i for i, kernel in enumerate(kernels)}
     symbols = {name: f"version_{i}" for i, name in enumerate(dict.fromkeys(v for k in kernels for v in versions[k]))}
-    firsts, operands = _operands(program)
+    runs, operands = _runs(program, number)
     external = [i for i, place in enumerate(operands) if place.base in ("input", "output")]
     weight_lines, weights_of = speed_rows(program, core_set)
     counts = {
         "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps),
+        "PHASES": len(runs),
         "OPERANDS": len(operands), "EXTERNAL_OPERANDS": len(external), "DEFAULT_THREADS": threads,
         "VERSIONS": core_set.version_count, "SPIN_US": spin_us,
     }  # fmt: skip
@@ -143,12 +147,7 @@ def tables_text(
         ),
         _array(
             "const struct engine_step run_table[]",
-            (
-                f"{{{s.rows}, {_at_most(s.min_chunk_rows, s.rows)}, "
-                f"{_at_most(s.call_rows or s.min_chunk_rows, s.rows)}, {number[s.kernel]}, "
-                f"{first}, {weights}}},"
-                for s, first, weights in zip(program.steps, firsts, weights_of, strict=True)
-            ),
+            (f"{{{', '.join(map(str, numbers))}, {weights_of[step]}, {step}}}," for step, numbers in runs),
         ),
         _array(f"const uint16_t speed_table[][{core_set.version_count}]", weight_lines),
         _array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
@@ -173,6 +172,8 @@ def check_program(program: Program) -> None:
     if len(program.steps) > _MAX_STEPS:
         raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds {_MAX_STEPS}")
     ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
+    if len(program.phases) > _MAX_STEPS:
+        raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds {_MAX_STEPS}")
     for step in program.steps:
         if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
             raise MavcgError(
@@ -205,14 +206,32 @@ def _array(declaration: str, lines: Iterable[str], zero: str = "{0},") -> str:
     return f"static {declaration} = {{\n{body}}};\n"
 
 
-def _operands(program: Program) -> tuple[list[int], list[OperandAddress]]:
-    """Return the number of each step's first operand, and all operands."""
-    firsts: list[int] = []
+def _runs(
+    program: Program, kernels: Mapping[str, int]
+) -> tuple[list[tuple[int, tuple[int, ...]]], list[OperandAddress]]:
+    """Return the lines of run_table, (step, the fields before `speeds`), and all operands; equal lists of operands are
+    there once where steps are computed by parts."""
+    phases = program.phases or tuple(
+        ProgramPhase(number, 0, step.rows, step.operands) for number, step in enumerate(program.steps)
+    )
+    runs: list[tuple[int, tuple[int, ...]]] = []
     operands: list[OperandAddress] = []
-    for step in program.steps:
-        firsts.append(len(operands))
-        operands += step.operands
-    return firsts, operands
+    firsts: dict[tuple[OperandAddress, ...], int] = {}
+    for phase in phases:
+        first = firsts.setdefault(phase.operands, len(operands))
+        if first == len(operands):
+            operands += phase.operands
+        step = program.steps[phase.step]
+        if phase.moved_bytes:
+            lines = phase.moved_bytes // MOVED_LINE
+            fields = (0, lines, _at_most(_MOVED_CHUNK, lines), lines, _MOVE, first)
+        else:
+            fields = (
+                phase.first_row, phase.rows, _at_most(step.min_chunk_rows, phase.rows),
+                _at_most(step.call_rows or step.min_chunk_rows, phase.rows), kernels[step.kernel], first,
+            )  # fmt: skip
+        runs.append((phase.step, fields))
+    return runs, operands
 
 
 def _functions(

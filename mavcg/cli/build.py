@@ -123,6 +123,13 @@ def build(
         float | None,
         typer.Option(metavar="PERCENT", help="Of --partial: MACs that a subgraph has at least, of the model's; 1."),
     ] = None,
+    max_arena: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BYTES|MB",
+            help="What the buffers of a model's context may take: layers are computed by parts of rows where needed.",
+        ),
+    ] = None,
     max_seconds: Annotated[
         float | None,
         typer.Option(
@@ -172,6 +179,7 @@ def build(
     mavcg build face.tflite --board host --json
     mavcg build deploy.prototxt --weights alexnet.caffemodel --board rk3588 -o libalexnet.so
     mavcg build resnet50.onnx --board rk3588 --max-size 120MB
+    mavcg build mobilenet_v2.onnx --board exynos9820 --max-arena 1.2MB
     mavcg build detector.onnx --board host --partial -o libdetector.so --also detector.mavcg.onnx
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
@@ -200,7 +208,7 @@ def build(
         })  # fmt: skip
         model_request, _ = make_model_request(
             config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            max_error, Selecting(strategy, db, max_workspace, max_size), weights,
+            max_error, Selecting(strategy, db, max_workspace, max_size, max_arena), weights,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
         limits = build_limits(max_seconds, max_memory, config)
@@ -231,8 +239,8 @@ def build(
     of_models = ModelTable(
         "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),
         threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=_from_here(str(db) if db else None),
-        max_workspace=max_workspace, max_size=max_size, max_seconds=max_seconds, max_memory=max_memory,
-        weights=_from_here(str(weights) if weights else None), strip=strip or None,
+        max_workspace=max_workspace, max_size=max_size, max_arena=max_arena, max_seconds=max_seconds,
+        max_memory=max_memory, weights=_from_here(str(weights) if weights else None), strip=strip or None,
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     path = config or (Path(FILE_NAME) if not has_input and Path(FILE_NAME).is_file() else None)
@@ -241,7 +249,8 @@ def build(
         _refuse_model_options({
             "--shape": shape, "--weights": weights, "--threads": threads, "--max-error": max_error,
             "--strategy": strategy, "--db": db,
-            "--max-workspace": max_workspace, "--max-size": max_size, "--partial": partial or None, "--also": also,
+            "--max-workspace": max_workspace, "--max-size": max_size, "--max-arena": max_arena,
+            "--partial": partial or None, "--also": also,
             "--min-share": min_share,
         })  # fmt: skip
     if project is not None:

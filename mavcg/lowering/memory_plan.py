@@ -69,14 +69,14 @@ def plan_memory(lowered: LoweredGraph, digests: ContentDigests | None = None) ->
         tuple(_address(operand, step.node.output, lowered, arena, constants) for operand in step.operands)
         for step in lowered.steps
     )
-    begins = {output: arena.offsets[_workspace_name(output)] for output in workspaces}
+    begins = {output: arena.offsets[workspace_name(output)] for output in workspaces}
     return MemoryPlan(
         arena, addresses, tuple(constants.placed), constants.end,
         {output: (begins[output], size) for output, size in workspaces.items()},
     )  # fmt: skip
 
 
-def _workspace_name(output: str) -> str:
+def workspace_name(output: str) -> str:
     """The arena's name of the workspace of the node that computes a tensor; no tensor has such a name."""
     return f"workspace of %{output}"
 
@@ -91,7 +91,7 @@ def _arena(lowered: LoweredGraph, workspaces: Mapping[str, int]) -> Arena:
             if root not in outside
         ]
         + [
-            Lifetime(_workspace_name(node.output), workspaces[node.output], index, index)
+            Lifetime(workspace_name(node.output), workspaces[node.output], index, index)
             for index, node in enumerate(graph.nodes)
             if node.outputs[0] in workspaces
         ]
@@ -104,7 +104,7 @@ def _address(
     if operand.constant is not None:
         return OperandAddress("constants", constants.add(operand.constant, operand.align) + operand.offset)
     if operand.workspace_bytes:
-        return OperandAddress("arena", arena.offsets[_workspace_name(output)] + operand.offset)
+        return OperandAddress("arena", arena.offsets[workspace_name(output)] + operand.offset)
     return tensor_address(operand.tensor, lowered, arena, operand.offset)
 
 

@@ -22,10 +22,12 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
 from mavcg.importers.load import import_model
+from mavcg.lowering.image_rows import with_image_rows
 from mavcg.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.lowering.step_list import PlannedModel, make_step_list
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model_pipeline.note import model_note
@@ -55,7 +57,8 @@ Progress = Callable[[str], None]
 # What MAVCG_DUMP prints, in order. The graph's passes have names of their own, between "import" and
 # "algorithms".
 STAGES = (
-    "import", "optimise", "algorithms", "legalised", "lower", "plan_tiles", "plan_memory", "generate_code",
+    "import", "optimise", "algorithms", "legalised", "lower", "plan_tiles", "plan_memory", "plan_phases",
+    "generate_code",
     "pack_weights", "link",
 )  # fmt: skip
 OLD_ALGORITHMS = "ways"  # what the stage "algorithms" was called
@@ -73,7 +76,8 @@ class ModelRequest:
     max_error: largest error of an algorithm in f32, over its largest sum before the activation; 0:
     sums by definition.
     strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
-    see ModelQuestion. max_size_bytes: that packed weights may take. strip: leave local symbols out of the library.
+    see ModelQuestion. max_size_bytes: that packed weights may take. max_arena_bytes: that the buffers of a context may
+    take. strip: leave local symbols out of the library.
     weights: of a Caffe network; None for the file beside the model. graph: the model as a graph, where it was not read
     from the file; the file is then named and hashed alone.
     """
@@ -92,6 +96,7 @@ class ModelRequest:
     db: Path | None = None
     max_workspace_bytes: int | None = None
     max_size_bytes: int | None = None
+    max_arena_bytes: int | None = None
     strip: bool = False
     weights: Path | None = None
     graph: Graph | None = None
@@ -139,7 +144,30 @@ def prepare_model(request: ModelRequest, name: str, progress: Progress) -> Prepa
     progress(f"reading {request.model.name}")
     graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
     dump("import", graph)
+    # By parts of rows: first with the algorithms that are fastest, last with those that all go row by row.
+    plain = replace(request, strategy=ENGINE, db=None, max_workspace_bytes=None, max_error=0)
+    least: ArenaTooLargeError | None = None
+    for own, image_rows in ((request, False), (request, True), (plain, True)):
+        try:
+            return _prepared(graph, own, machines, clusters, image_rows, progress)
+        except ArenaTooLargeError as error:
+            least = error if least is None or error.least_bytes < least.least_bytes else least
+    assert least is not None
+    raise least
+
+
+def _prepared(
+    graph: Graph,
+    request: ModelRequest,
+    machines: Mapping[str, Machine],
+    clusters: Mapping[str, Accelerator],
+    image_rows: bool,
+    progress: Progress,
+) -> PreparedModel:
+    """Choose and plan. image_rows: every kernel that can goes by rows of the image. Raises: ArenaTooLargeError."""
     choice = choose_for(graph, request, machines, progress)
+    if image_rows:
+        choice = replace(choice, lowered=with_image_rows(choice.lowered))
     tiles = plan_tiles(choice.lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))
     dump("plan_tiles", tiles)
     return PreparedModel(
@@ -209,6 +237,9 @@ def plan_choice(
     dump("plan_memory", memory)
     shares = kernel_core_shares(lowered.specs, machines, clusters, tiles)
     planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))
+    if request.max_arena_bytes is not None:
+        planned = plan_within(planned, request.max_arena_bytes, progress)
+        dump("plan_phases", f"{len(planned.program.phases)} phases, arena {planned.program.arena_bytes} bytes\n")
     if request.threads:
         return planned
     return replace(planned, program=_with_thread_plans(request, planned, tiles, progress))

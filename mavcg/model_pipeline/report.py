@@ -22,6 +22,8 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "arena_bytes": program.arena_bytes,
         "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
         "memory": memory_json(program),
+        "phases": len(program.phases) or len(program.steps),
+        "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
         "weight_bytes": program.constants_bytes,
         "code_bytes": result.code_bytes,
         "library_bytes": result.library_bytes,
@@ -62,6 +64,14 @@ def memory_sentence(program: Program) -> str:
         f"{_size(context)} for a context of one thread: arena {_size(sizes['arena_bytes'])} (lower bound "
         f"{_size(program.arena_lower_bound_bytes)}), scratch {_size(sizes['scratch_bytes_per_thread'])} per thread"
     )
+
+
+def phases_words(program: Program) -> str:
+    """Say how a program is computed by parts of rows; nothing where it is not."""
+    if not program.phases:
+        return ""
+    moved = sum(phase.moved_bytes for phase in program.phases)
+    return f"; by parts of rows: {len(program.phases)} phases, {_size(moved)} moved in a run"
 
 
 def primitives_json(note: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -105,7 +115,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "primitives": selection_sentence(result.note),
         "weights": _size(program.constants_bytes) + weights_sentence(result.note),
         "code": f"{_size(result.code_bytes)}, all versions and the engine",
-        "memory": memory_sentence(program),
+        "memory": memory_sentence(program) + phases_words(program),
         "beside it": ", ".join(path.name for path in result.companions),
         "time": f"{result.seconds:.1f} s",
     }

@@ -32,6 +32,7 @@ class Selecting:
     db: Path | None = None
     max_workspace: int | None = None
     max_size: str | None = None
+    max_arena: str | None = None
 
 
 def make_model_request(
@@ -82,7 +83,8 @@ def make_model_request(
     request = ModelRequest(
         model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
         jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
-        strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size), weights=weights,
+        strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size),
+        parse_size(selecting.max_arena, "--max-arena"), weights=weights,
     )  # fmt: skip
     return request, its_board
 
@@ -138,13 +140,13 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?", re.ASCII)
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
-def parse_size(text: str | None) -> int | None:
-    """Bytes of "4000000", "4MB" or "3.8 MiB"; None for None. Raises: MavcgError for anything else."""
+def parse_size(text: str | None, option: str = "--max-size") -> int | None:
+    """Bytes of "4000000", "4MB" or "3.8 MiB"; None for None. Raises: MavcgError, naming the option, for others."""
     if text is None:
         return None
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise MavcgError(f"--max-size {text}: is no size; write it as in --max-size 4000000 or --max-size 4MB")
+        raise MavcgError(f"{option} {text}: is no size; write it as in {option} 4000000 or {option} 4MB")
     return int(float(match[1]) * _UNITS[match[2] or "B"])
 
 

@@ -99,7 +99,7 @@ class ModelTable:
         output: None for lib<stem of file>.so.
         shapes: "NAME=1x3x224x224".
         threads: a number or "auto".
-        max_size: bytes or a text such as "4MB".
+        max_size, max_arena: bytes or a text such as "4MB".
         db: a file of costs.
         max_seconds, max_memory: limits on the build.
         weights: file of a Caffe network's weights.
@@ -118,6 +118,7 @@ class ModelTable:
     db: str | None = None
     max_workspace: int | None = None
     max_size: int | str | None = None
+    max_arena: int | str | None = None
     max_seconds: float | None = None
     max_memory: int | str | None = None
     strip: bool | None = None

@@ -39,6 +39,19 @@ class ProgramStep:
 
 
 @dataclass(frozen=True)
+class ProgramPhase:
+    """Rows of a step, from first_row on, with the operands' addresses in this phase: those of row 0, which may lie
+    before the arena. moved_bytes: instead, so many bytes are copied from the first operand to the second, which do not
+    overlap; a multiple of 64."""
+
+    step: int
+    first_row: int
+    rows: int
+    operands: tuple[OperandAddress, ...]
+    moved_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class ThreadPlan:
     """A number of threads, the caller's included, on core types: the labels of their versions ("generic" is one).
 
@@ -65,7 +78,8 @@ class Program:
     arena_bytes: of one context, without scratch; scratch_bytes: of each thread. arena_lower_bound_bytes: the largest
     sum of buffers in use at once. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans:
     what a context that is not told how many threads to use picks the fastest from, of those that its CPUs allow; with
-    none it takes a thread per CPU.
+    none it takes a thread per CPU. phases: what is run where steps are computed by parts of rows; with none each step
+    is run as a whole.
     """
 
     name: str
@@ -77,3 +91,4 @@ class Program:
     constants_bytes: int
     arena_lower_bound_bytes: int
     thread_plans: tuple[ThreadPlan, ...] = ()
+    phases: tuple[ProgramPhase, ...] = ()

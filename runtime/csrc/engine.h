@@ -21,15 +21,19 @@
 enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT };
 
 struct engine_operand {
-    uint64_t offset;      /* in bytes */
+    int64_t offset;       /* in bytes; of a row 0 that is not there it may lead out of its base */
     uint32_t base, index; /* index: number of the input or output */
 };
 
-/* How a step is run; mavcg_step describes it. Chunks are multiples of min_chunk_rows, calls of the kernel compute at most
+/* How a step, or rows of one from first_row on, is run; mavcg_step number `step` describes it. Chunks are multiples of min_chunk_rows, calls of the kernel compute at most
  * call_rows. speeds: the line of speed_table with the speeds of the core types; 0: they are all alike. */
 struct engine_step {
-    uint32_t rows, min_chunk_rows, call_rows, kernel, first_operand, speeds;
+    uint32_t first_row, rows, min_chunk_rows, call_rows, kernel, first_operand, speeds, step;
 };
+
+/* In place of a kernel's number: rows are lines of MOVED_LINE bytes that are copied from the first operand to the second. */
+static const uint32_t MOVE = 0xFFFFFFFF;
+enum { MOVED_LINE = 64 };
 
 enum { CORE_IDS = 256, CORE_WORD = 64 };
 

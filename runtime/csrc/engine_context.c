@@ -38,7 +38,7 @@ static void free_context(struct mavcg_context *context) {
 /* The number of threads above which none ever finds work. */
 static uint32_t max_useful_threads(void) {
     uint32_t most = 1;
-    for (uint32_t i = 0; i < STEPS; i++) most = min_chunks(&run_table[i]) > most ? min_chunks(&run_table[i]) : most;
+    for (uint32_t i = 0; i < PHASES; i++) most = min_chunks(&run_table[i]) > most ? min_chunks(&run_table[i]) : most;
     return most;
 }
 

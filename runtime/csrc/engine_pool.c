@@ -38,10 +38,16 @@ MAVCG_PRIVATE uint32_t current_core(void) { return (uint32_t)(uintptr_t)select_v
 
 MAVCG_PRIVATE void compute_rows(struct mavcg_context *context, const struct engine_step *step, uint32_t begin,
                                 uint32_t end, void *scratch) {
+    void **operands = context->operands + step->first_operand;
+    if (step->kernel == MOVE) {
+        memcpy((char *)operands[1] + (size_t)begin * MOVED_LINE, (const char *)operands[0] + (size_t)begin * MOVED_LINE,
+               (size_t)(end - begin) * MOVED_LINE);
+        return;
+    }
     for (uint32_t next; begin < end; begin = next) {
         next = end - begin > step->call_rows ? begin + step->call_rows : end;
         engine_kernel *kernel = (engine_kernel *)select_version(&functions[step->kernel]);
-        kernel(context->operands + step->first_operand, begin, next, scratch);
+        kernel(operands, step->first_row + begin, step->first_row + next, scratch);
     }
 }
 

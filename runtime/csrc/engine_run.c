@@ -44,13 +44,14 @@ MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const voi
 }
 
 static int run_steps(struct mavcg_context *context, double *step_ns) {
-    for (uint32_t number = 0; number < STEPS; number++) {
+    for (uint32_t i = 0; step_ns && i < STEPS; i++) step_ns[i] = 0;
+    for (uint32_t number = 0; number < PHASES; number++) {
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
         if (is_cancelled(context)) return MAVCG_CANCELLED;
         if (step->min_chunk_rows < step->rows && context->threads > 1) run_in_parallel(context, number);
         else compute_rows(context, step, 0, step->rows, context->scratch);
-        if (step_ns) step_ns[number] = (double)(now_ns() - before);
+        if (step_ns) step_ns[step->step] += (double)(now_ns() - before);
     }
     return MAVCG_OK;
 }

@@ -6,6 +6,7 @@
 #define INPUTS 1
 #define OUTPUTS 1
 #define STEPS 1
+#define PHASES 1
 #define OPERANDS 3
 #define EXTERNAL_OPERANDS 2
 #define DEFAULT_THREADS 1
@@ -50,7 +51,7 @@ static const mavcg_step steps_table[] = {
     {"double", "Add", "add_1", 4, 1, 64},
 };
 static const struct engine_step run_table[] = {
-    {4, 1, 1, 0, 0, 1},
+    {0, 4, 1, 1, 0, 0, 1, 0},
 };
 static const uint16_t speed_table[][4] = {
     {256, 256, 256, 256},

@@ -78,6 +78,7 @@ strategy = "engine"
 db = "costs.json"
 max_workspace = 4096
 max_size = "4MB"
+max_arena = "2MB"
 max_seconds = 60.5
 max_memory = 8000000000
 strip = true
@@ -114,7 +115,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
             key: ("7", "a string") for key in ("file", "output", "board", "target", "tune", "strategy", "db", "weights")
         },
         **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},
-        **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size", "max_memory")},
+        **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size", "max_arena", "max_memory")},
         **{key: ("true", "a number") for key in ("max_error", "max_seconds")},
         "max_workspace": ("1.5", "a whole number"),
         "strip": ("1", "true or false"),

@@ -1,0 +1,29 @@
+"""Lets the rows of work of products over pixels be the rows of the image, for a program that is computed by parts."""
+
+from dataclasses import replace
+
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.int8.conv_spec import QConv2d
+from mavcg.lowering.lower import LoweredGraph, LoweredStep
+
+
+def with_image_rows(lowered: LoweredGraph) -> LoweredGraph:
+    """Return the graph with rows of the image as rows of work, where a convolution over single pixels has runs of
+    pixels across them. The results are the same to the bit: an output's sum has the same terms in the same order."""
+    steps = tuple(_by_image_rows(step, lowered) for step in lowered.steps)
+    renamed = {old.spec: new.spec for old, new in zip(lowered.steps, steps, strict=True)}
+    specs = tuple(dict.fromkeys(renamed.get(spec, spec) for spec in lowered.specs))
+    return replace(lowered, steps=steps, specs=specs)
+
+
+def _by_image_rows(step: LoweredStep, lowered: LoweredGraph) -> LoweredStep:
+    spec = step.spec
+    if not isinstance(spec, Conv2d | QConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
+        return step
+    x, out = (lowered.storage.view(step.operands[number].tensor) for number in (0, 2))
+    if len(x.shape) != 4 or len(out.shape) != 4 or x.shape[:3] != out.shape[:3] or out.shape == spec.out.shape:
+        return step
+    if isinstance(spec, QConv2d) or spec.residual is None:
+        return replace(step, spec=replace(spec, x=x, out=out))
+    residual = lowered.storage.view(step.operands[-1].tensor)
+    return replace(step, spec=replace(spec, x=x, out=out, residual=residual))

@@ -1,0 +1,114 @@
+"""Tells which bytes a part of a kernel's work touches, for kernels whose work goes through their tensors row by row.
+
+A kernel's rows are grouped into units, in order; what unit u touches of an operand is an interval that moves by the
+same number of bytes from unit to unit. A kernel whose rows are not so has one unit, all of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.kernels.builder.nest import Nest
+from mavcg.kernels.conv.depthwise import Depthwise
+from mavcg.kernels.conv.spec import Convolution
+from mavcg.kernels.int8.depthwise import QDepthwise
+from mavcg.kernels.tensor.copies import CopySpec
+from mavcg.kernels.tensor.elementwise import ElementwiseSpec
+from mavcg.kernels.tensor.pad import PadBorder
+from mavcg.kernels.tensor.pool import Pool
+from mavcg.kernels.tensor.transpose import TransposeSpec
+from mavcg.specs.kernel import KernelSpec, View
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bytes that unit u touches, from the operand's pointer on: `extent` bytes from `begin + u * step`. Bytes before
+    the pointer are none of the tensor's."""
+
+    begin: int
+    step: int
+    extent: int
+
+
+@dataclass(frozen=True)
+class UnitAccess:
+    """A kernel's work in `units` of `rows_per_unit` rows; the last one may have fewer. intervals: (number of an
+    operand, what a unit touches of it), of all operands that are not weights or their like."""
+
+    units: int
+    rows_per_unit: int
+    intervals: tuple[tuple[int, Interval], ...]
+
+
+def unit_access(spec: KernelSpec) -> UnitAccess | None:
+    """Return a kernel's access in units; None where its rows do not go through its tensors one after the other."""
+    if isinstance(spec, Convolution | Depthwise | QDepthwise):
+        return _convolution(spec)
+    if isinstance(spec, Pool):
+        return _pool(spec)
+    if isinstance(spec, PadBorder):
+        whole = spec.axis == 1 and spec.rows == spec.out.shape[1]
+        return UnitAccess(spec.rows, 1, ((0, _rows_of(spec.out)),)) if whole else None
+    if isinstance(spec, ElementwiseSpec):
+        items = [View(dtype, (1,), (1,)).item_bytes for dtype in spec.dtypes]
+        return _nest(spec.nest, spec.rows, items)
+    if isinstance(spec, TransposeSpec):
+        outermost = bool(spec.outer) and spec.outer[0] == 0
+        return _outermost(spec.nest, spec.rows, [spec.item_bytes] * 2) if outermost else None
+    if isinstance(spec, CopySpec) and not spec.source_offset and not spec.target_offset:
+        return _nest(spec.nest, spec.rows, [spec.item_bytes] * 2)
+    return None
+
+
+def _rows_of(view: View, rows: int = 1, stride: int = 1, before: int = 0) -> Interval:
+    """Return the interval of `rows` rows of an image, `stride` rows further with each unit, from row -before on."""
+    _, _, width, channels = view.shape
+    _, row, column, channel = view.strides
+    line = (width - 1) * column + (channels - 1) * channel + 1
+    item = view.item_bytes
+    return Interval(-before * row * item, stride * row * item, ((rows - 1) * row + line) * item)
+
+
+def _convolution(spec: Convolution | Depthwise | QDepthwise) -> UnitAccess | None:
+    if spec.by_channels or spec.out.shape[0] != 1 or spec.rows != spec.out.shape[1]:
+        return None
+    window = spec.dilation[0] * (spec.kernel[0] - 1) + 1
+    intervals = [(0, _rows_of(spec.x, window, spec.stride[0])), (2, _rows_of(spec.out))]
+    residual: View | None = getattr(spec, "residual", None)
+    if residual is not None:
+        intervals.append((3 + bool(getattr(spec, "bias", False)), _rows_of(residual)))
+    return UnitAccess(spec.rows, 1, tuple(intervals))
+
+
+def _pool(spec: Pool) -> UnitAccess | None:
+    if spec.out.shape[0] != 1 or spec.rows != spec.out.shape[1]:
+        return None
+    window = spec.dilation[0] * (spec.kernel[0] - 1) + 1
+    read = _rows_of(spec.x, window, spec.stride[0], spec.pads[0])
+    return UnitAccess(spec.rows, 1, ((0, read), (1, _rows_of(spec.out))))
+
+
+def _nest(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None:
+    at, block = nest.row_split
+    if at:
+        return _outermost(nest, rows, items)
+    intervals = []
+    for strides, item in zip(nest.strides, items, strict=True):
+        extent = sum((n - 1) * s for n, s in zip((block, *nest.shape[1:]), strides, strict=True)) + 1
+        intervals.append(Interval(0, block * strides[0] * item, extent * item))
+    return _moving_up(nest, UnitAccess(rows, 1, tuple(enumerate(intervals))))
+
+
+def _outermost(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None:
+    """Return the access of a kernel whose rows are cut first along the outermost dimension."""
+    if not nest.shape[0] or rows % nest.shape[0]:
+        return None
+    intervals = []
+    for strides, item in zip(nest.strides, items, strict=True):
+        extent = sum((n - 1) * s for n, s in zip(nest.shape[1:], strides[1:], strict=True)) + 1
+        intervals.append(Interval(0, strides[0] * item, extent * item))
+    return _moving_up(nest, UnitAccess(nest.shape[0], rows // nest.shape[0], tuple(enumerate(intervals))))
+
+
+def _moving_up(nest: Nest, access: UnitAccess) -> UnitAccess | None:
+    """Return the access where no operand is read backwards."""
+    return access if all(stride >= 0 for strides in nest.strides for stride in strides) else None

@@ -1,0 +1,223 @@
+"""Plans a program by parts of rows: the phases that the engine runs, and the arena with a window for each buffer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES
+from mavcg.lowering.lower import LoweredGraph, LoweredStep
+from mavcg.lowering.memory_plan import workspace_name
+from mavcg.lowering.row_access import unit_access
+from mavcg.lowering.step_list import PlannedModel
+from mavcg.memory.arena import Arena, Lifetime, place_buffers
+from mavcg.memory.row_schedule import ALIGN, ByteAccess, Firing, Move, RowSchedule, UnitStep, schedule_rows
+from mavcg.memory.row_segments import RowSegment, all_segments, cheapest_within, least_peak, with_blocks
+from mavcg.specs.kernel import Operand
+from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
+
+# Bytes of output that a step of a segment computes at once.
+BLOCK_BYTES = tuple(4096 << (2 * exponent) for exponent in range(5))
+SLACKS = (2.0, 1.0, 0.5, 0.0)  # shares of a window that are added to it, so that less is moved
+MOST_PHASES = 100_000
+NODES = 2_000  # of the search for offsets: one of many plans
+TRIES = 12  # of a limit on the peak, where buffers at offsets take more than that
+
+
+class ArenaTooLargeError(MavcgError):
+    """No plan keeps a limit on the arena; least_bytes: the smallest arena that was found."""
+
+    def __init__(self, message: str, least_bytes: int) -> None:
+        super().__init__(message)
+        self.least_bytes = least_bytes
+
+
+def plan_within(
+    planned: PlannedModel, max_arena_bytes: int, progress: Callable[[str], None] = lambda message: None
+) -> PlannedModel:
+    """Return the model as it is where its arena is within the limit, else by parts of rows.
+
+    Of the cuts and parts that keep the limit those with the fewest phases and moves are taken. Raises:
+    ArenaTooLargeError.
+    """
+    if planned.program.arena_bytes <= max_arena_bytes:
+        return planned
+    rows = _rows_of(planned)
+    segments = all_segments(
+        rows.steps, rows.unit_bytes, rows.sizes, rows.outputs, BLOCK_BYTES,
+        lambda done, total: progress(f"planning parts of rows: {100 * done // total} %"),
+    )  # fmt: skip
+    limit = max_arena_bytes
+    for _ in range(TRIES):
+        path = cheapest_within(segments, limit)
+        if path is None:
+            break
+        made = plan_phases(planned, rows, path, 0.0)
+        if made.program.arena_bytes <= max_arena_bytes:
+            for slack in SLACKS[:-1]:
+                roomier = plan_phases(planned, rows, path, slack)
+                if roomier.program.arena_bytes <= max_arena_bytes:
+                    return roomier
+            return made
+        # Offsets took more than the peak: the same share more is to be expected of the next one.
+        limit = min(limit * max_arena_bytes // made.program.arena_bytes, limit - ALIGN)
+    path = cheapest_within(segments, least_peak(segments))
+    least = planned.program.arena_bytes if path is None else plan_phases(planned, rows, path, 0.0).program.arena_bytes
+    whole = planned.program.arena_bytes
+    raise ArenaTooLargeError(
+        f"--max-arena {max_arena_bytes}: the buffers of {planned.program.name} take {min(least, whole)} bytes at "
+        f"least, computed by parts of rows, and {whole} layer by layer; allow {min(least, whole)}",
+        min(least, whole),
+    )
+
+
+@dataclass(frozen=True)
+class ProgramRows:
+    """A program as the planner of rows sees it. unit_bytes: that a unit of each step writes; sizes: of the buffers in
+    the arena; outputs: buffers to complete."""
+
+    works: tuple["_StepRows", ...]
+    steps: tuple[UnitStep, ...]
+    unit_bytes: tuple[int, ...]
+    sizes: Mapping[str, int]
+    outputs: tuple[str, ...]
+
+
+def _rows_of(planned: PlannedModel) -> ProgramRows:
+    lowered, program = planned.lowered, planned.program
+    works = tuple(_step_rows(step, row) for step, row in zip(lowered.steps, program.steps, strict=True))
+    steps = tuple(_unit_step(step, rows, lowered) for step, rows in zip(lowered.steps, works, strict=True))
+    unit_bytes = tuple(max([1, *(a.step or a.extent for a in step.accesses if a.written)]) for step in steps)
+    return ProgramRows(works, steps, unit_bytes, _buffer_sizes(lowered), tuple(lowered.graph.outputs))
+
+
+def plan_phases(planned: PlannedModel, rows: ProgramRows, segments: Sequence[RowSegment], slack: float) -> PlannedModel:
+    """Plan a program in these segments. Raises: MavcgError where there would be too many phases."""
+    lowered, program = planned.lowered, planned.program
+    steps: list[UnitStep] = []
+    for segment in segments:
+        own = slice(segment.begin, segment.end)
+        steps += with_blocks(rows.steps[own], rows.unit_bytes[own], segment.block_bytes)
+    cuts = [segment.begin for segment in segments]
+    schedule = schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack)
+    if len(schedule.phases) > MOST_PHASES:
+        raise MavcgError(f"{program.name}: {len(schedule.phases)} phases; allow a larger arena")
+    arena = place_buffers(
+        [Lifetime(name, schedule.windows[name], *live) for name, live in schedule.lifetimes.items()], NODES
+    )
+    arena = replace(arena, offsets=dict.fromkeys(rows.sizes, 0) | arena.offsets)
+    phases = tuple(
+        _phase(phase, step, lowered, planned, rows.works, arena) for phase, step in _with_steps(schedule)
+    )  # fmt: skip
+    memory = replace(planned.memory, arena=arena, addresses=_addresses(planned, arena))
+    made = replace(
+        program, phases=phases, arena_bytes=arena.bytes, arena_lower_bound_bytes=arena.lower_bound_bytes,
+        steps=tuple(replace(s, operands=a) for s, a in zip(program.steps, memory.addresses, strict=True)),
+    )  # fmt: skip
+    return replace(planned, memory=memory, program=made)
+
+
+@dataclass(frozen=True)
+class _StepRows:
+    """A step's work in units: rows of the program's step in each, and the first byte, the way from unit to unit and the
+    length of what one touches, by the operand's number; None: all of it, in one unit."""
+
+    units: int
+    rows_per_unit: int
+    rows: int
+    touched: dict[int, tuple[int, int, int]] | None
+
+
+def _step_rows(step: LoweredStep, row: ProgramStep) -> _StepRows:
+    access = unit_access(step.spec)
+    tensors = {n for n, operand in enumerate(step.operands) if operand.constant is None}
+    whole = _StepRows(1, row.rows, row.rows, None)
+    if access is None or row.rows % step.spec.rows:
+        return whole
+    touched = {n: (i.begin, i.step, i.extent) for n, i in access.intervals}
+    if not tensors <= set(touched) or any(step.operands[n].workspace_bytes for n in tensors):
+        return whole
+    return _StepRows(access.units, access.rows_per_unit * (row.rows // step.spec.rows), row.rows, touched)
+
+
+def _buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:
+    """Return the bytes of each buffer of the arena."""
+    graph = lowered.graph
+    roots = {location.root for location in lowered.storage.locations.values()}
+    sizes = {root: graph.types[root].bytes for root in roots if root not in (*graph.inputs, *graph.outputs)}
+    return sizes | {workspace_name(output): size for output, size in lowered.workspaces().items()}
+
+
+def _unit_step(step: LoweredStep, rows: _StepRows, lowered: LoweredGraph) -> UnitStep:
+    accesses: list[ByteAccess] = []
+    for number, operand in enumerate(step.operands):
+        if operand.constant is not None:
+            continue
+        buffer, offset = _place(operand, step, lowered)
+        if rows.touched is None:
+            if operand.workspace_bytes:  # each step of the node may read and write it
+                size = lowered.workspaces()[step.node.output]
+                accesses += ByteAccess(buffer, 0, 0, size), ByteAccess(buffer, 0, 0, size, True)
+            else:
+                accesses.append(ByteAccess(buffer, 0, 0, lowered.graph.types[buffer].bytes, operand.written))
+            continue
+        begin, way, extent = rows.touched[number]
+        accesses.append(ByteAccess(buffer, offset + begin, way, extent, operand.written))
+    return UnitStep(rows.units, tuple(accesses), rows.units)
+
+
+def _place(operand: Operand, step: LoweredStep, lowered: LoweredGraph) -> tuple[str, int]:
+    """Return the buffer that an operand lies in, and where."""
+    if operand.workspace_bytes:
+        return workspace_name(step.node.output), operand.offset
+    location = lowered.storage.locations[operand.tensor]
+    item = DTYPES[lowered.graph.types[operand.tensor].dtype].itemsize
+    return location.root, location.offset * item + operand.offset
+
+
+def _with_steps(schedule: RowSchedule) -> list[tuple[Firing | Move, int]]:
+    """Return each phase with its step; a move is a part of the step after it."""
+    found: list[tuple[Firing | Move, int]] = []
+    step = 0
+    for phase in reversed(schedule.phases):
+        step = phase.step if isinstance(phase, Firing) else step
+        found.append((phase, step))
+    return found[::-1]
+
+
+def _phase(
+    phase: Firing | Move,
+    step: int,
+    lowered: LoweredGraph,
+    planned: PlannedModel,
+    works: Sequence[_StepRows],
+    arena: Arena,
+) -> ProgramPhase:
+    if isinstance(phase, Move):
+        base = arena.offsets[phase.buffer]
+        ends = (OperandAddress("arena", base + phase.source), OperandAddress("arena", base + phase.target))
+        return ProgramPhase(step, 0, 1, ends, phase.size)
+    operands = []
+    for operand, address in zip(lowered.steps[step].operands, planned.memory.addresses[step], strict=True):
+        if operand.constant is not None or address.base != "arena":
+            operands.append(address)
+            continue
+        buffer, offset = _place(operand, lowered.steps[step], lowered)
+        operands.append(OperandAddress("arena", arena.offsets[buffer] + offset - phase.origins[buffer]))
+    rows = works[step]
+    first = phase.begin * rows.rows_per_unit
+    return ProgramPhase(step, first, min(rows.rows, phase.end * rows.rows_per_unit) - first, tuple(operands))
+
+
+def _addresses(planned: PlannedModel, arena: Arena) -> tuple[tuple[OperandAddress, ...], ...]:
+    """Return the addresses of steps as if each buffer lay at its window's beginning, within the arena."""
+    lowered = planned.lowered
+    found = []
+    for step, addresses in zip(lowered.steps, planned.memory.addresses, strict=True):
+        own = []
+        for operand, address in zip(step.operands, addresses, strict=True):
+            if operand.constant is None and address.base == "arena":
+                at = arena.offsets[_place(operand, step, lowered)[0]]
+                address = OperandAddress("arena", min(at, arena.bytes))
+            own.append(address)
+        found.append(tuple(own))
+    return tuple(found)
