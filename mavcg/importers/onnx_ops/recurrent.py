@@ -1,0 +1,246 @@
+"""Recurrent operators: LSTM, GRU, RNN, one time step after the other.
+
+A sequence's length is known, so each step becomes nodes of its own. The input's part of all gates is one product for the
+whole sequence; a step adds the state's part. All steps read the same weights, and run the same kernels.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mavcg.graph import Array
+from mavcg.importers.emitter import Value, constant
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
+
+MOST_STEPS = 1024  # time steps of all directions: each is a dozen nodes
+_ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
+State = tuple[Value, ...]
+# (the input's part of the gates [batch, gates * hidden], state) -> the next state, the hidden one first
+Step = Callable[[Value, State], State]
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """Weights of one direction, as constants. weights: [gates * hidden, input]; recurrent: [gates * hidden, hidden];
+    bias: of the input's and of the state's part, [gates * hidden] each; activations: by graph operators."""
+
+    call: OnnxCall
+    hidden: int
+    weights: Array
+    recurrent: Array
+    input_bias: Array
+    state_bias: Array
+    activations: tuple[str, ...]
+    clip: float
+
+    def rows(self, array: Array, first: int, count: int = 1) -> Value:
+        """The part of some gates, as a constant."""
+        return constant(np.ascontiguousarray(array[first * self.hidden : (first + count) * self.hidden]))
+
+    def columns(self, x: Value, first: int, count: int = 1) -> Value:
+        """The part of some gates, of [batch, gates * hidden]."""
+        starts, stops = (0, first * self.hidden), (x.shape[0], (first + count) * self.hidden)
+        return x if stops[1] - starts[1] == x.shape[1] else _slice(self.call, x, starts, stops)
+
+    def activate(self, i: int, x: Value) -> Value:
+        """The activation i of a sum of gates, which is clipped first where the node says so."""
+        if self.clip:
+            x = self.call.add("clip", x, lo=-self.clip, hi=self.clip)
+        return self.call.add(self.activations[i], x)
+
+
+def _slice(call: OnnxCall, x: Value, starts: Sequence[int], stops: Sequence[int]) -> Value:
+    return call.add("slice", x, starts=tuple(starts), stops=tuple(stops), steps=(1,) * len(starts))
+
+
+@round_once
+def lstm(call: OnnxCall) -> Results:
+    """LSTM: gates i, o, f, c; peepholes P [directions, 3 * hidden] of i, o, f."""
+    if call.attr_int("input_forget", 0):
+        raise call.unsupported("input_forget is 1", "0")
+
+    def make_step(d: _Direction, number: int) -> Step:
+        peepholes = _weights(call, 7, "P", number)
+        recurrent = d.rows(d.recurrent, 0, 4)
+
+        def peeped(x: Value, gate: int, cell: Value) -> Value:
+            return x if peepholes is None else call.add("add", x, call.add("mul", cell, d.rows(peepholes, gate)))
+
+        def step(x: Value, state: State) -> State:
+            hidden, cell = state
+            sums = call.add("add", x, call.add("matmul", hidden, recurrent, transpose_b=True))
+            if peepholes is None:
+                gates = d.activate(0, d.columns(sums, 0, 3))
+                i, o, f = (d.columns(gates, g) for g in range(3))
+            else:
+                i, f = (d.activate(0, peeped(d.columns(sums, g), p, cell)) for g, p in ((0, 0), (2, 2)))
+            update = call.add("mul", i, d.activate(1, d.columns(sums, 3)))
+            cell = call.add("add", call.add("mul", f, cell), update)
+            if peepholes is not None:
+                o = d.activate(0, peeped(d.columns(sums, 1), 1, cell))
+            return call.add("mul", o, call.add(d.activations[2], cell)), cell
+
+        return step
+
+    return _recurrent(call, 4, ("Sigmoid", "Tanh", "Tanh"), 2, lambda d: d.input_bias + d.state_bias, make_step)
+
+
+@round_once
+def gru(call: OnnxCall) -> Results:
+    """GRU: gates z, r, h."""
+    linear_before_reset = call.attr_bool("linear_before_reset")
+
+    def bias(d: _Direction) -> Array:
+        """The state's part of h stays with the state where it is multiplied by the reset gate."""
+        made = d.input_bias + d.state_bias
+        if linear_before_reset:
+            made[2 * d.hidden :] = d.input_bias[2 * d.hidden :]
+        return made
+
+    def make_step(d: _Direction, number: int) -> Step:
+        del number
+        gates, candidate = d.rows(d.recurrent, 0, 2), d.rows(d.recurrent, 2)
+        candidate_bias = d.rows(d.state_bias, 2)
+
+        def step(x: Value, state: State) -> State:
+            (hidden,) = state
+            sums = call.add("add", d.columns(x, 0, 2), call.add("matmul", hidden, gates, transpose_b=True))
+            both = d.activate(0, sums)
+            update, reset = d.columns(both, 0), d.columns(both, 1)
+            if linear_before_reset:
+                made = call.add("matmul", hidden, candidate, candidate_bias, transpose_b=True)
+                made = call.add("mul", reset, made)
+            else:
+                made = call.add("matmul", call.add("mul", reset, hidden), candidate, transpose_b=True)
+            new = d.activate(1, call.add("add", d.columns(x, 2), made))
+            return (call.add("add", new, call.add("mul", update, call.add("sub", hidden, new))),)
+
+        return step
+
+    return _recurrent(call, 3, ("Sigmoid", "Tanh"), 1, bias, make_step)
+
+
+@round_once
+def rnn(call: OnnxCall) -> Results:
+    """RNN: one gate."""
+
+    def make_step(d: _Direction, number: int) -> Step:
+        del number
+        recurrent = d.rows(d.recurrent, 0)
+
+        def step(x: Value, state: State) -> State:
+            product = call.add("matmul", state[0], recurrent, transpose_b=True)
+            return (d.activate(0, call.add("add", x, product)),)
+
+        return step
+
+    return _recurrent(call, 1, ("Tanh",), 1, lambda d: d.input_bias + d.state_bias, make_step)
+
+
+def _weights(call: OnnxCall, i: int, what: str, number: int) -> Array | None:
+    """An input [directions, ..] of one direction; it must be known. None where it is absent."""
+    array = call.maybe_array(i, what)
+    if array is not None and (array.ndim < 2 or number >= array.shape[0]):
+        raise call.fail(f"its input {what} has the shape {list(array.shape)}; a direction is missing")
+    return None if array is None else array[number]
+
+
+def _recurrent(
+    call: OnnxCall,
+    gates: int,
+    defaults: tuple[str, ...],
+    states: int,
+    bias_of: Callable[[_Direction], Array],
+    make_step: Callable[[_Direction, int], Step],
+) -> Results:
+    """All directions of an operator. Returns Y, and the last value of each state."""
+    x = call.input(0, rank=3)
+    batch_first = call.attr_bool("layout")
+    if batch_first:
+        x = call.transpose(x, (1, 0, 2))
+    steps, batch, width = x.shape
+    names = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+    direction = call.attr_str("direction", "forward")
+    if direction not in names:
+        raise call.fail(f"direction {direction!r}; there are {', '.join(names)}")
+    reversed_of = names[direction]
+    if steps * len(reversed_of) > MOST_STEPS or not steps:
+        raise call.unsupported(f"{steps} time steps in {len(reversed_of)} directions", f"1 to {MOST_STEPS}")
+    lengths = call.maybe_array(4, "sequence_lens")
+    if lengths is not None and (lengths != steps).any():
+        raise call.unsupported("sequences of different lengths", "all as long as the input")
+    sequences: list[Value] = []
+    last: list[State] = []
+    for number, backwards in enumerate(reversed_of):
+        d = _direction(call, number, gates, width, defaults)
+        state = tuple(_initial(call, 5 + i, number, batch, d, batch_first) for i in range(states))
+        flat = call.reshape(x, (steps * batch, width))
+        bias = constant(bias_of(d).astype(d.weights.dtype))
+        sums = call.add("matmul", flat, d.rows(d.weights, 0, gates), bias, transpose_b=True)
+        step, made = make_step(d, number), {}
+        for t in range(steps - 1, -1, -1) if backwards else range(steps):
+            part = _slice(call, sums, (t * batch, 0), ((t + 1) * batch, sums.shape[1])) if steps > 1 else sums
+            state = step(part, state)
+            made[t] = call.reshape(state[0], (1, 1, batch, d.hidden))
+        sequences.append(_joined(call, [made[t] for t in range(steps)], 0) if call.required[0] else made[0])
+        last.append(state)
+    results: list[Value | None] = [_joined(call, sequences, 1) if call.required[0] else None]
+    for i in range(states):
+        if len(call.required) > i + 1 and call.required[i + 1]:
+            parts = [call.reshape(state[i], (1, *state[i].shape)) for state in last]
+            results.append(_joined(call, parts, 0))
+        else:
+            results.append(None)
+    if batch_first:
+        perms = ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2))
+        results = [None if r is None else call.transpose(r, perm) for r, perm in zip(results, perms, strict=False)]
+    return tuple(results)
+
+
+def _joined(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:
+    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
+
+
+def _direction(call: OnnxCall, number: int, gates: int, width: int, defaults: tuple[str, ...]) -> _Direction:
+    """The weights and activations of one direction. Raises: MavcgError where shapes do not go together."""
+    weights, recurrent = _weights(call, 1, "W", number), _weights(call, 2, "R", number)
+    if weights is None or recurrent is None or weights.ndim != 2 or recurrent.ndim != 2:
+        raise call.fail("its inputs W and R; [directions, gates * hidden, ..] are needed")
+    hidden = recurrent.shape[1]
+    if call.attr_int("hidden_size", hidden) != hidden or not hidden:
+        raise call.fail(f"hidden_size {call.attr_int('hidden_size', hidden)} where R has {hidden}")
+    if weights.shape != (gates * hidden, width) or recurrent.shape != (gates * hidden, hidden):
+        need = f"[{gates * hidden}, {width}] and [{gates * hidden}, {hidden}]"
+        raise call.fail(f"W {list(weights.shape)} and R {list(recurrent.shape)} of a direction where {need} are needed")
+    bias = _weights(call, 3, "B", number)
+    if bias is None:
+        bias = np.zeros(2 * gates * hidden, weights.dtype)
+    if bias.shape != (2 * gates * hidden,):
+        raise call.fail(f"B {list(bias.shape)} of a direction where [{2 * gates * hidden}] is needed")
+    named = call.attrs.get("activations", ())
+    chosen = tuple(named[number * len(defaults) : (number + 1) * len(defaults)]) or defaults
+    ops = tuple(_ACTIVATIONS.get(str(name).lower(), "") for name in chosen)
+    if not all(ops) or len(ops) != len(defaults):
+        raise call.unsupported(f"activations {', '.join(map(str, chosen))}", "Sigmoid, Tanh, Relu")
+    input_bias, state_bias = np.split(bias, 2)
+    clip = call.attr_float("clip", 0.0)
+    return _Direction(call, hidden, weights, recurrent, input_bias, state_bias, ops, clip)
+
+
+def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, batch_first: bool) -> Value:
+    """The initial value of a state, [batch, hidden]; zeros where it is absent."""
+    value = call.maybe(i)
+    if value is None:
+        return constant(np.zeros((batch, d.hidden), d.weights.dtype))
+    value = call.input(i, rank=3)
+    if batch_first:
+        value = call.transpose(value, (1, 0, 2))
+    if value.shape[1:] != (batch, d.hidden) or number >= value.shape[0]:
+        raise call.fail(f"{call.called(i)} is {value.type} where [directions, {batch}, {d.hidden}] is needed")
+    if value.shape[0] > 1:
+        value = _slice(call, value, (number, 0, 0), (number + 1, batch, d.hidden))
+    return call.reshape(value, (batch, d.hidden))
+
+
+HANDLERS: Mapping[str, Handler] = {"LSTM": lstm, "GRU": gru, "RNN": rnn}

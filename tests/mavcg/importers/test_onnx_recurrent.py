@@ -1,0 +1,115 @@
+"""LSTM, GRU and RNN against onnxruntime: directions, initial states, peepholes, clipping, both layouts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.importers.onnx_file import import_onnx
+from mavcg.reference import run
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+STEPS, BATCH, WIDTH, HIDDEN = 5, 2, 3, 4
+
+
+def model(path: Path, op: str, steps: int = STEPS, states: bool = False, bias: bool = True, **attributes: Any) -> Any:
+    """A model of one operator with seeded weights. Returns its inputs. states: initial values are inputs."""
+    rng = np.random.default_rng(7)
+    number = 2 if attributes.get("direction") == "bidirectional" else 1
+    gates = GATES[op] * HIDDEN
+    batch_first = attributes.get("layout", 0)
+    arrays = {"X": rng.standard_normal((BATCH, steps, WIDTH) if batch_first else (steps, BATCH, WIDTH))}
+    weights = {"W": rng.standard_normal((number, gates, WIDTH)), "R": rng.standard_normal((number, gates, HIDDEN))}
+    names = ["X", "W", "R"]
+    if bias:
+        weights["B"] = rng.standard_normal((number, 2 * gates))
+    names += ["B" if bias else "", ""]
+    if states:
+        shape = (BATCH, number, HIDDEN) if batch_first else (number, BATCH, HIDDEN)
+        arrays["h"] = rng.standard_normal(shape)
+        names += ["h"]
+        if op == "LSTM":
+            arrays["c"] = rng.standard_normal(shape)
+            names += ["c"]
+    if attributes.pop("peepholes", False):
+        names += [""] * (7 - len(names)) + ["P"]
+        weights["P"] = rng.standard_normal((number, 3 * HIDDEN))
+    outputs = ["Y", "Y_h", "Y_c"][: 3 if op == "LSTM" else 2]
+    value, tensor = onnx.helper.make_tensor_value_info, onnx.numpy_helper.from_array
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(op, names, outputs, name="r", hidden_size=HIDDEN, **attributes)], "g",
+        [value(name, 1, array.shape) for name, array in arrays.items()], [value(name, 1, None) for name in outputs],
+        [tensor(array.astype(np.float32), name) for name, array in weights.items()],
+    )  # fmt: skip
+    opset = onnx.helper.make_opsetid("", 14)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def check(path: Path, arrays: Any) -> None:
+    graph = import_onnx(path)
+    have = run(graph, *(arrays[name] for name in graph.inputs))
+    want = onnxruntime.InferenceSession(str(path)).run(None, arrays)
+    for mine, theirs in zip(have, want, strict=True):
+        assert mine.shape == theirs.shape
+        assert np.abs(mine - theirs).max() <= 1e-5 * max(1.0, np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("states", [False, True])
+def test_directions_and_states(tmp_path: Path, op: str, direction: str, states: bool) -> None:
+    check(tmp_path / "m.onnx", model(tmp_path / "m.onnx", op, direction=direction, states=states))
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("LSTM", {"peepholes": True, "states": True}),
+        ("LSTM", {"clip": 0.5}),
+        ("LSTM", {"bias": False}),
+        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}),
+        ("LSTM", {"steps": 1, "states": True}),
+        ("GRU", {"linear_before_reset": 1, "states": True}),
+        ("GRU", {"clip": 0.5, "bias": False}),
+        ("GRU", {"steps": 1}),
+        ("RNN", {"activations": ["Relu"]}),
+        ("RNN", {"direction": "bidirectional", "activations": ["Tanh", "Sigmoid"]}),
+    ],
+)
+def test_attributes(tmp_path: Path, op: str, attributes: dict[str, Any]) -> None:
+    check(tmp_path / "m.onnx", model(tmp_path / "m.onnx", op, **attributes))
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_batch_first(tmp_path: Path, op: str) -> None:
+    """onnxruntime has no such layout: the other one, transposed, is the reference."""
+    arrays = model(tmp_path / "a.onnx", op, states=True, layout=1)
+    turned = {name: array.transpose(1, 0, 2) for name, array in arrays.items()}
+    model(tmp_path / "b.onnx", op, states=True)
+    graph = import_onnx(tmp_path / "a.onnx")
+    have = run(graph, *(arrays[name] for name in graph.inputs))
+    want = onnxruntime.InferenceSession(str(tmp_path / "b.onnx")).run(None, turned)
+    for mine, theirs, perm in zip(have, want, ((2, 0, 1, 3), (1, 0, 2), (1, 0, 2)), strict=False):
+        assert np.abs(mine - theirs.transpose(perm)).max() <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"activations": ["Sigmoid", "Softsign", "Tanh"]}, "activations Sigmoid, Softsign, Tanh; supported: Sigmoid"),
+        ({"input_forget": 1}, "input_forget is 1"),
+        ({"direction": "sideways"}, "direction 'sideways'; there are forward, reverse, bidirectional"),
+        ({"steps": 1025}, "1025 time steps in 1 directions; supported: 1 to 1024"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, attributes: dict[str, Any], words: str) -> None:
+    model(tmp_path / "m.onnx", "LSTM", **attributes)
+    with pytest.raises(MavcgError) as refused:
+        import_onnx(tmp_path / "m.onnx")
+    assert "node 'r' (LSTM)" in str(refused.value) and words in str(refused.value)
