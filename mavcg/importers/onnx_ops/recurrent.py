@@ -1,7 +1,7 @@
 """Recurrent operators: LSTM, GRU, RNN, one time step after the other.
 
-A sequence's length is known, so each step becomes nodes of its own. The input's part of all gates is one product for the
-whole sequence; a step adds the state's part. All steps read the same weights, and run the same kernels.
+A sequence's length is known, so each step becomes nodes of its own. The input's part of all gates is one product for
+the whole sequence; a step adds the state's part. All steps read the same weights, and run the same kernels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
