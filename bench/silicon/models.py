@@ -32,8 +32,8 @@ WARM_CALLS = 6  # a benchmark calls a function thousands of times
 def analytic_cycles(run: Run, timing: Timing) -> float:
     """Return the cycles of the pipeline models for the executed instructions as one straight line of code.
 
-    In order: issue by issue. Out of order: the largest of three lower bounds, which know no window. Both leave out
-    branch misses, caches and what goes through memory. Raises: NotModelled where the core's facts do not suffice.
+    In order: issue by issue. Out of order: with a window and queues, or a larger lower bound. Both leave out branch
+    misses, caches and what goes through memory. Raises: NotModelled where the core's facts do not suffice.
     """
     try:
         return block_cycles(run.ops, timing)

@@ -13,6 +13,7 @@ from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.in_order import Issue, last_issue_cycle, simulate, steady_state
 from mavcg.passes.asm.models.issue_constraints import blocked_cycles, op_dependences, unit_uses
 from mavcg.passes.asm.models.ports import PortBounds, port_bounds, straight_bounds
+from mavcg.passes.asm.models.window import ISSUE_QUEUE, REORDER_BUFFER, window_cycles
 
 IN_ORDER = "in-order"
 PORT_BOUND = "port-bound"
@@ -42,11 +43,13 @@ class LoopEstimate:
     """Cycles per iteration of a loop, or of one pass through a block, by the model of one core.
 
     bound_by: "dispatch" (issue slots or micro-ops), "units" or "recurrence" where no order of the ops could do better,
-        else the cause of most lost slots: a kind of in_order.Wait, or "critical path" (a block, out of order).
+        else the cause of most lost slots: a kind of in_order.Wait, or of a block, out of order, "critical path" or
+        "window" (window.py).
     because: the same in a sentence, with figures.
     issues: in-order model only: the iterations until the schedule repeats, cycles from the first issue of the first.
     period_cycles: cycles of these iterations. pools: busy cycles per iteration of each unit of a pool.
-    bounds: port-bound model only: cycles by kind of bound; a block has a critical path instead of a recurrence.
+    bounds: port-bound model only: cycles by kind of bound; a block has a critical path and a window instead of a
+        recurrence.
     """
 
     core: str
@@ -91,6 +94,9 @@ def estimate_block(ops: Sequence[Op], timing: Timing) -> LoopEstimate:
     path, ends = _critical_path(ops, timing)
     candidates = [(bound.cycles, bound.kind, bound.why) for bound in (port.units, port.dispatch)]
     candidates.append((Fraction(path), "critical path", ends))
+    within = window_cycles(ops, timing)
+    filled = f"{within} cycles with {REORDER_BUFFER} micro-ops in the window and {ISSUE_QUEUE} waiting before each unit"
+    candidates.append((Fraction(within), "window", filled))
     largest, bound_by, because = max(candidates, key=lambda candidate: candidate[0])
     bounds = {kind: float(figure) for figure, kind, _ in reversed(candidates)}
     return replace(_port_bound(ops, timing, port, largest, bound_by, because), bounds=bounds, is_loop=False)
@@ -109,7 +115,7 @@ def block_cycles(ops: Sequence[Op], timing: Timing) -> float:
         return float(last_issue_cycle(ops, timing) + 1 if ops else 0)
     units, dispatch = straight_bounds(ops, timing)
     path, _ = _critical_path(ops, timing)
-    return float(max(units.cycles, dispatch.cycles, Fraction(path)))
+    return float(max(units.cycles, dispatch.cycles, Fraction(max(path, window_cycles(ops, timing)))))
 
 
 def _port_bound(

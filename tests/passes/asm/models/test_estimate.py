@@ -112,7 +112,7 @@ class TestBlocks:
         found = estimate_block([write.ldr("d0", "x0"), write.fmla("v8", "v0", "v1")], a57)
         assert (found.cycles, found.bound_by) == (6.0, "critical path")
         assert found.because.startswith("from `ldr d0, [x0]` to `fmla v8")
-        assert found.bounds == {"critical path": 6.0, "dispatch": 2 / 3, "units": 1.0}
+        assert found.bounds == {"critical path": 6.0, "dispatch": 2 / 3, "units": 1.0, "window": 6.0}
 
     def test_out_of_order_units_count(self, write: "Write", a57: Timing) -> None:
         found = estimate_block([write.ldr(f"q{n}", "x0") for n in range(9)], a57)

@@ -1,9 +1,7 @@
-"""The models against what Arm measured and published of its own kernels, on our kernels of the same tiling and mix.
+"""The in-order model's rules of issue on kernels of our own: q loads that block, halves beside products, A53 rhythm.
 
-Arm's figures: the PerformanceParameters of arm_gemm (MAC a cycle), as copied in KleidiAI's
-experimental/ops/kai/ops/gemm/kernels: a64_sgemm_8x12 3.954 on Cortex-A55 r1 and 2.777 on Cortex-A53,
-a64_gemm_s8_8x12 15.361 on Cortex-A55 r1. The q-load kernels' bounds: every q load blocks the core for 2 cycles and
-every q pair for 4, one fmla a cycle besides.
+Cycles are counted by hand from the rules. Published figures of Arm's kernels are held against these kernels nowhere:
+`python -m bench.silicon` holds each against the loop that it was published for, from a clone of its source.
 """
 
 from collections.abc import Callable
@@ -122,7 +120,6 @@ def test_sgemm_8x12_on_a55(write: "Write", a55: Timing, load_to_ins: int) -> Non
     assert _mix(body) == {**_MIX, "fmla_lane_q": 48}
     cycles = steady_cycles(body, a55.with_forward("ldr_x", "ins", "", load_to_ins))
     assert cycles == 48
-    assert float(48 * 4 / cycles) == pytest.approx(3.954, rel=0.05)
 
 
 def test_s8_dot_8x12_on_a55(write: "Write", a55: Timing) -> None:
@@ -130,7 +127,6 @@ def test_s8_dot_8x12_on_a55(write: "Write", a55: Timing) -> None:
     assert _mix(body) == {**_MIX, "dot_lane_q": 48}
     cycles = steady_cycles(body, a55)
     assert cycles == 48
-    assert float(48 * 16 / cycles) == pytest.approx(15.361, rel=0.05)
 
 
 def test_sgemm_8x12_on_a53(write: "Write", a53: Timing) -> None:
@@ -138,7 +134,6 @@ def test_sgemm_8x12_on_a53(write: "Write", a53: Timing) -> None:
     assert {**_mix(body), "nop": 0} == {**_MIX, "fmla_lane_q": 48, "nop": 0}
     cycles = steady_cycles(body, a53)
     assert cycles == 64  # blocks of four cycles
-    assert float(48 * 4 / cycles) == pytest.approx(2.777, rel=0.12)
 
 
 def test_blocks_of_four_meet_the_rule_of_the_fourth_cycle(write: "Write", a53: Timing) -> None:
@@ -258,13 +253,14 @@ class TestWithTheRealProfiles:
         assert steady_cycles(joins, real_a53) == 4
         assert steady_cycles([write.ldr(f"q{n}", "x0") for n in range(4)], real_a53) == 8
 
-    def test_published_kernels(self, write: "Write", real_a55: Timing, real_a53: Timing) -> None:
-        single = float(48 * 4 / steady_cycles(_for_a55(write, write.fmla), real_a55))
-        int8 = float(48 * 16 / steady_cycles(_for_a55(write, write.sdot), real_a55))
-        a53 = float(48 * 4 / steady_cycles(_for_a53(write), real_a53))
-        assert single == pytest.approx(3.954, rel=0.05)
-        assert int8 == pytest.approx(15.361, rel=0.05)
-        assert a53 == pytest.approx(2.777, rel=0.12)
+    def test_kernels_of_split_loads(self, write: "Write", real_a55: Timing, real_a53: Timing) -> None:
+        bodies = (
+            (_for_a55(write, write.fmla), real_a55),
+            (_for_a55(write, write.sdot), real_a55),
+            (_for_a53(write), real_a53),
+        )
+        cycles = [steady_cycles(body, timing) for body, timing in bodies]
+        assert cycles == [49, 49, 64]  # the A55's order was made for a load that is a cycle quicker
 
     def test_q_load_kernels(self, write: "Write", real_a55: Timing) -> None:
         assert steady_cycles(_ld128_6x8(write), real_a55) == 76

@@ -1,0 +1,111 @@
+"""Cycles of straight-line code on an out-of-order core with a window and queues of limited size.
+
+Ops are dispatched in program order, at most `timing.width` micro-ops a cycle, into a reorder buffer and a queue before
+each unit; each issues in the first cycle that has its operands and a free unit; they leave the buffer in order. The
+model leaves out caches (every load hits), branch misses, and values that go from a store to a load through memory.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mavcg.hardware.timing import Timing, UnitUse
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.models.issue_constraints import Dependence, op_dependences, unit_uses
+
+# Assumed of every core, as by the simulator where a core's file has no figure (mavcg/simulate/core_facts.py).
+REORDER_BUFFER = 128  # micro-ops
+ISSUE_QUEUE = 8  # micro-ops that wait before each unit
+
+
+def window_cycles(ops: Sequence[Op], timing: Timing) -> int:
+    """Return the cycles until the last op has issued, on an idle core with all inputs ready.
+
+    Raises: MissingFact when the core's profile does not know a class. Units are there: ports.straight_bounds says so.
+    """
+    core = _Window(timing)
+    waits = op_dependences(ops, timing)
+    return 1 + max((core.run(index, op, ops, waits[index]) for index, op in enumerate(ops)), default=-1)
+
+
+@dataclass
+class _Window:
+    """The state of the core as the ops pass through it, in program order.
+
+    busy: cycles in which each unit works, by pool. queued: issue cycles of the micro-ops that went to a pool. leaves:
+    cycles in which micro-ops left the buffer. issued, updated: issue cycles of ops and of their address updates.
+    """
+
+    timing: Timing
+    cycle: int = 0
+    dispatched: int = 0
+    busy: dict[str, list[set[int]]] = field(init=False)
+    queued: dict[tuple[str, ...], list[int]] = field(default_factory=dict)
+    leaves: list[int] = field(default_factory=list)
+    retire: int = 0
+    retired: int = 0
+    issued: list[int] = field(default_factory=list)
+    updated: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.busy = {pool: [set() for _ in range(count)] for pool, count in self.timing.pools.items()}
+
+    def run(self, index: int, op: Op, ops: Sequence[Op], waits: Sequence[Dependence]) -> int:
+        """Dispatch, issue and retire the next op; return the cycle in which its last micro-op issues."""
+        uses = unit_uses(op, self.timing)
+        count = max(1, len(uses))
+        self._dispatch(uses, count)
+        ready = update = self.cycle
+        for after in waits:
+            if after.kind == "register" and not after.distance:
+                is_update = after.register == ops[after.source].writeback
+                there = (self.updated if is_update else self.issued)[after.source] + after.cycles
+                if after.register == op.writeback:
+                    update = max(update, there)
+                ready = max(ready, there)
+        own = len(self.timing.of(op.op_class).units)
+        cycles = [self._book(use, ready if number < own else update) for number, use in enumerate(uses)]
+        self.issued.append(max([ready, *cycles[:own]]))
+        self.updated.append(max([update, *cycles[own:]]))
+        self._retire(self.issued[index] + max(1, self.timing.of(op.op_class).latency), count)
+        return max(self.issued[index], self.updated[index])
+
+    def _dispatch(self, uses: Sequence[UnitUse], count: int) -> None:
+        """Go to the cycle in which these micro-ops enter the window."""
+        start = self.cycle + (self.dispatched >= self.timing.width)
+        if len(self.leaves) >= REORDER_BUFFER:
+            start = max(start, self.leaves[-REORDER_BUFFER + min(count, REORDER_BUFFER) - 1])
+        for use in uses:
+            waiting = [at for at in self.queued.get(use.any_of, ()) if at > start]
+            room = ISSUE_QUEUE * sum(self.timing.pools.get(pool, 0) for pool in use.any_of)
+            if len(waiting) >= room:
+                start = sorted(waiting)[len(waiting) - room]
+            self.queued[use.any_of] = waiting
+        if start > self.cycle:
+            self.cycle, self.dispatched = start, 0
+        self.dispatched += count
+        while self.dispatched > self.timing.width:  # the last micro-op enters cycles later
+            self.dispatched -= self.timing.width
+            self.cycle += 1
+
+    def _book(self, use: UnitUse, ready: int) -> int:
+        """Occupy one of the units from the first cycle that it has; return that cycle."""
+        units = [unit for pool in use.any_of for unit in self.busy.get(pool, ())]
+        cycle = ready
+        while True:
+            for unit in units:
+                work = range(cycle, cycle + use.cycles)
+                if unit.isdisjoint(work):
+                    unit.update(work)
+                    self.queued.setdefault(use.any_of, []).append(cycle)
+                    return cycle
+            cycle += 1
+
+    def _retire(self, complete: int, count: int) -> None:
+        """Let micro-ops that are complete in this cycle leave the buffer, after all before them."""
+        if complete > self.retire:
+            self.retire, self.retired = complete, 0
+        self.retired += count
+        while self.retired > self.timing.width:
+            self.retired -= self.timing.width
+            self.retire += 1
+        self.leaves += [self.retire] * count
