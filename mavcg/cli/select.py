@@ -1,6 +1,7 @@
 """The verb `mavcg select`: a primitive and a layout for every node of a network, or the optimum of a bare instance."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from mavcg.selection.pbqp import Instance, Solution
+    from mavcg.selection.select_batch import BatchPlan
 
 TIME_LIMIT_S = 60.0  # as selection.strategies has it, which the command line loads late
 
@@ -29,6 +31,10 @@ def select(
     strategy: Annotated[str, typer.Option(help="pbqp, local, sum2d or family:NAME.")] = "pbqp",
     core: Annotated[str, typer.Option(metavar="CORE", help="Of the board, or several with commas; its fastest.")] = "",
     threads: Annotated[int, typer.Option(metavar="N", help="Each on a core of its own, the fastest first.")] = 1,
+    batch: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Of N images: all threads on one after the other, or several at a time."),
+    ] = None,
     per_cluster: Annotated[
         bool, typer.Option("--per-cluster", help="What each cluster would choose, and the one choice for all.")
     ] = False,
@@ -79,12 +85,14 @@ def select(
     mavcg select resnet50 --board rk3588 --core cortex-a55 --strategy family:winograd --json
     mavcg select squeezenet --board exynos9820 --threads 4 --max-arena 6000000
     mavcg select alexnet --board exynos9820 --per-cluster
+    mavcg select resnet50 --board rk3588 --threads 4 --batch 16
     mavcg select --instance network.json --time-limit 1 --json
     """
     if instance is not None:
         given = {"MODEL": model, "--board": board, "--core": core, "--db": db, "--plot": plot, "--shape": shape,
                  "--max-error": max_error, "--max-workspace": max_workspace, "--max-arena": max_arena,
-                 "--per-cluster": per_cluster or None, "--threads": None if threads == 1 else threads}  # fmt: skip
+                 "--per-cluster": per_cluster or None, "--batch": batch,
+                 "--threads": None if threads == 1 else threads}  # fmt: skip
         for name, value in given.items():
             if value not in (None, "", []):
                 raise MavcgError(f"{name}: says nothing about an instance; leave it or --instance out")
@@ -117,6 +125,8 @@ def select(
     )  # fmt: skip
     network = read_network(model, parse_shapes(shape or ()))
     if per_cluster:
+        if batch is not None:
+            raise MavcgError("--batch: is for one number of threads; leave it or --per-cluster out")
         if plot is not None:
             raise MavcgError("--plot: pictures are of one selection; leave it or --per-cluster out")
         from mavcg.selection.report.clusters import board_json, show_board
@@ -128,14 +138,25 @@ def select(
         else:
             show_board(whole, console())
         return
-    found = select_network(model, network, board, question)
+    plans: tuple[BatchPlan, ...] = ()
+    if batch is not None:
+        from mavcg.selection.report.batch import batch_json, show_batch
+        from mavcg.selection.select_batch import plan_batch
+        from mavcg.selection.select_network import select_on
+
+        plans = plan_batch(network, board, question, batch)
+        found = select_on(model, network, board, plans[0].team, replace(question, threads=plans[0].threads_each))
+    else:
+        found = select_network(model, network, board, question)
     if plot is not None:
         write_picture(found, plot)
         note(f"{plot}: how fast each strategy is, and what was chosen where")
     if as_json:
-        print_json(selection_json(found))
-    else:
-        show_selection(found, console())
+        print_json(selection_json(found) | ({"batch": batch_json(plans, batch)} if batch is not None else {}))
+        return
+    if batch is not None:
+        show_batch(plans, batch, console())
+    show_selection(found, console())
 
 
 def _select_instance(file: Path, time_limit_s: float, as_json: bool) -> None:

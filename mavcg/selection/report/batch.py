@@ -1,0 +1,45 @@
+"""Divisions of a batch as JSON and as a table."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mavcg.selection.report.answer import finite, shown_ms
+from mavcg.selection.select_batch import BatchPlan
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def batch_json(plans: Sequence[BatchPlan], images: int) -> dict[str, Any]:
+    """The entry `batch` of `mavcg select --batch --json`; the first division is the one that is taken."""
+    return {
+        "images": images,
+        "divisions": [
+            {
+                "images_at_a_time": plan.at_a_time,
+                "threads_each": plan.threads_each,
+                "image_ms": [finite(ms) for ms in plan.image_ms],
+                "batch_ms": finite(plan.batch_ms),
+                "images_per_s": images / plan.batch_ms * 1e3 if plan.batch_ms else None,
+            }
+            for plan in plans
+        ],
+    }
+
+
+def show_batch(plans: Sequence[BatchPlan], images: int, out: "Console") -> None:
+    """A table of the divisions, the one that is taken first."""
+    from rich.table import Table
+
+    table = Table()
+    for title in ("images at a time", "threads each", "ms an image", f"ms of {images} images", "images a second"):
+        table.add_column(title, justify="right")
+    for plan in plans:
+        slowest, fastest = max(plan.image_ms), min(plan.image_ms)
+        an_image = shown_ms(fastest) if fastest == slowest else f"{shown_ms(fastest)} to {shown_ms(slowest)}"
+        rate = f"{images / plan.batch_ms * 1e3:.1f}" if plan.batch_ms else ""
+        table.add_row(str(plan.at_a_time), str(plan.threads_each), an_image, shown_ms(plan.batch_ms), rate)
+    out.print(table)
+    best = plans[0]
+    words = "one context of a library" if best.at_a_time == 1 else f"{best.at_a_time} contexts of one library"
+    out.print(f"Least: {words}, threads of each: {best.threads_each}. What follows is selected for one context.")

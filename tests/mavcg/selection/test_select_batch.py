@@ -1,0 +1,84 @@
+"""How a batch is shared by threads: against every assignment, the costs of a single image, and the command line."""
+
+import json
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mavcg.errors import MavcgError
+from mavcg.graph import TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.selection.network import Network, network_of
+from mavcg.selection.select_batch import batch_time, plan_batch
+from mavcg.selection.select_network import SelectQuestion, problem_on
+from mavcg.selection.select_workers import board_of, workers_of
+from mavcg.selection.strategies import select
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.integers(1, 5))
+def test_no_assignment_of_images_ends_sooner(image_ms: list[int], images: int) -> None:
+    ends = [
+        max(ms * chosen.count(group) for group, ms in enumerate(image_ms))
+        for chosen in product(range(len(image_ms)), repeat=images)
+    ]
+    assert batch_time(image_ms, images) == min(ends)
+
+
+def network() -> Network:
+    source, b = np.random.default_rng(0), GraphBuilder("g")
+    x = b.input("x", TensorType("f32", (1, 28, 28, 32)))
+    for k in (1, 3):
+        weights = source.standard_normal((32, k, k, 32)).astype(np.float32)
+        x = b.add("conv2d", [x, b.constant(weights)], pads=(k // 2,) * 4)
+    return network_of(optimise(b.finish([x])))
+
+
+def test_one_thread_computes_one_image_after_the_other() -> None:
+    question = SelectQuestion()
+    (plan,) = plan_batch(network(), "rk3588", question, 7)
+    problem, _ = problem_on(network(), workers_of(board_of("rk3588")), question)
+
+    assert (plan.at_a_time, plan.threads_each) == (1, 1)
+    assert plan.batch_ms == pytest.approx(7 * select(problem).total_ms)
+
+
+@pytest.mark.parametrize("board", ["rk3588", "exynos9820"])  # cores of one type, and of two
+def test_divisions_of_four_threads(board: str) -> None:
+    single = {plan.at_a_time: plan for plan in plan_batch(network(), board, SelectQuestion(threads=4), 1)}
+    many = plan_batch(network(), board, SelectQuestion(threads=4), 40)
+
+    assert {(plan.at_a_time, plan.threads_each, len(plan.image_ms)) for plan in many} == {
+        (1, 4, 1),
+        (2, 2, 2),
+        (4, 1, 4),
+    }
+    assert [plan.batch_ms for plan in many] == sorted(plan.batch_ms for plan in many)
+    for plan in many:
+        assert single[plan.at_a_time].batch_ms == min(plan.image_ms)
+        assert 40 * min(plan.image_ms) / plan.at_a_time <= plan.batch_ms * (1 + 1e-9)
+
+
+def test_numbers_of_images_that_make_no_sense() -> None:
+    with pytest.raises(MavcgError, match="--batch 0: give 1 to"):
+        plan_batch(network(), "rk3588", SelectQuestion(), 0)
+
+
+def test_the_command_line(mavcg: Callable[..., Any]) -> None:
+    ended = mavcg("select", "alexnet", "--board", "rk3588", "--threads", "2", "--batch", "6", "--json")
+    document = json.loads(ended.stdout)
+    divisions = document["batch"]["divisions"]
+
+    assert document["batch"]["images"] == 6 and len(divisions) == 2
+    assert document["threads"] == divisions[0]["threads_each"]
+    for division in divisions:
+        assert division["images_per_s"] == pytest.approx(6e3 / division["batch_ms"])
+    table = mavcg("select", "alexnet", "--board", "rk3588", "--threads", "2", "--batch", "6")
+    assert "images at a time" in table.stdout and "Least: " in table.stdout
+    refused = mavcg("select", "alexnet", "--board", "rk3588", "--batch", "2", "--per-cluster")
+    assert refused.status == 2 and "--batch" in refused.stderr
