@@ -1,4 +1,4 @@
-"""How a batch of images is shared by threads: all threads on one image, or several images at a time.
+"""Division of a batch of images among threads: all threads on one image, or several images at a time.
 
 With few threads an image each needs no handing over of steps and reads weights once an image; all threads on one image
 need the least memory and give the first result soonest. What is faster depends on how well a network's layers divide,
