@@ -15,6 +15,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.machine_passes"),
     ("-m", "bench.conv_layers"),
     ("-m", "bench.gemm_peers"),
+    ("-m", "bench.blas_peers"),
     ("-m", "bench.peers"),
     ("-m", "bench.threads"),
     ("-m", "bench.streaming"),

@@ -318,4 +318,4 @@ BRIEF: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "peers": ("Networks against the fastest other runtime", peers_in_brief),
 }
 # Made by hand, not by bench.all: every test is a build; an hour of fuzzing; another checkout.
-OPTIONAL = frozenset({"before", "onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"})
+OPTIONAL = frozenset({"before", "blas_peers", "onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"})

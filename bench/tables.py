@@ -15,6 +15,7 @@ from typing import Any
 
 from bench import (
     accelerator_tables,
+    blas_tables,
     gpu_record,
     memory_tables,
     model_tables,
@@ -123,6 +124,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
         name: (title, _of_models(show))
         for name, (title, show) in {
             **model_tables.TABLES,
+            **blas_tables.TABLES,
             **planner_tables.TABLES,
             **gpu_record.TABLES,
             **accelerator_tables.TABLES,

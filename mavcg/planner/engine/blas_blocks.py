@@ -17,7 +17,7 @@ from mavcg.specs.kernel import Machine
 
 MOST_COLUMNS, MOST_UNITS = 16, 8
 # A panel of B shares level 1 with the lines of A and C that pass by; a block of A shares level 2 with panels of B.
-B_PANEL_SHARE, A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5, 0.5
+B_PANEL_SHARE, A_BLOCK_SHARE, B_BLOCK_SHARE = 0.75, 0.5, 0.5
 MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 512, 4096, 512
 TERMS_UNIT = 32
 FASTEST = 1024  # of the speeds of cores, which are whole numbers

@@ -1,0 +1,93 @@
+"""The BLAS libraries that bench/blas_peers.py compares: ours, NumPy's OpenBLAS, BLIS of Debian, MKL of PyPI."""
+
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from bench.wheels import cache_folder, pip
+from mavcg.blas.library import build_blas
+from mavcg.blas.request import make_blas_request
+from mavcg.errors import MavcgError
+
+BLIS_PACKAGE = "libblis4-pthread"
+MKL_PACKAGES = ("mkl==2026.2.0", "intel-openmp==2026.2.0")
+
+
+@dataclass(frozen=True)
+class BlasLibrary:
+    """A library: its file, how its names of CBLAS routines begin and end, and whether their integers have 64 bits.
+
+    environment: variables of its process; "{threads}" is filled in.
+    """
+
+    name: str
+    path: Path
+    version: str
+    prefix: str = ""
+    suffix: str = ""
+    wide: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def our_library(folder: Path) -> BlasLibrary:
+    """Build ours for this machine."""
+    path = folder / "libmavcg_blas.so"
+    build_blas(make_blas_request(path, "host", None, None, False, None, False, None))
+    return BlasLibrary("mavcg", path, "", environment={"MAVCG_BLAS_NUM_THREADS": "{threads}"})
+
+
+def openblas(core_type: str | None) -> BlasLibrary:
+    """NumPy's OpenBLAS. core_type: one of its names, such as SkylakeX; None: as it finds out.
+
+    Raises: MavcgError where NumPy has another library.
+    """
+    found = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
+    if not found:
+        raise MavcgError("numpy: has no OpenBLAS of its own; install numpy from PyPI")
+    forced = {} if core_type is None else {"OPENBLAS_CORETYPE": core_type}
+    name = "OpenBLAS" if core_type is None else f"OpenBLAS {core_type}"
+    return BlasLibrary(
+        name, found[0], f"of numpy {np.__version__}", "scipy_", "64_", True,
+        environment={"OPENBLAS_NUM_THREADS": "{threads}", **forced},
+    )  # fmt: skip
+
+
+def blis() -> BlasLibrary:
+    """Debian's BLIS, out of its package, without installing it. Raises: MavcgError where it cannot be had."""
+    home = cache_folder().parent / "blas" / BLIS_PACKAGE
+    found = sorted(home.glob("usr/lib/*/blis-pthread/libblas.so.3"))
+    if not found:
+        home.mkdir(parents=True, exist_ok=True)
+        for command in (["apt-get", "download", BLIS_PACKAGE], ["sh", "-c", "dpkg -x ./*.deb ."]):
+            try:
+                done = subprocess.run(command, cwd=home, capture_output=True, text=True)
+            except OSError as error:
+                raise MavcgError(f"{command[0]}: cannot be run ({error.strerror}); BLIS comes from Debian") from error
+            if done.returncode:
+                raise MavcgError(f"{BLIS_PACKAGE}: cannot be had ({done.stderr.strip()}); run apt-get update")
+        found = sorted(home.glob("usr/lib/*/blis-pthread/libblas.so.3"))
+    package = next(iter(sorted(home.glob("*.deb"))), None)
+    version = package.name.split("_")[1] if package is not None else ""
+    return BlasLibrary("BLIS", found[0], version, environment={"BLIS_NUM_THREADS": "{threads}"})
+
+
+def mkl() -> BlasLibrary:
+    """MKL's wheels of PyPI, unpacked. Raises: MavcgError where they cannot be had."""
+    home = cache_folder().parent / "blas" / MKL_PACKAGES[0]
+    if not list(home.rglob("libmkl_rt.so*")):
+        home.mkdir(parents=True, exist_ok=True)
+        pip("download", "--no-deps", "--only-binary=:all:", "-d", str(home), *MKL_PACKAGES)
+        for wheel in home.glob("*.whl"):
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(home)
+            wheel.unlink()
+    runtime = next(iter(sorted(home.rglob("libmkl_rt.so*"))))
+    folders = ":".join(sorted({str(path.parent) for path in home.rglob("*.so*")}))
+    return BlasLibrary(
+        "MKL", runtime, MKL_PACKAGES[0].partition("==")[2],
+        environment={"MKL_NUM_THREADS": "{threads}", "MKL_DYNAMIC": "FALSE", "LD_LIBRARY_PATH": folders},
+    )  # fmt: skip

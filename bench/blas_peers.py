@@ -1,0 +1,233 @@
+"""Our BLAS beside OpenBLAS, BLIS and MKL: `python -m bench.blas_peers`.
+
+Square, tall, skinny and tiny products, f32 and f64, A as it is and transposed, one thread and two. Each library is a
+process of its own, stopped while another is timed: thread pools spin. They take turns in rotating order; a turn is as
+many calls as fill some milliseconds, after one that is not counted, from a compiled loop. A round's ratio is of times
+that lie next to each other; the median of these ratios counts. OpenBLAS is started with each core type that it may have
+the best kernels in for this machine, and the one that is the fastest in geometric mean is its best. All results are
+compared with NumPy's in double; the command fails where one is not alike.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.blas_libraries import BlasLibrary, blis, mkl, openblas, our_library
+from bench.interleaved import Worker, bound, read_answer
+from bench.record import ROOT, facts, write
+from mavcg.errors import MavcgError
+from mavcg.toolchain.zig import run_zig
+
+# (M, N, K) by kind.
+SHAPES: Mapping[str, tuple[tuple[int, int, int], ...]] = {
+    "square": ((256, 256, 256), (384, 384, 384), (512, 512, 512), (1000, 1000, 1000), (1536, 1536, 1536)),
+    "tall": ((4000, 64, 256), (64, 4000, 256), (96, 96, 8000)),
+    "skinny": ((2000, 16, 500), (16, 2000, 500), (1000, 1000, 24), (3000, 5, 400)),
+    "tiny": ((4, 4, 4), (8, 8, 8), (13, 17, 19), (16, 16, 16), (32, 32, 32), (64, 64, 64), (100, 100, 100)),
+}
+OPENBLAS_CORES = ("SkylakeX", "Sapphirerapids", "Haswell")
+ROUNDS, TURN_SECONDS = 21, 0.008
+CLOSE = {"s": 1e-5, "d": 1e-13}  # of the largest element, times the square root of the terms
+
+
+@dataclass(frozen=True)
+class Size:
+    """A product that is timed."""
+
+    kind: str
+    letter: str
+    transa: bool
+    m: int
+    n: int
+    k: int
+
+    def line(self, calls: int) -> str:
+        """The request of bench/blas_worker.py."""
+        wanted = {name: getattr(self, name) for name in ("letter", "transa", "m", "n", "k")}
+        return json.dumps({**wanted, "calls": calls})
+
+    def __str__(self) -> str:
+        return f"{self.letter}gemm {'T' if self.transa else 'N'} {self.m},{self.n},{self.k}"
+
+
+def start(library: BlasLibrary, calls: Path, threads: int) -> Worker:
+    """Start a library's process, stopped. Raises: RuntimeError where it cannot be loaded."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    given = {name: value.format(threads=threads) for name, value in library.environment.items()}
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "bench/blas_worker.py"), str(calls), str(library.path), library.prefix,
+         library.suffix, str(int(library.wide))],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env={**kept, "OMP_NUM_THREADS": str(threads), **given},
+    )  # fmt: skip
+    worker = Worker(library.name, process, threads)
+    assert process.stdout is not None
+    try:
+        worker.version = str(read_answer(process.stdout)["version"])
+    except RuntimeError:
+        worker.end()
+        raise
+    os.kill(process.pid, signal.SIGSTOP)
+    return worker
+
+
+def measure_size(workers: Sequence[Worker], size: Size, rounds: int, clock: str) -> dict[str, list[float]]:
+    """Return the seconds of a call in each round, by library. Raises: SystemExit where a result is not alike."""
+    calls = {}
+    for worker in workers:
+        first = worker.ask(size.line(1))
+        if not first["apart"] <= CLOSE[size.letter] * size.k**0.5:
+            raise SystemExit(f"{worker.runtime} {size}: is {first['apart']:.2g} of the largest element off")
+        calls[worker.runtime] = max(1, round(TURN_SECONDS / max(worker.ask(size.line(3))["wall_s"], 1e-9)))
+    seconds: dict[str, list[float]] = {worker.runtime: [] for worker in workers}
+    for number in range(rounds):
+        bound(workers, number)
+        at = number % len(workers)
+        for worker in [*workers[at:], *workers[:at]]:
+            seconds[worker.runtime].append(worker.ask(size.line(calls[worker.runtime]))[clock])
+    return seconds
+
+
+def row_of(size: Size, threads: int, seconds: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """Return the row of a product: GFLOP/s by the median, and our speed over each of the others."""
+    work = 2.0 * size.m * size.n * size.k
+    ours = seconds["mavcg"]
+    return {
+        "kind": size.kind, "letter": size.letter, "transa": size.transa, "m": size.m, "n": size.n, "k": size.k,
+        "threads": threads,
+        "gflops": {name: round(work / statistics.median(each) / 1e9, 2) for name, each in seconds.items()},
+        "over": {
+            name: round(statistics.median(theirs / mine for theirs, mine in zip(each, ours, strict=True)), 4)
+            for name, each in seconds.items() if name != "mavcg"
+        },
+    }  # fmt: skip
+
+
+def best_openblas(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the core type of OpenBLAS that we are least ahead of, in geometric mean."""
+    names: list[str] = [name for name in rows[0]["over"] if name.startswith("OpenBLAS")]
+    return min(names, key=lambda name: statistics.geometric_mean(row["over"][name] for row in rows))
+
+
+def with_fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add our speed over the fastest of the others, OpenBLAS by its best core type alone."""
+    best = best_openblas(rows)
+    found = []
+    for row in rows:
+        peers = {name: over for name, over in row["over"].items() if name == best or not name.startswith("OpenBLAS")}
+        fastest = min(peers, key=lambda name: peers[name])
+        found.append({**row, "fastest": fastest, "over_fastest": peers[fastest]})
+    return found
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return geometric means and the least ratios, by threads and kind of product."""
+    found = []
+    for threads in sorted({row["threads"] for row in rows}):
+        for kind in (*SHAPES, "all"):
+            some = [r["over_fastest"] for r in rows if r["threads"] == threads and kind in (r["kind"], "all")]
+            if some:
+                mean = round(statistics.geometric_mean(some), 4)
+                found.append({
+                    "threads": threads, "kind": kind, "products": len(some), "mean_over_fastest": mean,
+                    "least_over_fastest": min(some), "below_0.95": sum(each < 0.95 for each in some),
+                })  # fmt: skip
+    return found
+
+
+def measure(
+    libraries: Sequence[BlasLibrary], sizes: Sequence[Size], threads: Sequence[int], rounds: int, clock: str
+) -> list[dict[str, Any]]:
+    """Return a row for each product and number of threads."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="mavcg-blas-") as folder:
+        calls = Path(folder) / "calls.so"
+        run_zig("cc", ["-O2", "-shared", "-fPIC", str(ROOT / "bench/blas_calls.c"), "-o", str(calls)], "compiling")
+        for count in threads:
+            workers = [start(library, calls, count) for library in libraries]
+            try:
+                for size in sizes:
+                    rows.append(row_of(size, count, measure_size(workers, size, rounds, clock)))
+                    best = max(rows[-1]["gflops"].values())
+                    print(f"{size}, {count} threads: {rows[-1]['gflops']['mavcg'] / best:.3f} of the best",
+                          file=sys.stderr)  # fmt: skip
+            finally:
+                for worker in workers:
+                    worker.end()
+    return with_fastest(rows)
+
+
+def main() -> None:
+    """Measure, print, and write bench/results/blas_peers.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", help="M,N,K: only these; nothing is recorded then")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--threads", default="1,2", help="1, 2 or 1,2")
+    parser.add_argument("--letters", default="sd")
+    parser.add_argument("--cpu-time", action="store_true", help="compare processor time, on a machine others use")
+    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+    args = parser.parse_args()
+    wanted = {"asked": tuple(tuple(map(int, text.split(","))) for text in args.shapes)} if args.shapes else SHAPES
+    sizes = [
+        Size(kind, letter, transa, *shape)
+        for letter in args.letters for kind, shapes in wanted.items() for shape in shapes for transa in (False, True)
+    ]  # fmt: skip
+    threads = [int(text) for text in args.threads.split(",")]
+    with tempfile.TemporaryDirectory(prefix="mavcg-blas-") as folder:
+        libraries, missing = [our_library(Path(folder))], {}
+        for name, make in (("BLIS", blis), ("MKL", mkl)):
+            try:
+                libraries.append(make())
+            except MavcgError as error:
+                missing[name] = str(error)
+        libraries += [openblas(core) for core in OPENBLAS_CORES]
+        rows = measure(libraries, sizes, threads, args.rounds, "cpu_s" if args.cpu_time else "wall_s")
+    record = {
+        **facts("measured", "bench.blas_peers"), "rounds": args.rounds,
+        "clock": "processor time" if args.cpu_time else "wall clock",
+        "peers": {library.name: library.version for library in libraries if library.name != "mavcg"},
+        "missing": missing, "best_openblas": best_openblas(rows), "summary": summary(rows), "rows": rows,
+    }  # fmt: skip
+    if not args.shapes and not args.cpu_time and args.letters == "sd" and threads == [1, 2]:
+        write("blas_peers", record)
+    if args.json:
+        json.dump(record, sys.stdout, indent=2)
+        return
+    _show(record)
+
+
+def _show(record: Mapping[str, Any]) -> None:
+    names = list(record["rows"][0]["gflops"])
+    table = Table(box=None)
+    for title in ("product", "threads", *names, "over the fastest"):
+        table.add_column(title, justify="left" if title == "product" else "right")
+    for row in record["rows"]:
+        size = Size(*(row[name] for name in ("kind", "letter", "transa", "m", "n", "k")))
+        rates = [f"{row['gflops'][name]:.1f}" for name in names]
+        table.add_row(str(size), str(row["threads"]), *rates, f"{row['over_fastest']:.3f} ({row['fastest']})")
+    out = Console(width=180)
+    out.print(table)
+    for each in record["summary"]:
+        out.print(
+            f"{each['threads']} threads, {each['kind']}: {each['mean_over_fastest']:.3f} of the fastest's speed in "
+            f"geometric mean, least {each['least_over_fastest']:.3f}, {each['below_0.95']} of {each['products']} below "
+            "0.95"
+        )
+    for name, why in record["missing"].items():
+        out.print(f"{name} is missing: {why}")
+
+
+if __name__ == "__main__":
+    main()
