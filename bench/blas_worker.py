@@ -51,7 +51,7 @@ class Products:
         self.exact = (left @ b.T.astype(np.float64)).T
 
     def apart(self) -> float:
-        """How far the result is from the exact one, over its largest element."""
+        """Return the largest difference from the exact result, over its largest element."""
         return float(np.abs(self.arrays[2] - self.exact).max() / np.abs(self.exact).max())
 
 

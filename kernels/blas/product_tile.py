@@ -36,8 +36,6 @@ TILE_TYPE = ir.FunctionType(ir.VoidType(), [I64, PTR, PTR, PTR, PTR, I64])
 ARGUMENTS = ("terms", "a", "b", "c", "steps", "last_rows")
 TYPES: dict[str, ir.Type] = {"f32": F32, "f64": F64}
 UNROLL = 4
-# Terms of A's panel that are prefetched ahead: it comes from level 2, each line once.
-PREFETCH_STEPS = 16
 # Offsets in struct blas_steps of csrc/blas.h, in bytes.
 A_STEP, B_STEP, B_COLUMN, C_COLUMN, ALPHA, BETA = 0, 8, 16, 24, 32, 40
 
@@ -211,8 +209,6 @@ class _TilePass:
             a_step, b_step = tile.units * tile.lanes * self.item, tile.columns * self.item
             a_row = address(b, address(b, a, b.mul(index, const(a_step))), step * a_step)
             b_row = address(b, address(b, b.function.args[2], b.mul(index, const(b_step))), step * b_step)
-            for line in range(0, a_step, LINE_BYTES):
-                prefetch(b, a_row, line + PREFETCH_STEPS * a_step)
             xs = [self.load(address(b, a_row, v * self.lanes * self.item), None) for v in self.vectors]
             values = self.packed_columns(b_row)
         else:
