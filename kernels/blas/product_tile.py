@@ -27,7 +27,7 @@ from mavcg.kernels.builder.emit import (
     type_suffix,
     vector,
 )  # fmt: skip
-from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
+from mavcg.kernels.builder.prefetch import prefetch
 from mavcg.kernels.gemm.register_tile import by_lane, tile_rates
 from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.specs.kernel import Machine

@@ -17,7 +17,8 @@ from mavcg.specs.kernel import Machine
 
 MOST_COLUMNS, MOST_UNITS = 16, 8
 # A panel of B stays in level 1 only if one of A fits beside it: with longer panels, whose ends cost less, products of
-# 512 and 1000 were 4 (f32) and 9 percent (f64) slower on a core with 48 KiB. A block of A shares level 2 with B's panels.
+# 512 and 1000 were 4 (f32) and 9 percent (f64) slower on a core with 48 KiB. A block of A shares level 2 with panels
+# of B.
 A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5
 MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 512, 4096, 512
 TERMS_UNIT = 32
