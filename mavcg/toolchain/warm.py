@@ -36,12 +36,14 @@ class LinkForm:
     """A link that has ziglang build its libraries.
 
     target: ziglang's name of it, HOST or NATIVE. tool: "c++" or "cc" link a program with the flags; "shared": a library
-    as mavcg links it, which takes no flags.
+    as mavcg links it, which takes no flags. elsewhere: the current folder is not one that ziglang is installed in: it
+    names its own sources relative to such a folder, and builds another copy of a C library for them.
     """
 
     target: str
     tool: str
     flags: tuple[str, ...] = ()
+    elsewhere: bool = False
 
     @property
     def target_flags(self) -> tuple[str, ...]:
@@ -58,8 +60,8 @@ LINKED_BY_TESTS = (
     LinkForm(HOST, "shared"),
     LinkForm(NATIVE, "c++"),
     LinkForm("aarch64-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS)),
-    LinkForm("aarch64-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS, *_SMALL)),
-    LinkForm(f"{host_target().arch}-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS, *_SMALL)),
+    LinkForm("aarch64-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS, *_SMALL), elsewhere=True),
+    LinkForm(f"{host_target().arch}-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS, *_SMALL), elsewhere=True),
     LinkForm("aarch64-macos", "cc", ("-dynamiclib", "-g0")),
     LinkForm("aarch64-linux-gnu.2.17", "cc", ("-shared", "-g0", "-s")),
     LinkForm(HOST, "cc", ("-shared", "-g0", "-s")),
@@ -78,7 +80,7 @@ def warm(form: LinkForm) -> None:
         source.write_text(_C_SOURCE if form.tool == "cc" else _SOURCE)
         if form.tool != "shared":
             words = [*form.target_flags, *form.flags, str(source), "-o", str(Path(folder, "warm"))]
-            run_zig(form.tool, words, f"linking a program for {form.target}")
+            run_zig(form.tool, words, f"linking a program for {form.target}", Path(folder) if form.elsewhere else None)
             return
         made = Path(folder, "warm.o")
         words = [*form.target_flags, *PLAIN_CODE_FLAGS, "-O2", "-fPIC", "-c", str(source), "-o", str(made)]

@@ -16,6 +16,7 @@ def linked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     commands: list[list[str]] = []
 
     def record(tool: str, arguments: Sequence[str], what: str, cwd: Path | None = None) -> str:
+        assert cwd is None or not list(cwd.glob(".venv"))
         commands.append([tool, *(word for word in arguments if not word.startswith("/"))])
         return ""
 
