@@ -1,5 +1,6 @@
 """Builds the library of an application whose networks take turns: each network's engine, and one memory for all."""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.memory.turns import place_together
 from mavcg.model_pipeline.model import ModelRequest, PreparedModel, prepare_model
 from mavcg.model_pipeline.note import model_note
@@ -62,9 +64,13 @@ def build_application(
     check_buildable(file)
     check_names(name, [entry.name for entry in file.networks])
     check_companions(name, request.output)
+    pairs = parallel_pairs(file)
     networks = [_prepare(file, entry, request, progress) for entry in file.networks]
-    application = place_networks(name, networks, parallel_pairs(file))
-    _check_limit(file, application)
+    application = place_networks(name, networks, pairs)
+    if file.memory is not None and _excess(file, application) > 0:
+        networks = _by_parts(file, networks, request, pairs, progress)
+        application = place_networks(name, networks, pairs)
+        _check_limit(file, application)
     machines, core_set = networks[0].machines, CoreSet(request.cores)
     specs = tuple(dict.fromkeys(spec for network in networks for spec in network.planned.specs))
     tiles = TilePlan({key: macro for network in networks for key, macro in network.tiles.tiles.items()})
@@ -154,18 +160,45 @@ def _prepare(
     own = replace(request, model=entry.file, shapes=entry.shapes)
     try:
         return prepare_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
+    except ArenaTooLargeError:
+        raise
     except MavcgError as error:
         raise type(error)(f"{file.path}: line {entry.line}: network '{entry.name}': {error}") from error
+
+
+def _by_parts(
+    file: ApplicationFile,
+    networks: Sequence[PreparedModel],
+    request: ModelRequest,
+    pairs: frozenset[frozenset[int]],
+    progress: Callable[[str], None],
+) -> list[PreparedModel]:
+    """Return the networks, those computed by parts of rows whose buffers take more than the limit leaves beside all
+    weights. Networks that run at the same time as others stay as they are."""
+    made = list(networks)
+    left = (file.memory or 0) - sum(network.planned.program.constants_bytes for network in networks)
+    for number, entry in enumerate(file.networks):
+        alone = not any(number in pair for pair in pairs)
+        if alone and left > 0 and made[number].planned.program.arena_bytes > left:
+            with contextlib.suppress(ArenaTooLargeError):
+                made[number] = _prepare(file, entry, replace(request, max_arena_bytes=left), progress)
+    return made
+
+
+def _excess(file: ApplicationFile, application: ApplicationProgram) -> int:
+    """Return the bytes of weights and buffers above the limit."""
+    weights = sum(network.program.constants_bytes for network in application.networks)
+    return weights + application.arena_bytes - (file.memory or 0)
 
 
 def _check_limit(file: ApplicationFile, application: ApplicationProgram) -> None:
     weights = sum(network.program.constants_bytes for network in application.networks)
     total = weights + application.arena_bytes
-    if file.memory is not None and total > file.memory:
+    if _excess(file, application) > 0:
         raise MavcgError(
             f"{file.path}: memory = {file.memory} bytes: the library takes {total}: {weights} of packed weights and "
-            f"{application.arena_bytes} of buffers; raise memory, leave a network out, or pack fewer weights by "
-            "--max-error 0"
+            f"{application.arena_bytes} of buffers, as far as parts of rows make them smaller; raise memory, leave a "
+            "network out, or pack fewer weights by --max-error 0"
         )
 
 
@@ -177,6 +210,7 @@ def _note(
     for network, placed in zip(networks, application.networks, strict=True):
         own = model_note(network.planned, kernels, network.choice.selection)
         own["code_bytes"] = _code_bytes(network.planned.specs, tuple(network.machines), code)
+        own["phases"] = len(placed.program.phases) or len(placed.program.steps)
         own["arena_offset"] = placed.arena_offset
         own["scratch_offset"] = placed.scratch_offset
         own["conflicts_with"] = [file.networks[n].name for n in sorted(placed.conflicts_with)]

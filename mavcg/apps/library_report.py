@@ -19,7 +19,7 @@ def application_json(result: ApplicationResult) -> dict[str, Any]:
         "loaded_bytes": result.loaded_bytes,
         **{key: note[key] for key in ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes")},
         "networks": [
-            {key: network[key] for key in ("arena_offset", "arena_bytes", "scratch_bytes", "weight_bytes")}
+            {key: network[key] for key in ("arena_offset", "arena_bytes", "scratch_bytes", "weight_bytes", "phases")}
             | {"name": network["model"], "conflicts_with": network["conflicts_with"]}
             for network in note["networks"]
         ],
@@ -34,14 +34,15 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
     to.print(f"application {note['application']}: {len(note['networks'])} networks")
     table = Table(box=None, pad_edge=False)
     table.add_column("network")
-    for name in ("arena from", "to", "scratch a thread", "weights", "steps"):
+    for name in ("arena from", "to", "scratch a thread", "weights", "steps", "phases"):
         table.add_column(name, justify="right")
     table.add_column("takes turns with")
     for network in note["networks"]:
         begin, others = network["arena_offset"], [n for n in network["conflicts_with"] if n != network["model"]]
         table.add_row(
             network["model"], f"{begin:,}", f"{begin + network['arena_bytes']:,}", f"{network['scratch_bytes']:,}",
-            f"{network['weight_bytes']:,}", str(len(network["steps"])), ", ".join(others) or "none",
+            f"{network['weight_bytes']:,}", str(len(network["steps"])), str(network["phases"]),
+            ", ".join(others) or "none",
         )  # fmt: skip
     to.print(table)
     to.print(

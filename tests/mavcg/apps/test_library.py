@@ -176,7 +176,7 @@ def test_networks_that_run_together_have_memory_apart(tmp_path: Path, mavcg: Mav
 @pytest.mark.parametrize(
     ("head", "keys", "words"),
     [
-        ('memory = "300 kB"', {}, "memory = 300000 bytes: the library takes"),
+        ('memory = "100 kB"', {}, "memory = 100000 bytes: the library takes"),
         ('parallel = [["detector", "nobody"]]', {}, "parallel: 'nobody' is no network; there are detector"),
         ("", {"tracker": 'partitions = "auto:2"'}, "network 'tracker': partitions: a library computes"),
         ("", {"tracker": 'precision = "int8"'}, "network 'tracker': precision = 'int8'"),
@@ -219,6 +219,58 @@ def test_a_limit_that_separate_libraries_miss(built: Path, mavcg: Mavcg) -> None
     assert ended.status == 0, ended.stderr
     note = json.loads(ended.stdout)
     assert note["weight_bytes"] + note["arena_bytes"] <= LIMIT < note["weight_bytes"] + note["separate_arena_bytes"]
+
+
+def test_parts_of_rows_keep_the_limit(built: Path, tmp_path: Path, mavcg: Mavcg) -> None:
+    """Where the largest network's buffers are too many, it is computed by parts of rows, with the same bits."""
+    file = write_application(tmp_path, 'memory = "200 kB"')
+    ended = mavcg("app", "build", file, "-o", tmp_path / "libsmall.so", "--json", *QUICK, "--max-error", "0")
+    assert ended.status == 0, ended.stderr
+    report = json.loads(ended.stdout)
+    assert report["weight_bytes"] + report["arena_bytes"] <= 200_000
+    assert all(network["phases"] > 6 for network in report["networks"] if network["name"] == "detector")
+
+    import mavcg as package
+
+    with package.load_application(tmp_path / "libsmall.so", threads=2) as app:
+        for name in NETWORKS:
+            right = np.frombuffer(separately(built, name, image(name)), np.float32)
+            np.testing.assert_allclose(app[name].run(image(name))[0].reshape(-1), right, rtol=0, atol=1e-4)
+
+
+@pytest.mark.long
+def test_a_detector_a_landmark_network_and_a_classifier(tmp_path: Path, mavcg: Mavcg) -> None:
+    """BlazeFace, face landmarks and MobileNet v2 in one library, under a limit that separate libraries miss."""
+    from bench.models import model_path
+
+    files = {"blazeface": "blazeface", "face_landmark": "face_landmark", "mobilenet": "mobilenet_v2"}
+    for model in files.values():
+        try:
+            model_path(model)
+        except MavcgError as error:
+            pytest.skip(str(error))
+    tables = [f'[[network]]\nname = "{name}"\nfile = "{model_path(model)}"\n' for name, model in files.items()]
+    (tmp_path / "app.toml").write_text("\n".join(tables))
+    ended = mavcg("app", "build", tmp_path / "app.toml", "-o", tmp_path / "libapp.so", "--json", *QUICK)
+    assert ended.status == 0, ended.stderr
+    whole = json.loads(ended.stdout)
+    assert whole["arena_bytes"] == max(n["arena_bytes"] for n in whole["networks"]) < whole["separate_arena_bytes"]
+
+    limit = whole["weight_bytes"] + 2_000_000  # MobileNet v2 alone takes 6.19 MB of buffers layer by layer
+    (tmp_path / "app.toml").write_text(f'memory = "{limit} B"\n' + "\n".join(tables))
+    ended = mavcg("app", "build", tmp_path / "app.toml", "-o", tmp_path / "libparts.so", "--json", *QUICK)
+    assert ended.status == 0, ended.stderr
+    parts = json.loads(ended.stdout)
+    assert parts["weight_bytes"] + parts["arena_bytes"] <= limit < whole["weight_bytes"] + whole["arena_bytes"]
+
+    import mavcg as package
+    from mavcg.cli.run import random_inputs
+
+    with package.load_application(tmp_path / "libapp.so") as a, package.load_application(tmp_path / "libparts.so") as b:
+        for name in (*files, *files):
+            arrays = random_inputs(a[name], 0)
+            for first, second in zip(a[name].run(*arrays), b[name].run(*arrays), strict=True):
+                np.testing.assert_allclose(first, second, rtol=0, atol=1e-3 * max(1.0, float(np.abs(first).max())))
 
 
 @pytest.mark.long
