@@ -17,6 +17,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.tflite_model import Quant, TfliteModel, TfliteOperator, TfliteTensor, shortened
 
+CUSTOM_OPTIONS = "CustomOptions"
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 MOST_TABLES = 1 << 16  # tensors, operators, buffers or subgraphs of one file
 MOST_INTS = 1 << 16  # entries of a list of whole numbers: a shape, an operator's inputs, channels with scales
@@ -229,11 +230,15 @@ class _FlatBufferReader:
         return TfliteOperator(i, op, self.ints(table, "Inputs"), self.ints(table, "Outputs"), self.options(table))
 
     def options(self, operator: Any) -> Mapping[str, Any]:
-        """An operator's options: every field of the table that it has, by its accessor's name."""
+        """An operator's options: every field of the table that it has, by its accessor's name; of a custom operator its
+        bytes, as CustomOptions."""
         number = operator.BuiltinOptionsType()
         at = operator.BuiltinOptions()
         if not number or at is None:
-            return MappingProxyType({})
+            length = operator.CustomOptionsLength()
+            if length > len(self.data):
+                raise self.fail(f"{length} bytes of options in a file of {len(self.data)}")
+            return MappingProxyType({CUSTOM_OPTIONS: bytes(operator.CustomOptionsAsNumpy())} if length else {})
         kinds = {value: key for key, value in vars(self.tflite.BuiltinOptions).items() if not key.startswith("_")}
         if number not in kinds:
             raise self.fail(f"options of kind {number}, which is not known; is the file newer than the tflite package?")

@@ -4,6 +4,7 @@ Source of the shapes and of SAME and VALID: TensorFlow's documentation of tf.nn.
 TensorFlow Lite.
 """
 
+import struct
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -121,6 +122,33 @@ def transpose_conv(call: TfliteCall) -> Results:
     return call.activate(made)
 
 
+_CUSTOM = struct.Struct("<3i")  # TfLiteTransposeConvParams: padding, stride_width, stride_height
+_PADDINGS = {1: "SAME", 2: "VALID"}  # TfLitePadding
+
+
+def convolution_2d_transpose_bias(call: TfliteCall) -> Results:
+    """MediaPipe's custom operator: TRANSPOSE_CONV of image, filters [out, height, width, in] and bias.
+
+    The result is the image's size times the strides (SAME), or as much as the filters reach (VALID). Only forms that
+    cut no row or column off are read: for others no other runtime is here to compare with.
+    Source: options and inputs as in mediapipe/util/tflite/operations/transpose_conv_bias.cc (Apache 2.0 licence).
+    """
+    raw = call.options.get("CustomOptions", b"")
+    if len(raw) != _CUSTOM.size:
+        raise call.fail(f"its options have {len(raw)} bytes where {_CUSTOM.size} are needed")
+    padding, stride_w, stride_h = _CUSTOM.unpack(raw)
+    if padding not in _PADDINGS or stride_w < 1 or stride_h < 1:
+        raise call.fail(f"its options are padding {padding} and strides {stride_h} x {stride_w}")
+    x, w = call.operand(0, rank=4), call.operand(1, rank=4)
+    stride = (stride_h, stride_w)
+    if _PADDINGS[padding] == "SAME" and any(w.shape[1 + axis] != stride[axis] for axis in (0, 1)):
+        given = f"SAME padding of {w.shape[1]}x{w.shape[2]} filters with strides {stride_h}x{stride_w}"
+        raise call.unsupported(given, "filters as large as the strides, or VALID padding")
+    return call.add(
+        "conv_transpose2d", x, w, bias(call, 2, 0, 1, w.shape[0]), stride=stride, pads=(0, 0, 0, 0), output_pads=(0, 0)
+    )
+
+
 def fully_connected(call: TfliteCall) -> Results:
     """FULLY_CONNECTED: rows of the input times weights [units, depth]."""
     x, w = call.operand(0), call.operand(1, rank=2)
@@ -149,6 +177,7 @@ HANDLERS: Mapping[str, Handler] = {
     "CONV_2D": conv_2d,
     "DEPTHWISE_CONV_2D": depthwise_conv_2d,
     "TRANSPOSE_CONV": transpose_conv,
+    "CUSTOM Convolution2DTransposeBias": convolution_2d_transpose_bias,
     "FULLY_CONNECTED": fully_connected,
     "BATCH_MATMUL": batch_matmul,
 }

@@ -288,4 +288,4 @@ def test_ops_without_a_case_are_the_ones_tested_elsewhere(writer: Any) -> None:
     import tflite
 
     tested |= {tflite.utils.BUILTIN_OPCODE2NAME[n] for n in numbers}
-    assert set(HANDLERS) == tested
+    assert {op for op in HANDLERS if not op.startswith("CUSTOM ")} == tested  # those are in test_custom.py
