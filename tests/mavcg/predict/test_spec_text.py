@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
+from mavcg.kernels.primitives.sparse.product import SparseProduct  # newer than old notes
 from mavcg.kernels.registry import emitters
 from mavcg.predict.spec_text import read_spec
 from mavcg.specs.serialize import to_json
 
 # By kernel: what repr() printed of specs of every family on 22 November 2026, before names could change.
 OLD_REPRS = json.loads((Path(__file__).parents[1] / "specs/old_reprs.json").read_text())
+
+SINCE = ", sparsity=0, block_sparsity=0"  # fields of Scenario that old notes do not have
 
 
 def test_a_spec_comes_back_as_it_was(make: Any) -> None:
@@ -29,7 +32,7 @@ def test_old_notes_are_read(kernel: str) -> None:
     assert kernel.startswith(spec.family + "_") or "transpose" in kernel
     assert read_spec(to_json(spec)) == spec
     # The same numbers in the same order, whatever their names are.
-    assert _constants(repr(spec)) == _constants(text)
+    assert _constants(repr(spec).replace(SINCE, "")) == _constants(text)
 
 
 def _constants(text: str) -> list[str]:
@@ -37,7 +40,7 @@ def _constants(text: str) -> list[str]:
 
 
 def test_old_notes_hold_all_families() -> None:
-    assert {type(read_spec(text)) for text in OLD_REPRS.values()} == set(emitters())
+    assert {type(read_spec(text)) for text in OLD_REPRS.values()} == set(emitters()) - {SparseProduct}
 
 
 @pytest.mark.parametrize(
