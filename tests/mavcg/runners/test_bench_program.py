@@ -197,7 +197,7 @@ static const struct job bench_jobs[BENCH_JOBS] = {{{0, 0, 64}, 0, bad, 1}, {{0, 
     out = tmp_path / "bench"
     words = [f"-I{tmp_path}", str(bench_program.CSRC / "bench.c"), "-o", str(out)]
     target = bench_target(find_machine("host").arch)
-    run_zig("cc", ["-target", target.zig_name, *bench_program.LINK_FLAGS, *words], "a test's program")
+    run_zig("cc", ["-target", target.zig_name, *bench_program.LINK_FLAGS, *words], "a test's program", tmp_path)
     found: list[Any] = []
     with open_runner("local") as runner:
         run_bench(runner, BenchProgram(out, 2), [0, 1], [], None, BRIEF, found.append)
