@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
-from mavcg.cost_model.fits import all_cores_fit
+from mavcg.cost_model.fits import fit_of_kind
 from mavcg.graph import TensorType
+from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.target import host_target
 from mavcg.objects.library import link_shared
 from mavcg.runtime.coreset import CoreSet
@@ -92,7 +93,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
     rows = measure()
-    steps = all_cores_fit().steps
+    steps = fit_of_kind(X86).steps
     modelled = {"step_cycles": steps.step_cycles, "handover_cycles": steps.handover_cycles}
     write("handover", {**facts("measured", "bench.handover"), "modelled": modelled, "rows": rows})
     if args.json:

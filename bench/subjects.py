@@ -92,6 +92,9 @@ SUBJECTS: Mapping[str, Subject] = {
     "selection_boards": Subject(("mavcg.selection.select_network", "mavcg.selection.strategies"), _ARM_FACTS),
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
     "strategies": _MODEL,
+    "simulated_fits": Subject(
+        ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
+    ),
     "silicon": Subject(
         ("mavcg.passes.asm.models.estimate", "mavcg.passes.asm.models.main_loop", "mavcg.profiles.timing"),
         (*_ARM_FACTS, "profiles/cores/neoverse-*.toml", "profiles/cores/apple-*.toml", "bench/silicon/*.toml"),

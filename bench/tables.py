@@ -22,6 +22,7 @@ from bench import (
     planner_tables,
     selection_tables,
     silicon_tables,
+    simulated_tables,
     thread_tables,
 )
 from bench.dispatch import WORDS
@@ -131,6 +132,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
             **memory_tables.TABLES,
             **thread_tables.TABLES,
             **selection_tables.TABLES,
+            **simulated_tables.TABLES,
         }.items()
     },
 }

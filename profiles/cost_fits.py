@@ -13,6 +13,7 @@ from mavcg.errors import ProfileError
 from mavcg.hardware.cost_fit import (
     ALL_CORES,
     AllCoresFit,
+    BranchFit,
     ChunkPrefetchFit,
     CostFit,
     Int8TileFit,
@@ -21,6 +22,7 @@ from mavcg.hardware.cost_fit import (
     PrimitiveFit,
     RegisterTileFit,
     SafetyFit,
+    SimulatorFit,
     StepFit,
     TypicalCore,
 )
@@ -34,13 +36,13 @@ KEYS = ("value", "unit", "fitted_on", "source")
 Constants = TypeVar("Constants")
 KIND_TABLES: Mapping[str, type] = {
     "register_tile": RegisterTileFit, "macro_tile": MacroTileFit, "typical": TypicalCore, "typical_rates": IssueRates,
-    "chunk_prefetch": ChunkPrefetchFit,
+    "steps": StepFit, "primitives": PrimitiveFit, "safety": SafetyFit, "chunk_prefetch": ChunkPrefetchFit,
+    "simulator": SimulatorFit,
 }  # fmt: skip
 ALL_CORES_TABLES: Mapping[str, type] = {
-    "int8_register_tile": Int8TileFit, "memory": MemoryFit, "steps": StepFit, "primitives": PrimitiveFit,
-    "safety": SafetyFit,
+    "int8_register_tile": Int8TileFit, "memory": MemoryFit, "branches": BranchFit,
 }  # fmt: skip
-OPTIONAL = ("chunk_prefetch",)
+OPTIONAL = ("chunk_prefetch", "simulator")
 
 
 def load_cost_fit(kind: str) -> CostFit:

@@ -89,7 +89,7 @@ def _layer_times(
         for info in prediction.clusters:
             levels = machines[info.number].accelerator.levels
             sizes, rates = [v.shared_bytes for v in levels], [v.bandwidth_gb_per_s for v in levels]
-            cost.append(phase_cost_ms(each.weights, sizes, rates, info.ghz))
+            cost.append(phase_cost_ms(each.weights, sizes, rates, info.ghz, machines[info.number].fit.steps))
         found[(cnn.name, each.name)] = LayerTime(tuple(ms[each.name]), tasks[each.name], tuple(cost))
     return found
 

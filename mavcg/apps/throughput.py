@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mavcg.apps.application import Application, Cnn
 from mavcg.apps.derivation import LayerId
-from mavcg.cost_model.fits import all_cores_fit
+from mavcg.hardware.cost_fit import StepFit
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,14 @@ Times = Mapping[LayerId, LayerTime]
 NO_TIME = LayerTime((), 1, ())
 
 
-def phase_cost_ms(weight_bytes: int, level_bytes: Sequence[int], level_gb_per_s: Sequence[float], ghz: float) -> float:
+def phase_cost_ms(
+    weight_bytes: int, level_bytes: Sequence[int], level_gb_per_s: Sequence[float], ghz: float, fit: StepFit
+) -> float:
     """Return the time of a further phase: a step's and a call's cycles, and weights from where they lie.
 
     level_bytes, level_gb_per_s: of each level of memory, and of what is behind it. Weights that do not fit a level
-    come from behind it; nothing overlaps.
+    come from behind it; nothing overlaps. fit: of the core's kind.
     """
-    fit = all_cores_fit().steps
     start_ns = (fit.step_cycles + fit.call_cycles) / ghz
     behind = [rate for size, rate in zip(level_bytes, level_gb_per_s, strict=True) if weight_bytes > size]
     return (start_ns + (weight_bytes / min(behind) if behind else 0.0)) / 1e6

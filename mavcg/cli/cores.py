@@ -102,6 +102,8 @@ def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
 
 def core_json(core: Core) -> dict[str, Any]:
     """Return a core's entry in --json."""
+    from mavcg.simulate.core_facts import simulator_facts
+
     return {
         "name": core.name,
         "arch": core.arch,
@@ -128,6 +130,7 @@ def core_json(core: Core) -> dict[str, Any]:
         },
         "confidence": core.confidence,
         "silicon": None if core.silicon is None else asdict(core.silicon),
+        "simulator": [asdict(fact) for fact in simulator_facts(core)] if core.arch == "aarch64" else [],
         "facts": [{"key": f.key, "value": f.value, "unit": f.unit, "source": f.source} for f in core.facts],
         "sources": dict(core.sources),
     }

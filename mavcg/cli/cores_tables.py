@@ -37,6 +37,15 @@ def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Seq
     show_machine(found)
 
 
+def _assumed_texts(core: Core) -> list[tuple[str, str]]:
+    """Return what the simulator assumes of a core whose file does not say it."""
+    from mavcg.simulate.core_facts import ASSUMED, simulator_facts
+
+    if core.arch != "aarch64":
+        return []
+    return [(f.key, f"{f.value:g} {f.unit}, assumed") for f in simulator_facts(core) if f.grade == ASSUMED]
+
+
 def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
     """Print one core in full, with the boards that have it and the sources."""
     from rich.table import Table
@@ -49,7 +58,7 @@ def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detected
         ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
         ("machine passes", _pass_names(core)), ("timing", _timing_text(core)),
         ("confidence", core.confidence or ""), ("error on silicon", _silicon_text(core)),
-        *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts),
+        *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts), *_assumed_texts(core),
     ]  # fmt: skip
     table = Table("fact", "value", title=core.name)
     for key, value in rows:

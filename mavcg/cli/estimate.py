@@ -42,6 +42,12 @@ def estimate(
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
     ] = None,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity", help="Of models: each fact of the board that is assumed halved and doubled: what changes."
+        ),
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Of models: a timeline, a lane for each cluster; .svg or .png.")
     ] = None,
@@ -61,6 +67,7 @@ def estimate(
     mavcg estimate kernel.S --function gemm_8x8 --core cortex-a55 --set "ldr_x->ins=3"
     mavcg estimate mobilenet_v2.onnx --board exynos9820 --plot timeline.svg
     mavcg estimate libmobilenet_v2.so --board host --threads 2 --json
+    mavcg estimate squeezenet.onnx --board exynos9820 --sensitivity
     """
     from mavcg.predict.files import is_model_file, library_note
 
@@ -76,12 +83,17 @@ def estimate(
                 f"--board {board}: {source} is neither a model (.onnx, .tflite, .prototxt) nor a library that "
                 f"mavcg built of one; of assembly, objects and other libraries name a --core"
             )
+        if sensitivity:
+            if plot is not None:
+                raise MavcgError("--plot: draws one prediction; it has no meaning beside --sensitivity: leave one out")
+            _show_sensitivity(source, board, threads, shape or (), jobs, as_json)
+            return
         _estimate_model(source, board, threads, shape or (), plot, jobs, as_json)
         return
     if model:
         raise MavcgError(f"{source}: is a model; name a --board, such as --board exynos9820 or --board host")
     _refuse(f"--core {core or ''}".strip(), "models, with", "--board", {
-        "--threads": threads, "--shape": shape, "--plot": plot, "--jobs": jobs
+        "--threads": threads, "--shape": shape, "--plot": plot, "--jobs": jobs, "--sensitivity": sensitivity
     })  # fmt: skip
     if core is None:
         raise MavcgError(
@@ -130,6 +142,39 @@ def _estimate_model(
         print_json(prediction_json(found, measured))
         return
     show_prediction(found, measured, console())
+
+
+def _show_sensitivity(
+    source: Path, board: str, threads: str | None, shapes: Sequence[str], jobs: int | None, as_json: bool
+) -> None:
+    from rich.table import Table
+
+    from mavcg.model_pipeline.estimating import board_of
+    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.model_pipeline.sensitivity import sensitivity, sensitivity_json
+    from mavcg.toolchain.codegen import default_workers
+
+    place, workers = board_of(board), jobs or default_workers()
+    with Progress() as progress:
+        found = sensitivity(source, place, _threads(threads), parse_shapes(shapes), workers, progress=progress)
+    report = sensitivity_json(found, place)
+    if as_json:
+        print_json(report)
+        return
+    title = f"{report['model']} on {report['board']}: {report['ms']:.3f} ms as assumed (modelled, not measured)"
+    table = Table("of", "assumed fact", title=title)
+    for heading in ("assumed", "taken", "ms", "ratio", "threads", "layers changed"):
+        table.add_column(heading, justify="right")
+    for row in report["facts"]:
+        cells = [row["cluster"] or "the board", row["key"], f"{row['assumed']:g}", f"{row['value']:g}"]
+        if "refused" in row:
+            table.add_row(*cells, "not possible")
+            continue
+        changed = f"{len(row['layers_changed'])} of {report['layers']}"
+        table.add_row(*cells, f"{row['ms']:.3f}", f"{row['ratio']:.3f}", str(row["fastest_threads"]), changed)
+    console().print(table)
+    if not report["facts"]:
+        note(f"nothing is assumed of {report['board']}")
 
 
 def _threads(text: str | None) -> int:

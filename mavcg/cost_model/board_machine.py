@@ -20,7 +20,7 @@ from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, TypicalCore
+from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, CostFit, TypicalCore
 from mavcg.hardware.target import parse_target
 from mavcg.hardware.timing import MissingFact
 from mavcg.lowering.machines import machines_for
@@ -35,13 +35,24 @@ KIND_NAMES = {IN_ORDER: "in-order", OUT_OF_ORDER_AARCH64: "out-of-order AArch64"
 
 
 @dataclass(frozen=True)
+class AssumedFact:
+    """A fact of a board that no file gives. cluster: its number; None: of the board. key: as board files name it."""
+
+    cluster: int | None
+    key: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True)
 class ClusterMachine:
     """One core of a cluster while some of them work.
 
     core: its facts, or None where the board names a core that has no file. fma_per_cycle: f32 vector multiply-adds that
     the core does in a cycle. cores: how many of the cluster work.
+    kind: of the core, by which it has its constants.
     assumed: a sentence for each fact that was missing, with the value taken for it and how to give the real one;
-    every report of what was planned or predicted with this machine shows them.
+    every report of what was planned or predicted with this machine shows them. missing: the same facts as values.
     """
 
     cluster: Cluster
@@ -50,6 +61,13 @@ class ClusterMachine:
     fma_per_cycle: float
     cores: int = 1
     assumed: tuple[str, ...] = ()
+    kind: str = OUT_OF_ORDER_AARCH64
+    missing: tuple[AssumedFact, ...] = ()
+
+    @property
+    def fit(self) -> CostFit:
+        """The constants of the core's kind."""
+        return fit_of_kind(self.kind)
 
 
 def cluster_machines(board: Board, cores: int = 1) -> tuple[ClusterMachine, ...]:
@@ -84,10 +102,12 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
     kind = _kind(board, core)
     typical = fit_of_kind(kind).typical
     notes: list[str] = []
+    missing: list[AssumedFact] = []
 
     def known(key: str, value: float | None, otherwise: float, unit: str, because: str = "") -> float:
         if value is not None:
             return value
+        missing.append(AssumedFact(None if "all cores" in unit else number, key, otherwise, unit))
         because = because or f"typical of {KIND_NAMES[kind]} cores"
         notes.append(f"{place}: {key} is not known: {otherwise:g} {unit} assumed, {because}; {_remedy(board, key)}")
         return otherwise
@@ -102,7 +122,7 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
     levels = _levels(board, cluster, cores, elsewhere, typical, ghz, known)
     columns, rows = _array(lanes, fma)
     accelerator = Accelerator(f"{board.name}: {cluster.core}", ghz, levels, (columns, rows), (("OC",), ("OW",)))
-    return ClusterMachine(cluster, core, accelerator, fma, cores, tuple(notes))
+    return ClusterMachine(cluster, core, accelerator, fma, cores, tuple(notes), kind, tuple(missing))
 
 
 def _levels(

@@ -97,18 +97,6 @@ class TypicalCore:
 
 
 @dataclass(frozen=True)
-class CostFit:
-    """Constants of one kind of core. chunk_prefetch: None where it was not fitted. typical_rates: of a core without a
-    timing profile."""
-
-    register_tile: RegisterTileFit
-    macro_tile: MacroTileFit
-    typical: TypicalCore
-    typical_rates: IssueRates
-    chunk_prefetch: ChunkPrefetchFit | None = None
-
-
-@dataclass(frozen=True)
 class Int8TileFit:
     """Constants of the model of 8-bit register tiles: vector instructions per cycle, and bytes of weights per cycle."""
 
@@ -127,14 +115,17 @@ class MemoryFit:
 
 @dataclass(frozen=True)
 class StepFit:
-    """Constants of the engine's steps: cycles of a step, of a call of a kernel, of handing a step to other threads.
-
-    predicted_iterations: iterations of an inner loop above which the end of the loop is mispredicted.
-    """
+    """Constants of the engine's steps: cycles of a step, of a call of a kernel, of handing a step to other threads."""
 
     step_cycles: float = constant("cycles")
     call_cycles: float = constant("cycles")
     handover_cycles: float = constant("cycles")
+
+
+@dataclass(frozen=True)
+class BranchFit:
+    """Constants of branches. predicted_iterations: of an inner loop, above which its end is mispredicted."""
+
     predicted_iterations: int = constant("iterations")
 
 
@@ -169,11 +160,50 @@ class SafetyFit:
 
 
 @dataclass(frozen=True)
+class SimulatorFit:
+    """Facts taken for a simulated core where neither the core's file nor a board has them (simulate/core_facts.py).
+
+    reorder_buffer, issue_queue, load_queue, store_queue: of the window; of in-order cores store_queue is the buffer.
+    history_bits: of the branch predictor. l2_latency, l3_latency: cycles more than a hit in level 1. miss_slots: line
+    fills under way. prefetch_lines: that the stride prefetcher brings. memory_ns: latency of the memory.
+    """
+
+    reorder_buffer: int = constant("micro-ops")
+    issue_queue: int = constant("operations")
+    load_queue: int = constant("loads")
+    store_queue: int = constant("stores")
+    history_bits: int = constant("branches")
+    split_cycles: int = constant("cycles")
+    l1d_associativity: int = constant("ways")
+    l2_associativity: int = constant("ways")
+    l3_associativity: int = constant("ways")
+    l2_latency: int = constant("cycles")
+    l3_latency: int = constant("cycles")
+    miss_slots: int = constant("lines")
+    prefetch_lines: int = constant("lines")
+    memory_ns: float = constant("ns")
+
+
+@dataclass(frozen=True)
+class CostFit:
+    """Constants of one kind of core. chunk_prefetch: None where it was not fitted. typical_rates: of a core without a
+    timing profile."""
+
+    register_tile: RegisterTileFit
+    macro_tile: MacroTileFit
+    typical: TypicalCore
+    typical_rates: IssueRates
+    steps: StepFit
+    primitives: PrimitiveFit
+    safety: SafetyFit
+    chunk_prefetch: ChunkPrefetchFit | None = None
+    simulator: SimulatorFit | None = None
+
+
+@dataclass(frozen=True)
 class AllCoresFit:
     """Constants that are taken for every core."""
 
     int8_register_tile: Int8TileFit
     memory: MemoryFit
-    steps: StepFit
-    primitives: PrimitiveFit
-    safety: SafetyFit
+    branches: BranchFit

@@ -69,7 +69,7 @@ class KernelModel:
         except DataDependent:
             return self.by_work * (end - begin)
         cycles = sum(counts[name] * cycles for name, cycles in self.block_cycles.items())
-        predicted = all_cores_fit().steps.predicted_iterations
+        predicted = all_cores_fit().branches.predicted_iterations
         for body, head in self.inner_loops.items():
             entered = counts[head] - counts[body]
             if entered and counts[body] > predicted * entered:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mavcg.cost_model.board_machine import ClusterMachine
-from mavcg.cost_model.fits import all_cores_fit
 from mavcg.cost_model.guided_chunks import core_shares, simulated_ns
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.predict.memory import Distances, Moved, moved
@@ -73,7 +72,7 @@ class StepModel:
         """All of it on one core."""
         first, last, tasks = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.call_rows)
         cycles = first * (tasks - 1) + last
-        fit = all_cores_fit().steps
+        fit = worker.machine.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks
         memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
         return StepCost(cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6)
@@ -89,11 +88,11 @@ class StepModel:
             cycles = first * (tasks - 1) + last
             memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
             row_ns.append(max(cycles / worker.ghz, memory_ns) / self.work.rows)
-        fit = all_cores_fit().steps
-        own_ns = [fit.call_cycles / worker.ghz for worker in workers]
+        fits = [worker.machine.fit.steps for worker in workers]
+        own_ns = [fit.call_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True)]
         ends = simulated_ns(self.work.rows, self.work.chunk_rows, row_ns, own_ns)
-        slowest = min(worker.ghz for worker in workers)
-        return (ends + fit.step_cycles / workers[0].ghz + fit.handover_cycles / slowest) / 1e6
+        handover = max(fit.handover_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True))
+        return (ends + fits[0].step_cycles / workers[0].ghz + handover) / 1e6
 
     def weights(self, workers: Sequence[Worker]) -> list[int]:
         """Relative speeds of these cores in this step, as the engine takes them; each works alone."""

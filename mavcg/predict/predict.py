@@ -7,7 +7,6 @@ from pathlib import Path
 from mavcg.assembly.tuning_options import wants_tuning
 from mavcg.cost_model.board_machine import cluster_machine, cluster_machines
 from mavcg.cost_model.core_rates import core_rates
-from mavcg.cost_model.fits import all_cores_fit
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
@@ -29,8 +28,6 @@ ASSUMED_ALWAYS = (
     "blocks of kernels take what the pipeline model or the core's rates say; branches but the ends of long loops are "
     "foreseen",
     "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
-    "a step and a task cost as many cycles as measured on a Zen 3, on every core; sharing a step with other threads "
-    f"costs {all_cores_fit().steps.handover_cycles:g}",
 )  # fmt: skip
 # Said of cores whose code a build reschedules.
 TUNED = (
@@ -211,8 +208,18 @@ def predict(
     infos = tuple(ClusterInfo(labels[n], versions[n], n, sizes[n], single[n].ghz) for n in order)
     return Prediction(
         name, board.name, infos, layers, by_threads[chosen - 1], by_threads, tuple(row(c) for c in whole),
-        (*ASSUMED_ALWAYS, *assumed),
+        (*ASSUMED_ALWAYS, *_step_sentences(single, labels), *assumed),
     )  # fmt: skip
+
+
+def _step_sentences(single: Sequence[Worker], labels: Sequence[str]) -> list[str]:
+    """Return what a step, a call and a handover cost, by cluster."""
+    fits = [worker.machine.fit.steps for worker in single]
+    return list(dict.fromkeys(
+        f"{label}: a step costs {fit.step_cycles:g} cycles, a task {fit.call_cycles:g}, sharing a step with other "
+        f"threads {fit.handover_cycles:g} (profiles/fits)"
+        for label, fit in zip(labels, fits, strict=True)
+    ))  # fmt: skip
 
 
 def _version(core: Core | None, available: Sequence[str] | None) -> str:

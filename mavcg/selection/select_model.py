@@ -19,12 +19,12 @@ from mavcg.passes.graph.legalise import legalise
 from mavcg.predict.algorithms import PredictedAlgorithms
 from mavcg.selection.choice import Choice, Limits, Problem, make_problem
 from mavcg.selection.costs.engine_costs import (
-    SAFETY_FACTORS,
     LibraryModel,
     SafetyFactors,
     conversions_in_network,
     in_library,
     predicted_costs,
+    safety_factors_of,
 )
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import CostProvider, mean_of
@@ -46,7 +46,8 @@ class ModelQuestion:
     """Options of a selection for a library. strategy: of mavcg.selection.strategies. db: of costs, None: this user's,
     if any.
 
-    max_error, max_workspace_bytes: of each primitive. safety_factors: of alternatives to the engine's default.
+    max_error, max_workspace_bytes: of each primitive. safety_factors: of alternatives to the engine's default;
+    None: those of the fastest core's kind.
     """
 
     strategy: str = PBQP
@@ -54,7 +55,7 @@ class ModelQuestion:
     max_error: float = math.inf
     max_workspace_bytes: int | None = None
     time_limit_s: float = TIME_LIMIT_S
-    safety_factors: SafetyFactors = SAFETY_FACTORS
+    safety_factors: SafetyFactors | None = None
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,15 @@ def select_for_library(
     workers, between = _workers(board), _bytes_of(graph)
     modelled = _mean([model_on(each, between) for each in workers])
     model = LibraryModel(modelled, modelled_costs(workers[0][0], 1, between), len(workers[-1]))
+    safety = question.safety_factors or safety_factors_of(workers[0][0].fit)
     primitives, max_error = _admitted(question.max_error)
     limits = Limits(max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
         costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
-        asked = conversions_in_network(_mean(costs), modelled, question.safety_factors)
+        asked = conversions_in_network(_mean(costs), modelled, safety)
         plain = make_problem(network, asked, primitives, limits, shared=True)
     check_strategy(question.strategy, (ENGINE, *strategy_names(plain)))
-    problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), question.safety_factors)
+    problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), safety)
     selected = select(problem, question.strategy, question.time_limit_s)
     chosen = {node.tensor for node in network.convolutions}
     others = {tensor: name for tensor, name in engine.fastest.items() if tensor not in chosen}

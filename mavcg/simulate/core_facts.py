@@ -1,35 +1,26 @@
 """Facts of a core beyond its instruction timing, as the simulator needs them: window, branches, caches, memory.
 
-What neither the core's file nor a board gives is assumed: the typical core of its kind (profiles/fits), and for what
-that lacks the values below. Every assumption is a sentence in the report, with the key that replaces it.
+What neither the core's file nor a board gives is assumed: the typical core of its kind (profiles/fits). Every
+assumption is a sentence in the report, with the key that replaces it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from mavcg.cost_model.fits import core_kind, fit_of_kind
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import Core
+from mavcg.hardware.cost_fit import SimulatorFit
 
 LINE_BYTES = 64
 IN_ORDER, OUT_OF_ORDER = "in", "out"
-# Assumed by the order of issue where no file says otherwise. The key is that of a figure in the core's file.
-_ASSUMED: dict[str, tuple[float, float]] = {
-    "window.reorder_buffer": (1, 128),  # micro-operations
-    "window.issue_queue": (0, 8),  # operations before each unit; 8 fits published cycles of an A72 (bench.silicon)
-    "window.load_queue": (1, 64),
-    "window.store_queue": (6, 48),  # in order: entries of the store buffer
-    "branches.history_bits": (12, 12),
-    "caches.split_cycles": (1, 1),  # more for an access that crosses a line
-    "caches.l1d_ways": (4, 4),
-    "caches.l2_ways": (8, 8),
-    "caches.l3_ways": (16, 16),
-    "caches.l2_latency": (10, 10),  # cycles more than a hit in level 1
-    "caches.l3_latency": (30, 30),
-    "caches.miss_slots": (4, 16),  # line fills under way
-    "caches.prefetch_lines": (4, 8),  # ahead of a load with a constant stride
-    "caches.memory_ns": (120, 120),
-}
+# Keys of a core's file, beside the caches' sizes; what it lacks comes from [simulator] of profiles/fits.
+SIMULATOR_KEYS = (
+    "window.reorder_buffer", "window.issue_queue", "window.load_queue", "window.store_queue", "branches.history_bits",
+    "caches.split_cycles", "caches.l1d_ways", "caches.l2_ways", "caches.l3_ways", "caches.l2_latency",
+    "caches.l3_latency", "caches.miss_slots", "caches.prefetch_lines", "caches.memory_ns",
+)  # fmt: skip
+MISPREDICT, ASSUMED, PUBLISHED = "branches.mispredict", "assumed", "published"
 _OF_BOARDS = ("max_khz", "memory_gb_per_s")
 CALLEE_CYCLES = 20  # of a call of memcpy and its like, beside their bytes
 
@@ -100,7 +91,53 @@ class _Facts:
     def find(self, key: str, unit: str = "") -> float:
         """Return a figure of the core's file, or what is assumed for its order of issue."""
         value = self.given(key)
-        return value if value is not None else self.assume(key, _ASSUMED[key][self.core.order != IN_ORDER], unit)
+        return value if value is not None else self.assume(key, assumed_fact(self.core, key), unit)
+
+
+@dataclass(frozen=True)
+class SimulatorFact:
+    """A fact of a simulated core. grade: "assumed", or "published" where the core's file has a source for it."""
+
+    key: str
+    value: float
+    unit: str
+    grade: str
+    source: str
+
+
+def simulator_facts(core: Core) -> tuple[SimulatorFact, ...]:
+    """Return what the simulator takes for an AArch64 core beside its instruction timing and a board's caches."""
+    given = {fact.key: fact for fact in core.facts}
+    units = {field.name: field.metadata["unit"] for field in fields(SimulatorFit)}
+    found = []
+    for key in (*SIMULATOR_KEYS, MISPREDICT):
+        fact = given.get(key)
+        if fact is not None and not isinstance(fact.value, str | bool):
+            found.append(SimulatorFact(key, float(fact.value), fact.unit, PUBLISHED, fact.source))
+        else:
+            unit = units.get(_field(key), "cycles")
+            found.append(
+                SimulatorFact(key, assumed_fact(core, key), unit, ASSUMED, f"profiles/fits/{_kind(core)}.toml")
+            )
+    return tuple(found)
+
+
+def assumed_fact(core: Core, key: str) -> float:
+    """Return what is taken for a fact that the core's file lacks."""
+    fit = fit_of_kind(_kind(core))
+    assert fit.simulator is not None  # AArch64 kinds have it
+    if key == MISPREDICT:
+        return fit.typical.miss_cycles
+    return float(getattr(fit.simulator, _field(key)))
+
+
+def _field(key: str) -> str:
+    """Return the name of a fact in [simulator]."""
+    return key.partition(".")[2].replace("_ways", "_associativity")
+
+
+def _kind(core: Core) -> str:
+    return core_kind(core.arch, in_order=core.order == IN_ORDER)
 
 
 def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> SimulatedCore:
@@ -109,16 +146,14 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
     Raises: MavcgError for a board without this core, and for figures that no core can have.
     """
     facts = _Facts(core)
-    typical = fit_of_kind(core_kind(core.arch, in_order=core.order == IN_ORDER)).typical
+    typical = fit_of_kind(_kind(core)).typical
     cluster = _cluster(core, board)
     khz = cluster.max_khz if cluster else None
     ghz = (khz if khz is not None else facts.assume("max_khz", typical.ghz * 1e6, "kHz")) / 1e6
     rate = _first(cluster.memory_gb_per_s if cluster else None, board.memory_gb_per_s if board else None)
     if rate is None:
         rate = facts.assume("memory_gb_per_s", typical.memory_gb_per_s, "GB/s")
-    miss = facts.given("branches.mispredict")
-    if miss is None:
-        miss = facts.assume("branches.mispredict", typical.miss_cycles, "cycles")
+    miss = facts.find(MISPREDICT, "cycles")
     levels = _levels(facts, cluster, board, sharing, ghz)
     window = core.order == OUT_OF_ORDER
     return SimulatedCore(
@@ -156,7 +191,7 @@ def _first(*values: float | None) -> float | None:
 def _levels(
     facts: _Facts, cluster: Cluster | None, board: Board | None, sharing: int, ghz: float
 ) -> tuple[CacheFacts, ...]:
-    typical = fit_of_kind(core_kind(facts.core.arch, in_order=facts.core.order == IN_ORDER)).typical
+    typical = fit_of_kind(_kind(facts.core)).typical
     l1 = _first(cluster.l1d_bytes if cluster else None, facts.given("caches.l1d_bytes"))
     l2 = _first(cluster.l2_bytes if cluster else None, facts.given("caches.l2_bytes"))
     on_board = (cluster.l3_bytes if cluster else None, board.l3_bytes if board else None)

@@ -116,6 +116,11 @@ class _Numbers:
     residual: Array | None  # [m, out_h, out_w]
 
 
+def prepared_job(case: CheckCase) -> TrialJob:
+    """Return the job of a case, its memory filled. Raises: MavcgError where the primitive does not apply."""
+    return _prepared(case)[0]
+
+
 def _prepared(case: CheckCase) -> tuple[TrialJob, _Numbers]:
     s, epilogue, primitive = case.scenario, case.epilogue, case.primitive
     verify_scenario(s)

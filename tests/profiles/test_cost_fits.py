@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import ProfileError
-from mavcg.hardware.cost_fit import ALL_CORES, KINDS, X86
-from mavcg.profiles.cost_fits import fit_faults, load_all_cores_fit, load_cost_fit
+from mavcg.hardware.cost_fit import ALL_CORES, IN_ORDER, KINDS, OUT_OF_ORDER_AARCH64, X86
+from mavcg.profiles.cost_fits import fit_faults, load_cost_fit
 from mavcg.profiles.load import HERE, files
 from mavcg.selection.costs import part_counts
 
@@ -29,9 +29,19 @@ def test_a_kind_has_constants_in_their_ranges(kind: str) -> None:
     assert (fit.chunk_prefetch is not None) is (kind == X86)
 
 
+def test_no_constant_of_an_arm_core_was_fitted_on_another_architecture() -> None:
+    """Constants of all cores are read for Arm cores, too."""
+    for name in (IN_ORDER, OUT_OF_ORDER_AARCH64, ALL_CORES):
+        text = files("fits")[name].read_text()
+        assert set(re.findall(r'fitted_on = "([^"]*)"', text)) <= {
+            "assumed", "simulated-cortex-a55", "simulated-cortex-a75"
+        }  # fmt: skip
+        assert not re.search(r"\b(Zen|EPYC|AMD|Intel|Haswell|x86|VNNI|AVX)", text.partition("[machines]")[2])
+
+
 def test_the_cost_of_a_handover_is_what_was_measured() -> None:
     """430 to 590 ns at 3.2 GHz (bench/handover.py)."""
-    assert 430 * 3.2 <= load_all_cores_fit().steps.handover_cycles <= 590 * 3.2
+    assert 430 * 3.2 <= load_cost_fit(X86).steps.handover_cycles <= 590 * 3.2
 
 
 def test_every_part_of_a_primitive_has_its_cycles() -> None:
@@ -39,7 +49,7 @@ def test_every_part_of_a_primitive_has_its_cycles() -> None:
                            Path(part_counts.__file__).read_text()))  # fmt: skip
 
     assert len(named) > 10
-    assert named <= set(load_all_cores_fit().primitives.cycles)
+    assert all(named <= set(load_cost_fit(kind).primitives.cycles) for kind in KINDS)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.cost_model.fits import all_cores_fit
+from mavcg.cost_model.fits import fit_of
 from mavcg.graph import Graph
+from mavcg.hardware.cost_fit import CostFit
 from mavcg.passes.graph.layout_forms import is_entry
 from mavcg.predict.algorithms import WORTH, AlgorithmTime
 from mavcg.selection.choice import Alternative, Problem
@@ -43,9 +44,12 @@ class SafetyFactors:
     interleaved: float
 
 
-_SAFETY = all_cores_fit().safety
-SAFETY_FACTORS = SafetyFactors(_SAFETY.modelled, _SAFETY.measured_alone, _SAFETY.interleaved)
 NO_SAFETY_FACTORS = SafetyFactors(1.0, 1.0, 1.0)
+
+
+def safety_factors_of(fit: CostFit) -> SafetyFactors:
+    """Return the safety factors of a kind of core."""
+    return SafetyFactors(fit.safety.modelled, fit.safety.measured_alone, fit.safety.interleaved)
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,11 @@ class LibraryModel:
 
         no model of a layer resolves less, and so nothing is taken that gains less.
         """
-        return all_cores_fit().steps.handover_cycles * self.one.cycle_ns / 1e6
+        return fit_of(self.one.machine).steps.handover_cycles * self.one.cycle_ns / 1e6
 
     def pool_ms(self, windows: int) -> float:
         """Return the time of a pool's columns in CHW and HCW, counted as elements of windows, in ms."""
-        cycles = windows * all_cores_fit().primitives.planar_pool_cycles
+        cycles = windows * self.one.fit.planar_pool_cycles
         return cycles * self.one.cycle_ns / 1e6 / math.sqrt(self.threads)
 
 
@@ -96,9 +100,7 @@ class _InNetwork:
         return replace(one, ms=self.safety_factor * max(one.ms, other.ms))
 
 
-def conversions_in_network(
-    known: CostProvider, modelled: CostProvider, safety_factors: SafetyFactors = SAFETY_FACTORS
-) -> CostProvider:
+def conversions_in_network(known: CostProvider, modelled: CostProvider, safety_factors: SafetyFactors) -> CostProvider:
     """The same costs, with conversions as in a network.
 
     One that is measured again and again has its image in the nearest cache; in a network it was written last by other
@@ -125,7 +127,7 @@ def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[AlgorithmTim
 
 def in_library(
     problem: Problem, graph: Graph, model: LibraryModel, predicted: Predicted,
-    safety_factors: SafetyFactors = SAFETY_FACTORS,
+    safety_factors: SafetyFactors,
 ) -> Problem:  # fmt: skip
     """The problem with costs as in a library.
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from mavcg.cost_model.fits import all_cores_fit, fit_of
+from mavcg.cost_model.fits import fit_of
 from mavcg.cost_model.instruction_mix import InstructionMix
 from mavcg.kernels.gemm.register_tile import most_pixels, most_vectors, step_cycles
 from mavcg.kernels.primitives.direct.depthwise_channels import DepthwisePrimitive
@@ -164,7 +164,7 @@ def _sparse(model: PrimitiveModel, s: Scenario, p: Sparse) -> Parts:
     held = min(vectors, -(-pixels // model.lanes))
     entry = InstructionMix(fma=rows * held, loads=held + 1 + rows, other=4, chain=1).cycles(model.rates.issue)
     tiles = -(-pixels // (vectors * model.lanes))
-    blocks = -(-s.m // rows) * all_cores_fit().primitives.tile_cycles
+    blocks = -(-s.m // rows) * model.fit.tile_cycles
     parts = {"sparse": tiles * (stored_blocks(s, rows) * entry + blocks)}
     if p.in_place(s):
         return _added(parts, {"bytes": _plain_bytes(model, s, packed_bytes(s, rows))})

@@ -1,16 +1,16 @@
 """A core as the model of primitives' costs knows it: what a part of a primitive takes there.
 
-A primitive is a sum of parts (part_counts.py). A part costs a constant of profiles/fits/all-cores.toml, which was
-fitted once (docs/tuning-models.md); cores differ by their clock, vectors, multiply-adds a cycle and caches.
+A primitive is a sum of parts (part_counts.py). A part costs a constant of the core's kind, from
+profiles/fits (docs/tuning-models.md); cores of a kind differ by their clock, vectors, multiply-adds a cycle and caches.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mavcg.cost_model.core_rates import CoreRates
-from mavcg.cost_model.fits import all_cores_fit, fit_of_kind
+from mavcg.cost_model.fits import fit_of
 from mavcg.cost_model.memory import read_ns
-from mavcg.hardware.cost_fit import X86
+from mavcg.hardware.cost_fit import PrimitiveFit
 from mavcg.kernels.gemm.register_tile import choose, tile_rates
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Layout
@@ -30,18 +30,24 @@ class PrimitiveModel:
     block: channels of a block of CHWc. readers: threads that work on the same primitive: where each of them needs all
     weights, they are read that many times at the least. between_bytes: bytes that are read and written until a
     primitive's weights are needed again, such as those of a whole network; 0: the weights are where their own size
-    says, as where a primitive alone runs again and again.
+    says, as where a primitive alone runs again and again. constants: in place of those of the core's kind.
     """
 
     rates: CoreRates
     block: int
     readers: int = 1
     between_bytes: float = 0.0
+    constants: PrimitiveFit | None = None
 
     @property
     def machine(self) -> Machine:
         """The core as emitters know it."""
         return self.rates.machine
+
+    @property
+    def fit(self) -> PrimitiveFit:
+        """The constants of the parts."""
+        return self.constants or fit_of(self.machine).primitives
 
     @property
     def cycle_ns(self) -> float:
@@ -60,12 +66,12 @@ class PrimitiveModel:
 
     @property
     def vector_slowdown(self) -> float:
-        """Cycles of vector work that the model of register tiles says nothing of, over those on the fitted machine."""
-        return fit_of_kind(X86).register_tile.fma_per_cycle / self.rates.issue.fma_per_cycle
+        """Cycles of vector work that the model of register tiles says nothing of, over those on a typical core."""
+        return fit_of(self.machine).register_tile.fma_per_cycle / self.rates.issue.fma_per_cycle
 
     def ns(self, parts: Parts) -> float:
         """Return the time of all parts together, and of a primitive's start, in ns."""
-        total = all_cores_fit().primitives.least_us * 1e3
+        total = self.fit.least_us * 1e3
         for name, count in parts.items():
             total += self.part_ns(name, count)
         return total
@@ -75,7 +81,7 @@ class PrimitiveModel:
 
         `bytes` in ns, `kernel` how many more than one, products in cycles, others in elements.
         """
-        fit = all_cores_fit().primitives
+        fit = self.fit
         if name == "bytes":
             return count * fit.bytes_exposed
         if name == "kernel":
@@ -101,7 +107,7 @@ class PrimitiveModel:
         vectors = -(-columns // self.lanes)
         tiling = choose(self.machine, rows, vectors, terms)
         tiles = (tiling.widths.count + tiling.widths.count_less) * -(-vectors // tiling.vectors)
-        return tiling.cycles * terms + tiles * all_cores_fit().primitives.tile_cycles
+        return tiling.cycles * terms + tiles * self.fit.tile_cycles
 
     def filled(self, layout: Layout, channels: int) -> int:
         """Channels that an image has in memory."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mavcg.cost_model.board_machine import ClusterMachine
-from mavcg.cost_model.fits import all_cores_fit
+from mavcg.cost_model.fits import fit_of
 from mavcg.cost_model.guided_chunks import simulated_ns
 from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.selection.costs.part_counts import parts_of
@@ -45,7 +45,7 @@ class ThreadedCosts:
                 found.append(found[-1])
             else:
                 found.append({name: model.part_ns(name, count) for name, count in parts.items()})
-        return Cost((all_cores_fit().primitives.least_us * 1e3 + sum(self._stages(rows, found))) / 1e6, MODELLED)
+        return Cost((self.workers[0].fit.least_us * 1e3 + sum(self._stages(rows, found))) / 1e6, MODELLED)
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """Implement `CostProvider.conversion`; a row of work is a row of the image."""
@@ -55,7 +55,7 @@ class ThreadedCosts:
         for model in self.workers:
             parts = model.converted(layout_from, layout_to, c, h, w)
             each.append(sum(model.part_ns(name, count) for name, count in parts.items()))
-        return Cost((all_cores_fit().primitives.least_us * 1e3 + self._together(h, each)) / 1e6, MODELLED)
+        return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, each)) / 1e6, MODELLED)
 
     def _stages(self, rows: StageRows, parts_ns: Sequence[dict[str, float]]) -> Iterator[float]:
         """ns of each; what a kernel's beginning takes is the caller's alone."""
@@ -71,7 +71,7 @@ class ThreadedCosts:
 
     @property
     def _handover_ns(self) -> float:
-        return all_cores_fit().steps.handover_cycles * max(model.cycle_ns for model in self.workers)
+        return fit_of(self.workers[0].machine).steps.handover_cycles * max(model.cycle_ns for model in self.workers)
 
     def _together(self, rows: int, alone_ns: Sequence[float]) -> float:
         """ns of a stage that takes each worker so long alone; one that is sooner done by the first is left to it."""

@@ -189,6 +189,22 @@ uint64_t caches_access(sim *s, uint64_t pc, uint64_t address, uint32_t bytes, ui
     return late;
 }
 
+void caches_settle(sim *s, uint64_t cycle) {
+    sim_caches *c = &s->caches;
+    double most = (double)cycle + c->memory_latency + c->slots * c->memory_line_cycles;
+    if (c->memory_busy > most) c->memory_busy = most;
+    for (uint32_t k = 0; k < c->level_count; k++) {
+        sim_cache *level = &c->levels[k];
+        if (level->busy > most) level->busy = most;
+        for (size_t n = 0; n < (size_t)level->sets * level->ways; n++)
+            if (level->lines[n].ready > most) level->lines[n].ready = (uint64_t)most;
+    }
+    for (uint32_t n = 0; n < c->slots; n++) {
+        if (c->slot[n] > most) c->slot[n] = (uint64_t)most;
+        if (c->prefetch_slot[n] > most) c->prefetch_slot[n] = (uint64_t)most;
+    }
+}
+
 void sim_trace(sim *s, const sim_access *accesses, const uint64_t *cycles, uint32_t count, uint64_t *late) {
     for (uint32_t n = 0; n < count; n++) {
         const sim_access *a = &accesses[n];

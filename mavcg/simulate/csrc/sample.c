@@ -16,8 +16,10 @@ static uint64_t next_random(sim_sampler *p) { /* splitmix64 (Steele, Lea, Flood 
 
 static uint64_t clock_of(const sim *s) { return now(s) > s->fetch_ready ? now(s) : s->fetch_ready; }
 
-/* Let the pipeline idle until this cycle. */
+/* Let the pipeline idle until this cycle. Skipped stores wait for nothing, so that their lines may have filled the memory's
+   time for long: a core would have waited for all but those that are under way. */
 static void pass_cycles(sim *s, uint64_t cycle) {
+    caches_settle(s, cycle);
     if (cycle <= now(s)) return;
     if (s->machine.in_order) in_order_pass(s, cycle);
     else out_of_order_pass(s, cycle);
@@ -116,6 +118,7 @@ void sim_sampling(sim *s, uint64_t period, uint32_t unit, uint32_t warm, uint64_
 void sim_take_sample(sim *s, sim_sample *sample) {
     sim_sampler *p = &s->sampler;
     if (p->phase == SAMPLE_MEASURE) end_unit(s);
+    if (s->phase <= SAMPLE_SKIP) pass_cycles(s, (uint64_t)p->skipped_cycle); /* lines under way are of that time */
     p->found.instructions = p->position;
     p->found.counts = s->counts;
     *sample = p->found;

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mavcg.apps.application import Application, Cnn, DataEdge, Layer, Partition, in_order, sequential, whole_phases
 from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms, throughputs
+from mavcg.hardware.cost_fit import StepFit
 
 CNN = Cnn(
     "n", tuple(Layer(f"l{i}", "conv", 4) for i in range(3)), (DataEdge("l0", "l1", 4, 4), DataEdge("l1", "l2", 4, 4))
@@ -49,6 +50,6 @@ def test_cuts_are_the_best(rows: list[tuple[int, int]], count: int) -> None:
 
 def test_weights_that_fit_a_cache_are_not_read_again_from_behind_it() -> None:
     levels = ((1000, 10_000), (8.0, 2.0))
-    small, middle, large = (phase_cost_ms(size, *levels, 2.0) for size in (1000, 4000, 20_000))
+    small, middle, large = (phase_cost_ms(size, *levels, 2.0, StepFit(100, 12, 600)) for size in (1000, 4000, 20_000))
 
     assert middle - small == pytest.approx(4000 / 8.0 / 1e6) and large - small == pytest.approx(20_000 / 2.0 / 1e6)

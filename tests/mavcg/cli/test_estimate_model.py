@@ -156,3 +156,29 @@ def test_a_damaged_model(mavcg: Any, here: Path) -> None:
 
     ended = mavcg("estimate", "m.onnx", "--board", "exynos9820")
     assert ended.status == 2 and "m.onnx" in ended.stderr
+
+
+def test_sensitivity_says_what_each_assumed_fact_changes(mavcg: Any, tiny_onnx: Path) -> None:
+    plain = json.loads(mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--json").stdout)
+    done = mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--sensitivity", "--json")
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["ms"] == pytest.approx(plain["total_ms"], rel=1e-4)
+    rows = {(row["key"], row["factor"]): row for row in found["facts"]}
+    assert rows and {factor for _, factor in rows} == {0.5, 2.0}
+    for (key, factor), row in rows.items():
+        assert f"{key} is not known" in " ".join(plain["assumed"])
+        assert row["value"] == factor * row["assumed"] and row["ratio"] == pytest.approx(
+            row["ms"] / found["ms"], rel=1e-3
+        )
+    memory = [row["ms"] for (key, _), row in rows.items() if key == "memory_gb_per_s"]
+    assert not memory or memory[0] >= memory[-1]
+    table = mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--sensitivity")
+    assert table.status == 0 and "layers changed" in " ".join(table.stdout.split())
+
+
+def test_sensitivity_beside_other_options(mavcg: Any, tiny_onnx: Path) -> None:
+    drawn = mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--sensitivity", "--plot", "t.svg")
+    assert drawn.status == 2 and "--plot: draws one prediction" in drawn.stderr
+    loops = mavcg("estimate", "kernel.S", "--core", "cortex-a55", "--sensitivity")
+    assert loops.status == 2 and "--sensitivity: is for models" in loops.stderr

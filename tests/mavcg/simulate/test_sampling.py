@@ -61,6 +61,21 @@ def test_caches_are_counted_in_what_they_saw_and_scaled_up() -> None:
     assert hits + misses == pytest.approx(2 * FAR_LOOPS, rel=0.02)
 
 
+def test_a_part_behind_skipped_instructions_does_not_wait_for_their_lines() -> None:
+    pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
+    kind = load_core("cortex-a55")
+    image = loop_image([NEAR, FAR])
+    program = SimulatedProgram(image, load_timing(kind), simulated_core(kind, load_board("exynos9820")))
+    sample = ffi().new("sim_sample *")
+    library().sim_sampling(program.simulation, 1 << 40, 0, 0, 1, 1 << 62, 1)
+    program.call(image.symbols["f1"], state(f"i:{FAR_LOOPS} buf:1100000 buf:300000"))
+    library().sim_take_sample(program.simulation, sample)
+    library().sim_sampling(program.simulation, 100, 100, 0, 0, 1 << 62, 1)
+    program.call(image.symbols["f0"], state("i:10 buf:4096"))
+    library().sim_take_sample(program.simulation, sample)
+    assert part_estimate(sample).cycles < 2000
+
+
 def test_a_plan_times_short_parts_whole_and_long_ones_in_as_many_units() -> None:
     plan = SamplePlan(units=10, unit=100, warm=20, functional=380)
     assert plan.period(0) == plan.period(5000) == plan.unit

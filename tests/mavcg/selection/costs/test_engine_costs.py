@@ -9,8 +9,10 @@ import pytest
 
 from bench import doubts
 from bench.record import RESULTS
+from mavcg.cost_model.fits import fit_of_kind
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.hardware.cost_fit import OUT_OF_ORDER_AARCH64, X86
 from mavcg.hardware.target import parse_target
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lowering.lower import lower_candidates
@@ -21,12 +23,12 @@ from mavcg.profiles.load import cores_for, load_board
 from mavcg.selection.choice import Limits, Problem, make_choice, make_problem
 from mavcg.selection.costs.engine_costs import (
     NO_SAFETY_FACTORS,
-    SAFETY_FACTORS,
     LibraryModel,
     SafetyFactors,
     conversions_in_network,
     in_library,
     predicted_costs,
+    safety_factors_of,
 )
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import MEASURED, Cost
@@ -35,6 +37,7 @@ from mavcg.selection.select_model import ModelQuestion, SelectedModel, select_fo
 from mavcg.selection.select_workers import workers_of
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
+SAFETY_FACTORS = safety_factors_of(fit_of_kind(OUT_OF_ORDER_AARCH64))
 BOARD = load_board("rk3588")
 TARGET = parse_target(BOARD.target)
 PACKING = packing_for(TARGET)
@@ -195,7 +198,7 @@ def test_what_the_engine_takes_counts_as_it_was_measured_and_all_else_for_its_up
 
 def test_doubts_are_those_of_the_record() -> None:
     of = doubts.doubts_of(json.loads((RESULTS / "doubts.json").read_text()))
-    factors = SAFETY_FACTORS
+    factors = safety_factors_of(fit_of_kind(X86))
     assert of == {
         "modelled": factors.modelled, "measured alone": factors.alone, "measured in turns": factors.interleaved,
     }  # fmt: skip
@@ -233,10 +236,10 @@ def test_conversions_count_for_no_less_than_modelled() -> None:
     assert modelled is not None and modelled.ms > 0
     for factor, counted in ((0.1, 1.0), (3.0, 3.0)):
         known = Fixed(Cost(factor * modelled.ms, MEASURED))
-        found = conversions_in_network(known, one).conversion(*asked)
+        found = conversions_in_network(known, one, SAFETY_FACTORS).conversion(*asked)
         assert found is not None and found.kind == MEASURED
         assert found.ms == pytest.approx(SAFETY_FACTORS.modelled * counted * modelled.ms)
-    assert conversions_in_network(Fixed(None), one).conversion(*asked) is None
+    assert conversions_in_network(Fixed(None), one, SAFETY_FACTORS).conversion(*asked) is None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,289 @@
+"""Constants of the primitives' model for Arm cores, from simulated cores: `python -m bench.simulated_fits`.
+
+Primitives of every family are compiled for a core and simulated on it, on small scenarios that stay in its caches
+(mavcg/trials/simulated.py). The constants are fitted to the simulated cycles by least squares of relative errors, none
+below 0, as those for x86 were to measured times. A third of the rows, drawn by lot, takes no part in the fit and says
+how far off it is. `--write` puts the constants into profiles/fits. Cycles are simulated, not measured.
+"""
+
+import argparse
+import json
+import random
+import re
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bench.record import RESULTS, facts, write
+from bench.simulated_fills import exposed
+from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.cost_model.fits import fit_of
+from mavcg.graph import Array
+from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.profiles.load import files, load_board, load_core
+from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs
+from mavcg.selection.costs.part_counts import parts_of
+from mavcg.specs.primitive import Primitive, Scenario
+from mavcg.trials.check import CheckCase, prepared_job
+from mavcg.trials.simulated import simulate_jobs
+
+NAME = "simulated_fits"
+BOARD = "exynos9820"
+CORES = {IN_ORDER: "cortex-a55", OUT_OF_ORDER_AARCH64: "cortex-a75"}
+SCENARIOS = (
+    Scenario(16, 14, 14, 1, 3, 16, 1), Scenario(24, 12, 12, 1, 1, 24), Scenario(3, 16, 16, 2, 3, 16, 1),
+    Scenario(16, 14, 14, 1, 3, 16, 1, 16), Scenario(8, 10, 10, 1, 5, 8, 2),
+)  # fmt: skip
+ALIKE = 2  # primitives that are counted by the same parts, of a scenario
+TILE_CYCLES = (0.0, 5.0, 10.0, 20.0, 40.0)
+INTERCEPT, BYTES = "least_us", "bytes"
+FILLS = {
+    "l1_fill_exposed": "from_l2", "l2_fill_exposed": "from_memory", "memory_fill_exposed": "from_memory",
+    "prefetch_cycles": "prefetch_cycles",
+}  # fmt: skip
+LEAST_EXPOSED = 0.01
+STORING, LEAST_STORE = ("copy", "gather", "turn", "patch", "patch_far", "convert"), 1.0  # a store a cycle
+HELD_OUT = 3  # one row in so many
+UNITS = {"product_sum2d": "cycles/vector", "product_sum2d_sofar": "cycles/vector"}
+
+
+@dataclass(frozen=True)
+class SimulatedRow:
+    """A primitive on a scenario, and its simulated cycles."""
+
+    scenario: Scenario
+    primitive: Primitive
+    cycles: int
+
+
+def chosen_primitives(model: ModelledCosts, scenario: Scenario, pick: random.Random) -> list[Primitive]:
+    """Return up to ALIKE primitives for each set of parts."""
+    groups: dict[tuple[str, ...], list[Primitive]] = {}
+    for primitive in all_primitives():
+        parts = parts_of(model, scenario, primitive) if primitive.applies(scenario) else None
+        if parts is not None:
+            groups.setdefault(tuple(sorted(parts)), []).append(primitive)
+    return [primitive for group in groups.values() for primitive in pick.sample(group, min(ALIKE, len(group)))]
+
+
+def _cluster(kind: str) -> int:
+    return next(n for n, cluster in enumerate(load_board(BOARD).clusters) if cluster.core == CORES[kind])
+
+
+def simulated_rows(kind: str, scenarios: Sequence[Scenario]) -> tuple[ModelledCosts, list[SimulatedRow]]:
+    """Simulate the chosen primitives of each scenario on the kind's core."""
+    board, core = load_board(BOARD), load_core(CORES[kind])
+    model = modelled_costs(cluster_machine(board, _cluster(kind)))
+    rows, pick = [], random.Random("simulated fits")
+    for scenario in scenarios:
+        chosen = chosen_primitives(model, scenario, pick)
+        jobs = [prepared_job(CheckCase(primitive, scenario, block=model.block, ranges=False)) for primitive in chosen]
+        cycles = simulate_jobs(jobs, core, board)
+        rows += [SimulatedRow(scenario, *row) for row in zip(chosen, cycles, strict=True)]
+        print(f"{core.name}: {scenario}: {len(chosen)} primitives", file=sys.stderr, flush=True)
+    return model, rows
+
+
+def recorded_rows(kind: str) -> tuple[ModelledCosts, list[SimulatedRow]]:
+    """Return the rows that the record has, of scenarios that are here."""
+    record = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))
+    scenarios, primitives = {str(s): s for s in SCENARIOS}, {p.name: p for p in all_primitives()}
+    held = next(entry for entry in record["kinds"] if entry["kind"] == kind)
+    rows = [
+        SimulatedRow(scenarios[row["scenario"]], primitives[row["primitive"]], row["cycles"])
+        for row in held["rows_simulated"]
+    ]
+    return modelled_costs(cluster_machine(load_board(BOARD), _cluster(kind))), rows
+
+
+def unit_cycles(model: ModelledCosts, row: SimulatedRow) -> dict[str, float]:
+    """Return the cycles that each constant of 1 gives a row; of the intercept, 1."""
+    parts = parts_of(model, row.scenario, row.primitive)
+    assert parts is not None
+    found = {INTERCEPT: 1.0}
+    for name, count in parts.items():
+        if name == "kernel":  # starts of kernels: these belong to the engine's steps
+            continue
+        found[name] = model.part_ns(name, count) / model.cycle_ns
+    return found
+
+
+def ones(names: Sequence[str], tile_cycles: float) -> PrimitiveFit:
+    """Return constants of 1, so that a part's time is its count."""
+    return PrimitiveFit(tile_cycles, 0.0, 1.0, 0.0, 0.0, dict.fromkeys(names, 1.0))
+
+
+def least_squares(a: Array, b: Array) -> Array:
+    """Solve min |a x - b| with no x below 0 (Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23)."""
+    count = a.shape[1]
+    x, active = np.zeros(count), np.zeros(count, dtype=bool)
+    for _ in range(10 * count):
+        slope = a.T @ (b - a @ x)
+        slope[active] = -np.inf
+        best = int(np.argmax(slope))
+        if slope[best] <= 1e-9:
+            break
+        active[best] = True
+        while True:
+            tried = np.zeros(count)
+            tried[active] = np.linalg.lstsq(a[:, active], b, rcond=None)[0]
+            low = active & (tried <= 0)
+            if not low.any():
+                x = tried
+                break
+            step = np.min(x[low] / (x[low] - tried[low]))
+            x = x + step * (tried - x)
+            active &= x > 1e-12
+            x[~active] = 0.0
+    return x
+
+
+def fit(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> tuple[float, dict[str, float], float]:
+    """Return the ends of a tile in cycles, the constants, and the root mean square of the relative errors."""
+    names = sorted(fit_of(model.machine).primitives.cycles)
+    best: tuple[float, dict[str, float], float] | None = None
+    for tile_cycles in TILE_CYCLES:
+        table = [unit_cycles(replace(model, constants=ones(names, tile_cycles)), row) for row in rows]
+        columns = sorted({name for row in table for name in row})
+        a = np.array(
+            [[row.get(name, 0.0) / of.cycles for name in columns] for row, of in zip(table, rows, strict=True)]
+        )
+        scale = np.maximum(a.max(axis=0), 1e-30)
+        x = least_squares(a / scale, np.ones(len(rows))) / scale
+        error = float(np.sqrt(np.mean((a @ x - 1) ** 2)))
+        if best is None or error < best[2]:
+            best = tile_cycles, dict(zip(columns, map(float, x), strict=True)), error
+    assert best is not None
+    return best
+
+
+def ratios(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> list[float]:
+    """Return simulated over modelled cycles."""
+    found = []
+    for row in rows:
+        cost = model.primitive(row.scenario, row.primitive)
+        assert cost is not None
+        found.append(row.cycles * model.cycle_ns / (cost.ms * 1e6))
+    return found
+
+
+def fitted(model: ModelledCosts, tile_cycles: float, constants: Mapping[str, float]) -> PrimitiveFit:
+    """Return the constants of a kind; of parts that no row has, those of the nearest part that has."""
+    before = fit_of(model.machine).primitives
+    products = [value for name, value in constants.items() if name.startswith("product_") and "sum2d" not in name]
+    found = {**constants, "convert": max(constants["copy"], constants["turn"])}
+    cycles = {
+        name: max(
+            LEAST_STORE if name in STORING else 0.0,
+            found.get(name) or (statistics.median(products) if name.startswith("product_") else found["copy"]),
+        )
+        for name in before.cycles
+    }
+    return replace(
+        before, tile_cycles=tile_cycles, least_us=constants.get(INTERCEPT, 0.0) * model.cycle_ns / 1e3,
+        bytes_exposed=constants.get(BYTES, 0.0), cycles=cycles,
+    )  # fmt: skip
+
+
+def summary(found: Sequence[float]) -> dict[str, float]:
+    """Return the distribution of ratios."""
+    return {
+        "rows": len(found),
+        "median": round(statistics.median(found), 3),
+        "within_10_percent": round(sum(0.9 <= r <= 1.1 for r in found) / len(found), 3),
+        "within_35_percent": round(sum(1 / 1.35 <= r <= 1.35 for r in found) / len(found), 3),
+        "upper_quartile": round(float(np.quantile(found, 0.75)), 3),
+    }
+
+
+def record_of(kind: str, scenarios: Sequence[Scenario], refit: bool) -> dict[str, Any]:
+    """Simulate, fit and compare for a kind of core. refit: with the rows of the record, and its figures of before."""
+    model, rows = recorded_rows(kind) if refit else simulated_rows(kind, scenarios)
+    pick = random.Random("held out")
+    order = pick.sample(rows, len(rows))
+    held, used = order[: len(rows) // HELD_OUT], order[len(rows) // HELD_OUT :]
+    tile_cycles, constants, error = fit(model, used)
+    primitives = fitted(model, tile_cycles, constants)
+    after = replace(model, constants=primitives)
+    by_family: dict[str, list[float]] = {}
+    for row, ratio in zip(rows, ratios(after, rows), strict=True):
+        by_family.setdefault(row.primitive.family, []).append(ratio)
+    return {
+        "kind": kind,
+        "fills": exposed(load_board(BOARD), _cluster(kind)),
+        "core": CORES[kind],
+        "board": BOARD,
+        "rows": len(rows),
+        "fit_rms": round(error, 4),
+        "before": _before(kind) if refit else summary(ratios(model, held)),
+        "after_held_out": summary(ratios(after, held)),
+        "after_fitted": summary(ratios(after, used)),
+        "after_by_family": {family: summary(found) for family, found in sorted(by_family.items())},
+        "tile_cycles": primitives.tile_cycles,
+        "least_us": round(primitives.least_us, 4),
+        "bytes_exposed": round(primitives.bytes_exposed, 4),
+        "cycles": {name: float(f"{value:.3g}") for name, value in primitives.cycles.items()},
+        "rows_simulated": [
+            {"scenario": str(row.scenario), "primitive": row.primitive.name, "cycles": row.cycles} for row in rows
+        ],
+    }
+
+
+def _before(kind: str) -> Any:
+    record = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))
+    return next(entry["before"] for entry in record["kinds"] if entry["kind"] == kind)
+
+
+def write_constants(record: Mapping[str, Any]) -> None:
+    """Put the constants into the kind's file."""
+    path = files("fits")[record["kind"]]
+    machine = f"simulated-{record['core']}"
+    said = (
+        f"{record['rows']} simulated primitives: python -m bench.simulated_fits; held out, three in four take at most "
+        f"{record['after_held_out']['upper_quartile']:g} times what is modelled"
+    )
+    values = {name: record[name] for name in ("tile_cycles", "least_us", "bytes_exposed")} | dict(record["cycles"])
+    values["modelled"] = max(1.0, round(record["after_held_out"]["upper_quartile"], 2))
+    fills = record["fills"]
+    shown = "a stream of lines beside 24 multiply-adds each, over the lines' time: python -m bench.simulated_fits"
+    text = path.read_text(encoding="utf-8")
+    for name, value in values.items():
+        text = with_constant(text, "safety" if name == "modelled" else "primitives", name, value, machine, said)
+    for name, key in FILLS.items() if record["kind"] != IN_ORDER else ():
+        text = with_constant(text, "macro_tile", name, max(LEAST_EXPOSED, fills[key]), machine, shown)
+    path.write_text(text, encoding="utf-8")
+
+
+def with_constant(text: str, table: str, name: str, value: float, machine: str, source: str) -> str:
+    """Return a file of profiles/fits with another value of a constant. Raises: SystemExit where it has none."""
+    start = text.index(f"[{table}]")
+    pattern = rf'^({re.escape(name)} = {{ value = )[^,]+(, .*fitted_on = ")[^"]*(", source = ")[^"]*'
+    new, done = re.subn(
+        pattern, lambda m: f"{m[1]}{value!r}{m[2]}{machine}{m[3]}{source}", text[start:], count=1, flags=re.M
+    )
+    if not done:
+        raise SystemExit(f"[{table}] {name}: is not there")
+    return text[:start] + new
+
+
+def main() -> None:
+    """Simulate, fit, and write bench/results/simulated_fits.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenarios", type=int, default=len(SCENARIOS), help="the first so many")
+    parser.add_argument("--refit", action="store_true", help="simulate nothing: fit the record's rows anew")
+    parser.add_argument("--write", action="store_true", help="put the constants into profiles/fits")
+    arguments = parser.parse_args()
+    records = [record_of(kind, SCENARIOS[: arguments.scenarios], arguments.refit) for kind in CORES]
+    print(write(NAME, {**facts("modelled", f"bench.{NAME}"), "kinds": records}))
+    if arguments.write:
+        for record in records:
+            write_constants(record)
+
+
+if __name__ == "__main__":
+    main()

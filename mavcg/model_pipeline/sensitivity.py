@@ -1,0 +1,133 @@
+"""Sensitivity of a prediction to the facts assumed of a board: each is varied, and choices are made anew."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.cost_model.board_machine import AssumedFact, cluster_machines
+from mavcg.errors import MavcgError
+from mavcg.hardware.board import Board
+from mavcg.model_pipeline.estimating import predict_file
+from mavcg.predict.predict import Prediction, best_threads
+
+FACTORS = (0.5, 2.0)
+_WHOLE = ("max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A fact with another value. layers: whose kernel or tasks are others. refused: why this value cannot be, if so."""
+
+    fact: AssumedFact
+    factor: float
+    value: float
+    ms: float = 0.0
+    fastest_threads: int = 0
+    layers: tuple[str, ...] = ()
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The prediction with all assumptions as they are, and the effect of each."""
+
+    plain: Prediction
+    effects: tuple[Effect, ...]
+
+
+def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
+    """Return what is assumed of a board, each fact once."""
+    found = (fact for machine in cluster_machines(board) for fact in machine.missing)
+    return tuple(dict.fromkeys(found))
+
+
+def with_fact(board: Board, fact: AssumedFact, value: float) -> Board:
+    """Return the board with a value for this fact."""
+    given: dict[str, Any] = {fact.key: max(1, round(value)) if fact.key in _WHOLE else value}
+    if fact.cluster is None:
+        return replace(board, **given)
+    clusters = [replace(c, **given) if n == fact.cluster else c for n, c in enumerate(board.clusters)]
+    return replace(board, clusters=tuple(clusters))
+
+
+def sensitivity(
+    path: Path,
+    board: Board,
+    threads: int,
+    shapes: Mapping[str, tuple[int, ...]],
+    workers: int,
+    factors: Sequence[float] = FACTORS,
+    progress: Callable[[str], None] = lambda what: None,
+) -> Sensitivity:
+    """Predict a model anew with each assumed fact times each factor, choices made anew too. Raises: MavcgError."""
+    plain = predict_file(path, board, threads, shapes, workers, progress)
+    asked = [(fact, factor) for fact in assumed_facts(board) for factor in factors]
+    effects = []
+    for number, (fact, factor) in enumerate(asked, 1):
+        value = fact.value * factor
+        if fact.key in _WHOLE and max(1, round(value)) == round(fact.value):
+            continue
+        progress(f"{number} of {len(asked)}: {name_of(fact, board)} times {factor:g}")
+        try:
+            found = predict_file(path, with_fact(board, fact, value), threads, shapes, workers)
+        except MavcgError as error:
+            effects.append(Effect(fact, factor, value, refused=str(error)))
+            continue
+        layers = changed_layers(plain, found)
+        effects.append(Effect(fact, factor, value, found.total_ms, best_threads(found).threads, layers))
+    return Sensitivity(plain, tuple(effects))
+
+
+def changed_layers(plain: Prediction, other: Prediction) -> tuple[str, ...]:
+    """Return the layers that other kernels compute, in other tasks, or that only one of the two has."""
+
+    def choices(prediction: Prediction) -> dict[str, list[object]]:
+        found: dict[str, list[object]] = {}
+        for layer in prediction.layers:
+            work = layer.work
+            found.setdefault(work.name, []).append((work.op, work.kernel, work.call_rows, work.chunk_rows))
+        return found
+
+    before, after = choices(plain), choices(other)
+    return tuple(name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name))
+
+
+def name_of(fact: AssumedFact, board: Board) -> str:
+    """Return a fact's place and key, in words."""
+    return f"{board.name if fact.cluster is None else board.clusters[fact.cluster].core}: {fact.key}"
+
+
+def sensitivity_json(found: Sensitivity, board: Board) -> dict[str, Any]:
+    """Return it as `mavcg estimate --sensitivity --json` prints it."""
+    plain = found.plain
+    return {
+        "model": plain.model,
+        "board": plain.board,
+        "threads": plain.chosen.threads,
+        "times_are": "modelled, not measured",
+        "ms": round(plain.total_ms, 6),
+        "fastest_threads": best_threads(plain).threads,
+        "layers": len(plain.layers),
+        "facts": [
+            {
+                "cluster": None if e.fact.cluster is None else board.clusters[e.fact.cluster].core,
+                "key": e.fact.key,
+                "unit": e.fact.unit,
+                "assumed": e.fact.value,
+                "factor": e.factor,
+                "value": e.value,
+                **(
+                    {"refused": e.refused}
+                    if e.refused
+                    else {
+                        "ms": round(e.ms, 6),
+                        "ratio": round(e.ms / plain.total_ms, 4) if plain.total_ms else 1.0,
+                        "fastest_threads": e.fastest_threads,
+                        "layers_changed": list(e.layers),
+                    }
+                ),
+            }
+            for e in found.effects
+        ],
+    }

@@ -1,0 +1,74 @@
+"""Time lowered primitives on a simulated core: cycles of each job's stages, its caches warm."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import parse_target
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.kernel_code import KERNEL_FLAGS, kernel_module, version_symbol
+from mavcg.lowering.machines import machines_for
+from mavcg.profiles.timing import load_timing
+from mavcg.simulate.call_arguments import CallState, page_range
+from mavcg.simulate.core_facts import simulated_core
+from mavcg.simulate.program_image import read_program
+from mavcg.simulate.run import SimulatedProgram
+from mavcg.specs.kernel import KernelSpec
+from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.trials.jobs import GUARD_BYTES, TrialJob
+
+_TARGET = parse_target("aarch64-linux-musl")
+_MEMORY, _GAP = 0x60_0000_0000, 1 << 20
+_WARM, _LIMIT = 1, 1_000_000_000
+
+
+def simulate_jobs(jobs: Sequence[TrialJob], core: Core, board: Board) -> list[int]:
+    """Return the cycles of each job on one core of the board, which ran it once before.
+
+    Raises: MavcgError where unicorn is not installed, and for a core without a timing profile.
+    """
+    machine = machines_for((core,), _TARGET)[core.name]
+    specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.lowering.stages))
+    with scratch_folder("mavcg-simulated-") as name:
+        kernels = Path(name) / "kernels.o"
+        text = kernel_module(specs, machine, core.name, _TARGET)
+        compile_module(CodegenJob(text, _TARGET, "compiling primitives", emit="obj", flags=KERNEL_FLAGS), kernels)
+        image = read_program(kernels)
+    program = SimulatedProgram(image, load_timing(core), simulated_core(core, board))
+    program.emulator.keep_memory()
+    symbols = {spec: image.symbols[version_symbol(kernel_name(spec), core.name)] for spec in specs}
+    found, at = [], _MEMORY
+    for job in jobs:
+        at, calls = _place(program, job, symbols, at)
+        for _ in range(_WARM + 1):
+            cycles = sum(program.call(address, state, _LIMIT).cycles for address, state in calls)
+        found.append(cycles)
+    return found
+
+
+def _place(
+    program: SimulatedProgram, job: TrialJob, symbols: Mapping[KernelSpec, int], at: int
+) -> tuple[int, list[tuple[int, CallState]]]:
+    """Put a job's memory at this address; return where the next one may begin, and its calls."""
+
+    def put(content: bytes) -> int:
+        nonlocal at
+        place = at
+        program.emulator.map_data(place, len(content))
+        program.emulator.uc.mem_write(place, content)
+        first, size = page_range(place, len(content))
+        at = first + size + _GAP
+        return place
+
+    bases = {base: put(memory.whole.tobytes()) + GUARD_BYTES for base, memory in job.operands.items()}
+    scratch = put(bytes(max((stage.spec.scratch_bytes for stage in job.lowering.stages), default=0) + 64))
+    calls = []
+    for call in job.calls:
+        stage = job.lowering.stages[call.stage]
+        operands = [bases[operand.base] + operand.offset for operand in stage.operands]
+        arguments = put(struct.pack(f"<{len(operands)}Q", *operands))
+        calls.append((symbols[stage.spec], CallState((arguments, call.begin, call.end, scratch), (), b"", ())))
+    return at, calls
