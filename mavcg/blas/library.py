@@ -40,6 +40,7 @@ from mavcg.runtime.model_text import default_spin_us
 from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
+from mavcg.toolchain.zig import run_zig
 
 Progress = Callable[[str], None]
 
@@ -49,7 +50,7 @@ class BlasRequest:
     """Everything that a BLAS library depends on.
 
     board: whose caches the blocks are planned for. ilp64: integers of names without a suffix have 64 bits. soname: None
-    for the file's name.
+    for the file's name. next_library: where the other routines are, loaded with the library.
     """
 
     output: Path
@@ -58,6 +59,7 @@ class BlasRequest:
     board: Board | None = None
     ilp64: bool = False
     soname: str | None = None
+    next_library: Path | None = None
     strip: bool = False
     workers: int = field(default_factory=default_workers)
 
@@ -80,6 +82,26 @@ class BlasResult:
 def build_blas(request: BlasRequest, progress: Progress = lambda message: None) -> BlasResult:
     """Build the library. Raises: MavcgError with nothing written."""
     started = time.monotonic()
+    with scratch_folder("mavcg-blas-") as folder:
+        objects, note = blas_objects(request, folder, progress)
+        note_object = folder / "blas-note.o"
+        assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
+        progress(f"linking {request.output}")
+        words = ["-Wl,-z,nodelete"]  # its threads sleep in it: it must not be unloaded
+        if request.next_library is not None:  # none of its symbols is needed: the linker would leave it out
+            words += ["-Wl,--no-as-needed", str(next_stub(request.next_library, request.target, folder))]
+        options = LinkOptions(options=tuple(words), soname=request.soname, strip=request.strip)
+        link_shared([*objects, note_object], request.output, request.target, options=options)
+    return BlasResult(request.output, note, loaded_bytes(request.output), time.monotonic() - started)
+
+
+def blas_objects(
+    request: BlasRequest, folder: Path, progress: Progress = lambda message: None
+) -> tuple[list[Path], dict[str, Any]]:
+    """Compile the objects that the library is linked from into `folder`; return them and the note.
+
+    Raises: ToolError with the compiler's words.
+    """
     machines = machines_for(request.cores, request.target)
     clusters = cores_of(tuple(machines), request.target, request.board)
     together = cores_each(tuple(machines), request.board)
@@ -88,31 +110,36 @@ def build_blas(request: BlasRequest, progress: Progress = lambda message: None) 
     tiles = {block.dtype: product_tiles(block) for block in blocks}
     needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * X86_WORDS
     symbols = {dtype: [tile.symbol for tile in each] for dtype, each in tiles.items()}
-    speeds = blas_core_speeds(blocks[0], machines, clusters)
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
+    speeds = blas_core_speeds(blocks[0], machines, clusters)
     tables = blas_tables_text(
         blocks, core_set, symbols, vectors, (GENERIC, *core_set.names), speeds, needs, default_spin_us(request.board)
     )
-    with scratch_folder("mavcg-blas-") as folder:
-        routines = folder / "blas.o"
-        tasks = [
-            Task("compiling the routines", partial(blas_object, tables, request.target, request.ilp64, routines)),
-            Task("compiling the selector", partial(runtime_object, core_set, load_cores(), request.target, folder)),
-            *(
-                Task(f"compiling kernels for {label}", partial(_tile_object, job, request.target, folder))
-                for label in machines
-                for job in _jobs(tiles, machines[label], label)
-            ),
-        ]
-        objects = run_tasks(tasks, request.workers, progress)
-        note = blas_note(request, blocks, tuple(machines), _routines(routines))
-        note_object = folder / "blas-note.o"
-        assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
-        progress(f"linking {request.output}")
-        # Its threads sleep in it: it must not be unloaded.
-        options = LinkOptions(options=("-Wl,-z,nodelete",), soname=request.soname, strip=request.strip)
-        link_shared([*objects, note_object], request.output, request.target, options=options)
-    return BlasResult(request.output, note, loaded_bytes(request.output), time.monotonic() - started)
+    routines = folder / "blas.o"
+    tasks = [
+        Task("compiling the routines", partial(blas_object, tables, request.target, request.ilp64, routines)),
+        Task("compiling the selector", partial(runtime_object, core_set, load_cores(), request.target, folder)),
+        *(
+            Task(f"compiling kernels for {label}", partial(_tile_object, job, request.target, folder))
+            for label in machines
+            for job in _jobs(tiles, machines[label], label)
+        ),
+    ]
+    objects = run_tasks(tasks, request.workers, progress)
+    return objects, blas_note(request, blocks, tuple(machines), _routines(routines))
+
+
+def next_stub(library: Path, target: Target, folder: Path) -> Path:
+    """Write an empty library of this path as its name, linked with which ours makes the loader load that file.
+
+    A name with a slash is a path to the loader: it does not take ours for it, though both may be called libblas.so.3.
+    """
+    out = folder / "next.so"
+    source = folder / "next.c"
+    source.write_text("")
+    flags = ["-target", target.zig_name, "-shared", "-nostdlib", "-Xlinker", "-soname", "-Xlinker", str(library)]
+    run_zig("cc", [*flags, str(source), "-o", str(out)], "naming the next BLAS")
+    return out
 
 
 def _routines(path: Path) -> list[str]:
@@ -182,6 +209,7 @@ def blas_note(
         "mavcg": __version__,
         "blas": {
             "routines": routines,
+            "next": str(request.next_library) if request.next_library is not None else None,
             "integer_bits": 64 if request.ilp64 else 32,
             "versions": list(labels),
             "blocks": {

@@ -12,6 +12,8 @@ def show_blas_note(note: Mapping[str, Any], out: Console) -> None:
     bits = blas["integer_bits"]
     out.print(f"BLAS library, made by mavcg {note['mavcg']}; integers of names without a suffix: {bits} bits")
     out.print(f"  versions: {', '.join(blas['versions'])}")
+    if blas["next"]:
+        out.print(f"  other routines: of {blas['next']}")
     for dtype, block in blas["blocks"].items():
         out.print(
             f"  {dtype}: register tile {block['rows']} x {block['columns']}, blocks of {block['kc']} terms, "

@@ -12,7 +12,7 @@ from mavcg.toolchain.codegen import default_workers
 
 def make_blas_request(
     output: Path, board: str | None, cores: str | None, target: str | None, ilp64: bool, soname: str | None,
-    strip: bool, jobs: int | None,
+    strip: bool, jobs: int | None, next_library: Path | None = None,
 ) -> BlasRequest:  # fmt: skip
     """Return everything that a build needs. Raises: MavcgError naming the option, its value and the way out."""
     its_board = find_board(board) if board else None
@@ -44,8 +44,14 @@ def make_blas_request(
     if output.suffix != ".so" and ".so." not in output.name:
         raise MavcgError(f"-o {output}: a BLAS is a shared library; name one, such as -o libmavcg_blas.so")
     check_output(output)
+    if next_library is not None and not next_library.is_absolute():
+        raise MavcgError(
+            f"--next {next_library}: the loader needs its whole path on the machine where the library runs, such as "
+            "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
+        )
+    soname = soname or (next_library.name if next_library is not None else None)
     if board == HOST:
         its_board = measured_host_board()
     return BlasRequest(
-        output, its_target, chosen, its_board, ilp64, soname, strip, jobs or default_workers()
+        output, its_target, chosen, its_board, ilp64, soname, next_library, strip, jobs or default_workers()
     )  # fmt: skip

@@ -40,7 +40,11 @@ def build(
     ilp64: Annotated[
         bool, typer.Option("--ilp64", help="64-bit integers in names without a suffix too, as Debian's libblas64 has.")
     ] = False,
-    soname: Annotated[str | None, typer.Option(metavar="NAME", help="Default: the file's name.")] = None,
+    soname: Annotated[str | None, typer.Option(metavar="NAME", help="The file's name; with --next its.")] = None,
+    next_library: Annotated[
+        Path | None,
+        typer.Option("--next", metavar="FILE", help="The BLAS with all other routines: loaded with it, by whole path."),
+    ] = None,
     strip: Annotated[bool, typer.Option("--strip", help="No local symbols.")] = False,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at once; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
@@ -53,11 +57,12 @@ def build(
     mavcg blas build --board host -o libmavcg_blas.so
     LD_PRELOAD=$PWD/libmavcg_blas.so python3 -c 'import numpy as np; print((np.eye(500) @ np.eye(500)).sum())'
     mavcg blas build --board rk3588 -o libmavcg_blas.so
+    mavcg blas build --board host --next /usr/lib/x86_64-linux-gnu/blas/libblas.so.3 -o libblas.so.3
     """
     from mavcg.blas.library import build_blas
     from mavcg.blas.request import make_blas_request
 
-    request = make_blas_request(output, board, cores, target, ilp64, soname, strip, jobs)
+    request = make_blas_request(output, board, cores, target, ilp64, soname, strip, jobs, next_library)
     with Progress() as progress:
         result = build_blas(request, progress)
     if as_json:
