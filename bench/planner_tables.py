@@ -117,7 +117,8 @@ def explore(record: Record, table: Table) -> str:
     text += (
         f"of Dask on {record['machine']['cpus']} CPUs that others used, too; CPU seconds have the starts of Python in "
     )
-    text += "them. All databases are the same."
+    other = [row["workers"] for row in record["dask"] if not row["same_database"]]
+    text += f"them. {f'Other databases with {other} workers.' if other else 'All databases are the same.'}"
     head = ["workers", "simulated", "speed-up", "measured, wall clock", "measured, CPU"]
     return f"{text}\n\n" + table(head, rows)
 
@@ -127,4 +128,5 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "planned_tiles": ("Planned tilings against fixed ones", planned_tiles),
     "plan_seconds": ("How long scheduling a network takes", plan_seconds),
     "plan_search": ("Three searches for tilings", plan_search),
+    "explore": ("A design space over workers", explore),
 }

@@ -1,7 +1,8 @@
 """Draw the diagrams of the pages into docs/pictures/: `python -m scripts.draw_pictures`.
 
 The picture of the rooms is drawn from the floors that ARCHITECTURE.md lists and that tests/test_floors.py holds; the
-bars of the peers from bench/results/peers.json. The others are drawings. The same input makes the same bytes.
+bars of the peers from bench/results/peers.json, that of exploring from explore.json and a small space. The others are
+drawings. The same input makes the same bytes.
 """
 
 import json
@@ -14,7 +15,7 @@ from xml.sax.saxutils import escape
 from scripts.floors import ROOT, floor_lines
 
 FOLDER = ROOT / "docs" / "pictures"
-_BOX, _SHADE, _LINE, _ACCENT = "#eef3f8", "#dbe7f3", "#43627f", "#c2571a"
+_BOX, _SHADE, LINE, ACCENT = "#eef3f8", "#dbe7f3", "#43627f", "#c2571a"
 _CHAR = 7.6  # px of a bold character at 12 px, on average; a box is wide enough for its longest line
 
 
@@ -36,7 +37,7 @@ def svg(width: float, height: float, parts: Sequence[str], title: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'viewBox="0 0 {width:g} {height:g}" font-family="sans-serif" font-size="12">\n<title>{escape(title)}</title>\n'
         f'<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        f'<path d="M0 0 L8 4 L0 8 z" fill="{_LINE}"/></marker></defs>\n'
+        f'<path d="M0 0 L8 4 L0 8 z" fill="{LINE}"/></marker></defs>\n'
         f'<rect width="{width:g}" height="{height:g}" fill="white"/>\n'
     )
     return head + "\n".join(parts) + "\n</svg>\n"
@@ -47,7 +48,7 @@ def box(b: Box) -> str:
     top = b.y + b.height / 2 - 7.5 * (len(b.lines) - 1) + 4
     parts = [
         f'<rect x="{b.x:g}" y="{b.y:g}" width="{b.width:g}" height="{b.height:g}" rx="4" fill="{b.fill}" '
-        f'stroke="{_LINE}"/>'
+        f'stroke="{LINE}"/>'
     ]
     for i, line in enumerate(b.lines):
         weight = ' font-weight="bold"' if i == 0 else ' font-size="11"'
@@ -63,7 +64,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", style: str = "")
 def arrow(*points: tuple[float, float]) -> str:
     """Return a line through the points with a head at the last."""
     path = "M" + " L".join(f"{x:g} {y:g}" for x, y in points)
-    return f'<path d="{path}" fill="none" stroke="{_LINE}" stroke-width="1.3" marker-end="url(#head)"/>'
+    return f'<path d="{path}" fill="none" stroke="{LINE}" stroke-width="1.3" marker-end="url(#head)"/>'
 
 
 def row_of_boxes(x: float, y: float, texts: Sequence[Sequence[str]], height: float = 44, gap: float = 22) -> list[Box]:
@@ -125,7 +126,7 @@ def loop_nest() -> str:
         x, y, fill = 14 + 24 * depth, 14 + 36 * depth, _SHADE if depth % 2 else _BOX
         height = 36 * (len(levels) - depth) + 8 * (len(levels) - 1 - depth)
         size = f'width="{560 - 40 * depth}" height="{height}"'
-        parts.append(f'<rect x="{x}" y="{y}" {size} rx="4" fill="{fill}" stroke="{_LINE}"/>')
+        parts.append(f'<rect x="{x}" y="{y}" {size} rx="4" fill="{fill}" stroke="{LINE}"/>')
         parts.append(text(x + 10, y + 22, f"for {name}", style=' font-weight="bold"'))
         parts.append(text(590, y + 22, note, style=' font-size="11"'))
     return svg(900, 284, parts, "The loops around the micro-kernel")
@@ -209,21 +210,23 @@ def peers() -> str:
         parts.append(text(left - 8, top + 17, network.removesuffix("-random"), "end"))
         for row in (row for row in rows if row["network"] == network):
             y = top + (2 if row["threads"] == 1 else 14)
-            fill = _LINE if row["threads"] == 1 else "#8fb0cf"
+            fill = LINE if row["threads"] == 1 else "#8fb0cf"
             if row["ratio"] > 1:
-                fill = _ACCENT
+                fill = ACCENT
             parts.append(f'<rect x="{left:g}" y="{y}" width="{scale * row["ratio"]:.1f}" height="11" fill="{fill}"/>')
             label = f"{row['ratio']:.2f} with {row['threads']} thread{'s' * (row['threads'] > 1)}, {row['fastest']}"
             parts.append(text(left + scale * row["ratio"] + 6, y + 9.5, label, style=' font-size="10"'))
     bottom = 34 + step * len(networks)
-    parts.append(f'<path d="M{left + scale:g} 28 V{bottom}" stroke="{_ACCENT}" stroke-dasharray="4 3" fill="none"/>')
+    parts.append(f'<path d="M{left + scale:g} 28 V{bottom}" stroke="{ACCENT}" stroke-dasharray="4 3" fill="none"/>')
     parts.append(text(left + scale, bottom + 15, "1.0", "middle"))
     return svg(left + scale * 1.1 + 160, height, parts, "Networks beside the fastest other runtime")
 
 
 def drawings() -> Mapping[str, str]:
     """Return every picture's text by its file's name."""
-    functions = (pipelines, loop_nest, machine_passes, chunk, rooms, peers)
+    from scripts.draw_exploring import exploring  # which draws with what is above
+
+    functions = (pipelines, loop_nest, machine_passes, chunk, rooms, peers, exploring)
     return {f"{function.__name__}.svg": function() for function in functions}
 
 

@@ -116,6 +116,7 @@ class DaskEngine:
                 n_workers=self.workers, threads_per_worker=1, processes=True, security=True,
                 dashboard_address=_ANY_PORT, worker_dashboard_address=_ANY_PORT,
                 silence_logs=logging.CRITICAL, local_directory=str(folder),
+                preload=["mavcg.explore.quiet_worker"],
             )  # fmt: skip
             return self._distributed.Client(stack.enter_context(cluster), timeout=10 * WAIT_S)
         try:

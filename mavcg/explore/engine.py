@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+SMALLEST_PART = 16
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Found = Callable[[Sequence[Item], Sequence[Result]], None]
@@ -30,6 +31,9 @@ class LocalEngine:
 
 
 def tasks_of(items: Sequence[Item], most: int, workers: int = 1) -> tuple[tuple[Item, ...], ...]:
-    """Return the items as tasks: `most` of them, or fewer where each of several workers would have less than four."""
-    size = max(1, min(most, -(-len(items) // (4 * workers)))) if workers > 1 else most
+    """Return the items as tasks: `most` of them, or fewer where each of several workers would have less than four.
+
+    Never less than a sixteenth of `most`: a scheduler takes a millisecond for a task, however small.
+    """
+    size = max(1, most // SMALLEST_PART, min(most, -(-len(items) // (4 * workers)))) if workers > 1 else most
     return tuple(tuple(items[start : start + size]) for start in range(0, len(items), size))

@@ -7,7 +7,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import mavcg.accel
-from mavcg.accel.codegen.generate import divide, generate
+from mavcg.accel.codegen.division import divide
+from mavcg.accel.codegen.generate import generate
 from mavcg.accel.fusion.report import accelerated_operations
 from mavcg.accel.group_search import choose_groups
 from mavcg.accel.images import seeded_images
