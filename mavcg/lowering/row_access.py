@@ -5,7 +5,7 @@ same number of bytes from unit to unit. A kernel whose rows are not so has one u
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mavcg.kernels.builder.nest import Nest
 from mavcg.kernels.conv.depthwise import Depthwise
@@ -54,8 +54,9 @@ def unit_access(spec: KernelSpec) -> UnitAccess | None:
     if isinstance(spec, TransposeSpec):
         outermost = bool(spec.outer) and spec.outer[0] == 0
         return _outermost(spec.nest, spec.rows, [spec.item_bytes] * 2) if outermost else None
-    if isinstance(spec, CopySpec) and not spec.source_offset and not spec.target_offset:
-        return _nest(spec.nest, spec.rows, [spec.item_bytes] * 2)
+    if isinstance(spec, CopySpec):
+        access = _nest(spec.nest, spec.rows, [spec.item_bytes] * 2)
+        return access and _moved(access, (spec.source_offset * spec.item_bytes, spec.target_offset * spec.item_bytes))
     return None
 
 
@@ -107,6 +108,12 @@ def _outermost(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None
         extent = sum((n - 1) * s for n, s in zip(nest.shape[1:], strides[1:], strict=True)) + 1
         intervals.append(Interval(0, strides[0] * item, extent * item))
     return _moving_up(nest, UnitAccess(nest.shape[0], rows // nest.shape[0], tuple(enumerate(intervals))))
+
+
+def _moved(access: UnitAccess, offsets: Sequence[int]) -> UnitAccess:
+    """Return the access with each operand's intervals so many bytes further on."""
+    moved = ((n, replace(interval, begin=interval.begin + offsets[n])) for n, interval in access.intervals)
+    return replace(access, intervals=tuple(moved))
 
 
 def _moving_up(nest: Nest, access: UnitAccess) -> UnitAccess | None:

@@ -4,9 +4,12 @@ from mavcg.graph import Graph
 from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 
 
-def yolo_small() -> Graph:
-    """The network at 208x208, with 255 outputs a position on maps of 13x13 and 26x26, joined as one output of 13x13."""
-    net = NetworkBuilder("yolo_small", 208, 208)
+def yolo_small(side: int = 208) -> Graph:
+    """Return the network; at 208x208 it has 255 outputs a position on maps of 13x13 and 26x26, joined as one of 13x13.
+
+    side: of the image, a multiple of 16.
+    """
+    net = NetworkBuilder("yolo_small", side, side)
     x = net.image
     for number, channels in enumerate((16, 32, 64), 1):
         x = net.max_pool(net.conv(x, f"conv{number}", channels, 3, pad=1, act="leaky"), 2, 2)

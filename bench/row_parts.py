@@ -1,0 +1,75 @@
+"""Buffers of networks by four ways of using memory: `python -m bench.row_parts [--json]`.
+
+Each edge its own and Algorithm 8 (Minakova's thesis, chapter 6), offsets in one arena layer by layer, and computed by
+parts of rows in the least memory that is found. Bytes of f32 activations are counted; weights are beside them.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from bench.record import facts, write
+from mavcg.accel.networks import with_seeded_weights
+from mavcg.accel.networks.detection import yolo_small
+from mavcg.accel.networks.mobilenet import mobilenet_v2
+from mavcg.accel.networks.residual import resnet50
+from mavcg.apps.application import Application, sequential
+from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
+from mavcg.apps.model_network import network_of
+from mavcg.graph import Graph
+from mavcg.lowering.image_rows import with_image_rows
+from mavcg.lowering.lower import lower_graph
+from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.lowering.step_list import plan_model
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.specs.kernel import Packing
+from mavcg.text.terminal import say
+
+NETWORKS: Mapping[str, Callable[[], Graph]] = {
+    "MobileNet v2, 224": mobilenet_v2, "ResNet-50, 224": resnet50, "small YOLO, 640": partial(yolo_small, 640),
+}  # fmt: skip
+LANES = 8  # of packed weights, on Arm
+
+
+def sizes(name: str, graph: Graph) -> dict[str, Any]:
+    """Return a network's bytes by each way."""
+    graph = optimise(with_seeded_weights(graph))
+    cnn = network_of(graph, name)
+    app = Application((cnn,), (sequential(cnn),))
+    data = edge_data(app)
+    planned = plan_model(with_image_rows(lower_graph(graph, Packing(LANES))))
+    start = time.process_time()
+    try:
+        plan_within(planned, 1)
+    except ArenaTooLargeError as error:
+        least = error.least_bytes
+    seconds = time.process_time() - start
+    program = plan_within(planned, least).program
+    return {
+        "network": name, "input_bytes": sum(tensor.type.bytes for tensor in program.inputs),
+        "naive_bytes": total_size(naive_buffers(data)), "reuse_bytes": total_size(reuse_buffers(app, data)),
+        "arena_bytes": planned.program.arena_bytes, "parts_bytes": program.arena_bytes, "phases": len(program.phases),
+        "steps": len(program.steps), "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
+        "cpu_s": round(seconds, 2),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Make the table; print it as JSON if asked, and record it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the rows")
+    options = parser.parse_args()
+    rows = []
+    for name, made in NETWORKS.items():
+        say(name)
+        rows.append(sizes(name, made()))
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    say(f"the record is {write('row_parts', facts('counted', 'bench.row_parts') | {'rows': rows})}")
+
+
+if __name__ == "__main__":
+    main()
