@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from mavcg.accel.codegen.clusters import channel_step, clusters_of
 from mavcg.accel.codegen.code import CodeState
-from mavcg.accel.codegen.estimate import EstimatedGroup, alike_passes, estimate
+from mavcg.accel.codegen.estimate import EstimatedGroup, alike_passes, divide_channels, estimate, tile_demand
 from mavcg.accel.codegen.generate import generate_group
 from mavcg.accel.codegen.group_code import GroupCode
 from mavcg.accel.groups import ORDERS, FusedGroup, GroupTile
@@ -61,13 +61,15 @@ def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list
     )
     shape = EstimatedGroup(members, clusters_of(members, by_name), stored, by_name)
     code = CodeState(graph, path, {})
-    rated = []
+    most_in, rated = _most_in(by_name, members), []
+    divisions = [(out_ch, order, divide_channels(shape, out_ch, path)) for out_ch, order in _channels(members, path)]
     for sizes in _spatial(members, stored, path):
         passes = alike_passes(GroupCode(code, nodes, stored, GroupTile(*sizes, 1, 1)).passes())
-        for out_ch, order in _channels(members, path):
-            tile = GroupTile(*sizes, out_ch, _most_in(by_name, members), order)
-            rating = estimate(shape, passes, tile, path, target)
+        tiles = tile_demand(shape, passes, path, target)
+        for out_ch, order, division in divisions:
+            rating = estimate(shape, tiles, division, order, path, target)
             if rating is not None:
+                tile = GroupTile(*sizes, out_ch, most_in, order)
                 rated.append((rating.cycles, -sizes[0], -out_ch, order, tile))
     return [each[-1] for each in sorted(rated, key=lambda each: each[:-1])]
 

@@ -6,11 +6,12 @@ unit counts. The choice is checked by simulation, which is exact.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mavcg.accel.codegen.clusters import NodeCluster, channel_ranges
 from mavcg.accel.codegen.parameters import WeightSlice, is_depthwise, slice_words
 from mavcg.accel.codegen.regions import Region
-from mavcg.accel.groups import ORDERS, GroupTile
+from mavcg.accel.groups import ORDERS
 from mavcg.accel.isa.datapath import Datapath, blocks
 from mavcg.accel.simulator.timing import BEAT_BYTES, STARTUP
 from mavcg.accel.target import IsaTarget
@@ -38,9 +39,11 @@ class EstimatedGroup:
     stored: frozenset[str]
     by_name: Mapping[str, XNode]
 
-    def inside(self, name: str) -> bool:
-        """True if a node of the group makes the tensor, other than a concat, which is read from off chip."""
-        return self.by_name[name].kind != "concat" and any(node.name == name for node in self.nodes)
+    @cached_property
+    def outer(self) -> tuple[str, ...]:
+        """Tensors that are read from off chip: those that no node of the group makes, and concats."""
+        made = {node.name for node in self.nodes if node.kind != "concat"}
+        return tuple(dict.fromkeys(i for node in self.nodes for i in node.inputs if i not in made))
 
 
 @dataclass(frozen=True)
@@ -66,93 +69,162 @@ def alike_passes(passes: Sequence[tuple[Regions, Regions]]) -> list[AlikePasses]
     return [AlikePasses(*first[sizes], count) for sizes, count in counts.items()]
 
 
-def estimate(
-    shape: EstimatedGroup, passes: Sequence[AlikePasses], tile: GroupTile, path: Datapath, target: IsaTarget
-) -> GroupEstimate | None:
-    """Return the estimate; None where a tile is sure not to fit.
+@dataclass(frozen=True)
+class ChannelDivision:
+    """What a division into ranges of output channels fixes, whatever the tiles' rows and columns.
 
-    passes: of alike_passes.
+    weights: bytes of all, None if a slice does not fit; resident: True if all stay on chip. ranges: of all clusters
+    together; longest, first: of the cluster with most, of the first. slices: channels of each cluster's first range.
+    conv: of each convolution, words of weights that a position of the kernel takes for a row of pixels, and start-up
+    cycles. saved: of each stored node, bytes for a pixel.
     """
-    ranges = [
-        channel_ranges(c, shape.by_name[c.head.inputs[0]].channels, tile.out_ch, path) for c in shape.clusters
-    ]  # fmt: skip
-    words = _pass_words(shape, passes[0].regions, ranges, path)
-    if words is None or words.pinned > path.feature_words:
-        return None
-    number = sum(each.count for each in passes)
-    outside = len(shape.clusters) == 1 and number > 1 and tile.order == ORDERS[0]
-    outside = outside and shape.clusters[0].head.kind in CONVOLUTIONS
-    weights, resident = _weights(shape, ranges, path)
-    if weights is None:
-        return None
-    reloads = 1 if resident or outside else number
-    conv = pool = misc = 0.0
-    moved, transfers = weights * reloads, sum(len(r) for r in ranges) * reloads
-    for each in passes:
-        rounds = len(ranges[0]) if outside else 1
-        saved = sum(_saved(shape.by_name[name], region, ranges, shape) for name, region in each.written.items())
-        moved += each.count * (_input_bytes(shape, each.regions) * rounds + saved)
-        transfers += each.count * (rounds + len(each.written) * max(len(r) for r in ranges))
-        for node in shape.nodes:
-            if node.name in each.regions:
-                a, b, c = _arithmetic(node, each.regions[node.name], shape, ranges, path, target)
-                conv, pool, misc = conv + a * each.count, pool + b * each.count, misc + c * each.count
-    ddr = moved / target.ddr_bytes_per_cycle + transfers * _PER_TRANSFER
-    # Before the first and after the last tile nothing overlaps.
-    edge = (_input_bytes(shape, passes[0].regions) + weights / max(1, len(ranges[0]))) / target.ddr_bytes_per_cycle
-    edge += 2 * target.ddr_latency_cycles
-    overlaps = words.pinned + words.moving <= path.feature_words
-    cycles = edge + (max(conv, pool, misc, ddr) if overlaps else conv + ddr + max(pool, misc))
-    return GroupEstimate(cycles, moved, overlaps)
+
+    weights: int | None
+    resident: bool
+    ranges: int
+    longest: int
+    first: int
+    slices: Sequence[int]
+    conv: Mapping[str, tuple[int, int]]
+    saved: Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class _PassWords:
-    """Words of feature memory: pinned at once; moving: of the next tile's transfers."""
+class PassDemand:
+    """What tiles of some rows and columns demand, however the channels are divided.
 
-    pinned: int
-    moving: int
+    count: of tiles. loaded: bytes. steps: of each convolution, without the division's factor. pool, misc: cycles.
+    pixels: of each stored node's region.
+    """
+
+    count: int
+    loaded: int
+    steps: Sequence[tuple[str, float]]
+    pool: float
+    misc: float
+    pixels: Mapping[str, int]
 
 
-def _pass_words(
-    shape: EstimatedGroup, regions: Regions, ranges: Sequence[Sequence[tuple[int, int]]], path: Datapath
-) -> _PassWords | None:
-    def words(name: str, channels: int) -> int:
-        region = regions[name]
-        return region.rows * (region.columns + 1) * blocks(channels, path.word)
+@dataclass(frozen=True)
+class TileDemand:
+    """Demands of all tiles of some rows and columns.
+
+    loaded_words, full_words: words of the first tile's inputs, and of the tensors between clusters. cluster_pixels:
+    pixels of all regions of each cluster, with a spare column, that are held for a range of channels.
+    """
+
+    passes: Sequence[PassDemand]
+    loaded_words: int
+    full_words: int
+    cluster_pixels: Sequence[int]
+
+
+def divide_channels(shape: EstimatedGroup, out_ch: int, path: Datapath) -> ChannelDivision:
+    """Return the division into ranges of at most `out_ch` output channels."""
+    conv: dict[str, tuple[int, int]] = {}
+    saved: dict[str, int] = {}
+    total = largest = 0
+    lengths, slices = [], []
+    for cluster in shape.clusters:
+        ranges = channel_ranges(cluster, shape.by_name[cluster.head.inputs[0]].channels, out_ch, path)
+        lengths.append(len(ranges))
+        slices.append(ranges[0][1] - ranges[0][0])
+        for node in cluster.nodes:
+            beats = sum(blocks(end - first, BEAT_BYTES) * BEAT_BYTES for first, end in ranges)
+            saved[node.name] = node.channels if len(ranges) == 1 else beats
+            if node.kind not in CONVOLUTIONS:
+                continue
+            in_ch = shape.by_name[node.inputs[0]].channels
+            depthwise = is_depthwise(node, in_ch)
+            depth = 1 if depthwise else blocks(in_ch // _groups(node, in_ch), path.word)
+            out = sum(blocks(end - first, path.oc_lanes) for first, end in ranges)
+            conv[node.name] = out * depth, len(ranges) * STARTUP["conv"]
+            for first, end in ranges:
+                low, high = (first, end) if depthwise else (0, in_ch // _groups(node, in_ch))
+                words = slice_words(node, in_ch, WeightSlice(node.name, first, end, low, high), path)
+                total, largest = total + words, max(largest, words)
+    weights = None if largest > path.weight_words else total * path.weight_word
+    resident = total <= path.weight_words
+    return ChannelDivision(weights, resident, sum(lengths), max(lengths), lengths[0], slices, conv, saved)
+
+
+def tile_demand(
+    shape: EstimatedGroup, passes: Sequence[AlikePasses], path: Datapath, target: IsaTarget
+) -> TileDemand:  # fmt: skip
+    """Return the demands of tiles. passes: of alike_passes."""
+    first = passes[0].regions
+
+    def pixels(name: str) -> int:
+        return first[name].rows * (first[name].columns + 1)
 
     number = {node.name: at for at, cluster in enumerate(shape.clusters) for node in cluster.nodes}
-    outer = {i for node in shape.nodes for i in node.inputs if not shape.inside(i) and i in regions}
-    loaded = sum(words(name, shape.by_name[name].channels) for name in outer)
+    loaded = sum(
+        pixels(name) * blocks(shape.by_name[name].channels, path.word) for name in shape.outer if name in first
+    )
     full = sum(
-        words(node.name, node.channels)
+        pixels(node.name) * blocks(node.channels, path.word)
         for node in shape.nodes
-        if node.name in regions
+        if node.name in first
         and any(node.name in r.inputs and number[r.name] != number[node.name] for r in shape.nodes)
     )
-    slices = 0
-    for cluster, each in zip(shape.clusters, ranges, strict=True):
-        channels = each[0][1] - each[0][0]
-        slices = max(slices, sum(words(n.name, channels) for n in cluster.nodes if n.name in regions))
-    return _PassWords(loaded + full + slices, loaded + slices)
+    held = [sum(pixels(n.name) for n in cluster.nodes if n.name in first) for cluster in shape.clusters]
+    return TileDemand([_pass_demand(shape, each, path, target) for each in passes], loaded, full, held)
 
 
-def _weights(
-    shape: EstimatedGroup, ranges: Sequence[Sequence[tuple[int, int]]], path: Datapath
-) -> tuple[int | None, bool]:
-    """Return bytes of all weights, None if a slice does not fit, and True if all stay on chip."""
-    total, largest = 0, 0
-    for cluster, each in zip(shape.clusters, ranges, strict=True):
-        for node in cluster.nodes:
-            if node.kind in CONVOLUTIONS:
-                in_ch = shape.by_name[node.inputs[0]].channels
-                for first, end in each:
-                    low, high = (first, end) if is_depthwise(node, in_ch) else (0, in_ch // _groups(node, in_ch))
-                    words = slice_words(node, in_ch, WeightSlice(node.name, first, end, low, high), path)
-                    total, largest = total + words, max(largest, words)
-    if largest > path.weight_words:
-        return None, False
-    return total * path.weight_word, total <= path.weight_words
+def _pass_demand(shape: EstimatedGroup, each: AlikePasses, path: Datapath, target: IsaTarget) -> PassDemand:
+    steps: list[tuple[str, float]] = []
+    pool = misc = 0.0
+    for node in shape.nodes:
+        region = each.regions.get(node.name)
+        if region is None:
+            continue
+        taps, pixels = node.kernel[0] * node.kernel[1], region.rows * region.columns
+        elements = pixels * blocks(node.channels, path.word) * path.word
+        if node.kind in CONVOLUTIONS:
+            taken: float = blocks(region.rows, path.row_lanes) * region.columns * taps
+            if node.kind == "deconv":
+                taken /= node.stride[0] * node.stride[1]
+            steps.append((node.name, taken))
+        elif node.kind in ("max_pool", "avg_pool"):
+            pool += elements * taps / target.pool_parallel
+        elif node.kind != "concat":
+            misc += elements / target.misc_parallel
+    written = {name: region.rows * region.columns for name, region in each.written.items()}
+    return PassDemand(each.count, _input_bytes(shape, each.regions), steps, pool, misc, written)
+
+
+def estimate(
+    shape: EstimatedGroup, tiles: TileDemand, division: ChannelDivision, order: str, path: Datapath, target: IsaTarget
+) -> GroupEstimate | None:
+    """Return the estimate; None where a tile is sure not to fit. order: of groups.ORDERS."""
+    slices = max(
+        held * blocks(channels, path.word) for held, channels in zip(tiles.cluster_pixels, division.slices, strict=True)
+    )
+    pinned = tiles.loaded_words + tiles.full_words + slices
+    if pinned > path.feature_words or division.weights is None:
+        return None
+    number = sum(each.count for each in tiles.passes)
+    outside = len(shape.clusters) == 1 and number > 1 and order == ORDERS[0]
+    outside = outside and shape.clusters[0].head.kind in CONVOLUTIONS
+    reloads = 1 if division.resident or outside else number
+    rounds = division.first if outside else 1
+    conv = pool = misc = 0.0
+    moved, transfers = division.weights * reloads, division.ranges * reloads
+    for each in tiles.passes:
+        saved = sum(pixels * division.saved[name] for name, pixels in each.pixels.items())
+        moved += each.count * (each.loaded * rounds + saved)
+        transfers += each.count * (rounds + len(each.pixels) * division.longest)
+        for name, steps in each.steps:
+            factor, startup = division.conv[name]
+            conv += (steps * factor + startup) * each.count
+        pool, misc = pool + each.pool * each.count, misc + each.misc * each.count
+    ddr = moved / target.ddr_bytes_per_cycle + transfers * _PER_TRANSFER
+    # Before the first and after the last tile nothing overlaps.
+    edge = (tiles.passes[0].loaded + division.weights / max(1, division.first)) / target.ddr_bytes_per_cycle
+    edge += 2 * target.ddr_latency_cycles
+    overlaps = pinned + tiles.loaded_words + slices <= path.feature_words
+    cycles = edge + (max(conv, pool, misc, ddr) if overlaps else conv + ddr + max(pool, misc))
+    return GroupEstimate(cycles, moved, overlaps)
 
 
 def _groups(node: XNode, in_ch: int) -> int:
@@ -160,36 +232,8 @@ def _groups(node: XNode, in_ch: int) -> int:
 
 
 def _input_bytes(shape: EstimatedGroup, regions: Regions) -> int:
-    outer = dict.fromkeys(i for node in shape.nodes for i in node.inputs if not shape.inside(i) and i in regions)
-    return sum(regions[name].rows * regions[name].columns * shape.by_name[name].channels for name in outer)
-
-
-def _saved(node: XNode, region: Region, ranges: Sequence[Sequence[tuple[int, int]]], shape: EstimatedGroup) -> int:
-    for cluster, each in zip(shape.clusters, ranges, strict=True):
-        if node in cluster.nodes:
-            pixels = region.rows * region.columns
-            if len(each) == 1:
-                return pixels * node.channels
-            return pixels * sum(blocks(end - first, BEAT_BYTES) * BEAT_BYTES for first, end in each)
-    return 0
-
-
-def _arithmetic(
-    node: XNode, region: Region, shape: EstimatedGroup, ranges: Sequence[Sequence[tuple[int, int]]], path: Datapath,
-    target: IsaTarget,
-) -> tuple[float, float, float]:  # fmt: skip
-    """Return the cycles of conv, pool and misc for a region of a node's tensor."""
-    taps, pixels = node.kernel[0] * node.kernel[1], region.rows * region.columns
-    elements = pixels * blocks(node.channels, path.word) * path.word
-    if node.kind in ("max_pool", "avg_pool"):
-        return 0, elements * taps / target.pool_parallel, 0
-    if node.kind not in CONVOLUTIONS:
-        return 0, 0, 0 if node.kind == "concat" else elements / target.misc_parallel
-    in_ch = shape.by_name[node.inputs[0]].channels
-    steps = blocks(region.rows, path.row_lanes) * region.columns * taps
-    if node.kind == "deconv":
-        steps /= node.stride[0] * node.stride[1]  # type: ignore[assignment]
-    each = next(r for c, r in zip(shape.clusters, ranges, strict=True) if node in c.nodes)
-    out = sum(blocks(end - first, path.oc_lanes) for first, end in each)
-    depth = 1 if is_depthwise(node, in_ch) else blocks(in_ch // _groups(node, in_ch), path.word)
-    return steps * out * depth + len(each) * STARTUP["conv"], 0, 0
+    return sum(
+        regions[name].rows * regions[name].columns * shape.by_name[name].channels
+        for name in shape.outer
+        if name in regions
+    )

@@ -1,7 +1,8 @@
 """Costs of groups by code generation and cycle-accurate simulation: exact for a group by itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from mavcg.accel.codegen.choose_tile import tiled_group
 from mavcg.accel.concats import placements
@@ -10,6 +11,10 @@ from mavcg.accel.fusion.group_shape import GraphFacts, group_shape
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
+from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.toolchain.codegen import default_workers
+
+Progress = Callable[[str], None]
 
 
 @dataclass
@@ -25,8 +30,28 @@ class SimulatedGroupCosts:
     _facts: GraphFacts | None = None
     _parts: dict[str, tuple[bool, int]] = field(default_factory=dict)
 
+    def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Progress) -> None:
+        """Simulate all groups that are not known yet, in processes beside each other."""
+        unlike: dict[object, Sequence[str]] = {}
+        for nodes in groups:
+            key = self._key(graph, nodes)
+            if key not in self._known:
+                unlike.setdefault(key, nodes)
+        tasks = [
+            Task(f"costs of groups: {number} of {len(unlike)}", partial(self._simulated, graph, nodes), len(nodes))
+            for number, nodes in enumerate(unlike.values(), 1)
+        ]
+        self._known.update(zip(unlike, run_tasks(tasks, default_workers(), progress), strict=True))
+
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         """Return the simulated cost with the best tile found; None if the group does not fit on chip."""
+        key = self._key(graph, nodes)
+        if key not in self._known:
+            self._known[key] = self._simulated(graph, nodes)
+        return self._known[key]
+
+    def _key(self, graph: XGraph, nodes: Sequence[str]) -> object:
+        """Groups with equal keys have equal costs."""
         if self._facts is None or self._facts.graph is not graph:
             self._facts = GraphFacts(graph)
             places = placements(graph)
@@ -35,14 +60,13 @@ class SimulatedGroupCosts:
         # A part of a concat is transferred pixel by pixel; rows' strides decide how tiles lie in the banks.
         tensors = [self._parts[node.name] for node in (*shape.inputs, *shape.nodes)]
         copied = [self._facts.copied.get(node.name) for node in shape.nodes]
-        key = (shape.key, tuple(tensors), tuple(copied))
-        if key not in self._known:
-            try:
-                group = tiled_group(graph, nodes, "cost", self.target)
-            except MavcgError as error:
-                if "does not fit on chip" not in str(error):
-                    raise
-                self._known[key] = None
-            else:
-                self._known[key] = GroupCost(group.cost, group.tile)
-        return self._known[key]
+        return shape.key, tuple(tensors), tuple(copied)
+
+    def _simulated(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
+        try:
+            group = tiled_group(graph, nodes, "cost", self.target)
+        except MavcgError as error:
+            if "does not fit on chip" not in str(error):
+                raise
+            return None
+        return GroupCost(group.cost, group.tile)

@@ -1,6 +1,6 @@
 """Costs of groups: an interface for what provides them, and the provider by the analytic model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -25,6 +25,10 @@ class GroupCost:
 class GroupCosts(Protocol):
     """A provider of costs: a model, a simulator, a device."""
 
+    def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
+        """Find the costs of all these groups, of which `cost` will be asked; each with nodes in the graph's order."""
+        ...
+
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         """The cost of a group; None if it cannot run. nodes: in the graph's order."""
         ...
@@ -41,6 +45,9 @@ class ModelledGroupCosts:
     paper_tiles_only: bool = False
     _known: dict[object, tuple[GroupTile, GroupWork] | None] = field(default_factory=dict)
     _facts: GraphFacts | None = None
+
+    def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
+        """Do nothing: each cost is quick."""
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         """The modelled cost. A concat that copies nothing costs nothing."""
