@@ -71,7 +71,7 @@ def alike_passes(passes: Sequence[tuple[Regions, Regions]]) -> list[AlikePasses]
 
 @dataclass(frozen=True)
 class ChannelDivision:
-    """What a division into ranges of output channels fixes, whatever the tiles' rows and columns.
+    """Facts of a division into ranges of output channels, whatever the rows and columns of tiles.
 
     weights: bytes of all, None if a slice does not fit; resident: True if all stay on chip. ranges: of all clusters
     together; longest, first: of the cluster with most, of the first. slices: channels of each cluster's first range.
@@ -91,7 +91,7 @@ class ChannelDivision:
 
 @dataclass(frozen=True)
 class PassDemand:
-    """What tiles of some rows and columns demand, however the channels are divided.
+    """Demands of tiles of some rows and columns, however the channels are divided.
 
     count: of tiles. loaded: bytes. steps: of each convolution, without the division's factor. pool, misc: cycles.
     pixels: of each stored node's region.
