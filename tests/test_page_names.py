@@ -22,6 +22,7 @@ PARTS = ("mavcg", "passes", "kernels", "profiles", "runtime", "bench", "examples
 PATH = re.compile(
     rf"(?<![\w./*<-])((?:{'|'.join(PARTS)})/(?:[\w.*/-]|\{{[\w.,* -]+\}})*+|[\w/{{}},*-]+\.py)(?![\w/*<-])"
 )
+KEYS = {"mavcg.threads"}  # of options of other programs, such as sessions of ONNX Runtime
 USERS = {"report_sample.py", "make_conv.py"}  # files of the reader's
 DOTTED = re.compile(rf"(?<![\w./-])((?:{'|'.join(PARTS[:6])})(?:\.\w+)+)(?![\w/-])")
 
@@ -105,7 +106,8 @@ def faults(page: str) -> list[str]:
     found: list[str] = []
     for text in code(page):
         found += [n for name in PATH.findall(text) for n in spelled_out(name) if not is_file(n)]
-        found += [name for name in DOTTED.findall(text) if not is_file(name) and not is_defined(name)]
+        dotted = [name for name in DOTTED.findall(text) if name not in KEYS]
+        found += [name for name in dotted if not is_file(name) and not is_defined(name)]
         for verb, words in re.findall(r"(?:^|[ (])mavcg ([a-z][a-z-]*)((?: .*)?)$", text):
             if verb not in options():
                 found.append(f"mavcg {verb}")

@@ -14,7 +14,7 @@ from mavcg.profiles.load import files, load_board
 @pytest.fixture
 def no_x86(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse the constants of x86 cores."""
-    read = fits.load_cost_fit
+    from mavcg.profiles.cost_fits import load_cost_fit as read
 
     def refuse(kind: str) -> CostFit:
         assert kind != X86, "constants of x86 cores are read"
