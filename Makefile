@@ -27,10 +27,11 @@ $(VENV)/.ready-to-test: $(VENV)/.ready
 demo: setup ## both pipelines: a program and a network, their libraries built, run on emulated cores and here
 	@$(BIN)/python examples/demo.py
 
-lint: setup figures-check ## ruff, formats, spelling, clang-tidy; records of figures against the code
+lint: setup figures-check ## ruff, formats, spelling, docstrings, clang-tidy; records of figures against the code
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/codespell *.md docs mavcg kernels passes runtime profiles bench tests examples fuzz scripts Makefile
+	@$(BIN)/python -m scripts.docstring_check
 	@bash scripts/lint_c.sh format
 	@bash scripts/lint_c.sh tidy
 

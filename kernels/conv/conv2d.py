@@ -22,7 +22,7 @@ PIECE_PIXELS = 64  # the most of a piece of a long row: its inputs stay in a lev
 
 
 def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """The kernel of a conv2d node without padding."""
+    """The kernel of a conv2d node. Raises: MavcgError for a node with pads: padding is a step of its own."""
     x, w = views[node.inputs[0]], node.inputs[1]
     if any(node.attr("pads")):
         raise MavcgError(f"node '{node.origin}' (conv2d): has pads; padding is a step of its own, before the kernel")

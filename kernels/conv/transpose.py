@@ -27,7 +27,10 @@ LARGE_BYTES = 1 << 20  # and together more than this: then weights are not packe
 
 
 def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """The kernel of a conv_transpose2d node, pads and output_pads included: these only say which pixels there are."""
+    """The kernel of a conv_transpose2d node, pads and output_pads included: these only say which pixels there are.
+
+    Raises: MavcgError for a type other than f32.
+    """
     x, out, name = views[node.inputs[0]], views[node.output], node.inputs[1]
     if x.dtype != "f32":
         raise MavcgError(f"node '{node.origin}' (conv_transpose2d): of {x.dtype}; there is a kernel for f32 only")

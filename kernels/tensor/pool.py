@@ -72,7 +72,7 @@ class Pool(KernelSpec):
 
 
 def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a max_pool2d or avg_pool2d node."""
+    """Return the step of a max_pool2d or avg_pool2d node. Raises: MavcgError for a type without a kernel."""
     x, out = views[node.inputs[0]], views[node.output]
     kind = node.op.partition("_")[0]
     if x.dtype not in (("f32", "i8", "u8") if kind == "max" else ("f32",)):

@@ -69,7 +69,7 @@ class Reduce(KernelSpec):
 
 
 def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a reduction: reduce_sum, reduce_max and the others."""
+    """Return the step of a reduction: reduce_sum, reduce_max and the others. Raises: MavcgError for f16."""
     x, out = views[node.inputs[0]], views[node.output]
     kind, rank = node.op.removeprefix("reduce_"), len(x.shape)
     axes = {a % rank for a in node.attr("axes")}

@@ -52,7 +52,7 @@ class Softmax(KernelSpec):
 
 
 def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a softmax or log_softmax node."""
+    """Return the step of a softmax or log_softmax node. Raises: MavcgError for a type other than f32."""
     x, out = views[node.inputs[0]], views[node.output]
     if x.dtype != "f32":
         raise MavcgError(f"node '{node.origin}' ({node.op}): of {x.dtype}; there is a kernel for f32 only")

@@ -60,7 +60,10 @@ class AsmSource:
 
     @contextmanager
     def places_in_errors(self) -> Iterator[None]:
-        """Replace lines of `text` in errors of the passes by those of the user's file."""
+        """Replace lines of `text` in errors of the passes by those of the user's file.
+
+        Raises: MavcgError, the pass's, with the location in the user's file.
+        """
         try:
             yield
         except MavcgError as error:

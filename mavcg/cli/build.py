@@ -290,6 +290,7 @@ def _all_from_here(names: list[str] | None) -> tuple[str, ...]:
 
 
 def names_of_option(text: str | None) -> tuple[str, ...]:
+    """Split an option's value at commas; none for None. Raises: MavcgError for an empty name."""
     if text is None:
         return ()
     names = [name.strip() for name in text.split(",")]

@@ -69,7 +69,10 @@ class DaskEngine:
         self._stack.close()
 
     def run(self, work: Work[Item, Result], items: Sequence[Item], most: int, found: Found[Item, Result]) -> None:
-        """Do the work on all items; results are handed over in the order in which tasks end."""
+        """Do the work on all items; results are handed over in the order in which tasks end.
+
+        Raises: MavcgError where the scheduler is gone, or workers end again and again in a task.
+        """
         count = self.workers if isinstance(self.workers, int) else len(self._known_workers())
         pending: dict[str, tuple[tuple[Item, ...], int]] = {}
         completed = self._distributed.as_completed([])

@@ -45,7 +45,7 @@ def run_tasks(
     """Run tasks, `workers` at a time, each worker a process of its own; results in the tasks' order.
 
     Tasks of the highest cost begin first, equal ones in their order: no long one is left to the end. progress: gets
-    each task's description as it begins, from any thread. Raises: the exception that a task raises; ToolError where a
+    each task's description as it begins, from any thread. Raises: what a task raises; ToolError where a
     process ends before its task does.
     """
     count = min(workers, len(tasks))

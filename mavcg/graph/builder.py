@@ -66,7 +66,7 @@ class GraphBuilder:
     def add_many(
         self, op: str, inputs: Sequence[str], origin: str = "", outputs: Sequence[str] | None = None, **attrs: Any
     ) -> tuple[str, ...]:
-        """A node with any number of outputs, as `add`."""
+        """A node with any number of outputs, as `add`. Raises: as add."""
         names = list(outputs) if outputs is not None else [""]
         node = make_node(op, inputs, names, origin, **attrs)
         node = self._counted_from_start(node)

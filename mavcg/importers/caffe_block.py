@@ -101,7 +101,7 @@ class FieldBlock:
         return tuple(_number(name, value) for value in self.scalars(name))
 
     def boolean(self, name: str, default: bool) -> bool:
-        """True or false, also as 1 and 0."""
+        """True or false, also as 1 and 0. Raises: CaffeError for another value."""
         value = self.scalar(name)
         if value is None:
             return default
@@ -110,7 +110,10 @@ class FieldBlock:
         return value.text.lower() in ("true", "t", "1")
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """One of these names, the first where the field is absent; also as its number."""
+        """One of these names, the first where the field is absent; also as its number.
+
+        Raises: CaffeError for another value.
+        """
         value = self.scalar(name)
         if value is None:
             return choices[0]

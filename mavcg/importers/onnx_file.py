@@ -45,7 +45,10 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxy
 def import_model(
     model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> Graph:
-    """Import a message that is in memory, as `import_onnx` does a file. path: for messages and external data."""
+    """Import a message that is in memory, as `import_onnx` does a file. path: for messages and external data.
+
+    Raises: as import_onnx.
+    """
     opsets = opsets_of(model.opset_import)
     if "" in opsets and opsets[""] < LEAST_OPSET:
         raise Unsupported(
@@ -133,7 +136,10 @@ def dims_of(info: onnx.ValueInfoProto) -> list[int | str]:
 
 
 def given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """Return the values of named dimensions that the given shapes fix, for other inputs that have them too."""
+    """Return the values of named dimensions that the given shapes fix, for other inputs that have them too.
+
+    Raises: MavcgError where two shapes give a dimension different values.
+    """
     known: dict[str, int] = {}
     for info in inputs:
         for dim, length in zip(dims_of(info), shapes.get(info.name, ()), strict=False):
@@ -143,6 +149,7 @@ def given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tu
 
 
 def check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
+    """Check a shape from the command line. Raises: MavcgError for one that the input's fixed dimensions exclude."""
     dims = dims_of(info)
     if not info.type.tensor_type.HasField("shape"):
         return

@@ -66,7 +66,10 @@ def _schema(node: onnx.NodeProto, domain: str, version: int) -> Any:
 def schema_function(
     node: onnx.NodeProto, domain: str, version: int, inputs: Sequence[Value | None]
 ) -> onnx.FunctionProto | None:
-    """The body that ONNX itself defines an operator by; None where there is none."""
+    """The body that ONNX itself defines an operator by; None where there is none.
+
+    Raises: MavcgError for a node that ONNX refuses to expand.
+    """
     onnx = onnx_module()
     schema = _schema(node, domain, version)
     if schema is None or schema.deprecated:

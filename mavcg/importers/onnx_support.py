@@ -129,7 +129,10 @@ def _tried(
 def with_shapes(
     model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], initializers: set[str]
 ) -> onnx.ModelProto:
-    """A copy of the model with these shapes at its inputs, and named dimensions that they fix everywhere."""
+    """A copy of the model with these shapes at its inputs, and named dimensions that they fix everywhere.
+
+    Raises: MavcgError for a shape of an input that the model lacks.
+    """
     inputs = [info for info in model.graph.input if info.name not in initializers]
     names = [info.name for info in inputs]
     for name in shapes:

@@ -51,6 +51,7 @@ class TfliteImport:
         self.dequantized: dict[int, Value] = {}
 
     def graph(self) -> Graph:
+        """Return the subgraph as a graph. Raises: MavcgError for a file without outputs, and as `convert`."""
         model = self.model
         if not model.outputs:
             raise MavcgError("the file has no outputs; nothing would be computed")
@@ -103,7 +104,10 @@ class TfliteImport:
         return shape
 
     def value(self, index: int, reader: str) -> Value:
-        """A tensor that something reads: made already, or a constant."""
+        """A tensor that something reads: made already, or a constant.
+
+        Raises: UnsupportedOp for a variable or sparse tensor; MavcgError for one that nothing makes.
+        """
         if index in self.values:
             return self.values[index]
         tensor = self.model.tensors[index]
@@ -125,7 +129,7 @@ class TfliteImport:
         return self.values[index]
 
     def convert(self, operator: TfliteOperator) -> None:
-        """Put an operator into the graph."""
+        """Put an operator into the graph. Raises: UnsupportedOp for an operator without a handler."""
         results = tuple(self.model.tensors[i] for i in operator.outputs)
         origin = operator_label(self.model, operator)
         location = f"node '{origin}' ({operator.op})"

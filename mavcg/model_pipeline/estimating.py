@@ -155,7 +155,7 @@ def measured_ms(
 
 
 def time_layers(library: Path, prediction: Prediction) -> tuple[float, ...]:
-    """The same of a library that is there."""
+    """Measured milliseconds of each step of a built library. Raises: MavcgError where its steps differ."""
     with load(library, threads=prediction.chosen.threads) as model:
         rng = np.random.default_rng(0)
         arrays = [rng.uniform(0, 1, tensor.shape).astype(tensor.dtype) for tensor in model.inputs]

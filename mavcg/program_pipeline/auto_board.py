@@ -61,7 +61,10 @@ class RunsThere:
     sent: _Sent = field(default_factory=_Sent)
 
     def check(self, command: Sequence[str]) -> None:
-        """Check a command, as PerfRuns.check: the program is a file on this machine, which is copied to the board."""
+        """Check a command, as PerfRuns.check: the program is a file on this machine, which is copied to the board.
+
+        Raises: ProfileError where it is not there.
+        """
         program = self.folder / command[0]
         if not program.is_file():
             raise ProfileError(

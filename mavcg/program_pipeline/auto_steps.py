@@ -55,7 +55,7 @@ class AutoRequest:
 
     @property
     def threshold(self) -> float:
-        """Share of the run over which a function is hot, 0..1."""
+        """Share of the run over which a function is hot, 0..1. Raises: MavcgError for no percentage."""
         percent = DEFAULT_THRESHOLD_PERCENT if self.build.threshold is None else self.build.threshold
         if not 0 <= percent <= 100:
             raise MavcgError(f"--threshold {percent:g}: is not a share in percent; give 0 to 100, such as 5")
@@ -129,7 +129,7 @@ class ProgramSteps:
     def measure(self, built: BuiltLibrary) -> MeasuredGains | None:
         """Measure every version of the library whose core is there, as AutoSteps.measure.
 
-        Samples are kept for the file that [build] measurements names.
+        Samples are kept for the file that [build] measurements names. Raises: NoVersionRan, and as `measure`.
         """
         if self.machine.why_not or built.library is None:
             return None

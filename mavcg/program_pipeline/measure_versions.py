@@ -145,8 +145,8 @@ def measure(
     Args:
         chosen: CPUs by core type, one group a core.
         runs: the machine that runs the program; None for this one.
-    Raises: ProfileError when the program cannot be run or loads none of the versions; ToolError when perf cannot
-    sample.
+    Raises: ProfileError when the program cannot be run; NoVersionRan when it loads none of the versions; ToolError
+    when perf cannot sample.
     """
     runs = runs or RunsHere()
     runs.check(command)

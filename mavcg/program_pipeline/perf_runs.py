@@ -65,7 +65,7 @@ class RunsHere:
     library: Path | None = None
 
     def check(self, command: Sequence[str]) -> None:
-        """Check a command, as PerfRuns.check."""
+        """Check a command, as PerfRuns.check. Raises: ToolError where perf is missing, and as check_program."""
         with chdir(self.folder or Path()):
             check_program(command)
         if self.recorder == "perf" and shutil.which("perf") is None:

@@ -62,7 +62,10 @@ class ModelProcess:
         self, profile: int, arguments: tuple[int, ...], limit: int, plan: SamplePlan, warm: int, steps: int,
         progress: Callable[[str], None],
     ) -> SampledRun:  # fmt: skip
-        """Run once to count instructions, `warm` times to warm caches, and once sampled."""
+        """Run once to count instructions, `warm` times to warm caches, and once sampled.
+
+        Raises: MavcgError where the library reads the clock more often than between its steps.
+        """
         lengths: list[int] | None = None
         for number in range(warm + 2):
             what = "counting instructions" if lengths is None else "warming caches" if number <= warm else "timing"
@@ -110,6 +113,7 @@ class ModelProcess:
         )
 
     def checked(self, status: int, what: str) -> None:
+        """Check an exit status. Raises: MavcgError for another than 0."""
         status = status & 0xFFFF_FFFF
         if status:
             raise MavcgError(

@@ -40,7 +40,10 @@ class TimingTables:
             raise MavcgError(f"cores/{timing.core}.toml: issue.pools: {len(self.units)} units; the simulator has 64")
 
     def row(self, decoded: DecodedInstr) -> Any:
-        """Return the C row of an instruction; its class gets numbers if it is new."""
+        """Return the C row of an instruction; its class gets numbers if it is new.
+
+        Raises: MavcgError for one of more registers than a row holds.
+        """
         op = decoded.op
         row = ffi().new("sim_row *")
         limits = (library().SIM_READS, library().SIM_WRITES)

@@ -34,7 +34,10 @@ def protection_flags(target: Target) -> tuple[str, ...]:
 
 @cache
 def zig_program() -> str:
-    """Return the program that `python -m ziglang` runs; starting it without Python in between saves 50 ms a time."""
+    """Return the program that `python -m ziglang` runs; starting it without Python in between saves 50 ms a time.
+
+    Raises: ToolError where the wheel is not installed.
+    """
     found = importlib.util.find_spec("ziglang")
     if found is None or found.origin is None:
         raise ToolError("the ziglang wheel, mavcg's compiler, is not there; install it: pip install ziglang")

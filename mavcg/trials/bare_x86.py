@@ -38,7 +38,8 @@ def run_bare(folder: Path, source: str, objects: Sequence[Path], given: bytes, o
 
     folder: for files in between. source: with main, of the program, which may include stdio.h, stdlib.h and string.h as
     far as runtime/bare/ has them. objects: linked to it; for TARGET, position-independent or not. output_bytes: that it
-    writes at most. Raises: ToolError where it cannot be built (it may have 512 KiB) or ends with another status than 0.
+    writes at most. Raises: ToolError where it cannot be built (it may have 512 KiB) or ends with another status than 0;
+    MavcgError without bochs.
     """
     if not bochs_there():
         raise MavcgError("bochs: is not there, and this machine has no AVX-512; install bochs and bochs-term")

@@ -95,7 +95,10 @@ class DeviceProgram:
         return {name: tuple(t.dims[i] for i in range(t.rank)) for name, t in zip(names, tensors, strict=True)}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the network on one image. inputs: f32 of the shapes of `inputs`. Returns: f32 by name."""
+        """Run the network on one image. inputs: f32 of the shapes of `inputs`. Returns: f32 by name.
+
+        Raises: MavcgError for an input that is missing or of another shape.
+        """
         ffi, library = _ffi(), _library()
         given = []
         for name, shape in self.inputs.items():

@@ -9,7 +9,10 @@ from mavcg.ops.elementwise import ACTIVATIONS
 
 
 def add_host(maker: XGraphMaker, node: Node) -> None:
-    """Add a node that the accelerator does not have, with a graph of its own."""
+    """Add a node that the accelerator does not have, with a graph of its own.
+
+    Raises: MavcgError for several results, or an operand of another type than f32 that is not on the CPU.
+    """
     types = maker.graph.types
     if len(node.outputs) != 1:
         raise MavcgError(f"{node.origin or node.outputs[0]} ({node.op}): {len(node.outputs)} results; one is supported")

@@ -65,7 +65,7 @@ class Memories:
         return slice(address, end)
 
     def read_sums(self, address: int, shape: tuple[int, int, int]) -> Array:
-        """Return 32-bit sums [rows, columns, channels] as int64."""
+        """Return 32-bit sums [rows, columns, channels] as int64. Raises: MavcgError for words never written."""
         at = self._sum_words(address, shape)
         if not self.features_written[at].all():
             raise MavcgError(f"sums: words {at.start} to {at.stop - 1} are read before all of them are written")
@@ -82,7 +82,7 @@ class Memories:
         self.features_written[at] = True
 
     def ddr_tile(self, v: Mapping[str, int]) -> Array:
-        """Byte offsets [rows, columns, channels] in the features segment."""
+        """Byte offsets [rows, columns, channels] in the features segment. Raises: MavcgError past its end."""
         rows, columns, channels = v["rows"], v["columns"], v["channels"]
         last = v["ddr"] + (rows - 1) * v["ddr_row"] + (columns - 1) * v["ddr_pixel"] + channels - 1
         if last >= len(self.ddr):
@@ -91,7 +91,7 @@ class Memories:
         return grid + np.arange(columns)[None, :, None] * v["ddr_pixel"] + np.arange(channels)[None, None, :]
 
     def load_map(self, v: Mapping[str, int]) -> None:
-        """Copy a tile from the features segment to feature memory."""
+        """Copy a tile from the features segment to feature memory. Raises: MavcgError for bytes never written."""
         at = self.ddr_tile(v)
         if not self.ddr_written[at].all():
             byte = int(at[~self.ddr_written[at]].min())
@@ -105,7 +105,7 @@ class Memories:
         self.ddr_written[at] = True
 
     def load_parameters(self, v: Mapping[str, int]) -> None:
-        """Copy words from the parameters segment to weight memory."""
+        """Copy words from the parameters segment to weight memory. Raises: MavcgError past the end of either."""
         size = v["words"] * self.path.weight_word
         if v["ddr"] + size > len(self.parameters):
             raise MavcgError(f"ddr: {size} bytes at {v['ddr']} of {len(self.parameters)} bytes of parameters")
@@ -118,7 +118,10 @@ class Memories:
         self.weights_written[at] = True
 
     def read_parameters(self, mode: str, v: Mapping[str, int]) -> tuple[Array, Array, Array]:
-        """Return bias and shift of each output channel and the weights [out_channels, k_h, k_w, channels]."""
+        """Return bias and shift of each output channel and the weights [out_channels, k_h, k_w, channels].
+
+        Raises: MavcgError for words beyond weight memory or never loaded.
+        """
         path, taps = self.path, v["kernel_rows"] * v["kernel_columns"]
         depthwise = mode == "depthwise"
         size, count = path.block_words(taps, v["channels"], depthwise), blocks(v["out_channels"], path.oc_lanes)

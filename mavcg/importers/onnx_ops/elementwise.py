@@ -183,7 +183,7 @@ def identity(call: OnnxCall) -> Results:
 
 
 def dropout(call: OnnxCall) -> Results:
-    """Dropout: in inference nothing is dropped."""
+    """Dropout: in inference nothing is dropped. Raises: NeedsConstant where training_mode is no constant."""
     x = call.input(0)
     training = call.maybe(2)
     if training is not None and training.array is None:

@@ -68,7 +68,10 @@ def compile_shared(source: str, folder: Path, headers: Path) -> ctypes.CDLL:
 def run_emulated_plan(
     source: str, function: str, arrays: Sequence[NDArray[Any]], folder: Path, headers: Path = HEADERS
 ) -> int:
-    """Run a plan's program on (input, weight, output), the last of which it writes. Return the bytes that it moved."""
+    """Run a plan's program on (input, weight, output), the last of which it writes. Return the bytes that it moved.
+
+    Raises: MavcgError where it writes outside of its tensors.
+    """
     library = compile_shared(source, folder, headers)
     guarded = [_Guarded(array) for array in arrays]
     getattr(library, function)(*(ctypes.c_void_p(one.address) for one in guarded))

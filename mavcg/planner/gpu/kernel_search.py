@@ -36,7 +36,7 @@ def best_kernel(layer: GpuLayer, gpu: Gpu) -> FoundKernel:
 
 
 def best_kernels(layer: GpuLayer, gpu: Gpu, count: int) -> tuple[FoundKernel, ...]:
-    """Return up to `count` kernels, the fastest by prediction first. Raises: as best_kernel."""
+    """Return up to `count` kernels, the fastest by prediction first. Raises: NoTiling where none fits the GPU."""
     unnamed = replace(layer, conv=layer.conv.key)
     found = _ranked(unnamed, gpu)[:count]
     if not found:

@@ -109,6 +109,7 @@ def is_time(value: Any) -> bool:
 
 
 def row_of(record: Record) -> tuple[Any, ...]:
+    """Return the database's row of a record. Raises: MavcgError for a cost that is no time in milliseconds."""
     cost = record.cost
     if cost.kind not in KINDS or not (is_time(cost.ms) and is_time(cost.spread_ms)):
         raise MavcgError(f"cost {cost}: is not in milliseconds from 0 on; measure it again")

@@ -1,0 +1,105 @@
+"""The check of docstrings that `make lint` runs finds what they leave out or say wrongly, and nothing else."""
+
+import pytest
+
+from scripts.docstring_check import ROOT, faults, read_sources
+
+ERRORS = """
+class MavcgError(Exception): ...
+class ToolError(MavcgError): ...
+class Internal(Exception): ...
+"""
+
+
+def faults_of(source: str) -> list[str]:
+    """What is wrong, without the place."""
+    return [fault.split(": ", 1)[1] for fault in faults({"errors.py": ERRORS, "module.py": source})]
+
+
+def test_a_fault_names_file_line_and_function() -> None:
+    source = 'class Tool:\n    def run(self):\n        """Run it."""\n        raise ToolError("x")\n'
+
+    expected = ["module.py:2 Tool.run: raises ToolError; say when, as `Raises: ToolError where ...`"]
+    assert faults({"errors.py": ERRORS, "module.py": source}) == expected
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Run it.",
+        "",
+        "Run it.\n\n    Args:\n        x: Raises nothing.\n    ",
+        "Run it. Raises: Internal where it is late.",
+    ],
+)
+def test_an_error_that_the_docstring_leaves_out(docstring: str) -> None:
+    assert any("raises ToolError" in fault for fault in faults_of(function(docstring, "raise ToolError(x)")))
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Run it. Raises: ToolError where it fails.",
+        "Run it.\n\n    Raises: ValueError for none; ToolError\n    where it fails.\n    ",
+        "Run it. Raises: MavcgError where it fails.",
+        "Run it. Raises: as walk.",
+        "Raise ToolError where it fails.",
+    ],
+)
+def test_an_error_that_the_docstring_names(docstring: str) -> None:
+    assert not faults_of(function(docstring, "raise ToolError(x)"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'def _run(x):\n    """Run it."""\n    raise ToolError(x)',
+        'class _Tool:\n    def run(self, x):\n        """Run it."""\n        raise ToolError(x)',
+        'def verb(x: Annotated[str, typer.Option(help="X.")]):\n    """Run it."""\n    raise ToolError(x)',
+        'def run(x):\n    """Run it."""\n    raise Internal(x)',
+        'def run(x):\n    """Return a function."""\n    def later():\n        raise ToolError(x)\n    return later',
+        'class Protocol:\n    def send(self, x):\n        """Send it. Raises: ToolError."""\n'
+        'class Ssh:\n    def send(self, x):\n        """Implement `Protocol.send`."""\n        raise ToolError(x)',
+    ],
+    ids=["private", "private class", "verb", "internal error", "nested", "implementation"],
+)
+def test_functions_that_need_not_name_their_errors(source: str) -> None:
+    assert not faults_of(source)
+
+
+@pytest.mark.parametrize(
+    ("docstring", "body", "wrong"),
+    [
+        ("Run it. Raises: TolError.", "walk(x)", "'Raises: TolError' names no class of errors"),
+        ("Run it. Raises: the error.", "walk(x)", "'Raises: the' names no class of errors"),
+        ("Run it. Raises: ToolError.", "return x", "says 'Raises:' and neither raises nor calls anything"),
+        ("Run it. x, width: of the image.", "return x", "explains no parameter 'width'"),
+    ],
+)
+def test_what_a_docstring_says_wrongly(docstring: str, body: str, wrong: str) -> None:
+    assert faults_of(function(docstring, body)) == [wrong]
+
+
+@pytest.mark.parametrize(
+    ("docstring", "body"),
+    [
+        ("Run it. Raises: KeyError for another.", "return x[0]"),
+        ("Run it. Raises: what walk raises.", "walk(x)"),
+        ("Run it. x, kind: of the image.", "return x"),
+        ("Return a table. height, width: of the image.", "return x"),
+    ],
+)
+def test_what_a_docstring_says_rightly(docstring: str, body: str) -> None:
+    assert not faults_of(function(docstring, body))
+
+
+def test_the_projects_docstrings_hold() -> None:
+    sources = read_sources(ROOT)
+
+    assert len(sources) > 500
+    assert not faults(sources)
+
+
+def function(docstring: str, body: str) -> str:
+    """The text of a public function; "": without a docstring."""
+    return "def run(x, *, kind=None):\n" + (f'    """{docstring}"""\n' if docstring else "") + f"    {body}\n"
