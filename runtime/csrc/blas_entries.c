@@ -201,6 +201,8 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
         return;                                                                 \
     }
 
+/* Arguments of these macros are names and types, which no parentheses may enclose.
+ * NOLINTBEGIN(bugprone-macro-parentheses) */
 #define FORTRAN_GEMM(symbol, type, real, field, integer)                                                            \
     BLAS_EXPORT void symbol(const char *transa, const char *transb, const integer *m, const integer *n,             \
                             const integer *k, const real *alpha, const real *a, const integer *lda, const real *b,  \
@@ -245,6 +247,7 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
         const struct matrix_and_vectors given = {m, n, lda, incx, incy, a, x, y, {.field = alpha}, {.field = beta}}; \
         cblas_gemv(type, sizeof(integer) == sizeof(int64_t), order, trans, &given);                                  \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* All names of a routine; FORTRAN and CBLAS are a pair of macros above. */
 #define ALL_NAMES(FORTRAN, CBLAS, routine, type, real, field)  \

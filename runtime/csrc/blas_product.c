@@ -160,7 +160,7 @@ static void multiply_in_team(struct blas_team *team, const struct blas_block *bl
     int64_t row_panels = (block->rows + blocks->rows - 1) / blocks->rows;
     int64_t column_panels = (block->columns + blocks->columns - 1) / blocks->columns;
     struct product_step step = {block, blocks->mc, false};
-    step.by_columns = row_panels < PANELS_FOR_THREADS * team_threads(team) && column_panels > row_panels;
+    step.by_columns = row_panels < (int64_t)PANELS_FOR_THREADS * team_threads(team) && column_panels > row_panels;
     run_step(team, run_product_step, &step, (uint32_t)(step.by_columns ? column_panels : row_panels),
              step.by_columns ? COLUMN_CHUNK : ROW_CHUNK);
 }

@@ -89,7 +89,7 @@ MAVCG_PRIVATE int create_context(const mavcg_options *options, const struct shar
     context->arena = shared ? shared->arena : working_bytes(ARENA_BYTES, ARENA_ALIGN);
     context->scratch = shared ? shared->scratch : working_bytes(threads * (size_t)SCRATCH_STRIDE, SCRATCH_ALIGN);
     context->operands = calloc(OPERANDS + 1, sizeof *context->operands);
-    context->pool.threads = calloc(threads, sizeof *context->pool.threads);
+    context->pool.threads = calloc(threads ? threads : 1, sizeof *context->pool.threads);
     context->process = create_process_state(&context->cleared_in_child);
     if (!context->arena || !context->scratch || !context->operands || !context->pool.threads || !context->process) {
         free_context(context);

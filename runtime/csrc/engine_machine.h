@@ -1,6 +1,6 @@
 /* CPUs that a thread may run on, and floating-point modes. */
-#ifndef MAVCG_MACHINE_STATE_H
-#define MAVCG_MACHINE_STATE_H
+#ifndef MAVCG_ENGINE_MACHINE_H
+#define MAVCG_ENGINE_MACHINE_H
 
 #include <stdint.h>
 

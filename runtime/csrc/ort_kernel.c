@@ -23,7 +23,7 @@ MAVCG_PRIVATE ort_status *ort_error(const struct ort_api *api, int code, const c
     char message[MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments); /* NOLINT(clang-analyzer-valist.Uninitialized) */
     va_end(arguments);
     return api->create_status(code, message);
 }

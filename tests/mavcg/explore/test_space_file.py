@@ -101,7 +101,7 @@ def test_points_are_the_product_and_machines_of_accelerator_files(tmp_path: Path
         ({"colour": "1"}, "accelerator.colour: no such key"),
         (
             {"bandwidth": str(list(range(1, 4001))), "frequency": str([i / 100 for i in range(1, 4001)])},
-            "16000000 poin",
+            "16000000 points",
         ),
     ],
 )
