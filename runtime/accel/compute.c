@@ -197,7 +197,7 @@ static void pool_windows(const struct instruction *one, const struct windows *wi
                 int64_t value = greatest ? INT8_MIN : 0;
                 for (int64_t t = 0; t < positions; t++) {
                     if (!pixels[t]) continue;
-                    int element = pixels[t][c];
+                    int element = pixels[t][c]; /* NOLINT(bugprone-signed-char-misuse): a number */
                     if (!greatest) value += element;
                     else if (element > value) value = element;
                 }
