@@ -74,12 +74,14 @@ class ScheduleBlock:
 
 @dataclass(frozen=True)
 class Partition:
-    """Layers of one CNN that run in one thread of control, one after the other, by a schedule."""
+    """Layers of one CNN that run in one thread of control, one after the other, by a schedule. fixed: the schedule is
+    the user's: a layer has as many phases as it has firings there, and no search changes them."""
 
     name: str
     cnn: str
     layers: tuple[str, ...]
     schedule: ScheduleBlock
+    fixed: bool = False
 
 
 @dataclass(frozen=True)

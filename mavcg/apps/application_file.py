@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mavcg.apps.application import ScheduleBlock
 from mavcg.apps.model_network import PRECISIONS
+from mavcg.apps.schedule_notation import ScheduleTextError, parse_schedule
 from mavcg.errors import MavcgError
 from mavcg.files.toml_tables import shown
 
@@ -16,13 +18,15 @@ _AUTO = re.compile(r"auto(?::(\d+))?")
 _TOP = {"memory": str, "parallel": list, "order": list, "network": list}
 _NETWORK = {
     "name": str, "file": str, "shapes": dict, "throughput": (int, float), "precision": str, "partitions": (str, list),
+    "schedule": (str, list),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class NetworkEntry:
     """A [[network]] of app.toml. throughput: T^c in frames per second, None for none. partitions: "" for one, "auto:n",
-    or the first layers of the partitions after the first. line: of the table."""
+    or the first layers of the partitions after the first. line: of the table. schedules: one for each partition, none
+    where the plan makes them; schedule_place: of the key, for messages."""
 
     name: str
     file: Path
@@ -31,6 +35,8 @@ class NetworkEntry:
     precision: str
     partitions: str | tuple[str, ...]
     line: int
+    schedules: tuple[ScheduleBlock, ...] = ()
+    schedule_place: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,24 @@ def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
         raise MavcgError(f"{place.of('partitions', number)} = {shown(parts)}: is not a list of strings; correct it")
     line = place.tables[number] + 1 if number < len(place.tables) else 1
     own = tuple(parts) if isinstance(parts, list) else parts
-    return NetworkEntry(table["name"], file, shapes, None if least is None else float(least), precision, own, line)
+    spot = place.of("schedule", number)
+    schedules = _schedules(spot, table["schedule"]) if "schedule" in table else ()
+    return NetworkEntry(
+        table["name"], file, shapes, None if least is None else float(least), precision, own, line, schedules, spot
+    )
+
+
+def _schedules(location: str, value: str | list[Any]) -> tuple[ScheduleBlock, ...]:
+    texts = [value] if isinstance(value, str) else value
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise MavcgError(f'{location} = {shown(value)}: is no schedule; write "a, [b, c] x 8", a string a partition')
+    found = []
+    for text in texts:
+        try:
+            found.append(parse_schedule(text))
+        except ScheduleTextError as error:
+            raise MavcgError(f"{location} = {shown(text)}: {error}") from error
+    return tuple(found)
 
 
 def _bytes(location: str, text: str) -> int:

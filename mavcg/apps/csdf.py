@@ -4,7 +4,7 @@ Chapter 4 of the thesis, with Algorithms 3 and 4, is not part of the paper: phas
 a token. Buffers are rings of rows, so that rows that the next phase reads again stay where they are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.apps.application import Cnn, DataEdge, Partition, RowWindow, ScheduleBlock
@@ -98,6 +98,26 @@ def schedule_csdf(graph: CsdfGraph) -> CsdfSchedule:
     for actor in reversed(state.order):
         while state.fired[actor] < graph.phases[actor]:
             state.demand(actor)
+    return CsdfSchedule(tuple(state.firings), tuple(state.most))
+
+
+def run_schedule(graph: CsdfGraph, firings: Iterable[str]) -> CsdfSchedule:
+    """Return a schedule that is given, and the rows that each channel holds at most while it runs.
+
+    Raises: MavcgError for a firing whose rows are not there, and for phases that are left over.
+    """
+    state = _State(graph)
+    for layer in firings:
+        phase, phases = state.fired[layer], graph.phases[layer]
+        if phase == phases:
+            raise MavcgError(f"layer {layer}: runs more often than its {phases} phases")
+        writer = state.missing(layer)
+        if writer is not None:
+            raise MavcgError(f"layer {layer}: phase {phase + 1} of {phases} reads rows that {writer} writes later")
+        state.fire(layer)
+    for layer, phases in graph.phases.items():
+        if state.fired[layer] != phases:
+            raise MavcgError(f"layer {layer}: runs {state.fired[layer]} of its {phases} phases")
     return CsdfSchedule(tuple(state.firings), tuple(state.most))
 
 

@@ -1,15 +1,17 @@
 """Algorithm 10: an application with data processing by parts in chosen layers, with buffers of least size that are
 reused (section 6.5.2)."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from mavcg.apps.application import Application, Layer, Partition, ScheduleBlock
+from mavcg.apps.application import Application, Layer, Partition, ScheduleBlock, firings
 from mavcg.apps.buffers import Buffer, EdgeData, edge_data, reuse_buffers
-from mavcg.apps.csdf import CsdfSchedule, schedule_csdf, to_csdf
+from mavcg.apps.csdf import CsdfSchedule, run_schedule, schedule_csdf, to_csdf
 
 LayerId = tuple[str, str]  # of a CNN and its layer
 Chromosome = frozenset[LayerId]  # the layers that process data by parts
+_NO_GENES: Chromosome = frozenset()
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,14 @@ def phases_of(layer: Layer, by_parts: bool) -> int:
 
 def all_by_parts(app: Application) -> Chromosome:
     """Return the chromosome of the methodology in [65]: parts in every layer that can."""
-    return frozenset((cnn.name, layer.name) for cnn in app.cnns for layer in cnn.layers if layer.by_parts)
+    return frozenset(free_genes(app))
+
+
+def free_genes(app: Application) -> list[LayerId]:
+    """Return the layers that can process data by parts and whose schedule is not given, in order."""
+    fixed = {(p.cnn, layer) for p in app.partitions if p.fixed for layer in p.layers}
+    ids = [(cnn.name, layer.name) for cnn in app.cnns for layer in cnn.layers if layer.by_parts]
+    return [gene for gene in ids if gene not in fixed]
 
 
 class Derivation:
@@ -67,6 +76,13 @@ class Derivation:
         self, partition: Partition, chromosome: Chromosome
     ) -> tuple[CsdfSchedule, ScheduleBlock, dict[str, int]]:  # fmt: skip
         cnn = self.app.cnn(partition.cnn)
+        if partition.fixed:
+            if (partition.name, _NO_GENES) not in self._known:
+                counts = Counter(firings(partition.schedule))
+                own = {name: counts[name] for name in partition.layers}
+                run = run_schedule(to_csdf(cnn, partition, own), firings(partition.schedule))
+                self._known[(partition.name, _NO_GENES)] = (run, partition.schedule, own)
+            return self._known[(partition.name, _NO_GENES)]
         genes = frozenset((cnn.name, name) for name in partition.layers) & chromosome
         key = (partition.name, genes)
         if key not in self._known:

@@ -115,6 +115,11 @@ def check_buildable(file: ApplicationFile) -> None:
                 f"{location}: partitions: a library computes a network as a whole; leave partitions out, or see "
                 "`mavcg app plan` for what a pipeline would take"
             )
+        if entry.schedules:
+            raise MavcgError(
+                f"{entry.schedule_place}: a library runs layers in an order of its own; leave schedule out, and "
+                "give memory for layers by parts"
+            )
         if entry.precision != "fp32":
             raise MavcgError(
                 f"{location}: precision = '{entry.precision}': a library computes in the types of the model's file; "

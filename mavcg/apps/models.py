@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from mavcg.apps.application import Application, Cnn, Partition, in_order, sequential
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.apps.derivation import LayerId
+from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import layer_names, network_of
 from mavcg.apps.search import Constraints
 from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms
@@ -95,6 +96,20 @@ def _layer_times(
 
 
 def _partitions(
+    file: ApplicationFile, entry: NetworkEntry, cnn: Cnn, times: dict[LayerId, LayerTime], board: Board
+) -> list[Partition]:
+    found = _cut_partitions(file, entry, cnn, times, board)
+    if not entry.schedules:
+        return found
+    if isinstance(entry.partitions, str) and entry.partitions:
+        raise MavcgError(
+            f"{entry.schedule_place}: partitions = '{entry.partitions}' is not known before the plan; "
+            "name the first layers of the partitions, or leave schedule out"
+        )
+    return with_schedules(cnn, found, entry.schedules, entry.schedule_place)
+
+
+def _cut_partitions(
     file: ApplicationFile, entry: NetworkEntry, cnn: Cnn, times: dict[LayerId, LayerTime], board: Board
 ) -> list[Partition]:
     if not entry.partitions:

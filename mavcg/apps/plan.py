@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mavcg.apps.application import Application
+from mavcg.apps.application import Application, firings
 from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
-from mavcg.apps.derivation import Chromosome, Derivation, Derived, LayerId, all_by_parts
+from mavcg.apps.csdf import compress
+from mavcg.apps.derivation import Chromosome, Derivation, Derived, LayerId, all_by_parts, free_genes
 from mavcg.apps.joint_arena import JointArena, plan_joint_arena
+from mavcg.apps.schedule_notation import write_schedule
 from mavcg.apps.search import (
     Constraints,
     GeneticLimits,
@@ -82,7 +84,7 @@ def plan_application(
     early = meets and constraints.memory is not None
     front = [plain]
     if not early:
-        genes = [(cnn.name, layer.name) for cnn in app.cnns for layer in cnn.layers if layer.by_parts]
+        genes = free_genes(app)
 
         def fitness(chromosome: Chromosome) -> tuple[float, ...]:
             derived = derivation.derive(chromosome)
@@ -142,4 +144,8 @@ def plan_json(plan: ApplicationPlan) -> dict[str, object]:
         "gap": best.arena.size / best.arena.lower_bound - 1 if best.arena.lower_bound else 0.0,
         "meets_constraints": plan.meets,
         "partitions": {p.name: list(p.layers) for p in plan.app.partitions},
+        "schedules": {
+            p.name: write_schedule(p.schedule if p.fixed else compress(tuple(firings(p.schedule))))
+            for p in best.derived.app.partitions
+        },
     }

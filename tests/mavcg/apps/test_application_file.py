@@ -72,6 +72,14 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         ("auto:2", "auto:1", "line 13: network[1].partitions = 'auto:1'"),
         ('"auto:2"', "[1]", "line 13: network[1].partitions = [1]"),
         ("[1, 3, 8, 8]", "[0]", "line 14: network[1].shapes"),
+        ("throughput = 20", 'schedule = "a, [b"', "line 7: network[0].schedule = 'a, [b': column 6: a bracket is open"),
+        (
+            "throughput = 20",
+            'schedule = ["a", "] x 2"]',
+            "network[0].schedule = '] x 2': column 1: ']': closes no bracket",
+        ),
+        ("throughput = 20", "schedule = []", "line 7: network[0].schedule = []: is no schedule"),
+        ("throughput = 20", "schedule = [1]", "line 7: network[0].schedule = [1]: is no schedule"),
         ("= [[", "= [", "not TOML"),
     ],
 )
