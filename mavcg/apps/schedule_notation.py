@@ -27,8 +27,8 @@ def parse_schedule(text: str) -> ScheduleBlock:
     start, inner = 0, text
     if whole and "{" in whole[1] and _balanced(whole[1]):
         start, inner = whole.start(1), whole[1]
-    parser = _Parser(text, start, start + len(inner))
-    return parser.schedule()
+    reader = _ScheduleReader(text, start, start + len(inner))
+    return reader.schedule()
 
 
 def write_schedule(schedule: ScheduleBlock) -> str:
@@ -57,7 +57,7 @@ def _balanced(text: str) -> bool:
     return re.fullmatch(r"(?:[^{}]|\{[^{}]*\})*", text) is not None
 
 
-class _Parser:
+class _ScheduleReader:
     """Reads tokens from `at` to before `end` of a text."""
 
     def __init__(self, text: str, at: int, end: int) -> None:
