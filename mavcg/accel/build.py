@@ -16,7 +16,8 @@ from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.images import read_images, seeded_images
 from mavcg.accel.load import load_xgraph
 from mavcg.accel.quantise import quantise
-from mavcg.accel.simulator.cycles import SimulatedTime, simulate
+from mavcg.accel.simulator.cycles import simulate
+from mavcg.accel.simulator.simulated_time import SimulatedTime
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError

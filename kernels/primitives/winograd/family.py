@@ -13,18 +13,8 @@ import numpy as np
 from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_places, image_of
 from mavcg.kernels.primitives.winograd.kernels import EMIT
 from mavcg.kernels.primitives.winograd.matrices import transform_weights
-from mavcg.kernels.primitives.winograd.spec import (
-    SLACK_TILES,
-    Located,
-    Tiles,
-    Winograd,
-    WinogradInput,
-    WinogradOutput,
-    WinogradProducts,
-    located,
-    products,
-    transformed,
-)
+from mavcg.kernels.primitives.winograd.spec import Winograd, WinogradInput, WinogradOutput, WinogradProducts
+from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Tiles, located, products, transformed
 from mavcg.specs.kernel import Array, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand

@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I32, PTR, address, const, repeat, scaled
 from mavcg.kernels.builder.nest import minimum
-from mavcg.kernels.primitives.winograd.spec import LINE, Located, Planes, Tiles
+from mavcg.kernels.primitives.winograd.tiles import LINE, Located, Planes, Tiles
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 

@@ -39,7 +39,7 @@ from mavcg.kernels.gemm.register_tile import (
     tiling_of,
     unrolled,
 )
-from mavcg.kernels.primitives.winograd.spec import Planes, Tiles
+from mavcg.kernels.primitives.winograd.tiles import Planes, Tiles
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 

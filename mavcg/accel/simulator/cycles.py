@@ -11,55 +11,20 @@ from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.isa.datapath import datapath
 from mavcg.accel.isa.forms import UNITS
 from mavcg.accel.isa.instruction import AccelInstruction
+from mavcg.accel.simulator.shared_rates import SCALE, RunningWork, progress_rates
+from mavcg.accel.simulator.simulated_time import SimulatedTime, Span
 from mavcg.accel.simulator.timing import FETCH_BYTES, QUEUE_DEPTH, Work, work_of
 from mavcg.errors import MavcgError
 
-_SCALE = 1 << 16  # parts of a cycle of compute work, and of a byte of transfers
 _WAITS = [[f"{name}: waits for {other}" for other in UNITS] for name in UNITS]
 _LOAD, _SAVE = UNITS.index("load"), UNITS.index("save")
-
-
-@dataclass(frozen=True)
-class Span:
-    """Cycles [start, end) in which a unit executed an instruction."""
-
-    unit: int
-    index: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class SimulatedTime:
-    """Result of a simulation of one image.
-
-    busy: cycles in which each unit executed. stalls: idle cycles of units with work left, and cycles lost inside of
-    instructions, by cause. ddr_bytes: moved, code included. spans: of all instructions, in the order of their ends.
-    """
-
-    cycles: int
-    busy: dict[str, int]
-    stalls: dict[str, int]
-    ddr_bytes: int
-    spans: tuple[Span, ...]
-
-
-@dataclass
-class _Running:
-    """An instruction in a unit: `left` parts of its work; `wait` cycles of latency before the first."""
-
-    index: int
-    work: Work
-    start: int
-    left: int
-    wait: int
 
 
 @dataclass
 class _UnitState:
     queue: deque[int] = field(default_factory=deque)
-    running: _Running | None = None
-    requested: _Running | None = None  # of load and save: the next transfer, whose latency passes meanwhile
+    running: RunningWork | None = None
+    requested: RunningWork | None = None  # of load and save: the next transfer, whose latency passes meanwhile
     busy: int = 0
 
 
@@ -86,14 +51,14 @@ class _Simulation:
         self.stalls: dict[str, int] = {}
         self.spans: list[Span] = []
         self.ddr_bytes = 0
-        self.ddr_rate = max(1, round(self.target.ddr_bytes_per_cycle * _SCALE))
+        self.ddr_rate = max(1, round(self.target.ddr_bytes_per_cycle * SCALE))
         self.port_words = self.path.banks
         self.next = 0  # instruction to dispatch
         self.dispatch_wait = 0
         self.fetch_ends = _fetches(program.instructions)
         self.fetched = 0  # instructions whose code is there
         self.fetches = 0  # begun
-        self.fetch: _Running | None = None
+        self.fetch: RunningWork | None = None
 
     def run(self) -> SimulatedTime:
         while True:
@@ -117,7 +82,7 @@ class _Simulation:
                 end = self.fetch_ends[begun + 1]
                 self.fetches += 1
                 size = 4 * sum(one.form.words for one in self.program.instructions[self.fetched : end])
-                self.fetch = _Running(end, Work(0, size), self.time, size * _SCALE, self.target.ddr_latency_cycles)
+                self.fetch = RunningWork(end, Work(0, size), self.time, size * SCALE, self.target.ddr_latency_cycles)
                 moved = True
         if self.dispatch_wait == 0 and self.next < self.fetched:
             one = self.program.instructions[self.next]
@@ -149,9 +114,9 @@ class _Simulation:
             if transfers:
                 self.ddr_bytes += work.ddr_bytes
                 wait = work.cycles + self.target.ddr_latency_cycles
-                unit.requested = _Running(index, work, self.time, work.ddr_bytes * _SCALE, wait)
+                unit.requested = RunningWork(index, work, self.time, work.ddr_bytes * SCALE, wait)
             else:
-                unit.running = _Running(index, work, self.time, work.cycles * _SCALE, 0)
+                unit.running = RunningWork(index, work, self.time, work.cycles * SCALE, 0)
                 if work.conflict_cycles:
                     self._stall(f"{UNITS[number]}: bank conflicts of its own", work.conflict_cycles)
             started = True
@@ -167,21 +132,13 @@ class _Simulation:
     def _stall(self, cause: str, cycles: int) -> None:
         self.stalls[cause] = self.stalls.get(cause, 0) + cycles
 
-    def _rates(self) -> list[tuple[_Running, int]]:
+    def _rates(self) -> list[tuple[RunningWork, int]]:
         """Return what runs with the parts of work that it does a cycle."""
         compute = [u.running for n, u in enumerate(self.units) if u.running and n not in (_LOAD, _SAVE)]
         moving = [u.running for u in (self.units[_LOAD], self.units[_SAVE]) if u.running]
         if self.fetch is not None and self.fetch.wait == 0:
             moving.append(self.fetch)
-        share = self.ddr_rate // max(1, len(moving))
-        rates = [(one, _SCALE) for one in compute] + [(one, max(1, share)) for one in moving]
-        # Words a cycle through all read ports and all write ports; where more is demanded, everything slows down.
-        reads = sum(one.work.read_words * rate * _SCALE // _total(one) for one, rate in rates)
-        writes = sum(one.work.write_words * rate * _SCALE // _total(one) for one, rate in rates)
-        demand, capacity = max(reads, writes), self.port_words * _SCALE
-        if demand > capacity:
-            return [(one, max(1, rate * capacity // demand)) for one, rate in rates]
-        return rates
+        return progress_rates(compute, moving, self.ddr_rate, self.port_words)
 
     def _advance(self) -> None:
         """Move to the next event. Raises: MavcgError if there is none."""
@@ -247,11 +204,6 @@ class _Simulation:
             one = self.program.instructions[self.next]
             blocked = f"; instruction {self.next} ({one.form.name}) waits for room in its queue of {QUEUE_DEPTH}"
         return MavcgError(f"{self.program.network}: deadlock at cycle {self.time}: {'; '.join(heads)}{blocked}")
-
-
-def _total(one: _Running) -> int:
-    """Parts of an instruction's whole work."""
-    return max(1, (one.work.ddr_bytes or one.work.cycles) * _SCALE)
 
 
 def _fetches(instructions: tuple[AccelInstruction, ...]) -> list[int]:

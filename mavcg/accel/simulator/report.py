@@ -4,7 +4,7 @@ from typing import Any
 
 from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.isa.datapath import datapath
-from mavcg.accel.simulator.cycles import SimulatedTime
+from mavcg.accel.simulator.simulated_time import SimulatedTime
 from mavcg.accel.simulator.timing import work_of
 
 # Energy in pJ at 45 nm, 0.9 V: Horowitz, "Computing's energy problem", ISSCC 2014, figure 1.1.9: an 8-bit multiply and

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.isa.forms import UNITS
-from mavcg.accel.simulator.cycles import SimulatedTime, Span
+from mavcg.accel.simulator.simulated_time import SimulatedTime, Span
 from mavcg.text.safe_text import xml_text
 
 _WIDTH, _LEFT, _ROW, _TOP = 1400, 60, 46, 44

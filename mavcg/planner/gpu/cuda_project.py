@@ -14,8 +14,9 @@ from mavcg.planner.accelerators.text.interpret import count_plan
 from mavcg.planner.accelerators.text.parser import parse_plan
 from mavcg.planner.accelerators.text.plan import Conv, TextPlan
 from mavcg.planner.accelerators.text.printer import print_plan
+from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import GpuLayer
-from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_search import FoundKernel, best_kernel
 from mavcg.planner.gpu.layer_source import layer_source
 from mavcg.planner.gpu.network_program import NetworkKernel, network_program

@@ -14,6 +14,11 @@ POOLS = ("max_pool", "avg_pool")
 ELEMENTWISE = {"copy": "COPY", "add": "ADD", "sub": "SUBTRACT", "mul": "MULTIPLY", "max": "LARGER"}
 
 
+def round_up(value: int, unit: int) -> int:
+    """Return the least multiple of `unit` that is not below the value."""
+    return -(-value // unit) * unit
+
+
 @dataclass(frozen=True)
 class GpuLayer:
     """A layer with its element types. type: of input and weights; output: of what is stored, i32 for raw int8 sums.

@@ -7,8 +7,9 @@ from itertools import product
 
 from mavcg.hardware.gpu import Gpu
 from mavcg.planner.accelerators.planned import NoTiling
+from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import GpuLayer
-from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_time import KernelTime, predict
 from mavcg.planner.layer_model.tiling import Dataflow
 

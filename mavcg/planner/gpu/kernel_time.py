@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from mavcg.hardware.gpu import Gpu
+from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import WORD_BYTES
-from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 
 # Constants of the model. FRAME_REGISTERS is read off machine code; the others down to L2_OVER_MEMORY are fitted to the
 # times of some 650 kernels of five networks' layers on an H100 (bench/gpu.py); what is not modelled is in them too.

@@ -13,6 +13,7 @@ from mavcg.graph import Graph
 from mavcg.planner.gpu.gpu_layer import PACK
 from mavcg.planner.gpu.kernel_plan import Kernel
 from mavcg.planner.gpu.launch import launches_of
+from mavcg.planner.gpu.network_main import NetworkMain
 from mavcg.planner.gpu.network_steps import NetworkStep
 from mavcg.planner.gpu.packing import pack_bias, pack_weights
 from mavcg.text.safe_text import comment
@@ -204,60 +205,8 @@ class _ProgramWriter:
             lines.insert(0, f"    {source}.upload();")
         files = dict.fromkeys(f'#include "{one.function}.cu"' for one in self.kernels.values())
         after = [] if result in self.on_host else [f"    {target}.download();"]
-        values = {
-            "@NAME@": comment(self.graph.name or "a network"), "@KERNELS@": "\n".join(files),
-            "@TENSORS@": "\n".join(self.declared), "@BODY@": "\n".join([*lines, *after]),
-            "@WEIGHT_BYTES@": str(len(self.weights)), "@PARTIAL@": str(self.partial_bytes),
-            "@INPUT@": source, "@OUTPUT@": target,
-        }  # fmt: skip
-        text = _PROGRAM
-        for key, value in values.items():
-            text = text.replace(key, value)
-        return text
-
-
-_PROGRAM = """\
-// @NAME@: the network, f32 input and output in the order of its graph (rows, columns, channels).
-#include "gpu_network.h"
-@KERNELS@
-
-#define ALLOW_SHARED(kernel, bytes) \\
-    checked(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), #kernel)
-
-@TENSORS@
-
-static void run(const char *weights, void *partial) {
-@BODY@
-    checked(cudaGetLastError(), "a kernel");
-}
-
-int main(int argc, char **argv) {
-    if (argc != 4) {
-        fprintf(stderr, "usage: %s INPUT OUTPUT WEIGHTS (f32 tensors; weights.bin)\\n", argv[0]);
-        return 2;
-    }
-    const size_t input_bytes = sizeof(float) * @INPUT@.pixels() * @INPUT@.channels;
-    const std::vector<char> given = file_bytes(argv[1], input_bytes), constants = file_bytes(argv[3], @WEIGHT_BYTES@);
-    @INPUT@.host.resize(input_bytes / sizeof(float));
-    memcpy(@INPUT@.host.data(), given.data(), input_bytes);
-    char *weights = NULL;
-    void *partial = NULL;
-    checked(cudaMalloc((void **)&weights, constants.size() + 16), "cudaMalloc");
-    checked(cudaMalloc(&partial, @PARTIAL@), "cudaMalloc");
-    checked(cudaMemcpy(weights, constants.data(), constants.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
-    cudaEvent_t start, end;
-    float ms = 0;
-    run(weights, partial);  // the first run loads the kernels
-    cudaEventCreate(&start), cudaEventCreate(&end), cudaEventRecord(start);
-    run(weights, partial);
-    cudaEventRecord(end), cudaEventSynchronize(end), cudaEventElapsedTime(&ms, start, end);
-    FILE *file = fopen(argv[2], "wb");
-    const std::vector<float> &made = @OUTPUT@.host;
-    if (!file || fwrite(made.data(), sizeof(float), made.size(), file) != made.size() || fclose(file)) {
-        fprintf(stderr, "%s: cannot be written\\n", argv[2]);
-        return 2;
-    }
-    printf("{\\"ms\\": %.4f}\\n", ms);
-    return 0;
-}
-"""
+        main = NetworkMain(
+            self.graph.name or "a network", tuple(files), tuple(self.declared), (*lines, *after), len(self.weights),
+            self.partial_bytes, source, target,
+        )  # fmt: skip
+        return main.text()

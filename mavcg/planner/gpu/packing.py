@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import PACK
-from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import Kernel, ProductKernel, WindowKernel
 
 Array = NDArray[Any]
 DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}

@@ -25,7 +25,7 @@ from mavcg.kernels.primitives.sparse.family import Sparse
 from mavcg.kernels.primitives.sparse.pattern import packed_bytes, stored_blocks
 from mavcg.kernels.primitives.sparse.product import tile_vectors
 from mavcg.kernels.primitives.winograd.family import BLOCK_TILES, BLOCK_TILES_1D, WinogradPrimitive
-from mavcg.kernels.primitives.winograd.spec import Tiles
+from mavcg.kernels.primitives.winograd.tiles import Tiles
 from mavcg.selection.costs.primitive_model import Parts, PrimitiveModel
 from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
 

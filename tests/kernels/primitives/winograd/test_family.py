@@ -17,7 +17,8 @@ from mavcg.kernels.primitives.winograd.family import (
     pack_winograd,
     winograd_spec,
 )
-from mavcg.kernels.primitives.winograd.spec import Planes, Winograd
+from mavcg.kernels.primitives.winograd.spec import Winograd
+from mavcg.kernels.primitives.winograd.tiles import Planes
 from mavcg.kernels.registry import emit
 from mavcg.lowering.kernel_code import kernel_module
 from mavcg.lowering.machines import machines_for

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mavcg.hardware.gpu import Gpu
+from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import GpuLayer, typed_layer
-from mavcg.planner.gpu.kernel_plan import ConvKernel, Kernel
+from mavcg.planner.gpu.kernel_plan import Kernel
 from mavcg.planner.gpu.kernel_search import best_kernels
 from mavcg.planner.gpu.kernel_time import predict
 from mavcg.planner.layer_model.layer import ConvLayer

@@ -8,9 +8,10 @@ import pytest
 
 from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.gpu.check_project import check_kernel
+from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.emulation import HEADERS, EmulatedKernels
 from mavcg.planner.gpu.gpu_layer import typed_layer
-from mavcg.planner.gpu.kernel_plan import ConvKernel, ElementwiseKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_search import best_kernel
 from mavcg.planner.gpu.layer_source import layer_source
 from mavcg.planner.layer_model.graph_layers import layers_of

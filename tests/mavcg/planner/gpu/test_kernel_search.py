@@ -5,8 +5,8 @@ import pytest
 from mavcg.planner.accelerators import exact
 from mavcg.planner.accelerators.networks import network
 from mavcg.planner.gpu.block_machine import block_machine
+from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import typed_layer
-from mavcg.planner.gpu.kernel_plan import ConvKernel
 from mavcg.planner.gpu.kernel_search import best_kernels
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.halo import traffic_with_halo

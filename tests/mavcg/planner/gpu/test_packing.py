@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import PACK, typed_layer
-from mavcg.planner.gpu.kernel_plan import ConvKernel
 from mavcg.planner.gpu.packing import pack_tensor, pack_weights, unpack_tensor
 from mavcg.planner.layer_model.layer import ConvLayer
 

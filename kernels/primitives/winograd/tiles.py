@@ -1,0 +1,200 @@
+"""Tiles of Winograd convolutions: the views of images in memory, the grid of tiles, planes of transformed tiles."""
+
+from dataclasses import dataclass
+
+from mavcg.kernels.primitives.common import Image
+from mavcg.kernels.primitives.winograd.matrices import Filtering, filtering
+from mavcg.specs.kernel import View
+from mavcg.specs.kernel_symbol import window_text
+from mavcg.specs.primitive import F32_BYTES, Layout
+from mavcg.specs.serialize import spec_format
+
+LINE = 64  # bytes of a cache line
+MOST_VECTOR = 64  # bytes of the longest vector of any machine
+# A level-1 cache's sets repeat every 4096 bytes or fewer: neighbouring planes begin in different ones.
+SETS_REPEAT = 4096
+# Tiles that the last register tile of a block may compute past its end: no machine's register tile has more pixels.
+SLACK_TILES = 32
+
+
+@spec_format("located_view")
+@dataclass(frozen=True)
+class Located:
+    """A view of an image of N, H, W, C, in blocks of channels or without; strides are in elements.
+
+    block: 0, or channels of a block of CHWc: view's last stride is then that inside a block, 1, and block_step leads
+    from a block to the next; channels that fill the last block are there.
+    """
+
+    view: View
+    block: int = 0
+    block_step: int = 0
+
+    @property
+    def channels(self) -> int:
+        """Channels of the image, without those that only fill its last block."""
+        return self.view.shape[3]
+
+    @property
+    def layout_text(self) -> str:
+        """The layout as kernels' symbols have it, such as chwc8."""
+        if self.block:
+            return f"chwc{self.block}"
+        return "nhwc" if self.along_channels else "nchw"
+
+    @property
+    def stored_channels(self) -> int:
+        """Channels in memory, including those that fill the last block."""
+        return -(-self.channels // self.block) * self.block if self.block else self.channels
+
+    @property
+    def along_channels(self) -> bool:
+        """True if neighbouring channels are neighbours in memory."""
+        return self.view.strides[3] == 1 or self.channels == 1
+
+
+def located(image: Image) -> Located:
+    """Return the view of a dense image in its layout, as a batch of one."""
+    strides = (image.elements, image.row_step, image.column_step, image.channel_step)
+    view = View("f32", (1, image.height, image.width, image.channels), strides)
+    return Located(view, image.block, image.block_step) if image.layout is Layout.CHWC else Located(view)
+
+
+@spec_format("winograd_tiles")
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles that outputs are cut into.
+
+    m: outputs of a tile along a row; k: taps of the filter along a row, and of its column. two_d: tiles are m x m, and
+    products t * t; else 1 x m with t products, and the sums run over the filter's rows too. pad: zeros above and left
+    of the input; those below and right are as many as the output needs.
+    """
+
+    m: int
+    k: int
+    two_d: bool
+    pad: tuple[int, int]
+    in_h: int
+    in_w: int
+    in_ch: int
+    out_h: int
+    out_w: int
+    out_ch: int
+    lanes: int
+
+    @property
+    def window_text(self) -> str:
+        """The filter as kernels' symbols have it, such as 3x3x16s1."""
+        return window_text((self.k, self.k, self.in_ch), (1,))
+
+    @property
+    def filtering(self) -> Filtering:
+        """The transforms' matrices."""
+        return filtering(self.m, self.k)
+
+    @property
+    def t(self) -> int:
+        """Inputs of a tile along a row."""
+        return self.m + self.k - 1
+
+    @property
+    def planes(self) -> int:
+        """Products of a tile."""
+        return self.t * self.t if self.two_d else self.t
+
+    @property
+    def m_h(self) -> int:
+        """Rows of outputs of a tile."""
+        return self.m if self.two_d else 1
+
+    @property
+    def t_h(self) -> int:
+        """Rows of inputs of a tile that are transformed together."""
+        return self.t if self.two_d else 1
+
+    @property
+    def taps(self) -> int:
+        """Rows of the filter that the sum runs over."""
+        return 1 if self.two_d else self.k
+
+    @property
+    def patch_bytes(self) -> int:
+        """Size of the scratch for a copy of a tile, enough for any machine's vectors, in bytes."""
+        return self.t_h * self.t * MOST_VECTOR
+
+    @property
+    def terms(self) -> int:
+        """Terms of each sum."""
+        return self.taps * self.in_ch
+
+    @property
+    def rows(self) -> int:
+        """Rows of tiles."""
+        return -(-self.out_h // self.m_h)
+
+    @property
+    def across(self) -> int:
+        """Tiles of a row."""
+        return -(-self.out_w // self.m)
+
+    @property
+    def count(self) -> int:
+        """Tiles of an image."""
+        return self.rows * self.across
+
+    @property
+    def unit(self) -> int:
+        """Tiles that are transformed together: by rows only, whole rows of them."""
+        return 1 if self.two_d else self.across
+
+    @property
+    def panels(self) -> int:
+        """Panels of `lanes` output channels."""
+        return -(-self.out_ch // self.lanes)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Size of the weights of a panel in a plane, in bytes."""
+        return self.terms * self.lanes * F32_BYTES
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the products of an image."""
+        return self.planes * self.count * self.terms * self.out_ch
+
+
+@dataclass(frozen=True)
+class Planes:
+    """A transformed image, [planes, tiles, channels]; `extra` tiles may be written or read past its end."""
+
+    count: int
+    tiles: int
+    channels: int
+    extra: int = 0
+
+    @property
+    def pitch(self) -> int:
+        """Distance from a tile to the next in bytes: whole cache lines, and not one by which all tiles share sets."""
+        pitch = -(-self.channels * F32_BYTES // LINE) * LINE
+        return pitch + LINE if pitch % (SETS_REPEAT // 4) == 0 else pitch
+
+    @property
+    def plane(self) -> int:
+        """Distance from a plane to the next in bytes: an odd number of lines."""
+        lines = self.tiles * self.pitch // LINE
+        return (lines + 1 - lines % 2) * LINE
+
+    @property
+    def bytes(self) -> int:
+        """Size of all planes, in bytes."""
+        return self.count * self.plane + self.extra * self.pitch
+
+
+def transformed(tiles: Tiles, count: int, extra: int = 0) -> Planes:
+    """Return the planes of the inputs of `count` tiles; by rows only, also of the rows below that filters reach."""
+    return Planes(tiles.planes, count + (tiles.taps - 1) * tiles.across, tiles.in_ch, extra)
+
+
+def products(tiles: Tiles, count: int, extra: int = 0) -> Planes:
+    """Return the planes of the sums of `count` tiles, of all panels."""
+    return Planes(tiles.planes, count, tiles.panels * tiles.lanes, extra)

@@ -1,0 +1,46 @@
+"""Progress of instructions that run at the same time: they share DDR memory and the ports of feature memory.
+
+In integers, so that the same program always takes the same cycles.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mavcg.accel.simulator.timing import Work
+
+SCALE = 1 << 16  # parts of a cycle of compute work, and of a byte of transfers
+
+
+@dataclass
+class RunningWork:
+    """An instruction in a unit: `left` parts of its work; `wait` cycles of latency before the first."""
+
+    index: int
+    work: Work
+    start: int
+    left: int
+    wait: int
+
+
+def progress_rates(
+    compute: Sequence[RunningWork], moving: Sequence[RunningWork], ddr_rate: int, port_words: int
+) -> list[tuple[RunningWork, int]]:
+    """Return what runs with the parts of work that it does a cycle.
+
+    compute: in units that calculate. moving: transfers, which share `ddr_rate` parts of a byte a cycle evenly.
+    port_words: that feature memory reads, and that it writes, a cycle.
+    """
+    share = ddr_rate // max(1, len(moving))
+    rates = [(running, SCALE) for running in compute] + [(running, max(1, share)) for running in moving]
+    # Words a cycle through all read ports and all write ports; where more is demanded, everything slows down.
+    reads = sum(running.work.read_words * rate * SCALE // _total(running) for running, rate in rates)
+    writes = sum(running.work.write_words * rate * SCALE // _total(running) for running, rate in rates)
+    demand, capacity = max(reads, writes), port_words * SCALE
+    if demand > capacity:
+        return [(running, max(1, rate * capacity // demand)) for running, rate in rates]
+    return rates
+
+
+def _total(running: RunningWork) -> int:
+    """Parts of an instruction's whole work."""
+    return max(1, (running.work.ddr_bytes or running.work.cycles) * SCALE)

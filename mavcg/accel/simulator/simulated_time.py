@@ -1,0 +1,28 @@
+"""Result of a cycle-accurate simulation: cycles, what each unit did in them, and what it waited for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Span:
+    """Cycles [start, end) in which a unit executed an instruction."""
+
+    unit: int
+    index: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class SimulatedTime:
+    """Result of a simulation of one image.
+
+    busy: cycles in which each unit executed. stalls: idle cycles of units with work left, and cycles lost inside of
+    instructions, by cause. ddr_bytes: moved, code included. spans: of all instructions, in the order of their ends.
+    """
+
+    cycles: int
+    busy: dict[str, int]
+    stalls: dict[str, int]
+    ddr_bytes: int
+    spans: tuple[Span, ...]
