@@ -298,6 +298,7 @@ def fuzz_targets(record: Record, table: Table) -> str:
 
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "peers": ("Networks against other runtimes", peers),
+    "peers_amx": ("Networks against other runtimes on a processor with AMX", peers),
     "before": ("Networks beside an earlier state of mavcg", before),
     "conv_layers": ("Layers and products beside the peak", conv_layers),
     "winograd": ("Winograd's convolutions beside the implicit product", winograd),
@@ -318,4 +319,4 @@ BRIEF: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "peers": ("Networks against the fastest other runtime", peers_in_brief),
 }
 # Made by hand, not by bench.all: every test is a build; an hour of fuzzing; another checkout.
-OPTIONAL = frozenset({"before", "blas_peers", "onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"})
+OPTIONAL = frozenset({"before", "peers_amx", "blas_peers", "onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"})

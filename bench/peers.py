@@ -36,6 +36,7 @@ COUNTED = (
     "squeezenet-random", "mobilenet_v1-random", "mobilenet_v2", "efficientnet_lite0", "alexnet-random",
     "inception_v1-random", "resnet50-random", "vgg19-random", "mobilenet_v2-int8", "resnet50-random-int8",
 )  # fmt: skip
+RECORDS = ("peers", "peers_amx")  # of a machine with AVX2, and of one with AVX-512, VNNI and AMX
 NETWORKS = (*COUNTED, "blazeface", "hand_landmark")  # the last two are .tflite files
 RUNTIMES = ("mavcg", *PEERS)
 ROUNDS = 10  # even, so that each of two CPUs has as many
@@ -150,7 +151,7 @@ def note(text: str) -> None:
 
 
 def main() -> None:
-    """Compare, print, and write bench/results/peers.json where it was all networks, runtimes and threads."""
+    """Compare, print, and write a record of bench/results/ where it was all networks, runtimes and threads."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default=",".join(NETWORKS), help="names, with commas")
     parser.add_argument("--runtimes", default=",".join(RUNTIMES), help="names, with commas")
@@ -160,6 +161,9 @@ def main() -> None:
     parser.add_argument("--prepare", action="store_true", help="make all that is needed, and end")
     parser.add_argument("--layers", metavar="NETWORK", help="one network by layers instead")
     parser.add_argument("--json", action="store_true", help="print the rows instead of a table")
+    parser.add_argument(
+        "--record", choices=RECORDS, default=RECORDS[0], help="which record a whole run writes; the second: with AMX"
+    )
     args = parser.parse_args()
     try:
         runtimes = [name for name in RUNTIMES if name in args.runtimes.split(",")]
@@ -183,9 +187,10 @@ def main() -> None:
                     rows.append(compare(name, threads, args.rounds, runtimes, clock))
                     note(in_short(rows[-1]))
             if tuple(networks) == NETWORKS and tuple(runtimes) == RUNTIMES and counts == [1, 2]:
+                command = "" if args.record == RECORDS[0] else f" --record {args.record}"
                 settings = {"warm_runs": WARM, "least_runs": MIN_RUNS, "least_seconds": SECONDS}
-                record = {**facts("measured", "bench.peers"), **settings, "runtimes": runtimes, "rows": rows}
-                write("peers", record)
+                record = {**facts("measured", f"bench.peers{command}"), **settings, "runtimes": runtimes, "rows": rows}
+                write(args.record, record)
             if args.json:
                 print(json.dumps(rows, indent=2))
             else:

@@ -75,6 +75,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "onnx_node_tests_library": _MODEL,
     "pbqp": Subject(("mavcg.selection.pbqp", "mavcg.selection.choice", "mavcg.kernels.primitives.registry")),
     "peers": _MODEL,
+    "peers_amx": _MODEL,
     "plan_baselines": Subject(_PLANNER),
     "plan_networks": Subject(
         (
