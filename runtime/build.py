@@ -127,8 +127,10 @@ def machine_flags(target: Target) -> list[str]:
     """Return the compiler's flags for the target.
 
     For Android, clang always calls compiler-rt for atomics on aarch64 (no flag of zig's prevents it). The runtime needs
-    no libc, so it is compiled as for musl, without x18, which Android's ABI reserves.
+    no libc, so it is compiled as for musl, without x18, which Android's ABI reserves, and without calls of bcmp, which
+    bionic lacks; MAVCG_BIONIC says which C library it will run with.
     """
     if target.system != "linux-android":
         return ["-target", target.zig_name]
-    return ["-target", f"{target.arch}-linux-musl", *(["-ffixed-x18"] if target.arch == "aarch64" else [])]
+    reserved = ["-ffixed-x18"] if target.arch == "aarch64" else []
+    return ["-target", f"{target.arch}-linux-musl", "-DMAVCG_BIONIC", "-fno-builtin-bcmp", *reserved]

@@ -11,7 +11,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
-from mavcg.objects.elf import function_symbols, property_note, undefined_symbols
+from mavcg.objects.elf import function_symbols, property_note
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
@@ -62,8 +62,7 @@ def build_model_objects(
     tasks = model_tasks(
         program, lambda: constants, defined, core_set, all_cores, target, folder, threads, spin_us
     )  # fmt: skip
-    objects = (*kernels, *run_tasks(tasks, workers))
-    return (*objects, bionic_stub(objects, target, folder)) if target.system == "linux-android" else objects
+    return (*kernels, *run_tasks(tasks, workers))
 
 
 def model_tasks(
@@ -192,28 +191,3 @@ def constants_object(constants: Buffer, symbol: str, target: Target, out: Path) 
         run_zig("clang", [triple, "-c", "constants.s", "-o", out.name], "assembling the weights", Path(scratch))
         os.replace(Path(scratch) / out.name, out)
     return out
-
-
-def bionic_stub(objects: Sequence[Path], target: Target, folder: Path) -> Path:
-    """Write a libc.so that defines the symbols of libc which these objects need. Returns its path.
-
-    Linked with it, a library makes Android's loader look into Android's own libc.so, which ziglang does not have. It
-    must never be shipped."""
-    defined = {name for path in objects for name, _bytes in function_symbols(path)}
-    needed = sorted({name for path in objects for name in undefined_symbols(path)} - defined)
-    source, out = folder / "bionic.c", folder / "libc.so"
-    source.write_text("".join(f"void {name}(void) {{}}\n" for name in needed if name in BIONIC))
-    flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, "-w", "-fno-builtin", "-fPIC", "-shared", "-nostdlib"]
-    run_zig("cc", [*flags, "-Wl,-soname,libc.so", str(source), "-o", str(out)], "describing Android's libc")
-    source.unlink()
-    return out
-
-
-# Functions that the engine and compiled kernels may call; all are in Android's libc.so since API level 21.
-BIONIC = frozenset((
-    "calloc", "clock_gettime", "dprintf", "free", "getenv", "getpid", "malloc", "memcmp", "memcpy", "memmove",
-    "memset", "posix_memalign", "pthread_attr_destroy", "pthread_attr_init", "pthread_attr_setstacksize",
-    "pthread_create", "pthread_join", "pthread_mutex_destroy", "pthread_mutex_init", "pthread_mutex_lock",
-    "pthread_mutex_unlock", "pthread_self", "pthread_setname_np", "pthread_sigmask", "sched_yield",
-    "sigfillset", "snprintf", "strcmp", "strlen", "syscall", "vsnprintf", "writev", "getauxval", "environ",
-))  # fmt: skip

@@ -257,7 +257,9 @@ def link_with_note(
     assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
     progress(f"linking {request.output}")
     linked = [*objects, note_object]
-    link_shared(linked, request.output, request.target, options=LinkOptions(strip=request.strip))
+    # What bionic has is known to the link; for other systems the C library decides at load.
+    strict = ("-Wl,-z,defs",) if request.target.system == "linux-android" else ()
+    link_shared(linked, request.output, request.target, options=LinkOptions(strict, strip=request.strip))
     dump("link", "".join(f"{path.name}\n" for path in linked))
 
 

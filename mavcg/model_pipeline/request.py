@@ -14,6 +14,7 @@ from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import is_tflite
 from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
 from mavcg.model_pipeline.partial import PartialRequest
+from mavcg.objects.bionic import check_soname
 from mavcg.profiles.load import cores_for
 from mavcg.selection.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
@@ -59,11 +60,14 @@ def make_model_request(
                 f"--cores {core.name}: is {core.arch}, and the target {its_target.zig_name} is not; "
                 "name cores of one architecture, or another --target"
             )
-    if its_target.system in ("macos", "linux-android"):
+    if its_target.system == "macos":
         raise MavcgError(
             f"--target {its_target.zig_name}: model libraries need the target's C library to link, and ziglang has "
             f"none for it; build for {its_target.arch}-linux-gnu or {its_target.arch}-linux-musl"
         )
+    path = _output(output, model)
+    if its_target.system == "linux-android":
+        check_soname(path.name)
     if threads == AUTO_THREADS:
         if its_board is None:
             raise MavcgError("--threads auto: what is fastest is predicted for a board; name one, or give a number")
@@ -81,7 +85,7 @@ def make_model_request(
     if board == HOST:  # with whatever strategy: what is selected and what the engine would take go by the same facts
         its_board = measured_host_board()
     request = ModelRequest(
-        model, _output(output, model), its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
+        model, path, its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
         jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
         strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size),
         parse_size(selecting.max_arena, "--max-arena"), weights=weights,

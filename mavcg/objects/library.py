@@ -9,14 +9,15 @@ from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole_beside
 from mavcg.hardware.target import Target, host_target
+from mavcg.objects.bionic import check_soname, write_stubs
 from mavcg.objects.dylib import link_dylib
 from mavcg.objects.elf import exported_symbols, undefined_symbols
 from mavcg.objects.link_options import LinkOptions
 from mavcg.text.safe_text import is_assembly_symbol, printable
 from mavcg.toolchain.zig import run_tool, run_zig
 
-# Android loads 16 KiB pages since version 15; the larger alignment works everywhere on AArch64.
-_PAGE_FLAGS = {"aarch64": ("-Wl,-z,max-page-size=16384",), "x86_64": ()}
+# Android has 16 KiB pages since version 15, on x86-64 too; the larger alignment works everywhere.
+_LARGE_PAGES = ("-Wl,-z,max-page-size=16384",)
 # Helpers that LLVM calls where a core has no instruction: zig's compiler-rt has them all.
 _COMPILER_RT = re.compile(
     r"__(aarch64_(cas|swp|ld)\w+|\w*(ti|tf|xf|hf|sf|df|di|si|bf|sc|dc|xc|tc)\d?|mulo\w+|u?div\w*4)$"
@@ -45,12 +46,15 @@ def link_shared(
         _atomically(out, lambda made: link_dylib(objects, made, target, options))
         return
     undefined = {name for path in objects for name in undefined_symbols(path)}
-    flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", *_PAGE_FLAGS[target.arch], "-g0"]
+    flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", "-g0"]
+    if target.arch == "aarch64" or target.system == "linux-android":
+        flags += _LARGE_PAGES
     libraries = list(_LIBC_FLAGS)
     tool = "cc"
     hide_rest = False
     if target.system == "linux-android":
-        flags, libraries = [*flags, "-nostdlib"], []  # zig has no bionic: libc symbols are found at load
+        check_soname(options.soname or out.name)
+        flags, libraries = [*flags, "-nostdlib", "-Wl,--hash-style=both"], []  # DT_GNU_HASH: read since API level 23
     elif any(_CXX_RUNTIME.match(name) for name in undefined):
         own = _libstdcxx(cxx_compiler) if cxx_compiler and not any(_LIBCXX.match(n) for n in undefined) else []
         if own:
@@ -75,7 +79,10 @@ def link_shared(
             script = ["-Xlinker", f"--version-script={exports}"]
         soname = ["-Xlinker", "-soname", "-Xlinker", options.soname or out.name]
         folders = [f"-L{folder}" for folder in _system_folders(target)] if options.libraries else []
-        inputs = [*soname, *script, *map(str, objects), *options.inputs, *folders, *libraries]
+        stubs = write_stubs(undefined, target, made.parent / "stubs") if target.system == "linux-android" else []
+        # Weak references count, too: libdl.so holds the functions that keep a library loaded.
+        system = ["-Wl,--no-as-needed", *map(str, stubs)] if stubs else []
+        inputs = [*soname, *script, *map(str, objects), *options.inputs, *folders, *libraries, *system]
         run_zig(tool, [*flags, *inputs, "-o", str(made)], f"linking {out}")
 
     _atomically(out, link)

@@ -36,7 +36,12 @@ enum {
 extern unsigned long getauxval(unsigned long type) MAVCG_WEAK_IMPORT;
 #if defined(__x86_64__)
 extern int sched_getcpu(void) MAVCG_WEAK_IMPORT; /* reads a segment limit, where the system call would cost 80 ns */
-extern int *__errno_location(void) MAVCG_WEAK_IMPORT;
+#ifdef MAVCG_BIONIC
+#define ERRNO_LOCATION __errno /* <errno.h> of Android */
+#else
+#define ERRNO_LOCATION __errno_location
+#endif
+extern int *ERRNO_LOCATION(void) MAVCG_WEAK_IMPORT;
 #endif
 
 MAVCG_PRIVATE int open_file(const char *path) {
@@ -62,7 +67,7 @@ MAVCG_PRIVATE void write_stderr(const struct text_part *parts, int count) {
 MAVCG_PRIVATE int query_cpu(void) {
 #if defined(__x86_64__)
     if (sched_getcpu) {
-        int *error = __errno_location ? __errno_location() : NULL;
+        int *error = ERRNO_LOCATION ? ERRNO_LOCATION() : NULL;
         int saved = error ? *error : 0;
         int cpu = sched_getcpu();
         if (error) *error = saved; /* a call that only computes must not change it */

@@ -19,9 +19,11 @@ enum {
 };
 
 extern char **environ MAVCG_WEAK_IMPORT;
+#ifndef MAVCG_BIONIC                                     /* which has neither of these */
 extern char **__environ MAVCG_WEAK_IMPORT;               /* a static musl program is certain to link only this one */
 extern const ptrdiff_t __rseq_offset MAVCG_WEAK_IMPORT;  /* glibc 2.35 and later */
 extern const unsigned int __rseq_size MAVCG_WEAK_IMPORT; /* 0 where the thread library does not use rseq */
+#endif
 
 #ifndef PROCESS_ID /* tests have processes that all have one number */
 #define PROCESS_ID system_call(SYS_GETPID, 0, 0, 0, 0)
@@ -70,13 +72,19 @@ MAVCG_PRIVATE void free_cleared_word(uint64_t *word) { system_call(SYS_MUNMAP, (
 
 MAVCG_PRIVATE void yield_cpu(void) { system_call(SYS_YIELD, 0, 0, 0, 0); }
 
+#ifdef MAVCG_BIONIC
+MAVCG_PRIVATE uint64_t rseq_offset(void) { return 0; }
+#else
 MAVCG_PRIVATE uint64_t rseq_offset(void) {
     if (!&__rseq_offset || !&__rseq_size || __rseq_size == 0) return 0;
     return (uint64_t)__rseq_offset;
 }
+#endif
 
 MAVCG_PRIVATE char **environment(void) {
+#ifndef MAVCG_BIONIC
     if (&__environ && __environ) return __environ;
+#endif
     return &environ ? environ : NULL;
 }
 

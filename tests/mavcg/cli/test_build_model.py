@@ -128,7 +128,6 @@ def test_cores_of_another_architecture(mavcg: Any, tiny_onnx: Path, here: Path, 
 
     refused(mavcg("build", tiny_onnx, "--cores", f"{cores[0]},{other}"), here, other)
     refused(mavcg("build", tiny_onnx, "--cores", "cortex-a55", "--target", "x86_64-linux-gnu"), here, "cortex-a55")
-    refused(mavcg("build", tiny_onnx, "--cores", "cortex-a55", "--target", "aarch64-linux-android"), here, "android")
 
 
 def test_a_model_without_cores(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
