@@ -29,7 +29,10 @@ def math_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes += [node(name, [f"t{i}"], [f"t{i + 1}"]) for i, name in enumerate(names)]
     nodes += [node("Pow", [f"t{len(names)}", "p"], ["powers"]), node("Softmax", ["powers"], ["y"], axis=1)]
     weights = np.random.default_rng(1).standard_normal((8, 4, 3, 3)).astype(np.float32)
-    constants = [onnx.numpy_helper.from_array(weights, "w"), onnx.numpy_helper.from_array(np.full(1, 1.7, np.float32), "p")]
+    constants = [
+        onnx.numpy_helper.from_array(weights, "w"),
+        onnx.numpy_helper.from_array(np.full(1, 1.7, np.float32), "p"),
+    ]
     graph = onnx.helper.make_graph(
         nodes, "math", [value("x", 1, [1, 4, 12, 12])], [value("y", 1, [1, 8, 12, 12])], constants
     )
