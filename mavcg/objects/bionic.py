@@ -37,16 +37,16 @@ def check_soname(soname: str) -> None:
         raise MavcgError(f"{soname}: is the name of Android's own library, which would be loaded; name another output")
 
 
-def write_stubs(wanted: Collection[str], target: Target, folder: Path) -> list[Path]:
-    """Write shared libraries that define those of the wanted names that bionic has. Returns their paths.
+def write_stubs(imported: Collection[str], target: Target, folder: Path) -> list[Path]:
+    """Write shared libraries that define those of the imported names that bionic has. Returns their paths.
 
-    A library of which nothing is wanted is not written. Linked with them, a library names Android's own libc.so among
+    A library that defines none of them is not written. Linked with them, a library names Android's own libc.so among
     its needs. They hold no code and must never be shipped. Raises: ToolError where assembling or linking fails.
     """
     folder.mkdir(exist_ok=True)
     stubs = []
     for library, defined in bionic_names().items():
-        if not (names := sorted(defined.intersection(wanted))):
+        if not (names := sorted(defined.intersection(imported))):
             continue
         source, made = folder / f"{library}.s", folder / library
         source.write_text(
