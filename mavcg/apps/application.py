@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mavcg.errors import MavcgError
 
@@ -57,7 +58,11 @@ class Cnn:
 
     def layer(self, name: str) -> Layer:
         """Return a layer by its name."""
-        return next(layer for layer in self.layers if layer.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Layer]:
+        return {layer.name: layer for layer in self.layers}
 
 
 @dataclass(frozen=True)
@@ -104,15 +109,23 @@ class Application:
 
     def cnn(self, name: str) -> Cnn:
         """Return a CNN by its name."""
-        return next(cnn for cnn in self.cnns if cnn.name == name)
+        return self._cnn_by_name[name]
 
     def partition_of(self, cnn: str, layer: str) -> Partition:
         """Return the partition that runs a layer."""
-        return next(p for p in self.partitions if p.cnn == cnn and layer in p.layers)
+        return self._home[(cnn, layer)]
 
     def partitions_of(self, cnn: str) -> tuple[Partition, ...]:
         """Return a CNN's partitions, in their order."""
         return tuple(p for p in self.partitions if p.cnn == cnn)
+
+    @cached_property
+    def _cnn_by_name(self) -> Mapping[str, Cnn]:
+        return {cnn.name: cnn for cnn in self.cnns}
+
+    @cached_property
+    def _home(self) -> Mapping[tuple[str, str], Partition]:
+        return {(p.cnn, layer): p for p in self.partitions for layer in p.layers}
 
 
 def _parallel_pairs(app: Application) -> Iterator[tuple[str, str]]:

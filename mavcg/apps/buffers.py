@@ -1,5 +1,6 @@
 """Buffers of an application: naive allocation, live intervals, and Algorithm 8, greedy reuse (sections 6.4, 6.5.1)."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -122,21 +123,52 @@ def reuse_buffers(app: Application, data: Sequence[EdgeData], within_cnn: bool =
     the first. The order of edges decides about the result.
     within_cnn: share inside of each CNN only, as the methodology that the paper compares with ([76]).
     """
-    buffers: list[Buffer] = []
+    parallel = {p.name: {q.name for q in app.partitions if app.runs_with(p.name, q.name)} for p in app.partitions}
+    buffers: list[_SharedBuffer] = []
     for each in data:
-        suits = [
-            (max(each.size - buffer.size, 0), number)
-            for number, buffer in enumerate(buffers)
-            if not any(live_together(app, each, other) for other in buffer.edges)
-            and (not within_cnn or buffer.edges[0].cnn == each.cnn)
-        ]
-        if suits:
-            growth, number = min(suits)
-            buffer = buffers[number]
-            buffers[number] = Buffer((*buffer.edges, each), buffer.size + growth)
+        # Those that need not grow, in order; then those that have to, the largest first: sorted() keeps the order.
+        fits = [buffer for buffer in buffers if buffer.size >= each.size]
+        grows = sorted((b for b in buffers if b.size < each.size), key=lambda buffer: -buffer.size)
+        for buffer in (*fits, *grows):
+            if (not within_cnn or buffer.edges[0].cnn == each.cnn) and buffer.free_for(each, parallel):
+                break
         else:
-            buffers.append(Buffer((each,), each.size))
-    return tuple(buffers)
+            buffer = _SharedBuffer()
+            buffers.append(buffer)
+        buffer.add(each)
+    return tuple(Buffer(tuple(buffer.edges), buffer.size) for buffer in buffers)
+
+
+class _SharedBuffer:
+    """A buffer while it is shared: the steps of each partition at which it is in use, in two sorted lists. No two of
+    its edges are live together, so that of all spans only the neighbours of a new one can meet it."""
+
+    def __init__(self) -> None:
+        self.edges: list[EdgeData] = []
+        self.size = 0
+        self.used: dict[str, tuple[list[int], list[int]]] = {}
+
+    def free_for(self, data: EdgeData, parallel: Mapping[str, set[str]]) -> bool:
+        """True if the data is not live together with any here (live_together)."""
+        for span in data.spans:
+            if not parallel[span.partition].isdisjoint(self.used):
+                return False
+            if span.partition in self.used:
+                firsts, lasts = self.used[span.partition]
+                before = bisect_right(firsts, span.last) - 1
+                if before >= 0 and lasts[before] >= span.first:
+                    return False
+        return True
+
+    def add(self, data: EdgeData) -> None:
+        """Put data here that it is free for."""
+        self.edges.append(data)
+        self.size = max(self.size, data.size)
+        for span in data.spans:
+            firsts, lasts = self.used.setdefault(span.partition, ([], []))
+            at = bisect_right(firsts, span.first)
+            firsts.insert(at, span.first)
+            lasts.insert(at, span.last)
 
 
 def total_size(buffers: Sequence[Buffer]) -> int:

@@ -6,6 +6,7 @@ a token. Buffers are rings of rows, so that rows that the next phase reads again
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mavcg.apps.application import Cnn, DataEdge, Partition, RowWindow, ScheduleBlock
 from mavcg.errors import MavcgError
@@ -56,17 +57,20 @@ def to_csdf(cnn: Cnn, partition: Partition, phases: Mapping[str, int]) -> CsdfGr
         if phases[name] != 1 and not (layer.by_parts and phases[name] == layer.out_rows):
             rows = f"1 or {layer.out_rows}" if layer.by_parts else "1"
             raise MavcgError(f"{cnn.name}: layer {name}: {phases[name]} phases; it can have {rows}")
-    inside = [e for e in cnn.edges if e.source in partition.layers and e.target in partition.layers]
-    order = [layer.name for layer in cnn.layers if layer.name in partition.layers]
-    channels = [_channel(cnn, edge, phases) for edge in inside]
+    own = frozenset(partition.layers)
+    inside = [e for e in cnn.edges if e.source in own and e.target in own]
+    order = [layer.name for layer in cnn.layers if layer.name in own]
+    channels = [
+        _channel(edge, edge.window or cnn.layer(edge.target).window, phases[edge.source], phases[edge.target])
+        for edge in inside
+    ]
     return CsdfGraph({name: phases[name] for name in order}, tuple(channels))
 
 
-def _channel(cnn: Cnn, edge: DataEdge, phases: Mapping[str, int]) -> Channel:
-    writes, reads = phases[edge.source], phases[edge.target]
+@lru_cache(1 << 14)
+def _channel(edge: DataEdge, rows: RowWindow, writes: int, reads: int) -> Channel:
     first, rest = divmod(edge.rows, writes)
     production = tuple(first + (phase < rest) for phase in range(writes))
-    rows = edge.window or cnn.layer(edge.target).window
     window, done = zip(*(_rows_of(rows, edge.rows, phase, reads) for phase in range(reads)), strict=True)
     consumption = tuple(b - a for a, b in zip((0, *done[:-1]), done, strict=True))
     return Channel(edge, production, window, consumption)
@@ -124,6 +128,7 @@ def run_schedule(graph: CsdfGraph, firings: Iterable[str]) -> CsdfSchedule:
 class _State:
     def __init__(self, graph: CsdfGraph) -> None:
         self.graph, self.order = graph, list(graph.phases)
+        self.rank = {name: number for number, name in enumerate(self.order)}
         self.fired = dict.fromkeys(self.order, 0)
         self.reads: dict[str, list[int]] = {name: [] for name in self.order}
         self.writes: dict[str, list[int]] = {name: [] for name in self.order}
@@ -141,7 +146,7 @@ class _State:
             for n in self.reads[actor]
             if self.produced[n] < self.graph.channels[n].window[phase]
         ]
-        return max(lacks, key=self.order.index) if lacks else None
+        return max(lacks, key=self.rank.__getitem__) if lacks else None
 
     def demand(self, actor: str) -> None:
         """Fire the actor once, after all that has to fire before."""

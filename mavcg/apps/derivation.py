@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from mavcg.apps.application import Application, Layer, Partition, ScheduleBlock, firings
+from mavcg.apps.application import Application, Cnn, Layer, Partition, ScheduleBlock, firings
 from mavcg.apps.buffers import Buffer, EdgeData, edge_data, reuse_buffers
-from mavcg.apps.csdf import CsdfSchedule, run_schedule, schedule_csdf, to_csdf
+from mavcg.apps.csdf import CsdfGraph, CsdfSchedule, run_schedule, schedule_csdf, to_csdf
 
 LayerId = tuple[str, str]  # of a CNN and its layer
 Chromosome = frozenset[LayerId]  # the layers that process data by parts
 _NO_GENES: Chromosome = frozenset()
+_Scheduled = tuple[CsdfGraph, CsdfSchedule, ScheduleBlock, dict[str, int]]  # with the phases of each layer
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Derivation:
 
     def __init__(self, app: Application) -> None:
         self.app = app
-        self._known: dict[tuple[str, Chromosome], tuple[CsdfSchedule, ScheduleBlock, dict[str, int]]] = {}
+        self._known: dict[tuple[str, Chromosome], _Scheduled] = {}
 
     def derive(
         self, chromosome: Chromosome, reuse: Callable[..., tuple[Buffer, ...]] = reuse_buffers
@@ -61,10 +62,9 @@ class Derivation:
                 key = (cnn.name, edge.source, edge.target)
                 sizes[key], capacities[key] = edge.elements, edge.rows
         for partition in app.partitions:
-            schedule, block, own = self._scheduled(partition, chromosome)
+            graph, schedule, block, own = self._scheduled(partition, chromosome)
             partitions.append(replace(partition, schedule=block))
             phases |= {(partition.cnn, name): count for name, count in own.items()}
-            graph = to_csdf(app.cnn(partition.cnn), partition, own)
             for channel, rows in zip(graph.channels, schedule.capacities, strict=True):
                 key = (partition.cnn, channel.edge.source, channel.edge.target)
                 sizes[key], capacities[key] = rows * channel.row_elements, rows
@@ -72,26 +72,27 @@ class Derivation:
         data = edge_data(derived, sizes)
         return Derived(derived, phases, data, reuse(derived, data), capacities)
 
-    def _scheduled(
-        self, partition: Partition, chromosome: Chromosome
-    ) -> tuple[CsdfSchedule, ScheduleBlock, dict[str, int]]:  # fmt: skip
+    def _scheduled(self, partition: Partition, chromosome: Chromosome) -> _Scheduled:
         cnn = self.app.cnn(partition.cnn)
-        if partition.fixed:
-            if (partition.name, _NO_GENES) not in self._known:
-                counts = Counter(firings(partition.schedule))
-                own = {name: counts[name] for name in partition.layers}
-                run = run_schedule(to_csdf(cnn, partition, own), firings(partition.schedule))
-                self._known[(partition.name, _NO_GENES)] = (run, partition.schedule, own)
-            return self._known[(partition.name, _NO_GENES)]
         genes = frozenset((cnn.name, name) for name in partition.layers) & chromosome
-        key = (partition.name, genes)
+        key = (partition.name, _NO_GENES if partition.fixed else genes)
         if key not in self._known:
-            own = {name: phases_of(cnn.layer(name), (cnn.name, name) in genes) for name in partition.layers}
-            if max(own.values()) == 1:  # layer by layer, in the order that the application has
-                graph = to_csdf(cnn, partition, own)
-                whole = CsdfSchedule(tuple(own), tuple(channel.edge.rows for channel in graph.channels))
-                self._known[key] = (whole, partition.schedule, own)
-            else:
-                found = schedule_csdf(to_csdf(cnn, partition, own))
-                self._known[key] = (found, ScheduleBlock(found.firings), own)
+            self._known[key] = _fixed_schedule(cnn, partition) if partition.fixed else _made(cnn, partition, genes)
         return self._known[key]
+
+
+def _fixed_schedule(cnn: Cnn, partition: Partition) -> _Scheduled:
+    counts = Counter(firings(partition.schedule))
+    own = {name: counts[name] for name in partition.layers}
+    graph = to_csdf(cnn, partition, own)
+    return graph, run_schedule(graph, firings(partition.schedule)), partition.schedule, own
+
+
+def _made(cnn: Cnn, partition: Partition, genes: Chromosome) -> _Scheduled:
+    own = {name: phases_of(cnn.layer(name), (cnn.name, name) in genes) for name in partition.layers}
+    graph = to_csdf(cnn, partition, own)
+    if max(own.values()) == 1:  # layer by layer, in the order that the application has
+        whole = CsdfSchedule(tuple(own), tuple(channel.edge.rows for channel in graph.channels))
+        return graph, whole, partition.schedule, own
+    found = schedule_csdf(graph)
+    return graph, found, ScheduleBlock(found.firings), own

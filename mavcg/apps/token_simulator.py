@@ -91,6 +91,14 @@ class _Memory:
         self.by_edge: dict[tuple[str, str, str], list[EdgeData]] = {}
         for data in derived.data:
             self.by_edge.setdefault((data.cnn, data.edge.source, data.edge.target), []).append(data)
+        # Data between partitions, by network, partition and layer: what the layer reads there, and what it writes.
+        self.incoming: dict[tuple[str, str, str], list[EdgeData]] = {}
+        self.outgoing: dict[tuple[str, str, str], list[EdgeData]] = {}
+        for data in derived.data:
+            if len(data.spans) > 1 or len(self.by_edge[(data.cnn, data.edge.source, data.edge.target)]) > 1:
+                for span in data.spans:
+                    self.incoming.setdefault((data.cnn, span.partition, data.edge.target), []).append(data)
+                    self.outgoing.setdefault((data.cnn, span.partition, data.edge.source), []).append(data)
 
     def token(self, data: EdgeData, frame: int, row: int) -> int:
         """Return the number that marks a row's elements."""
@@ -126,22 +134,25 @@ class _Memory:
         cnn = self.derived.app.cnn(partition.cnn)
         phases = {name: self.derived.phases[(cnn.name, name)] for name in partition.layers}
         channels = to_csdf(cnn, partition, phases).channels
+        reads, writes = dict[str, list[Channel]](), dict[str, list[Channel]]()
+        for channel in channels:
+            reads.setdefault(channel.edge.target, []).append(channel)
+            writes.setdefault(channel.edge.source, []).append(channel)
         fired, written = dict.fromkeys(partition.layers, 0), dict.fromkeys(self.derived.data, 0)
         for layer in firings(partition.schedule):
             phase = fired[layer]
             if phase == phases[layer]:
                 raise ScheduleFault(f"{partition.name}: fires {layer} more often than its {phase} phases")
-            self.check_inputs(partition, channels, frame, layer, phase)
-            for channel in channels:
-                if channel.edge.source == layer:
-                    data = self.one(cnn.name, channel)
-                    for row in range(written[data], written[data] + channel.production[phase]):
-                        self.cells(data, row)[:] = self.token(data, frame, row)
-                    written[data] += channel.production[phase]
-            for data in self.crossing(cnn.name, layer, incoming=False, partition=partition.name):
+            self.check_inputs(partition, reads.get(layer, ()), frame, layer, phase)
+            for channel in writes.get(layer, ()):
+                data = self.one(cnn.name, channel)
+                for row in range(written[data], written[data] + channel.production[phase]):
+                    self.cells(data, row)[:] = self.token(data, frame, row)
+                written[data] += channel.production[phase]
+            for data in self.outgoing.get((cnn.name, partition.name, layer), ()):
                 for row in range(data.edge.rows):  # phases add rows: its memory is taken from the first one on
                     self.cells(data, row)[:] = self.token(data, frame, row)
-            self.check_inputs(partition, channels, frame, layer, phase)  # it reads while it writes
+            self.check_inputs(partition, reads.get(layer, ()), frame, layer, phase)  # it reads while it writes
             fired[layer] += 1
             yield
         if fired != phases:
@@ -152,23 +163,13 @@ class _Memory:
     ) -> None:
         """Compare all that a firing reads."""
         for channel in channels:
-            if channel.edge.target == layer:
-                self.read(self.one(partition.cnn, channel), frame, layer, phase, channel)
-        for data in self.crossing(partition.cnn, layer, incoming=True, partition=partition.name):
+            self.read(self.one(partition.cnn, channel), frame, layer, phase, channel)
+        for data in self.incoming.get((partition.cnn, partition.name, layer), ()):
             self.check(data, frame, range(data.edge.rows), layer, phase)
 
     def one(self, cnn: str, channel: Channel) -> EdgeData:
         """Return the data of an edge inside of a partition."""
         return self.by_edge[(cnn, channel.edge.source, channel.edge.target)][0]
-
-    def crossing(self, cnn: str, layer: str, incoming: bool, partition: str) -> Iterator[EdgeData]:
-        """Yield the data between partitions that a layer reads or writes: the copy of this partition."""
-        for data in self.derived.data:
-            own = data.edge.target if incoming else data.edge.source
-            homes = [span.partition for span in data.spans]
-            several = len(self.by_edge[(data.cnn, data.edge.source, data.edge.target)]) > 1 or len(homes) > 1
-            if data.cnn == cnn and own == layer and partition in homes and several:
-                yield data
 
     def read(self, data: EdgeData, frame: int, layer: str, phase: int, channel: Channel) -> None:
         """Check the rows that a phase may read: those that none before it was the last to need, to its window."""

@@ -3,7 +3,7 @@
 import pytest
 
 from mavcg.apps.application import Application, Cnn, DataEdge, Layer, Partition, in_order, sequential
-from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
+from mavcg.apps.buffers import EdgeData, edge_data, live_together, naive_buffers, reuse_buffers, total_size
 from mavcg.apps.derivation import Derivation
 from mavcg.apps.token_simulator import Ring, ScheduleFault, greedy_rings, simulate_schedule
 from tests.mavcg.apps.random_applications import random_application
@@ -94,3 +94,33 @@ def test_a_ring_that_is_a_row_too_small_fails() -> None:
                 simulate_schedule(derived, rings | {data: Ring(rings[data].offset, data.size - row)}, seed)
             failures += 1
     assert failures > 20
+
+
+def literal_algorithm_8(app: Application, data: tuple[EdgeData, ...], within_cnn: bool) -> list[tuple[int, list[str]]]:
+    """Every edge against every edge of every buffer, as section 6.5.1 has it."""
+    buffers: list[list[EdgeData]] = []
+    for each in data:
+        sizes = [max(e.size for e in buffer) for buffer in buffers]
+        suits = [
+            (max(each.size - sizes[number], 0), number)
+            for number, buffer in enumerate(buffers)
+            if not any(live_together(app, each, other) for other in buffer)
+            and (not within_cnn or buffer[0].cnn == each.cnn)
+        ]
+        if suits:
+            buffers[min(suits)[1]].append(each)
+        else:
+            buffers.append([each])
+    return [(max(e.size for e in buffer), [e.label for e in buffer]) for buffer in buffers]
+
+
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_reuse_is_algorithm_8_to_the_letter(seed: int) -> None:
+    app, genes = random_application(seed)
+    derived = Derivation(app).derive(genes)
+
+    for within_cnn in (False, True):
+        buffers = reuse_buffers(derived.app, derived.data, within_cnn)
+        assert [(b.size, [e.label for e in b.edges]) for b in buffers] == literal_algorithm_8(
+            derived.app, derived.data, within_cnn
+        )
