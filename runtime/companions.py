@@ -19,6 +19,7 @@ _MARK = re.compile(
     re.MULTILINE,
 )
 _READ_BYTES = 1 << 20
+HEADER_SUFFIXES = frozenset((".h", ".hpp"))  # of the files that programs include
 
 
 def companion_paths(name: str, output: Path) -> tuple[Path, Path, Path]:
@@ -94,7 +95,7 @@ def pkg_config_text(stem: str, program: Program | ApplicationProgram, output: Pa
     link = f"-L${{pcfiledir}} -l{pkg_config_flag(stem)}" if named else f"${{pcfiledir}}/{pkg_config_flag(output.name)}"
     return (
         f"Name: {comment(stem)}\nDescription: {kind} {comment(program.name)}, built by mavcg\n"
-        f"Version: {_digest(program)}\nCflags: -I${{pcfiledir}}\nLibs: {link}\n"
+        f"Version: {program_version(program)}\nCflags: -I${{pcfiledir}}\nLibs: {link}\n"
     )
 
 
@@ -113,6 +114,7 @@ def cmake_text(stem: str, output: Path) -> str:
     )
 
 
-def _digest(program: Program | ApplicationProgram) -> str:
-    """Return a version for pkg-config, which requires one: a digest of the program, since models have no versions."""
+def program_version(program: Program | ApplicationProgram) -> str:
+    """Return a version for pkg-config and prefab, which require one: a digest of the program, since models have no
+    versions."""
     return "0." + str(int(hashlib.sha256(repr(program).encode()).hexdigest()[:8], 16))

@@ -123,6 +123,12 @@ def build(
         float | None,
         typer.Option(metavar="PERCENT", help="Of --partial: MACs that a subgraph has at least, of the model's; 1."),
     ] = None,
+    aar: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.aar", help="Of a model for Android: also pack library and header for Gradle (prefab)."
+        ),
+    ] = None,
     max_arena: Annotated[
         str | None,
         typer.Option(
@@ -179,6 +185,7 @@ def build(
     mavcg build face.tflite --board host --json
     mavcg build deploy.prototxt --weights alexnet.caffemodel --board rk3588 -o libalexnet.so
     mavcg build resnet50.onnx --board rk3588 --max-size 120MB
+    mavcg build face.tflite --board exynos9820 --target aarch64-linux-android --aar face.aar
     mavcg build mobilenet_v2.onnx --board exynos9820 --max-arena 1.2MB
     mavcg build detector.onnx --board host --partial -o libdetector.so --also detector.mavcg.onnx
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
@@ -208,7 +215,7 @@ def build(
         })  # fmt: skip
         model_request, _ = make_model_request(
             config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            max_error, Selecting(strategy, db, max_workspace, max_size, max_arena), weights,
+            max_error, Selecting(strategy, db, max_workspace, max_size, max_arena), weights, aar,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
         limits = build_limits(max_seconds, max_memory, config)
@@ -251,8 +258,10 @@ def build(
             "--strategy": strategy, "--db": db,
             "--max-workspace": max_workspace, "--max-size": max_size, "--max-arena": max_arena,
             "--partial": partial or None, "--also": also,
-            "--min-share": min_share,
+            "--min-share": min_share, "--aar": aar,
         })  # fmt: skip
+    if aar is not None:
+        raise MavcgError(f"--aar {aar}: packs one model; name its file in the place of {path}")
     if project is not None:
         from mavcg.cli.build_project import build_project
 

@@ -29,6 +29,7 @@ from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.lowering.step_list import PlannedModel, make_step_list
+from mavcg.model_pipeline.aar import write_aar
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model_pipeline.note import model_note
 from mavcg.objects.binaries import loaded_bytes, note_assembly
@@ -41,7 +42,13 @@ from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.predict import predict, thread_plans
 from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
-from mavcg.runtime.companions import check_companions, library_stem, write_companions
+from mavcg.runtime.companions import (
+    HEADER_SUFFIXES,
+    check_companions,
+    library_stem,
+    program_version,
+    write_companions,
+)
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import model_tasks
@@ -78,8 +85,8 @@ class ModelRequest:
     strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
     see ModelQuestion. max_size_bytes: that packed weights may take. max_arena_bytes: that the buffers of a context may
     take. strip: leave local symbols out of the library.
-    weights: of a Caffe network; None for the file beside the model. graph: the model as a graph, where it was not read
-    from the file; the file is then named and hashed alone.
+    weights: of a Caffe network; None for the file beside the model. aar: an Android archive to pack the library in.
+    graph: the model as a graph, where it was not read from the file; the file is then named and hashed alone.
     """
 
     model: Path
@@ -100,6 +107,7 @@ class ModelRequest:
     strip: bool = False
     weights: Path | None = None
     graph: Graph | None = None
+    aar: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -200,6 +208,10 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         note = model_note(planned, kernels, prepared.choice.selection) | {"made_with": made_with(request.model)}
         link_with_note(objects, note, request, folder, progress)
     companions = write_companions(planned.program, request.output, request.threads)
+    if request.aar is not None:
+        version = program_version(planned.program)
+        headers = [path for path in companions if path.suffix in HEADER_SUFFIXES]
+        companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
     return ModelResult(
         request.output, request.target, request.cores, machines, graph, planned,
         dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),

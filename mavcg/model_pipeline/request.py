@@ -12,6 +12,7 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target, default_target, host_target, parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import is_tflite
+from mavcg.model_pipeline.aar import check_aar
 from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
 from mavcg.model_pipeline.partial import PartialRequest
 from mavcg.objects.bionic import check_soname
@@ -49,6 +50,7 @@ def make_model_request(
     max_error: float | None = None,
     selecting: Selecting = Selecting(),
     weights: Path | None = None,
+    aar: Path | None = None,
 ) -> tuple[ModelRequest, Board | None]:
     """Everything that a build of a model needs. Raises: MavcgError naming the option, its value and the way out."""
     its_board = find_board(board) if board else None
@@ -68,6 +70,8 @@ def make_model_request(
     path = _output(output, model)
     if its_target.system == "linux-android":
         check_soname(path.name)
+    if aar is not None:
+        check_aar(aar, its_target, path)
     if threads == AUTO_THREADS:
         if its_board is None:
             raise MavcgError("--threads auto: what is fastest is predicted for a board; name one, or give a number")
@@ -89,6 +93,7 @@ def make_model_request(
         jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
         strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size),
         parse_size(selecting.max_arena, "--max-arena"), weights=weights,
+        aar=aar,
     )  # fmt: skip
     return request, its_board
 
@@ -108,6 +113,11 @@ def make_partial_request(
             if value is not None:
                 raise MavcgError(f"{option} {value}: is of a partial build; add --partial")
         return None
+    if build.aar is not None:
+        raise MavcgError(
+            f"--aar {build.aar}: packs whole models, whose header it holds; copy a partial library to the "
+            "application's jniLibs folder, or leave out --partial"
+        )
     share = DEFAULT_MIN_SHARE if min_share is None else min_share
     if not 0 <= share <= 100:
         raise MavcgError(f"--min-share {share:g}: give percent of the model's multiply-accumulates, 0 to 100")
