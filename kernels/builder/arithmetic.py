@@ -188,7 +188,7 @@ def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
     if target == "bool":
         return truth(b, b.fcmp_unordered("!=", x, number(x, 0.0)) if is_float(source) else flags(b, x))
     if is_float(source) and is_float(target):
-        return _resized_float(b, x, source, target)
+        return _resize_float(b, x, source, target)
     if is_float(source):
         return _to_whole(b, x, typ, is_signed(target))
     if is_float(target):
@@ -204,7 +204,7 @@ def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
     return b.sext(x, typ) if is_signed(source) else b.zext(x, typ)
 
 
-def _resized_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
+def _resize_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
     if source == "f64" and target == "f16":
         # Cores without a direct conversion would call a function. Rounded to odd, then once more, is right.
         x = _f32_to_odd(b, x)

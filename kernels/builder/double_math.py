@@ -116,7 +116,7 @@ def fmod64(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     b.branch(head)
     b.position_at_end(after)
     divides = b.and_(divides, b.icmp_signed(">=", iterations, _whole(x, 0)))  # else x is the rest already
-    value = b.select(divides, _joined(b, _less(b, rest, bottom), bottom_exponent), size)
+    value = b.select(divides, _scale_by_power(b, _less(b, rest, bottom), bottom_exponent), size)
     return b.select(usable, intrinsic(b, "copysign", [value, x]), _real(x, nan))
 
 
@@ -137,7 +137,7 @@ def _parts(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     return b.shl(mantissa, missing), b.sub(exponent, missing)
 
 
-def _joined(b: ir.IRBuilder, mantissa: ir.Value, exponent: ir.Value) -> ir.Value:
+def _scale_by_power(b: ir.IRBuilder, mantissa: ir.Value, exponent: ir.Value) -> ir.Value:
     """m * 2^(e - 1075), exactly: m as a real number, times two powers of which each is one."""
     value = b.uitofp(mantissa, F64)
     # In two steps, since 2^(e - 1075) alone may be no f64; after the first no number is a denormal yet.

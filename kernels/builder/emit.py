@@ -147,13 +147,13 @@ def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Va
         return value
     if isinstance(value, ir.Constant):
         return ir.Constant(vector(value.type, lanes), [value.constant] * lanes)
-    anything = _undefined(vector(value.type, lanes))
+    anything = _undef_constant(vector(value.type, lanes))
     one = b.insert_element(anything, value, const(0, I32))
     return b.shuffle_vector(one, anything, i32_lanes((0,) * lanes), name)
 
 
 @lru_cache(256)
-def _undefined(typ: ir.Type) -> ir.Constant:
+def _undef_constant(typ: ir.Type) -> ir.Constant:
     return ir.Constant(typ, ir.Undefined)
 
 

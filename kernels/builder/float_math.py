@@ -66,7 +66,7 @@ def _power_of_two(b: ir.IRBuilder, n: ir.Value) -> ir.Value:
     return as_floats(b, b.shl(b.add(n, ints_like(n, 127)), ints_like(n, 23)))
 
 
-def _clamped(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
+def _clamp(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
     """x between two bounds; NaN stays NaN."""
     x = b.select(b.fcmp_ordered("<", x, like(x, low)), like(x, low), x)
     return b.select(b.fcmp_ordered(">", x, like(x, high)), like(x, high), x)
@@ -76,7 +76,7 @@ def _clamped(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
 _EXP_TAIL = [1 / factorial(k) for k in range(2, 9)]
 
 
-def _reduced(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _reduce(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """(n as i32, r) with x = n ln 2 + r and |r| <= ln(2)/2."""
     shifted = fma(b, x, like(x, 1 / log(2)), like(x, ROUNDER))
     n = b.sub(as_bits(b, shifted), ints_like(x, int(np.float32(ROUNDER).view(np.int32))))
@@ -88,8 +88,8 @@ def _reduced(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 def exp(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """e^x; denormal results too."""
-    x = _clamped(b, x, -104.0, 89.0)
-    n, r = _reduced(b, x)
+    x = _clamp(b, x, -104.0, 89.0)
+    n, r = _reduce(b, x)
     value = b.fadd(fma(b, b.fmul(r, r), polynomial(b, r, _EXP_TAIL), r), like(x, 1.0))
     half = b.ashr(n, ints_like(x, 1))  # in two steps: 2^n alone may be no f32 where the result is one
     return b.fmul(b.fmul(value, _power_of_two(b, half)), _power_of_two(b, b.sub(n, half)))

@@ -52,7 +52,7 @@ def cos(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 def tan(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """The tangent: sine over cosine of the reduced argument, or minus its inverse; in f64, as a quotient of f32 would
     be off by three units in the last place."""
-    n, r = _merged(b, x, *_reduced_double(b, x), lambda n, r: (n, r))
+    n, r = _merge(b, x, *_reduce_double(b, x), lambda n, r: (n, r))
     z = b.fmul(r, r)
     sine = fma(b, b.fmul(z, r), _double_series(b, z, _SIN), r)
     cosine = fma(b, z, _double_series(b, z, _COS), _doubles(x, 1.0))
@@ -68,7 +68,7 @@ def _zero_kept(b: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Value:
 
 def _sin_cos(b: ir.IRBuilder, x: ir.Value, quarter: int) -> ir.Value:
     """sin(x + quarter * pi/2)."""
-    n, r = _reduced(b, x)
+    n, r = _reduce(b, x)
     sine, cosine = _of_reduced(b, r)
     n = b.add(n, ints_like(x, quarter)) if quarter else n
     value = b.select(_bit(b, n, 1), cosine, sine)
@@ -87,7 +87,7 @@ def _bit(b: ir.IRBuilder, n: ir.Value, bit: int) -> ir.Value:
     return b.icmp_signed("!=", b.and_(n, ints_like(n, bit)), ints_like(n, 0))
 
 
-def _reduced(b: ir.IRBuilder, x: ir.Value) -> Reduced:
+def _reduce(b: ir.IRBuilder, x: ir.Value) -> Reduced:
     """(n as i32 whose last two bits count, r) with x = n pi/2 + r and |r| up to a hundredth over pi/4; r is NaN for
     infinities and NaN."""
     shifted = fma(b, x, like(x, 2 / pi), like(x, ROUNDER))
@@ -97,11 +97,11 @@ def _reduced(b: ir.IRBuilder, x: ir.Value) -> Reduced:
     # The first difference is exact: both are multiples of the last bit of pi/2's first part, and it is below 1.
     for part in _HALF_PI_PARTS:
         r = fma(b, whole, like(x, -part), r)
-    return _merged(b, x, n, r, lambda n, r: (n, b.fptrunc(r, x.type)))
+    return _merge(b, x, n, r, lambda n, r: (n, b.fptrunc(r, x.type)))
 
 
-def _reduced_double(b: ir.IRBuilder, x: ir.Value) -> Reduced:
-    """Reduce as _reduced does, with r in f64, for |x| up to LARGEST alone."""
+def _reduce_double(b: ir.IRBuilder, x: ir.Value) -> Reduced:
+    """Reduce as _reduce does, with r in f64, for |x| up to LARGEST alone."""
     wide = b.fpext(x, vector(F64, lanes_of(x)))
     shifted = fma(b, wide, _doubles(x, 2 / pi), _doubles(x, _DOUBLE_ROUNDER))
     whole = b.fsub(shifted, _doubles(x, _DOUBLE_ROUNDER))
@@ -112,14 +112,14 @@ def _reduced_double(b: ir.IRBuilder, x: ir.Value) -> Reduced:
     return b.trunc(lanes, vector(I32, lanes_of(x))), r
 
 
-def _merged(
+def _merge(
     b: ir.IRBuilder, x: ir.Value, n: ir.Value, r: ir.Value, narrow: Callable[[ir.Value, ir.Value], Reduced]
 ) -> Reduced:
-    """n and r, but in lanes beyond LARGEST what _reduced_large has, through `narrow`."""
+    """n and r, but in lanes beyond LARGEST what _reduce_large has, through `narrow`."""
     ordinary = b.fcmp_ordered("<=", intrinsic(b, "fabs", [x]), like(x, LARGEST))
     before = b.block
     with b.if_then(b.not_(_all(b, ordinary)), likely=False):
-        large_n, large_r = narrow(*_reduced_large(b, x))
+        large_n, large_r = narrow(*_reduce_large(b, x))
         large_n, large_r = b.select(ordinary, n, large_n), b.select(ordinary, r, large_r)
         rare = b.block
     merged = b.phi(n.type), b.phi(r.type)
@@ -139,8 +139,8 @@ def _all(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
     return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), [flags])
 
 
-def _reduced_large(b: ir.IRBuilder, x: ir.Value) -> Reduced:
-    """Reduce as _reduced does, with r in f64, for |x| from 2 on, infinities and NaN.
+def _reduce_large(b: ir.IRBuilder, x: ir.Value) -> Reduced:
+    """Reduce as _reduce does, with r in f64, for |x| from 2 on, infinities and NaN.
 
     With x = m 2^(e - 31), m of 32 bits, and w the 96 bits of 2/pi from number e - 32 behind the point on, m w 2^-94 is
     x 2/pi but for multiples of 4 and less than 2^-62: what bits before and behind w add. The smallest distance of an

@@ -93,18 +93,18 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
         seen = {**views, **{name: view for name, view in images.items() if view is not None}}
         one = (1, 1)
         return conv_step(node, seen[node.inputs[0]], seen[node.output], one, one, one, 1, seen, packing, weights)
-    return _unpacked(node, a, views[right], out, views)
+    return _lower_unpacked(node, a, views[right], out, views)
 
 
-def _unpacked(node: Node, a: View, right: View, out: View, views: Mapping[str, View]) -> tuple[Step, ...]:
+def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[str, View]) -> tuple[Step, ...]:
     bias, residual = (*node.inputs[2:], "", "")[:2]
     if node.attr("transpose_b"):
         shape, strides = right.shape, right.strides
         right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
     batch = out.shape[:-2]
     spec = MatMul(
-        batch, a.shape[-2], a.shape[-1], right.shape[-1], _batched(a, batch),
-        _batched(right, batch), out.strides, views[residual].strides if residual else None, bool(bias),
+        batch, a.shape[-2], a.shape[-1], right.shape[-1], _batch_strides(a, batch),
+        _batch_strides(right, batch), out.strides, views[residual].strides if residual else None, bool(bias),
         node.attr("act"), tuple(node.attr("act_args")),
     )  # fmt: skip
     operands = [Operand(node.inputs[0]), Operand(node.inputs[1]), Operand(node.output, written=True)]
@@ -112,7 +112,7 @@ def _unpacked(node: Node, a: View, right: View, out: View, views: Mapping[str, V
     return (Step(spec, tuple(operands), node.origin),)
 
 
-def _batched(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
+def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
     """Strides over the batch dimensions, 0 where the view is broadcast, then the matrix's."""
     lengths, strides = view.shape[:-2], view.strides[:-2]
     missing = len(batch) - len(lengths)

@@ -94,14 +94,14 @@ def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
         right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
     batch = out.shape[:-2]
     spec = QMatMul(
-        batch, a.shape[-2], a.shape[-1], right.shape[-1], _batched(a, batch), _batched(right, batch), out.strides,
-        a.dtype, node.attr("x_zero"), epilogue_of(node),
+        batch, a.shape[-2], a.shape[-1], right.shape[-1], _batch_strides(a, batch), _batch_strides(right, batch),
+        out.strides, a.dtype, node.attr("x_zero"), epilogue_of(node),
     )  # fmt: skip
     names = (node.inputs[0], node.inputs[1], node.output, *node.inputs[2:4])
     return (Step(spec, tuple(Operand(name, written=name == node.output) for name in names), node.origin),)
 
 
-def _batched(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
+def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides over the batch dimensions, 0 where the view is broadcast, then the matrix's."""
     lengths, strides = view.shape[:-2], view.strides[:-2]
     outer = (0 if n == 1 else s for n, s in zip(lengths, strides, strict=True))

@@ -65,7 +65,7 @@ def _requantize(node: Node, x: View) -> Requantize:
     return Requantize(x.dtype, zero, float(np.float32(multiplier)), out_zero, lo, hi)
 
 
-def _finished(
+def _emit_mean(
     b: ir.IRBuilder, to: Requantize, total: ir.Value, inside: ir.Value, factor: ir.Value, lanes: int
 ) -> ir.Value:
     """Emit the 8-bit mean. total: i32 lanes; inside: number of terms, i32; factor: f32."""
@@ -136,7 +136,7 @@ def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
         zero = _zeros(wide)
         totals = walk(b, spec.reduced, 1, places[0], (zero,) * vectors, term)
         for i, total in enumerate(totals):
-            result = _finished(b, spec.to, total, const(count, I32), factor, wide)
+            result = _emit_mean(b, spec.to, total, const(count, I32), factor, wide)
             store_lanes(b, result, address(b, places[1], i * wide), wide, used)
 
     def line(places: list[ir.Value], run: Line) -> None:
@@ -271,7 +271,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
                 totals = for_range(b, row_first, row_last, 1, (zero,) * vectors, tap_row, "ky")
                 pointer = address(b, to, scaled(b, channel, spec.out.strides[3]))
                 for i, total in enumerate(totals):
-                    result = _finished(b, spec.to, total, inside, factor, lanes)
+                    result = _emit_mean(b, spec.to, total, inside, factor, lanes)
                     store_lanes(b, result, address(b, pointer, i * lanes), lanes, used)
 
             along_line(b, Line(const(0), channels, channels), lanes, 4 if lanes > 1 else 1, some)

@@ -43,10 +43,10 @@ def to_eight_bits(b: ir.IRBuilder, machine: Machine, sums: Value, multiplier: Va
     """
     count = sums.type.count
     real = b.fmul(b.sitofp(sums, multiplier.type), multiplier, name="real")
-    short = _saturated(b, _rounded(b, machine, real), SHORT, I16)
+    short = _saturate(b, _round(b, machine, real), SHORT, I16)
     short = intrinsic(b, "sadd.sat", [short, _all(short, epilogue.zero)]) if epilogue.zero else short
     least, most = limits(epilogue.to)
-    result = _saturated(b, short, (least, most), I8)
+    result = _saturate(b, short, (least, most), I8)
     sign = "s" if epilogue.to == "i8" else "u"
     if epilogue.lo > least:
         result = intrinsic(b, f"{sign}max", [result, _all(result, epilogue.lo)])
@@ -56,7 +56,7 @@ def to_eight_bits(b: ir.IRBuilder, machine: Machine, sums: Value, multiplier: Va
     return result
 
 
-def _rounded(b: ir.IRBuilder, machine: Machine, real: Value) -> Value:
+def _round(b: ir.IRBuilder, machine: Machine, real: Value) -> Value:
     """Round f32 to i32, half to even."""
     # In registers: LLVM does not cut these operations into shorter ones.
     arm = machine.arch == "aarch64"
@@ -64,14 +64,14 @@ def _rounded(b: ir.IRBuilder, machine: Machine, real: Value) -> Value:
     parts = [shuffle(b, real, real, range(i, i + lanes)) for i in range(0, real.type.count, lanes)]
     if arm:
         # Rounds and saturates in one; LLVM makes two of the general form.
-        return joined(b, [_converted(b, "llvm.aarch64.neon.fcvtns.v4i32.v4f32", part) for part in parts])
+        return joined(b, [_convert(b, "llvm.aarch64.neon.fcvtns.v4i32.v4f32", part) for part in parts])
     top = ir.Constant(parts[0].type, [TOP] * lanes)
     bounded = [b.select(b.fcmp_ordered("<", part, top), part, top) for part in parts]
     # As the processor rounds, which is half to even: nobody sets it otherwise, and all f32 arithmetic would change.
-    return joined(b, [_converted(b, f"llvm.lrint.v{lanes}i32.v{lanes}f32", part) for part in bounded])
+    return joined(b, [_convert(b, f"llvm.lrint.v{lanes}i32.v{lanes}f32", part) for part in bounded])
 
 
-def _converted(b: ir.IRBuilder, name: str, x: Value) -> Value:
+def _convert(b: ir.IRBuilder, name: str, x: Value) -> Value:
     kind = ir.FunctionType(ir.VectorType(I32, x.type.count), [x.type])
     function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
     return b.call(function, [x])
@@ -85,7 +85,7 @@ def joined(b: ir.IRBuilder, parts: list[Value]) -> Value:
     return parts[0]
 
 
-def _saturated(b: ir.IRBuilder, x: Value, bounds: tuple[int, int], element: ir.Type) -> Value:
+def _saturate(b: ir.IRBuilder, x: Value, bounds: tuple[int, int], element: ir.Type) -> Value:
     """Clamp to two bounds and truncate to shorter lanes."""
     x = intrinsic(b, "smax", [x, _all(x, bounds[0])])
     return b.trunc(intrinsic(b, "smin", [x, _all(x, bounds[1])]), ir.VectorType(element, x.type.count))

@@ -183,7 +183,7 @@ def relaid_steps(source: str, target: str, views: Mapping[str, View], origin: st
     lengths = _common_lengths(x.shape, y.shape)
     if lengths:
         return copy_steps(
-            source, target, size, collapsed(lengths, [_refined(v, lengths) for v in (x, y)]), origin=origin
+            source, target, size, collapsed(lengths, [_refine(v, lengths) for v in (x, y)]), origin=origin
         )
     return (Step(RelaidSpec(x, y), (Operand(source), Operand(target, written=True)), origin),)
 
@@ -204,7 +204,7 @@ def _common_lengths(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _refined(view: View, lengths: Sequence[int]) -> tuple[int, ...]:
+def _refine(view: View, lengths: Sequence[int]) -> tuple[int, ...]:
     """The view's strides when its dimensions are cut into `lengths`."""
     dims = [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
     strides: list[int] = []

@@ -180,7 +180,7 @@ def emit_lookup(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     def vectors(places: list[ir.Value], line: Line) -> None:
         def some(at: ir.Value, count: int, used: int) -> None:
             numbers = load_lanes(b, address(b, places[0], at), I8, 16, used, "numbers")
-            store_lanes(b, _looked_up(b, quarters, numbers, flip), address(b, places[1], at), 16, used)
+            store_lanes(b, _look_up(b, quarters, numbers, flip), address(b, places[1], at), 16, used)
 
         along_line(b, line, 16, 1, some)
 
@@ -209,7 +209,7 @@ def _table_registers(b: ir.IRBuilder, table: ir.Value) -> list[list[ir.Value]]:
     ]
 
 
-def _looked_up(b: ir.IRBuilder, quarters: list[list[ir.Value]], numbers: ir.Value, flip: int) -> ir.Value:
+def _look_up(b: ir.IRBuilder, quarters: list[list[ir.Value]], numbers: ir.Value, flip: int) -> ir.Value:
     """tbl gives 0 for an index beyond its 64 bytes, tbx leaves what is there."""
     index = b.xor(numbers, ir.Constant(_BYTES, [flip] * 16)) if flip else numbers
     found = _neon(b, "tbl4", [*quarters[0], index])

@@ -255,7 +255,7 @@ def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
-def _divided(b: ir.IRBuilder, x: ir.Value, base: ir.Value, beta: float) -> ir.Value:
+def _divide(b: ir.IRBuilder, x: ir.Value, base: ir.Value, beta: float) -> ir.Value:
     """x / base^beta; base is above 0 in all sensible networks. By roots for the exponents that networks have."""
     if beta == 1.0:
         return b.fdiv(x, base)
@@ -303,7 +303,7 @@ def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
 
             (around,) = for_range(b, const(1), const(spec.size), 1, (load_vector(b, first, typ),), tap, "tap")
             base = fma(b, around, number(around, spec.alpha / spec.size), number(around, spec.bias))
-            value = _divided(b, _line_load(b, from_, i, x_step, lanes, used), base, spec.beta)
+            value = _divide(b, _line_load(b, from_, i, x_step, lanes, used), base, spec.beta)
             store_lanes(b, value, address(b, to, scaled(b, i, out_step * F32_BYTES)), lanes, used)
             return ()
 

@@ -84,7 +84,7 @@ class PlainProduct(KernelSpec):
 
 def plain_matmul(node: Node, views: Mapping[str, View]) -> tuple[Step, ...]:
     """The step of a matmul of any type but f16. Raises: MavcgError for an activation that there is not for it."""
-    a, w, out, residual = (_seen(node, views, i) for i in (0, 1, -1, 3))
+    a, w, out, residual = (_view_of(node, views, i) for i in (0, 1, -1, 3))
     assert a is not None and w is not None and out is not None
     k, n = w.strides[-2:] if not node.attr("transpose_b") else w.strides[:-3:-1]
     rank = len(out.shape)
@@ -101,7 +101,7 @@ def plain_matmul(node: Node, views: Mapping[str, View]) -> tuple[Step, ...]:
 
 def plain_conv2d(node: Node, graph: Graph, views: Mapping[str, View]) -> tuple[Step, ...]:
     """The step of a conv2d of any type but f16, its image padded already. Raises: as plain_matmul."""
-    x, w, out, residual = (_seen(node, views, i) for i in (0, 1, -1, 3))
+    x, w, out, residual = (_view_of(node, views, i) for i in (0, 1, -1, 3))
     assert x is not None and w is not None and out is not None
     groups, (down, right), (gap_h, gap_w) = (node.attr(n) for n in ("groups", "stride", "dilation"))
     channels, filters = w.shape[3], w.shape[0] // groups
@@ -124,7 +124,7 @@ def plain_conv2d(node: Node, graph: Graph, views: Mapping[str, View]) -> tuple[S
     return _step(node, out.dtype, outer, inner)
 
 
-def _seen(node: Node, views: Mapping[str, View], index: int) -> View | None:
+def _view_of(node: Node, views: Mapping[str, View], index: int) -> View | None:
     names = (*node.inputs, "", "")
     name = node.output if index < 0 else names[index]
     return views[name] if name else None

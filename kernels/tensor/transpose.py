@@ -184,7 +184,7 @@ def _squares(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, gro
     _squares(b, plane, p_range, (q_end, q1), groups[1:])
 
 
-def _interleaved(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, lanes: int, count: int) -> None:
+def _interleave(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, lanes: int, count: int) -> None:
     """q has `count` elements, 2 to 4, and lies densely with p in the target: lines along p are woven together."""
     typ = ir.VectorType(ir.IntType(plane.item * 8), lanes)
     p0, p1 = p_range
@@ -229,7 +229,7 @@ def _block_routine(spec: TransposeSpec, machine: Machine) -> Callable[[ir.IRBuil
     lanes = machine.vector_bytes // size
     source, target = spec.nest.strides
     if 2 <= q <= 4 and target[spec.across] == q:
-        return lambda b, plane, ps, qs: _interleaved(b, plane, ps, qs, lanes, q)
+        return lambda b, plane, ps, qs: _interleave(b, plane, ps, qs, lanes, q)
     if 2 <= p <= 4 and source[-1] == p:
         return lambda b, plane, ps, qs: _separate(b, plane, ps, qs, lanes, p)
     # Of bytes the square of 16 is enough.

@@ -103,7 +103,7 @@ def kernel_models(
             parts = [specs[i : i + KERNELS_PER_MODULE] for i in range(0, len(specs), KERNELS_PER_MODULE)]
             files = [Path(folder) / f"kernels-{number}.s" for number in range(len(parts))]
             jobs = [
-                pool.submit(_compiled, part, file, model, target, plan, progress)
+                pool.submit(_compile_costs, part, file, model, target, plan, progress)
                 for part, file in zip(parts, files, strict=True)
             ]
             for job in jobs:
@@ -157,7 +157,7 @@ def _successors(block: ir.Block) -> list[ir.Block]:
     return [operand for operand in block.terminator.operands if isinstance(operand, ir.Block)]
 
 
-def _compiled(
+def _compile_costs(
     specs: Sequence[KernelSpec],
     out: Path,
     model: CoreRates,

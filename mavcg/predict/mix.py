@@ -59,7 +59,7 @@ def _kind(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]
     if isinstance(instruction, instr.GEPInstr):  # a constant is part of the access's address
         return ("", 0) if all(isinstance(i, ir.Constant) for i in instruction.operands[1:]) else ("other", 1)
     if isinstance(instruction, (instr.InsertElement, instr.ShuffleVector)):
-        return _rearranged(instruction, machine)
+        return _rearrangement(instruction, machine)
     if isinstance(instruction, instr.CastInstr) and instruction.opname == "bitcast":
         return "", 0
     if instruction.opname in ("fdiv", "frem"):
@@ -87,7 +87,7 @@ def _call(instruction: instr.CallInstr, machine: Machine) -> tuple[str, float]:
     return ("fma" if "dot" in name or "dp" in name else "vector"), _pieces(instruction.type, machine)
 
 
-def _rearranged(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]:
+def _rearrangement(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]:
     """Broadcasts: of what is just loaded they are part of the load (x86), of a lane part of the multiply (AArch64)."""
     source = instruction.operands[1] if isinstance(instruction, instr.InsertElement) else instruction.operands[0]
     if isinstance(instruction, instr.ShuffleVector):

@@ -97,15 +97,15 @@ def make_problem(
     alternatives = {}
     for node in network.nodes.values():
         if node.scenario is not None and node.scenario not in of:
-            of[node.scenario] = tuple(_priced(node.scenario, costs, known, limits))
+            of[node.scenario] = tuple(_price(node.scenario, costs, known, limits))
         alternatives[node.name] = of[node.scenario] if node.scenario is not None else _dummies(node)
         if not alternatives[node.name]:
-            raise MavcgError(f"node '{node.name}': {_lacking(node, known, limits)}")
+            raise MavcgError(f"node '{node.name}': {_missing_primitive(node, known, limits)}")
     graph_of = dt_graphs(costs)
     return Problem(network, alternatives, tuple(graph_of(link.size) for link in network.links), shared)
 
 
-def _priced(
+def _price(
     scenario: Scenario, costs: CostProvider, primitives: Iterable[Primitive], limits: Limits
 ) -> Iterable[Alternative]:
     for primitive in primitives:
@@ -115,7 +115,7 @@ def _priced(
                 yield Alternative(primitive, primitive.layout_in, primitive.layout_out, cost)
 
 
-def _lacking(node: NetworkNode, primitives: Iterable[Primitive], limits: Limits) -> str:
+def _missing_primitive(node: NetworkNode, primitives: Iterable[Primitive], limits: Limits) -> str:
     assert node.scenario is not None
     able = [primitive for primitive in primitives if primitive.applies(node.scenario)]
     if not able:
@@ -242,11 +242,11 @@ def make_choice(problem: Problem, numbers: Mapping[str, int]) -> Choice:
             kind = graph.kind(chain)
             converted.append(Converted(link.source, (link.target,), link.tensor, chain, graph.ms(from_, to), kind))
     for image in images:
-        converted += _converted_once(problem, image, chosen)
+        converted += _convert_once(problem, image, chosen)
     return Choice(chosen, tuple(converted))
 
 
-def _converted_once(problem: Problem, image: SharedImage, chosen: Mapping[str, Alternative]) -> Iterable[Converted]:
+def _convert_once(problem: Problem, image: SharedImage, chosen: Mapping[str, Alternative]) -> Iterable[Converted]:
     links = [problem.network.links[i] for i in image.links]
     begin = chosen[links[0].source].layout_out
     layouts_read = [(problem.layout_read(link, chosen[link.target]), link.target) for link in links]

@@ -89,20 +89,20 @@ class _Limited:
             return same and self._needs(step, chosen, one) > self.memory.bytes
 
         too_much = [i for i, one in enumerate(self.problem.alternatives[step.node]) if alike(one)]
-        yield from self._narrowed(allowed, step.node, too_much, False)
-        now = next(self._narrowed(allowed, step.node, too_much, True), None)
+        yield from self._narrow(allowed, step.node, too_much, False)
+        now = next(self._narrow(allowed, step.node, too_much, True), None)
         for source in dict.fromkeys(links[number].source for number in numbers):
             if now is None:
                 return
             written = chosen[source].layout_out
             same = [i for i, one in enumerate(self.problem.alternatives[source]) if one.layout_out is written]
-            yield from self._narrowed(now, source, same, False)
-            now = next(self._narrowed(now, source, same, True), None)
+            yield from self._narrow(now, source, same, False)
+            now = next(self._narrow(now, source, same, True), None)
 
     def _needs(self, step: ArenaStep, chosen: Mapping[str, Alternative], one: Alternative) -> int:
         return need_at(self.problem, step, {**chosen, step.node: one})
 
-    def _narrowed(self, allowed: Allowed, node: str, some: list[int], stay: bool) -> Iterator[Allowed]:
+    def _narrow(self, allowed: Allowed, node: str, some: list[int], stay: bool) -> Iterator[Allowed]:
         """Return the problem with only these alternatives of a node, or without them; None if none is left."""
         before = allowed.get(node, tuple(range(len(self.problem.alternatives[node]))))
         left = tuple(number for number in before if (number in some) is stay)
@@ -110,7 +110,7 @@ class _Limited:
             yield {**allowed, node: left}
 
 
-def _limited(problem: Problem, memory: MemoryLimit) -> _Limited:
+def _limit(problem: Problem, memory: MemoryLimit) -> _Limited:
     steps = steps_of(problem, memory.block)
     workspaces = {
         step.node: [workspace_of(problem, step.node, one) for one in problem.alternatives[step.node]] for step in steps
@@ -158,7 +158,7 @@ def solve_within(problem: Problem, allowed: Allowed | None, time_limit_s: float)
     """
     assert problem.memory is not None
     begin = time.monotonic()
-    limited, everything = _limited(problem, problem.memory), allowed or {}
+    limited, everything = _limit(problem, problem.memory), allowed or {}
     _verify(limited, everything)
     best = _attempt(limited, everything, True, time_limit_s * _FIRST_SHARE)
     numbers = count()

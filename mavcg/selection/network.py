@@ -98,13 +98,13 @@ class _Reader:
         self.links: list[Link] = []
 
     def network(self) -> Network:
-        kept = self._kept()
+        kept = self._kept_nodes()
         reads = {name for node in kept for name, _ in self._images_read(node)} | set(self.graph.outputs)
         for name in self.graph.inputs:
             if name in reads and self._is_image(name):
                 self._add(NetworkNode(f"input {name}", "input", Kind.FIXED), (name,))
         for node in kept:
-            images, described = list(self._images_read(node)), self._described(node)
+            images, described = list(self._images_read(node)), self._describe(node)
             if images or described.why or any(map(self._is_image, node.outputs)):
                 self._link(self._add(described, node.outputs), images)
         for name in self.graph.outputs:
@@ -112,7 +112,7 @@ class _Reader:
                 self._link(self._add(NetworkNode(f"output {name}", "output", Kind.FIXED), ()), [(name, False)])
         return Network(self.graph.name, self.nodes, tuple(self.links))
 
-    def _kept(self) -> list[Node]:
+    def _kept_nodes(self) -> list[Node]:
         """Without pads that all their readers do themselves."""
         needed, kept = set(self.graph.outputs), list[Node]()
         for node in reversed(self.graph.nodes):
@@ -134,12 +134,12 @@ class _Reader:
             if tensor in self.names:  # else a constant
                 self.links.append(Link(self.names[tensor], target, tensor, self._size(tensor), residual))
 
-    def _described(self, node: Node) -> NetworkNode:
+    def _describe(self, node: Node) -> NetworkNode:
         name, tensor = node.origin or node.outputs[0], node.outputs[0]
         if node.op == "conv2d":
             scenario = self._scenario(node)
             if scenario is not None:
-                image = self._unpadded(node)[0]
+                image = self._skip_pads(node)[0]
                 return NetworkNode(name, node.op, Kind.CONVOLUTION, scenario, tensor=tensor, image=image)
             return NetworkNode(name, node.op, Kind.FIXED, why=self._reason(node), tensor=tensor)
         if node.op.startswith(("conv", "qconv")):
@@ -157,14 +157,14 @@ class _Reader:
                 if name not in self.graph.constants and self._is_image(name):
                     yield name, False
             return
-        image = self._unpadded(node)[0] if self._scenario(node) is not None else node.inputs[0]
+        image = self._skip_pads(node)[0] if self._scenario(node) is not None else node.inputs[0]
         if self._is_image(image):
             yield image, False
         if len(node.inputs) > 3 and node.inputs[3] and self._is_image(node.inputs[3]):
             if node.inputs[3] not in self.graph.constants:
                 yield node.inputs[3], True
 
-    def _unpadded(self, node: Node) -> tuple[str, int]:
+    def _skip_pads(self, node: Node) -> tuple[str, int]:
         """The image before pads that are the same all round, as far back as there are any, and their sum.
 
         The last of the convolution's own pads that differ keep it from being a scenario: then -1.
@@ -188,10 +188,10 @@ class _Reader:
         return best
 
     def _scenario(self, node: Node) -> Scenario | None:
-        return None if self._reason(node) else self._made(node)
+        return None if self._reason(node) else self._scenario_of(node)
 
-    def _made(self, node: Node) -> Scenario:
-        image, pad = self._unpadded(node)
+    def _scenario_of(self, node: Node) -> Scenario:
+        image, pad = self._skip_pads(node)
         _, h, w, c = self.graph.shape(image)
         m, k, _, _ = self.graph.shape(node.inputs[1])
         made = Scenario(c, h, w, node.attr("stride")[0], k, m, pad, node.attr("groups"), node.attr("dilation")[0])
@@ -214,7 +214,7 @@ class _Reader:
         ):  # fmt: skip
             if pair[0] != pair[1]:
                 return f"has {words} of {pair[0]} x {pair[1]}"
-        if self._unpadded(node)[1] < 0:
+        if self._skip_pads(node)[1] < 0:
             return f"has pads of {', '.join(map(str, node.attr('pads')))}"
         return ""
 

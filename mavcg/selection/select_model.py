@@ -133,7 +133,7 @@ def select_for_library(
     modelled = _mean([model_on(each, between) for each in workers])
     model = LibraryModel(modelled, modelled_costs(workers[0][0], 1, between), len(workers[-1]))
     safety = question.safety_factors or safety_factors_of(workers[0][0].fit)
-    primitives, max_error = _admitted(question.max_error)
+    primitives, max_error = _admit(question.max_error)
     limits = Limits(max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
         costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
@@ -148,7 +148,7 @@ def select_for_library(
     return written(graph, packing, workers[0][0].cluster.core, threads, problem, selected, others)
 
 
-def _admitted(max_error: float) -> tuple[tuple[Primitive, ...], float]:
+def _admit(max_error: float) -> tuple[tuple[Primitive, ...], float]:
     """The primitives to select from, and what they may be off by.
 
     In a library no error is too small: below what any is bounded by, all sums are by their definition, as those of the

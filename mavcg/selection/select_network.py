@@ -112,7 +112,7 @@ def problem_on(
     with contextlib.ExitStack() as stack:
         costs, known = costs_on(workers, question.db, stack)
         problem = problem_of(network, costs, question, threaded_costs(workers).block)
-        return problem, () if known is None else tuple(_outdated(problem, known))
+        return problem, () if known is None else tuple(_describe_outdated(problem, known))
 
 
 def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, block: int) -> Problem:
@@ -157,7 +157,7 @@ def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> C
     return threaded_costs(workers, between_bytes)
 
 
-def _outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
+def _describe_outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
     """Describe how many of the costs that were looked up are of other kernels, or by another compiler."""
     others = known.outdated()
     if not others.measured and not others.imported:

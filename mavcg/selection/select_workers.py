@@ -29,7 +29,7 @@ def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterM
     """
     if threads < 1:
         raise MavcgError(f"--threads {threads}: give 1 or more threads")
-    order = _named(board, core) if core else by_speed(board)
+    order = _named_clusters(board, core) if core else by_speed(board)
     left, counts = threads, dict[int, int]()
     for number in order:
         counts[number] = min(left, len(board.clusters[number].cpus))
@@ -44,7 +44,7 @@ def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterM
     return tuple(found)
 
 
-def _named(board: Board, names: str) -> list[int]:
+def _named_clusters(board: Board, names: str) -> list[int]:
     wanted = [name.strip() for name in names.split(",")]
     order = by_speed(board)
     have = [board.clusters[number].core for number in order]

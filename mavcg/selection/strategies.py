@@ -67,7 +67,7 @@ def select(problem: Problem, strategy: str = PBQP, time_limit_s: float = TIME_LI
     """
     check_strategy(strategy, strategy_names(problem))
     if strategy == PBQP:
-        return _solved(problem, strategy, None, time_limit_s)
+        return _solve(problem, strategy, None, time_limit_s)
     if strategy == LOCAL:
         return _local(problem)
     begin = time.monotonic()
@@ -78,7 +78,7 @@ def select(problem: Problem, strategy: str = PBQP, time_limit_s: float = TIME_LI
         if node.kind is Kind.CONVOLUTION
     }
     spent = time.monotonic() - begin
-    found = _solved(problem, strategy, allowed, time_limit_s)
+    found = _solve(problem, strategy, allowed, time_limit_s)
     return Selected(strategy, found.choice, None, False, found.solver_seconds + spent)
 
 
@@ -97,7 +97,7 @@ class NothingFor(MavcgError):
     """A strategy has no primitive for a node."""
 
 
-def _solved(
+def _solve(
     problem: Problem, strategy: str, allowed: Mapping[str, tuple[int, ...]] | None, time_limit_s: float
 ) -> Selected:
     """The optimum over what is allowed: for given primitives, over the layouts of all dummies."""

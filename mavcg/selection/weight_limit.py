@@ -120,7 +120,7 @@ def select_within(
         return replace(at_price, choice=make_choice(few, numbers), lower_bound_ms=None, proven=False)
 
     found = by_price(choose, lambda one: _size(few, one, sizes), limit_bytes)
-    return few, _filled(few, found, sizes, limit_bytes - _size(few, found, sizes))
+    return few, _fill(few, found, sizes, limit_bytes - _size(few, found, sizes))
 
 
 def _dearer(one: Alternative, ms: float) -> Alternative:
@@ -132,7 +132,7 @@ def _size(problem: Problem, selected: Selected, sizes: Mapping[str, tuple[int, .
     return sum(some[problem.alternatives[name].index(chosen[name])] for name, some in sizes.items())
 
 
-def _filled(problem: Problem, found: Selected, sizes: Mapping[str, tuple[int, ...]], room: int) -> Selected:
+def _fill(problem: Problem, found: Selected, sizes: Mapping[str, tuple[int, ...]], room: int) -> Selected:
     """The selection with faster primitives of the same layouts, as far as there is room."""
     chosen = dict(found.choice.chosen)
     current, options = {}, {}

@@ -104,12 +104,12 @@ def forms_of(loop: LoopContext, folded: Sequence[Instr], overlapping: bool) -> I
         if parted is not None:
             yield LoopForm(*parted, 1, kind, here.with_spill_code)
     for kind, times in enumerate(several_times, 2):
-        several = _unrolled(loop.with_vector_spill(splits[0]), splits[0], times, kind)
+        several = _unroll(loop.with_vector_spill(splits[0]), splits[0], times, kind)
         if several is not None:
             yield several
 
 
-def _unrolled(loop: LoopContext, split: SplitBody, times: int, kind: int) -> LoopForm | None:
+def _unroll(loop: LoopContext, split: SplitBody, times: int, kind: int) -> LoopForm | None:
     """Return the unrolled form; None where it is not possible."""
     taken = {reg.name for instr in split.instrs for reg in instr.registers()} | loop.live_in | loop.live_out
     free = [r for r in (*SCRATCH_GENERAL, *sorted(loop.spill.registers)) if r not in taken]

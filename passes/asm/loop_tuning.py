@@ -197,13 +197,13 @@ def _forms(
     for form in forms:
         solver = SOLVER_SHARES[form.kind]
         part = effort.part(HEURISTIC_SHARES[form.kind], solver if len(forms) > 2 else bool(solver))
-        candidate = _overlapped(form, edges[form.kind], loop, best, part)
+        candidate = _overlap(form, edges[form.kind], loop, best, part)
         if candidate is not None:
             best = min(best, candidate.cycles)
             yield candidate
 
 
-def _overlapped(
+def _overlap(
     form: LoopForm, edges: Sequence[Edge], loop: LoopContext, best: float, effort: SchedulingEffort
 ) -> _Candidate | None:
     """Software-pipeline a form; None where the result is not better than `best`."""

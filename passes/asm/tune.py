@@ -144,7 +144,7 @@ class _FunctionTuning:
                 report, new = self._loop(index, block)
                 loops.append(report)
                 if new is not None:
-                    changes.update(self._replaced(block, 0, len(block.lines), _loop_text(new)))
+                    changes.update(self._replace_lines(block, 0, len(block.lines), _loop_text(new)))
                 continue
             for segment in segments_of(block, self.statements, self.open_inline):
                 code = self._code(block)[segment.first : segment.stop]
@@ -157,7 +157,7 @@ class _FunctionTuning:
         kept = without_slower_paths(self.function, self.statements, placed, self.timing)
         for at in kept:
             lines = [f"\t{instr}\n" for instr in at.new.instrs]
-            changes.update(self._replaced(self.function.blocks[at.block], at.first, at.stop, "".join(lines)))
+            changes.update(self._replace_lines(self.function.blocks[at.block], at.first, at.stop, "".join(lines)))
         splits = sum(at.new.splits for at in kept)
         return FunctionReport(self.function.name, tuple(loops), len(kept), splits), changes
 
@@ -192,7 +192,7 @@ class _FunctionTuning:
         instrs = [self.statements[line.statement].instr for line in block.lines]
         return tuple(instr for instr in instrs if instr is not None)
 
-    def _replaced(self, block: Block, first: int, stop: int, new: str) -> dict[int, str]:
+    def _replace_lines(self, block: Block, first: int, stop: int, new: str) -> dict[int, str]:
         """Return new texts for the statements of lines [first, stop): the first becomes `new`, the others empty."""
         at = [block.lines[i].statement for i in range(first, stop)]
         changes = dict.fromkeys(at, "")

@@ -98,7 +98,7 @@ def _constant_operand(new: Rewrite, node: Node) -> tuple[str, float] | None:
     return None
 
 
-def _scaled(new: Rewrite, name: str) -> Iterator[tuple[str, float]]:
+def _multiples_of(new: Rewrite, name: str) -> Iterator[tuple[str, float]]:
     """A tensor as (t, k) with name == t * k: itself, and what it is a multiple of."""
     factor = 1.0
     yield name, factor
@@ -123,7 +123,7 @@ def _plus(new: Rewrite, name: str, number: float) -> str | None:
 
 def _multiple(new: Rewrite, name: str, base: str, factor: float) -> bool:
     """True if name == base * factor."""
-    return any(t == base and _close(k, factor) for t, k in _scaled(new, name))
+    return any(t == base and _close(k, factor) for t, k in _multiples_of(new, name))
 
 
 def _relu6_of_plus_3(new: Rewrite, name: str) -> str | None:
@@ -158,12 +158,12 @@ def _gate(new: Rewrite, x: str, gate: str) -> tuple[str, float, Mapping[str, flo
 
 def _gelu_polynomial(new: Rewrite, name: str, x: str) -> bool:
     """True if name == sqrt(2 / pi) * (x + 0.044715 * x ** 3)."""
-    for total, factor in _scaled(new, name):
+    for total, factor in _multiples_of(new, name):
         node = _maker(new, total, "add")
         if node is None or x not in node.inputs or not _close(factor, math.sqrt(2 / math.pi)):
             continue
         other = node.inputs[1 - node.inputs.index(x)]
-        if any(_close(k, 0.044715) and _cube(new, t, x) for t, k in _scaled(new, other)):
+        if any(_close(k, 0.044715) and _cube(new, t, x) for t, k in _multiples_of(new, other)):
             return True
     return False
 
@@ -180,7 +180,7 @@ def _cube(new: Rewrite, name: str, x: str) -> bool:
 
 def _product(new: Rewrite, node: Node) -> Found:
     """A mul or div that ends an activation."""
-    for total, outer in _ending(new, node):
+    for total, outer in _multiples_of_node(new, node):
         hard = _relu6_of_plus_3(new, total)
         if hard is not None and _close(outer, 1 / 6):
             return "hard_sigmoid", (hard,), {"alpha": 1 / 6, "beta": 0.5}
@@ -188,8 +188,8 @@ def _product(new: Rewrite, node: Node) -> Found:
         if product is None or product.op != "mul":
             continue
         for a, b in (product.inputs, product.inputs[::-1]):
-            for x, k1 in _scaled(new, a):
-                for gate, k2 in _scaled(new, b):
+            for x, k1 in _multiples_of(new, a):
+                for gate, k2 in _multiples_of(new, b):
                     found = _gate(new, x, gate)
                     same = found is not None and new.types[x] == new.types[node.output]
                     if found is not None and same and _close(found[1], outer * k1 * k2):
@@ -197,13 +197,13 @@ def _product(new: Rewrite, node: Node) -> Found:
     return None
 
 
-def _ending(new: Rewrite, node: Node) -> Iterator[tuple[str, float]]:
-    """Match as _scaled does, for a node that does not exist yet."""
+def _multiples_of_node(new: Rewrite, node: Node) -> Iterator[tuple[str, float]]:
+    """Match as _multiples_of does, for a node that does not exist yet."""
     yield node.output, 1.0
     operand = _constant_operand(new, node)
     if operand is not None and (node.op == "mul" or (operand[0] == node.inputs[0] and operand[1] != 0)):
         factor = operand[1] if node.op == "mul" else 1 / operand[1]
-        for name, inner in _scaled(new, operand[0]):
+        for name, inner in _multiples_of(new, operand[0]):
             yield name, inner * factor
 
 
@@ -219,7 +219,7 @@ def _bounds(new: Rewrite, node: Node) -> tuple[str, float, float] | None:
     return (operand[0], operand[1], math.inf) if node.op == "max" else (operand[0], -math.inf, operand[1])
 
 
-def _clipped(new: Rewrite, node: Node) -> Found:
+def _merge_clips(new: Rewrite, node: Node) -> Found:
     """Merge clips of clips into one clip, or a relu."""
     bounds = _bounds(new, node)
     if bounds is None:
@@ -237,7 +237,7 @@ def _clipped(new: Rewrite, node: Node) -> Found:
 def _leaky(new: Rewrite, node: Node) -> Found:
     """Match max(x, x * alpha) with alpha between 0 and 1."""
     for x, other in (node.inputs, node.inputs[::-1]):
-        alpha = next((k for t, k in _scaled(new, other) if t == x and 0 < k < 1), None)
+        alpha = next((k for t, k in _multiples_of(new, other) if t == x and 0 < k < 1), None)
         if alpha is not None:
             return "leaky_relu", (x,), {"alpha": alpha}
     return None
@@ -268,6 +268,6 @@ def _div(new: Rewrite, node: Node) -> Found:
 
 Rule = Callable[[Rewrite, Node], Found]
 RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
-    "mul": (_product,), "div": (_product, _div), "relu": (_clipped,), "clip": (_clipped,), "min": (_clipped,),
-    "max": (_clipped, _leaky), "prelu": (_prelu,), "pow": (_pow,),
+    "mul": (_product,), "div": (_product, _div), "relu": (_merge_clips,), "clip": (_merge_clips,),
+    "min": (_merge_clips,), "max": (_merge_clips, _leaky), "prelu": (_prelu,), "pow": (_pow,),
 })  # fmt: skip

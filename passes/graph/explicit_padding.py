@@ -35,13 +35,13 @@ def explicit_padding(graph: Graph) -> Graph:
         value = float(node.attr("x_zero")) if node.op == "qconv2d" else 0.0
         key = (image, node.attr("pads"), value)
         if key not in padded:
-            padded[key] = _padded(new, node, image, value)
+            padded[key] = _pad(new, node, image, value)
         # By position: the image may be the residual too, and that is added as it is.
         new.put(replace(node.with_attrs(pads=(0, 0, 0, 0)), inputs=(padded[key], *map(new.of, node.inputs[1:]))))
     return new.finish()
 
 
-def _padded(new: Rewrite, node: Node, image: str, value: float) -> str:
+def _pad(new: Rewrite, node: Node, image: str, value: float) -> str:
     top, left, bottom, right = node.attr("pads")
     return new.add(
         "pad", (image,), node.output, node.origin,

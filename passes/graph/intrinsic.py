@@ -84,11 +84,11 @@ def _with_affine(new: Rewrite, prior: Node, node: Node, scale: Array, shift: Arr
     if prior.attr("act") or residual or (bias and old_bias is None) or (scale.size not in (1, channels)):
         return None
     start = np.zeros(channels) if old_bias is None else old_bias.astype(np.float64)
-    total = _rounded(start * scale + np.broadcast_to(shift, (channels,)))
+    total = _round(start * scale + np.broadcast_to(shift, (channels,)))
     if total is None:
         return None
     if bool((scale != 1.0).any()):
-        scaled = None if weights is None else _rounded(weights * _by_row(prior, scale))
+        scaled = None if weights is None else _round(weights * _by_row(prior, scale))
         if scaled is None:
             return None
         w = new.constant(scaled, w)
@@ -105,7 +105,7 @@ def _by_row(node: Node, scale: Array) -> Array:
     return scale.reshape(-1, 1) if scale.size > 1 and node.attr("transpose_b") else scale
 
 
-def _rounded(values: Array) -> Array | None:
+def _round(values: Array) -> Array | None:
     """Round to f32; None if the result is not finite: the graph may never get to such numbers."""
     with np.errstate(over="ignore"):
         single: Array = values.astype(np.float32)
@@ -158,13 +158,13 @@ def _without_scale(new: Rewrite, node: Node) -> Node | None:
     if node.op == "matmul" and weights.ndim != 2:
         return None
     if bool((scale != 1.0).any()):
-        scaled = _rounded(weights * _along_inputs(node, weights, scale))
+        scaled = _round(weights * _along_inputs(node, weights, scale))
         if scaled is None:
             return None
         w = new.constant(scaled, w)
     if shift.any():
-        total = (weights * _along_inputs(node, weights, shift)).sum(axis=_summed(node))
-        single = _rounded(total + (0.0 if old_bias is None else old_bias))
+        total = (weights * _along_inputs(node, weights, shift)).sum(axis=_summed_dimensions(node))
+        single = _round(total + (0.0 if old_bias is None else old_bias))
         if single is None:
             return None
         bias = new.constant(single, bias or node.output)
@@ -181,7 +181,7 @@ def _along_inputs(node: Node, weights: Array, values: Array) -> Array:
     return np.repeat(values.reshape(groups, -1), weights.shape[0] // groups, axis=0)[:, None, None, :]
 
 
-def _summed(node: Node) -> tuple[int, ...]:
+def _summed_dimensions(node: Node) -> tuple[int, ...]:
     """The dimensions of the weights that one output is a sum over."""
     if node.op == "conv2d":
         return (1, 2, 3)
@@ -232,7 +232,7 @@ def _merged(new: Rewrite, last: Node) -> bool:
             scale, shift, length = scale * more_scale, shift + scale * more_shift, length + 1
         node = new.made.get(name)
     scaled, shifted = bool((scale != 1.0).any()), bool((shift != 0.0).any())
-    factors, shifts = _rounded(scale), _rounded(shift)
+    factors, shifts = _round(scale), _round(shift)
     if length <= scaled + shifted or factors is None or shifts is None:
         return False
     if not (scaled or shifted):

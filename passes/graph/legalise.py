@@ -88,10 +88,10 @@ class _Legaliser:
         if (not name) or (name not in self.old.constants and layout is made_in):
             return self.have.get((name, layout), name)
         if (name, layout) not in self.have:
-            self.have[name, layout] = self._converted(name, made_in, layout)
+            self.have[name, layout] = self._convert(name, made_in, layout)
         return self.have[name, layout]
 
-    def _converted(self, name: str, made_in: Layout, layout: Layout) -> str:
+    def _convert(self, name: str, made_in: Layout, layout: Layout) -> str:
         if name in self.old.constants:
             if layout is Layout.HWC:
                 return name

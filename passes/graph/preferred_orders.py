@@ -20,12 +20,12 @@ def preferred_orders(graph: Graph) -> PreferredOrders:
     for node in reversed(graph.nodes):
         # With one long dimension all orders are one: its readers take it as it comes.
         orders = preferred.get(node.output, frozenset()) if _long(graph, node.output) > 1 else frozenset()
-        for name, orders_of_input in _preferred(graph, node, orders).items():
+        for name, orders_of_input in _orders_of_inputs(graph, node, orders).items():
             preferred[name] = frozenset(sorted(preferred.get(name, frozenset()) | orders_of_input)[:MANY])
     return preferred
 
 
-def _preferred(graph: Graph, node: Node, orders: frozenset[Perm]) -> dict[str, frozenset[Perm]]:
+def _orders_of_inputs(graph: Graph, node: Node, orders: frozenset[Perm]) -> dict[str, frozenset[Perm]]:
     """Return the orders of its inputs that one node prefers when its own readers prefer `orders`."""
     first = node.inputs[0]
     if node.op == "transpose":

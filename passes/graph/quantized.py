@@ -94,10 +94,10 @@ class _QuantizedRewrite:
     def held_in_eight(self, name: str, depth: int = 0) -> EightBitTensor | None:
         """An f32 tensor that is a dequantized 8-bit one, or a move of one."""
         if name not in self.held:
-            self.held[name] = self._held_in_eight(name, depth + 1) if depth < MOST_STEPS else None
+            self.held[name] = self._find_eight_bit(name, depth + 1) if depth < MOST_STEPS else None
         return self.held[name]
 
-    def _held_in_eight(self, name: str, depth: int) -> EightBitTensor | None:
+    def _find_eight_bit(self, name: str, depth: int) -> EightBitTensor | None:
         node = self.new.made.get(name)
         if node is None:
             return None
@@ -126,10 +126,10 @@ class _QuantizedRewrite:
         """An 8-bit tensor equal to quantize(name) in this format; None where it takes f32 to get it."""
         key = (name, to)
         if key not in self.done:
-            self.done[key] = self._quantized(name, to, depth + 1) if depth < MOST_STEPS else None
+            self.done[key] = self._quantize(name, to, depth + 1) if depth < MOST_STEPS else None
         return self.done[key]
 
-    def _quantized(self, name: str, to: Format, depth: int) -> str | None:
+    def _quantize(self, name: str, to: Format, depth: int) -> str | None:
         node = self.new.made.get(name)
         if node is None:
             return None

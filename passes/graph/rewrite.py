@@ -95,7 +95,7 @@ class Rewrite:
             new = self.of(output)
             if new != output and new not in taken and new not in names and output not in self.made:
                 names[new] = output
-        nodes = [_renamed(node, names) for node in self.made.values()]
+        nodes = [_rename(node, names) for node in self.made.values()]
         for output in dict.fromkeys(self.old.outputs):
             new = self.of(output)
             if new != output and names.get(new) != output:  # an input, a constant or another output: it takes a copy
@@ -107,7 +107,7 @@ class Rewrite:
         return pruned(replace(self.old, nodes=tuple(nodes), types=types, constants=self.constants))
 
 
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
+def _rename(node: Node, names: Mapping[str, str]) -> Node:
     return replace(node.with_inputs(names), outputs=tuple(names.get(o, o) for o in node.outputs))
 
 

@@ -26,7 +26,7 @@ def why_not_clonable(module: ModuleText, entity: Entity) -> str | None:
 def named_in_asm(module: ModuleText) -> frozenset[str]:
     """The module's local symbols that inline or module-level assembly knows by their names, which must stay."""
     bodies = (_asm_of(entity.body) for entity in module.entities.values() if " asm " in entity.body)
-    words = _WORD.findall("\n".join([*(_unescaped(line) for line in module.module_asm), *bodies]))
+    words = _WORD.findall("\n".join([*(_unescape(line) for line in module.module_asm), *bodies]))
     return frozenset(word for word in words if _is_local_name(module, word))
 
 
@@ -35,8 +35,8 @@ def _is_local_name(module: ModuleText, name: str) -> bool:
 
 
 def _asm_of(body: str) -> str:
-    return "\n".join(_unescaped(text) for text in _ASM.findall(body))
+    return "\n".join(_unescape(text) for text in _ASM.findall(body))
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), text)

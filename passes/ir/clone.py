@@ -111,9 +111,9 @@ class _Builder:
     def drain(self) -> None:
         while self._pending:
             symbol, entity = self._pending.pop()
-            self.entities[symbol] = Entity(symbol, "define", self._renamed(entity, symbol))
+            self.entities[symbol] = Entity(symbol, "define", self._rename(entity, symbol))
 
-    def _renamed(self, entity: Entity, symbol: str) -> str:
+    def _rename(self, entity: Entity, symbol: str) -> str:
         """The definition under its new name; what its header names (a personality) is never a call."""
         own = parse_signature(entity).name
         body = entity.body.replace(f"blockaddress(@{quote(own)},", f"blockaddress(@{quote(symbol)},")

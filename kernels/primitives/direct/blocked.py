@@ -15,7 +15,7 @@ from mavcg.specs.primitive import Layout, Primitive
 FAMILY = "direct_blocked"
 
 
-def _blocked(
+def _blocked_primitive(
     layout_in: Layout,
     layout_out: Layout,
     variant: str,
@@ -26,22 +26,24 @@ def _blocked(
     return DirectPrimitive(layout_in, layout_out, FAMILY, variant, order, along, TileExtent.BOTH, special)
 
 
-_CHANNELS = [_blocked(a, b, "channels", NATURAL[a], VectorAxis.CHANNELS) for a in Layout for b in Layout]
+_CHANNELS = [_blocked_primitive(a, b, "channels", NATURAL[a], VectorAxis.CHANNELS) for a in Layout for b in Layout]
 _COLUMNS = [
-    _blocked(a, b, "columns", TermOrder.CHANNELS, VectorAxis.COLUMNS) for a in PLANAR for b in (*PLANAR, Layout.HWC)
+    _blocked_primitive(a, b, "columns", TermOrder.CHANNELS, VectorAxis.COLUMNS)
+    for a in PLANAR
+    for b in (*PLANAR, Layout.HWC)
 ]
 # Not HCW, whose pixels have no constant distance.
 _ONE_BY_ONE = [
-    _blocked(a, b, "1x1", NATURAL[a], VectorAxis.CHANNELS, SpecialLayer.ONE_BY_ONE)
+    _blocked_primitive(a, b, "1x1", NATURAL[a], VectorAxis.CHANNELS, SpecialLayer.ONE_BY_ONE)
     for a in (Layout.CHW, *DEEP)
     for b in (Layout.CHW, *DEEP)
     if (a, b) != (Layout.CHW, Layout.CHW)
-] + [_blocked(Layout.CHW, Layout.CHW, "1x1", TermOrder.CHANNELS, VectorAxis.COLUMNS, SpecialLayer.ONE_BY_ONE)]
+] + [_blocked_primitive(Layout.CHW, Layout.CHW, "1x1", TermOrder.CHANNELS, VectorAxis.COLUMNS, SpecialLayer.ONE_BY_ONE)]
 _FIRST = [
-    _blocked(a, b, "first", TermOrder.TAPS, VectorAxis.CHANNELS, SpecialLayer.FIRST_LAYER)
+    _blocked_primitive(a, b, "first", TermOrder.TAPS, VectorAxis.CHANNELS, SpecialLayer.FIRST_LAYER)
     for a in (Layout.CHW, Layout.HCW, Layout.HWC)
     for b in DEEP
-] + [_blocked(a, a, "first", TermOrder.TAPS, VectorAxis.COLUMNS, SpecialLayer.FIRST_LAYER) for a in PLANAR]
+] + [_blocked_primitive(a, a, "first", TermOrder.TAPS, VectorAxis.COLUMNS, SpecialLayer.FIRST_LAYER) for a in PLANAR]
 _DEPTHWISE = [DepthwisePrimitive(a, b) for a in DEEP for b in DEEP]
 
 PRIMITIVES: tuple[Primitive, ...] = (*_CHANNELS, *_COLUMNS, *_ONE_BY_ONE, *_FIRST, *_DEPTHWISE)

@@ -118,7 +118,7 @@ def _count(level: _Level) -> int:
     return len(level[0]) if len(level) == 1 else level[0]
 
 
-def _merged(levels: Sequence[_Level]) -> list[_Level]:
+def _merge_levels(levels: Sequence[_Level]) -> list[_Level]:
     """Return equivalent levels, as few as possible: a level whose steps continue the inner one's is merged with it."""
     merged: list[_Level] = []
     for level in levels:
@@ -135,7 +135,7 @@ def _merged(levels: Sequence[_Level]) -> list[_Level]:
 
 def _nest(levels: Sequence[_Level], at: int, unroll: int) -> list[Terms]:
     """Return the loops of these levels, which begin at an offset of `at` elements."""
-    levels = _merged(levels)
+    levels = _merge_levels(levels)
     if prod(map(_count, levels)) <= unroll:
         offsets = [at]
         for level in levels:

@@ -32,7 +32,7 @@ def forward(b: ir.IRBuilder, x: Sequence[Value]) -> list[Complex]:
     spectrum[0] = b.fadd(even[0][0], odd[0][0]), None
     spectrum[half] = b.fsub(even[0][0], odd[0][0]), None
     for f in range(1, (half + 1) // 2):
-        (e_re, e_im), (t_re, t_im) = _both(even[f]), _rotated(b, _both(odd[f]), -f / n)
+        (e_re, e_im), (t_re, t_im) = _both(even[f]), _rotate(b, _both(odd[f]), -f / n)
         spectrum[f] = b.fadd(e_re, t_re), b.fadd(e_im, t_im)
         spectrum[half - f] = b.fsub(e_re, t_re), b.fsub(t_im, e_im)
     if half % 2 == 0:  # a factor of -j
@@ -51,7 +51,7 @@ def inverse(b: ir.IRBuilder, coefficients: Sequence[Complex]) -> list[Value]:
     for f in range(1, (half + 1) // 2):
         (a_re, a_im), (c_re, c_im) = _both(coefficients[f]), _both(coefficients[half - f])
         even.append((b.fadd(a_re, c_re), b.fsub(a_im, c_im)))
-        odd.append(_rotated(b, (b.fsub(a_re, c_re), b.fadd(a_im, c_im)), f / (2 * half)))
+        odd.append(_rotate(b, (b.fsub(a_re, c_re), b.fadd(a_im, c_im)), f / (2 * half)))
     if half % 2 == 0:
         re, im = _both(coefficients[half // 2])
         even.append((b.fmul(re, like(re, 2.0)), None))
@@ -66,7 +66,7 @@ def _both(value: Complex) -> tuple[Value, Value]:
     return re, im
 
 
-def _rotated(b: ir.IRBuilder, value: tuple[Value, Value], fraction: float) -> tuple[Value, Value]:
+def _rotate(b: ir.IRBuilder, value: tuple[Value, Value], fraction: float) -> tuple[Value, Value]:
     """Return value * exp(2 pi j fraction)."""
     (re, im), c, s = value, cos(2 * pi * fraction), sin(2 * pi * fraction)
     return (

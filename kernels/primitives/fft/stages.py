@@ -37,7 +37,7 @@ from mavcg.specs.primitive import F32_BYTES
 Value: TypeAlias = ir.Value
 
 
-def _limited(b: ir.IRBuilder, value: Value, most: int) -> Value:
+def _clamp(b: ir.IRBuilder, value: Value, most: int) -> Value:
     """Clamp a value to 0 .. most."""
     value = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
     return b.select(b.icmp_signed(">", value, const(most)), const(most), value)
@@ -58,8 +58,8 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
 
         def tile(index: Value) -> None:
             start = b.sub(scaled(b, index, t.tile), const(s.pad))  # the first pixel
-            low = _limited(b, b.sub(const(0), start), t.length)
-            high = _limited(b, b.sub(const(s.w), start), t.length)
+            low = _clamp(b, b.sub(const(0), start), t.length)
+            high = _clamp(b, b.sub(const(s.w), start), t.length)
             high = b.select(b.icmp_signed(">", high, low), high, low)
 
             def channels(group: Value, first: Value, used: int) -> None:
@@ -151,7 +151,7 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
     def row(y: Value) -> None:
         def tile(index: Value) -> None:
             start = scaled(b, index, t.tile)
-            count = _limited(b, b.sub(const(s.out_w), start), t.tile)
+            count = _clamp(b, b.sub(const(s.out_w), start), t.tile)
 
             def channels(group: Value, first: Value, used: int) -> None:
                 channel = b.add(scaled(b, group, t.out_channels), first)

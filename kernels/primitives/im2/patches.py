@@ -188,10 +188,10 @@ def tap_row(
         shift = b.sub(const(s.pad), scaled(b, kx, s.dilation))
         end = b.add(region.column, const(region.columns))
         low = b.sdiv(b.add(shift, const(s.stride - 1)), const(s.stride))
-        low = _clamped(b, low, region.column, end)
+        low = _clamp(b, low, region.column, end)
         high = b.sdiv(b.add(shift, const(s.w - 1 + s.stride * (s.pad + 1))), const(s.stride))
         high = b.sub(high, const(s.pad))
-        high = _clamped(b, high, low, end)
+        high = _clamp(b, high, low, end)
         in_image = b.icmp_unsigned("<", y, const(s.h))
         low, high = b.select(in_image, low, end), b.select(in_image, high, end)
         before, inside, after = b.sub(low, region.column), b.sub(high, low), b.sub(end, high)
@@ -227,8 +227,8 @@ def _by_pixel(
             here = address(b, pointer, scaled(b, ky, s.k * channels * F32_BYTES))
             seen = b.icmp_unsigned("<", y, const(s.h))
             if together:
-                low = _clamped(b, b.sub(const(0), x0), const(0), const(s.k))
-                high = _clamped(b, b.sub(const(s.w), x0), low, const(s.k))
+                low = _clamp(b, b.sub(const(0), x0), const(0), const(s.k))
+                high = _clamp(b, b.sub(const(s.w), x0), low, const(s.k))
                 low, high = b.select(seen, low, const(s.k)), b.select(seen, high, const(s.k))
                 unit = s.c * F32_BYTES
                 zero_run_of(b, machine, here, scaled(b, low, s.c), F32_BYTES)
@@ -285,7 +285,7 @@ def _channels(
         block(const(whole), rest)
 
 
-def _clamped(b: ir.IRBuilder, value: Value, low: Value, high: Value) -> Value:
+def _clamp(b: ir.IRBuilder, value: Value, low: Value, high: Value) -> Value:
     """Clamp a value to low .. high."""
     value = b.select(b.icmp_signed("<", value, low), low, value)
     return b.select(b.icmp_signed(">", value, high), high, value)

@@ -80,7 +80,7 @@ class Kn2(Primitive):
         if self.accumulating:
             spec = TapProducts(s, x, out, True, epilogue)
             stage = Stage(spec, (StageOperand("x"), *operands))
-            return Lowering((stage,), partial(self._packed, spec, weights), self._packed_shape(spec))
+            return Lowering((stage,), partial(self._pack, spec, weights), self._packed_shape(spec))
         products, image = StageOperand("workspace"), self._partial(s)
         flat = as_one_row(s) if even else s
         x = replace(x, height=flat.h, width=flat.w)
@@ -91,7 +91,7 @@ class Kn2(Primitive):
                 Stage(spec, (StageOperand("x"), StageOperand("weights"), products)),
                 Stage(added, (products, *operands[1:])),
             ),
-            partial(self._packed, spec, weights),
+            partial(self._pack, spec, weights),
             self._packed_shape(spec),
             self.workspace_bytes(scenario),
         )
@@ -102,7 +102,7 @@ class Kn2(Primitive):
             return s.k * s.k, s.m, spec.terms
         return s.k * s.k, *panels_shape(s.m, spec.terms, s.groups, PANEL)
 
-    def _packed(self, spec: TapProducts, weights: Array) -> Array:
+    def _pack(self, spec: TapProducts, weights: Array) -> Array:
         s = spec.scenario
         taps = np.asarray(weights, np.float32).transpose(2, 3, 0, 1).reshape(s.k * s.k, s.m, -1)
         filled = np.zeros((s.k * s.k, s.m, spec.terms), np.float32)

@@ -121,7 +121,7 @@ def _by_columns(writer: _OperationWriter, matrix: Matrix, twins: Sequence[tuple[
                 terms.append((coefficient, total if row[partner[i]] == coefficient else difference))
             else:
                 terms.append((coefficient, i))
-        results.append(_combined(writer, terms))
+        results.append(_write_sum(writer, terms))
     return results
 
 
@@ -135,11 +135,11 @@ def _by_rows(writer: _OperationWriter, matrix: Matrix, twins: Sequence[tuple[int
             if x:
                 (even if x == y else odd).append((x, value))
         (even_scale, even_sum), (odd_scale, odd_sum) = _scaled_sum(writer, even), _scaled_sum(writer, odd)
-        results[i] = _combined(writer, [(even_scale, even_sum), (odd_scale, odd_sum)])
-        results[j] = _combined(writer, [(even_scale, even_sum), (-odd_scale, odd_sum)])
+        results[i] = _write_sum(writer, [(even_scale, even_sum), (odd_scale, odd_sum)])
+        results[j] = _write_sum(writer, [(even_scale, even_sum), (-odd_scale, odd_sum)])
     for i, row in enumerate(matrix):
         if i not in results:
-            results[i] = _combined(writer, [(x, value) for value, x in enumerate(row) if x])
+            results[i] = _write_sum(writer, [(x, value) for value, x in enumerate(row) if x])
     return [results[i] for i in range(len(matrix))]
 
 
@@ -149,10 +149,10 @@ def _scaled_sum(writer: _OperationWriter, terms: Sequence[Term]) -> tuple[Fracti
     scale = max(scales, key=lambda s: sum(abs(c) == s for c, _ in terms))
     if any(c == -scale for c, _ in terms) and not any(c == scale for c, _ in terms):
         scale = -scale
-    return scale, _combined(writer, [(c / scale, x) for c, x in terms])
+    return scale, _write_sum(writer, [(c / scale, x) for c, x in terms])
 
 
-def _combined(writer: _OperationWriter, terms: Sequence[Term]) -> int:
+def _write_sum(writer: _OperationWriter, terms: Sequence[Term]) -> int:
     """Write the sum of coefficient * value, a coefficient 1 first where there is one; all are exact f32s."""
     ordered = sorted(terms, key=lambda term: (abs(term[0]) != 1, term[0] < 0))  # stable: 1, -1, then the others
     coefficient, total = ordered[0]

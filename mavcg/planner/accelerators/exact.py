@@ -162,7 +162,7 @@ def reached_by(layer: ConvLayer, tiling: Tiling, accelerator: Accelerator, optio
     """Return the result of a tiling in the model that the options name."""
     moved = (traffic if options.model == "paper" else traffic_with_halo)(layer, tiling)
     roof = compute_gmac_per_s(accelerator, tiling.tile if options.tile_roof else None)
-    return _reached(layer, accelerator, options, moved, roof)
+    return _performance(layer, accelerator, options, moved, roof)
 
 
 def axes_of(layer: ConvLayer, accelerator: Accelerator, options: ExactOptions = PAPER) -> Axes:
@@ -222,7 +222,7 @@ def _may_beat(task: _SearchTask, best: _Found, total_bytes: int, steps: int, use
     if not task.options.tile_roof:
         return (total_bytes, steps) < best.key
     roof = compute_gmac_per_s(task.accelerator) * use * _ROUNDING
-    bound = task.metric(_reached(task.layer, task.accelerator, task.options, Traffic(total_bytes, 0, 0), roof))
+    bound = task.metric(_performance(task.layer, task.accelerator, task.options, Traffic(total_bytes, 0, 0), roof))
     return bound > best.value or (bound == best.value and (total_bytes, steps) < best.key)
 
 
@@ -260,7 +260,7 @@ def _front(task: _SearchTask, at: Spatial) -> Iterator[_Found]:
         left = left[use[left] > use[place]]
 
 
-def _reached(
+def _performance(
     layer: ConvLayer, accelerator: Accelerator, options: ExactOptions, moved: Traffic, compute: float
 ) -> Reached:
     kind = Reached if options.overlap else SerialReached

@@ -30,7 +30,7 @@ def best(
     seen: set[tuple[int, int, int]] = set()
     first = 0
     for factors in _blocks(axes):
-        place = _fitting(layer, accelerator.memory, factors, halo)
+        place = _fitting_tiles(layer, accelerator.memory, factors, halo)
         first_here, first = first, first + prod(values.size for values in factors.values())
         if not place.size:
             continue
@@ -63,7 +63,7 @@ def _blocks(axes: Axes) -> Iterator[dict[str, Integers]]:
             yield dict(zip(DIMENSIONS, np.ix_(*outer, piece, *inner), strict=True))
 
 
-def _fitting(layer: ConvLayer, memory: MemoryLevel, factors: Axes, halo: bool) -> Integers:
+def _fitting_tiles(layer: ConvLayer, memory: MemoryLevel, factors: Axes, halo: bool) -> Integers:
     """Return the flat indices of the tiles of a piece that fit."""
     of_input, of_weight, of_output = bytes_of(layer, factors, halo)
     if memory.shared_bytes:

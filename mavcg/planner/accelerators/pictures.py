@@ -72,9 +72,9 @@ def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Fl
 
 
 def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Floats, Floats]:
-    axes = _thinned(space.axes(layer, accelerator, lowest))
+    axes = _thin(space.axes(layer, accelerator, lowest))
     points = []
-    for tile in _fitting(layer, accelerator, axes):
+    for tile in _fitting_tiles(layer, accelerator, axes):
         for dataflow in Dataflow:
             found = reached(layer, traffic(layer, Tiling(tile, dataflow)), accelerator, tile)
             points.append((found.mac_per_byte, found.gmac_per_s))
@@ -82,7 +82,7 @@ def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Fl
     return both[:, 0], both[:, 1]
 
 
-def _thinned(axes: Mapping[str, space.Integers]) -> dict[str, space.Integers]:
+def _thin(axes: Mapping[str, space.Integers]) -> dict[str, space.Integers]:
     """Every second value of the longest axis, with its last, until at most MOST_TILES are left."""
     kept = dict(axes)
     while prod(len(values) for values in kept.values()) > MOST_TILES:
@@ -91,7 +91,7 @@ def _thinned(axes: Mapping[str, space.Integers]) -> dict[str, space.Integers]:
     return kept
 
 
-def _fitting(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, space.Integers]) -> Iterator[Tile]:
+def _fitting_tiles(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, space.Integers]) -> Iterator[Tile]:
     """Tiles that fit, evenly spaced so that they make at most MOST_POINTS with three dataflows."""
     memory, names = accelerator.memory, list(layer.loops)
     grid = dict(zip(names, np.ix_(*(axes[name] for name in names)), strict=True))

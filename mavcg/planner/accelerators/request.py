@@ -137,11 +137,11 @@ def plan_network(
         raise MavcgError(f"--metric {request.metric}: there is none of this name; there are {', '.join(ALL_METRICS)}")
     cache = open_cache(outer, request.search, request.metric, options, kind=kind) if request.keep else None
     planned = plan_layers(layers, outer, search, metric, cache)
-    nested = _nested(layers, accelerator) if request.levels else ()
+    nested = _plan_levels(layers, accelerator) if request.levels else ()
     return NetworkPlan(machine, outer, planned, time.perf_counter() - started, assumed, nested)
 
 
-def _nested(layers: Sequence[ConvLayer], accelerator: Accelerator) -> tuple[LevelsPlan, ...]:
+def _plan_levels(layers: Sequence[ConvLayer], accelerator: Accelerator) -> tuple[LevelsPlan, ...]:
     found = {layer: plan_levels(layer, accelerator) for layer in dict.fromkeys(layer.key for layer in layers)}
     return tuple(replace(found[layer.key], layer=layer) for layer in layers)
 

@@ -45,7 +45,7 @@ class ScheduleCache:
         """The plan kept for a layer like this one, as a plan of this one; None where there is none."""
         row = self._rows.get(_key(layer))
         try:
-            return None if row is None else _planned(layer, row, self._kind)
+            return None if row is None else _planned_layer(layer, row, self._kind)
         except (ValueError, TypeError):
             return None
 
@@ -126,7 +126,7 @@ def _row(planned: Planned) -> Row:
     ]  # fmt: skip
 
 
-def _planned(layer: ConvLayer, row: Row, kind: type[Reached]) -> Planned:
+def _planned_layer(layer: ConvLayer, row: Row, kind: type[Reached]) -> Planned:
     """Return the planned layer of a stored row. Raises: ValueError or TypeError for what `_row` did not make."""
     tile, dataflow, candidates, macs, moved, compute, memory = row
     reached = kind(macs, Traffic(*moved), compute, memory)

@@ -37,7 +37,7 @@ def check_file(path: Path) -> list[dict[str, Any]]:
     found = []
     for plan in read_plans(path):
         verify_plan(plan)
-        found.append({"name": plan.name, "commands": len(plan.commands), "moved_bytes": _moved(count_plan(plan))})
+        found.append({"name": plan.name, "commands": len(plan.commands), "moved_bytes": _moved_bytes(count_plan(plan))})
     return found
 
 
@@ -59,13 +59,13 @@ def run_file(path: Path) -> list[dict[str, Any]]:
         found.append({
             "name": plan.name,
             "output_shape": list(ran.output.shape),
-            "moved_bytes": _moved(ran.moved),
+            "moved_bytes": _moved_bytes(ran.moved),
             "checksum": digest,
         })  # fmt: skip
     return found
 
 
-def _moved(moved: CountedTraffic) -> dict[str, int]:
+def _moved_bytes(moved: CountedTraffic) -> dict[str, int]:
     return {
         "input": moved.input_loaded_bytes,
         "weight": moved.weight_loaded_bytes,

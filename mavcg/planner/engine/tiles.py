@@ -124,10 +124,10 @@ def _best_of_all(
         if best is None or seconds < LARGER_TASK_WORTH * best[0]:
             best = seconds, tuple(chosen)
     assert best is not None
-    return _shared_out(work, [machine for _, machine in machines], cores, counts, best[1])
+    return _share_out(work, [machine for _, machine in machines], cores, counts, best[1])
 
 
-def _shared_out(
+def _share_out(
     work: KernelWork, machines: Sequence[Machine], cores: Sequence[Accelerator], counts: Sequence[int],
     tiles: tuple[MacroTile, ...],
 ) -> tuple[MacroTile, ...]:  # fmt: skip

@@ -62,9 +62,9 @@ def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
         other = numbers(shape, largest) if layer.residual else None
         if other is not None:
             buffers["residual"] = pack_tensor(other, layer.output)
-        return LayerCase(buffers, _combined(layer, x, other), np.zeros(shape))
+        return LayerCase(buffers, _combine(layer, x, other), np.zeros(shape))
     if layer.kind != "conv":
-        expected, bound = _pooled(layer, x)
+        expected, bound = _pool(layer, x)
         return LayerCase(buffers, expected, bound)
     w = numbers((channels, conv.ic, conv.kh, conv.kw), largest)
     bias = rng.integers(-9, 10, channels)
@@ -78,7 +78,7 @@ def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
     if residual is not None:
         buffers["residual"] = pack_tensor(residual, layer.output)
     sums = interpreted(kernel, x, w)
-    expected = _finished(layer, sums, bias, scale, residual)
+    expected = _finish(layer, sums, bias, scale, residual)
     if whole and layer.act != "leaky_relu":
         return LayerCase(buffers, expected, np.zeros(shape))
     if layer.output in ("i8", "i32"):
@@ -98,14 +98,14 @@ def interpreted(kernel: Kernel, x: Array, w: Array) -> Array:
     """Return the layer's sums by its plan's commands, [channels, rows, columns]: i32 of int8, else f64."""
     layer, conv = kernel.layer, kernel.layer.conv
     types = Types(layer.type, layer.type, layer.output, "i32" if layer.type == "i8" else "f32")
-    plan = emit_plan(conv, kernel.tiling, _unbounded(), types)
+    plan = emit_plan(conv, kernel.tiling, _unbounded_machine(), types)
     kind = np.int32 if layer.type == "i8" else np.float64
     weights = w.reshape(conv.groups * conv.oc, conv.ic, conv.kh, conv.kw)
     sums: Array = run_plan(plan, x[None].astype(kind), weights.astype(kind)).output
     return sums.reshape(sums.shape[1:])
 
 
-def _unbounded() -> Accelerator:
+def _unbounded_machine() -> Accelerator:
     """Return a machine whose memories hold any tile: that tiles fit a block is checked by the compiler."""
     size = 1 << 40
     return Accelerator("block", 1.0, (MemoryLevel("block", 1.0, size, size, size),), (1, 1), (("OC",), ()))
@@ -119,22 +119,22 @@ def _poison(layer: GpuLayer, shape: tuple[int, int, int]) -> Array:
     return np.frombuffer(bits.tobytes(), DTYPES[layer.output]).reshape(words).copy()
 
 
-def _finished(layer: GpuLayer, sums: Array, bias: Array, scale: Array | None, residual: Array | None) -> Array:
+def _finish(layer: GpuLayer, sums: Array, bias: Array, scale: Array | None, residual: Array | None) -> Array:
     """Return the layer's answer from its sums: bias, residual, activation, requantization."""
     if layer.output == "i32":
         return sums.astype(np.int32)
     if layer.output == "i8":
         assert scale is not None
         total = (sums.astype(np.int64) + bias[:, None, None]).astype(np.int32)
-        value = np.rint(_activated(layer, total.astype(np.float32) * scale[:, None, None])).astype(np.int64)
+        value = np.rint(_activate(layer, total.astype(np.float32) * scale[:, None, None])).astype(np.int64)
         added: Array = value if residual is None else value + residual.astype(np.int64)
         return np.asarray(np.clip(added, -128, 127), np.int8)
     floats: Array = sums + bias[:, None, None] + (0 if residual is None else residual.astype(np.float64))
     with np.errstate(over="ignore"):
-        return np.asarray(_activated(layer, floats.astype(np.float32)).astype(DTYPES[layer.output]))
+        return np.asarray(_activate(layer, floats.astype(np.float32)).astype(DTYPES[layer.output]))
 
 
-def _activated(layer: GpuLayer, x: Array) -> Array:
+def _activate(layer: GpuLayer, x: Array) -> Array:
     match layer.act:
         case "relu":
             return np.maximum(x, np.float32(0))
@@ -145,24 +145,24 @@ def _activated(layer: GpuLayer, x: Array) -> Array:
     return x
 
 
-def _combined(layer: GpuLayer, x: Array, second: Array | None) -> Array:
+def _combine(layer: GpuLayer, x: Array, second: Array | None) -> Array:
     """Return an element-wise operator's answer: one operation in f32 rounds as the kernel's does."""
     a: Array = x.astype(np.float32)
     b: Array = a if second is None else second.astype(np.float32)
     answers: dict[str, Array] = {"copy": a, "add": a + b, "sub": a - b, "mul": a * b, "max": np.maximum(a, b)}
     value = answers[layer.kind]
-    value = _activated(layer, value)
+    value = _activate(layer, value)
     if layer.type == "i8":
         value = np.clip(np.rint(value), -128, 127)
     return value.astype(DTYPES[layer.output])
 
 
-def _pooled(layer: GpuLayer, x: Array) -> tuple[Array, Array]:
+def _pool(layer: GpuLayer, x: Array) -> tuple[Array, Array]:
     """Return a pooling's answer by the plan interpreter, and how far from it an average may be."""
     conv = layer.conv
     types = Types(*(("i8", "i8", "i8", "i32") if layer.type == "i8" else ("f64",) * 4))
     tile = Tile(min(conv.groups, 64), 1, min(conv.oh, 16), conv.ow, conv.kh, conv.kw)
-    plan = emit_pool(conv, tile, _unbounded(), layer.kind == "max_pool", types)
+    plan = emit_pool(conv, tile, _unbounded_machine(), layer.kind == "max_pool", types)
     kind = np.int32 if layer.type == "i8" else np.float64
     answer = np.asarray(run_plan(plan, x[None].astype(kind), None).output)[0]
     if layer.kind == "max_pool" or layer.type == "i8":

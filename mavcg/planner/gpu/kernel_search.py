@@ -39,22 +39,22 @@ def best_kernel(layer: GpuLayer, gpu: Gpu) -> FoundKernel:
 def best_kernels(layer: GpuLayer, gpu: Gpu, count: int) -> tuple[FoundKernel, ...]:
     """Return up to `count` kernels, the fastest by prediction first. Raises: NoTiling where none fits the GPU."""
     unnamed = replace(layer, conv=layer.conv.key)
-    found = _ranked(unnamed, gpu)[:count]
+    found = _rank(unnamed, gpu)[:count]
     if not found:
         raise NoTiling(
             f"layer {layer.conv.name}: no block of a CUDA kernel fits the {gpu.shared_bytes_of_block} bytes of shared "
             f"memory and {gpu.registers_of_sm} registers of {gpu.name}; leave it to the CPU library"
         )
-    return tuple(replace(one, kernel=_bounded(replace(one.kernel, layer=layer), one.time)) for one in found)
+    return tuple(replace(one, kernel=_bound_registers(replace(one.kernel, layer=layer), one.time)) for one in found)
 
 
-def _bounded(kernel: Kernel, time: KernelTime) -> Kernel:
+def _bound_registers(kernel: Kernel, time: KernelTime) -> Kernel:
     """Return a kernel whose registers the compiler keeps to what the planned blocks of a multiprocessor leave each."""
     return replace(kernel, min_blocks=time.resident) if isinstance(kernel, ConvKernel) else kernel
 
 
 @lru_cache(maxsize=512)
-def _ranked(layer: GpuLayer, gpu: Gpu) -> tuple[FoundKernel, ...]:
+def _rank(layer: GpuLayer, gpu: Gpu) -> tuple[FoundKernel, ...]:
     candidates: Iterator[Kernel]
     if layer.is_elementwise:
         candidates = iter((ElementwiseKernel(layer),))

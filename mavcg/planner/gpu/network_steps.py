@@ -79,7 +79,7 @@ class _StepReader:
             return 1, 1, shape[-1]
         raise MavcgError(f"{self.graph.name}: tensor {name} {list(shape)} is no image of one, and no vector")
 
-    def _unpadded(self, name: str) -> str:
+    def _skip_pads(self, name: str) -> str:
         while name in self.skipped:
             name = self.producers[name].inputs[0]
         return name
@@ -103,19 +103,19 @@ class _StepReader:
             )
         return found
 
-    def _typed(self, layer: ConvLayer, node: Node, **options: object) -> GpuLayer:
+    def _typed_layer(self, layer: ConvLayer, node: Node, **options: object) -> GpuLayer:
         act, arguments = str(node.attr("act")), tuple(float(value) for value in node.attr("act_args"))
         return typed_layer(layer, self.type_name, act=act, act_args=arguments, **options)
 
     def _product(self, node: Node) -> NetworkStep | None:
         layer = self.layers[node.output]
-        x, w = self._unpadded(node.inputs[0]), node.inputs[1]
+        x, w = self._skip_pads(node.inputs[0]), node.inputs[1]
         if node.op == "matmul" and (layer.oh != 1 or w not in (*self.graph.inputs, *self.graph.constants)):
             return None
         bias, residual = (*node.inputs[2:], "", "")[:2]
         inputs = (x, residual) if residual else (x,)
         folded = self.images.get(x, (1, 1, 1)) if node.op == "matmul" else (1, 1, 1)
-        typed = self._typed(layer, node, residual=bool(residual))
+        typed = self._typed_layer(layer, node, residual=bool(residual))
         return NetworkStep("kernel", node, inputs, node.output, typed, w, bias, folded)
 
     def _pool(self, node: Node) -> NetworkStep | None:

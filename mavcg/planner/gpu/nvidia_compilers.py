@@ -122,7 +122,7 @@ def _ptx(source: str, headers: Mapping[str, str], arch: str) -> bytes:
     program = ctypes.c_void_p()
     texts = (ctypes.c_char_p * len(headers))(*(text.encode() for text in headers.values()))
     names = (ctypes.c_char_p * len(headers))(*(name.encode() for name in headers))
-    _checked(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", len(headers), texts, names))
+    _check(nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", len(headers), texts, names))
     try:
         options = [*_FLAGS, f"--gpu-architecture=compute_{arch.removeprefix('sm_')}"]
         flags = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
@@ -136,13 +136,13 @@ def _ptx(source: str, headers: Mapping[str, str], arch: str) -> bytes:
 
 def _text(nvrtc: Any, program: ctypes.c_void_p, function: str) -> bytes:
     size = ctypes.c_size_t()
-    _checked(getattr(nvrtc, f"{function}Size")(program, ctypes.byref(size)))
+    _check(getattr(nvrtc, f"{function}Size")(program, ctypes.byref(size)))
     buffer = ctypes.create_string_buffer(size.value)
-    _checked(getattr(nvrtc, function)(program, buffer))
+    _check(getattr(nvrtc, function)(program, buffer))
     return buffer.raw
 
 
-def _checked(status: int) -> None:
+def _check(status: int) -> None:
     if status:
         raise ToolError(f"NVRTC answered {status}; {HINT}")
 

@@ -87,7 +87,7 @@ def _convolution(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
     )  # fmt: skip
 
 
-def _transposed(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
+def _transposed_convolution(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
     x, w, y = (reader.types[name] for name in (node.inputs[0], node.inputs[1], node.output))
     _one_image(node, x)
     groups = node.attr("groups")
@@ -138,7 +138,7 @@ def _product(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
 
 _PRODUCTS = ("matmul", "qmatmul")
 _MAKERS: dict[str, _Maker] = {
-    "conv2d": _convolution, "qconv2d": _convolution, "conv_transpose2d": _transposed,
+    "conv2d": _convolution, "qconv2d": _convolution, "conv_transpose2d": _transposed_convolution,
     "matmul": _product, "qmatmul": _product,
 }  # fmt: skip
 

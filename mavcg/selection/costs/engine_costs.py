@@ -133,7 +133,7 @@ def in_library(
 
     predicted: as predicted_costs has it: by that alone, the choice among the engine's own algorithms is the engine's.
     """
-    own, joined = engine_primitives(graph, problem.network), _joined(graph)
+    own, joined = engine_primitives(graph, problem.network), _joined_tensors(graph)
     alternatives = {}
     for name, found in problem.alternatives.items():
         node = problem.network.nodes[name]
@@ -176,16 +176,16 @@ class _NodeCosts:
         self.scale = 1.0
         # Of those that were measured, the one that took longest beside what was predicted of it: nothing is to be taken
         # because all that was measured is slower than was thought.
-        slower = [self._bordered(a.name, a.cost.ms) / predicted[a.name] for a in found if self._is_measured(a)]
+        slower = [self._without_border(a.name, a.cost.ms) / predicted[a.name] for a in found if self._is_measured(a)]
         self.predicted_scale = max(slower, default=1.0)
         measured = (a for a in found if a.name == self.engine_choice and a.cost.kind != MODELLED)
-        self.engine_choice_ms = max((self._bordered(a.name, a.cost.ms) for a in measured), default=0.0)
+        self.engine_choice_ms = max((self._without_border(a.name, a.cost.ms) for a in measured), default=0.0)
         if default is None or modelled is None or modelled.ms <= 0:
             return
-        default_ms = self._bordered(default.name, default.cost.ms)
+        default_ms = self._without_border(default.name, default.cost.ms)
         if default.cost.kind == MODELLED:
             default_ms = predicted.get(default_primitive, default_ms) * self.predicted_scale
-        self.scale = default_ms / self._bordered(default.name, modelled.ms)
+        self.scale = default_ms / self._without_border(default.name, modelled.ms)
 
     def _is_measured(self, one: Alternative) -> bool:
         return one.cost.kind != MODELLED and self.predicted.get(one.name, 0.0) > 0
@@ -198,7 +198,7 @@ class _NodeCosts:
         ms = one.cost.ms if measured else one.cost.ms * self.scale
         spread_ms = one.cost.spread_ms
         if one.name == self.default_primitive:
-            bordered = self._bordered(one.name, ms)
+            bordered = self._without_border(one.name, ms)
             spread_ms *= bordered / ms if ms else 1.0
             ms = bordered
         if one.name == self.engine_choice:
@@ -212,7 +212,7 @@ class _NodeCosts:
         factor = self.safety_factors.interleaved if one.cost.turns else self.safety_factors.alone
         return (ms + spread_ms) * factor + more
 
-    def _bordered(self, name: str, ms: float) -> float:
+    def _without_border(self, name: str, ms: float) -> float:
         """Without the copy into a border; with most of it, where costs and copies are of different sources."""
         if not self.border_ms or name.startswith("winograd"):  # which pads as it reads
             return ms
@@ -223,7 +223,7 @@ def _with_ms(one: Alternative, ms: float) -> Alternative:
     return replace(one, cost=replace(one.cost, ms=ms))
 
 
-def _joined(graph: Graph) -> frozenset[str]:
+def _joined_tensors(graph: Graph) -> frozenset[str]:
     """Tensors that are joined to others along the channels."""
     joins = (node for node in graph.nodes if node.op == "concat" and node.attr("axis") == 3 and len(node.inputs) > 1)
     return frozenset(name for node in joins for name in node.inputs)

@@ -56,12 +56,12 @@ def sources_of(module: str) -> frozenset[str]:
         name = to_do.pop()
         if name not in found:
             found.add(name)
-            to_do += _imported(name)
+            to_do += _imported_modules(name)
     return frozenset(found)
 
 
 @cache
-def _imported(module: str) -> tuple[str, ...]:
+def _imported_modules(module: str) -> tuple[str, ...]:
     """Modules of kernels/ that a module names."""
     found = []
     for source, names, alone in _IMPORT.findall(_text(module).decode()):

@@ -65,12 +65,12 @@ def _border(s: Scenario, phases: bool) -> dict[str, float]:
     return {"copy": s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad)} if s.pad else {}
 
 
-def _transposed(layout: Layout, along_pixels: bool, elements: float) -> dict[str, float]:
+def _transpose_epilogue(layout: Layout, along_pixels: bool, elements: float) -> dict[str, float]:
     """Return the part of an epilogue whose neighbours in memory are not those of the vectors."""
     return {"turn": elements} if layout.planar is not along_pixels else {}
 
 
-def _added(*several: Parts) -> dict[str, float]:
+def _add(*several: Parts) -> dict[str, float]:
     found: dict[str, float] = {}
     for parts in several:
         for name, count in parts.items():
@@ -102,8 +102,8 @@ def _direct(model: PrimitiveModel, s: Scenario, p: DirectPrimitive) -> Parts:
     parts: dict[str, float] = {f"product_{name}": cycles * rows * s.groups}
     heavy = s.m * terms * F32_BYTES > MANY_WEIGHTS_BYTES
     passes = 1 if heavy else s.out_h
-    ends = _transposed(p.layout_out, not across_channels, s.m * s.out_h * s.out_w)
-    return _added(
+    ends = _transpose_epilogue(p.layout_out, not across_channels, s.m * s.out_h * s.out_w)
+    return _add(
         parts, _border(s, not across_channels), ends, {"bytes": _plain_bytes(model, s, passes=passes, parted=heavy)},
     )  # fmt: skip
 
@@ -119,7 +119,7 @@ def _single(model: PrimitiveModel, tile_extent: TileExtent, scalars: int, column
 
 
 def _depthwise(model: PrimitiveModel, s: Scenario, p: Primitive) -> Parts:
-    return _added(
+    return _add(
         {"depthwise": s.m * s.out_h * s.out_w * s.k * s.k}, _border(s, False), {"bytes": _plain_bytes(model, s)}
     )
 
@@ -130,7 +130,7 @@ def _implicit(model: PrimitiveModel, s: Scenario, p: Implicit) -> Parts:
     pixels, rows = (s.out_w, s.out_h) if s.k > 1 else (min(64, s.out_h * s.out_w), max(1, s.out_h * s.out_w // 64))
     blocks = s.m // model.block if p.layout_out is Layout.CHWC else 1
     cycles = model.product(pixels, out_ch // blocks, terms) * blocks * rows * s.groups
-    return _added(
+    return _add(
         {"product_implicit": cycles}, _border(s, False), {"bytes": _plain_bytes(model, s)}, {"kernel": blocks - 1.0}
     )
 
@@ -152,7 +152,7 @@ def _im2(model: PrimitiveModel, s: Scenario, p: Im2) -> Parts:
     copied = ("patch" if s.stride == 1 or not p.columns else "patch_far") if straight else "patch_far"
     passes = pixels / 64 if p.strips else 1
     weights = s.m * terms * F32_BYTES
-    return _added(
+    return _add(
         {f"product_{name}": cycles * s.groups, copied: elements},
         {"bytes": matrix + _plain_bytes(model, s, weights, passes)},
     )
@@ -167,11 +167,11 @@ def _sparse(model: PrimitiveModel, s: Scenario, p: Sparse) -> Parts:
     blocks = -(-s.m // rows) * model.fit.tile_cycles
     parts = {"sparse": tiles * (stored_blocks(s, rows) * entry + blocks)}
     if p.in_place(s):
-        return _added(parts, {"bytes": _plain_bytes(model, s, packed_bytes(s, rows))})
+        return _add(parts, {"bytes": _plain_bytes(model, s, packed_bytes(s, rows))})
     elements = terms * pixels
     copied = "patch" if s.stride == 1 and p.layout_in.planar else "patch_far"
     matrix = model.bytes_ns(2 * elements * F32_BYTES)
-    return _added(parts, {copied: elements}, {"bytes": matrix + _plain_bytes(model, s, packed_bytes(s, rows))})
+    return _add(parts, {copied: elements}, {"bytes": matrix + _plain_bytes(model, s, packed_bytes(s, rows))})
 
 
 def _kn2(model: PrimitiveModel, s: Scenario, p: Kn2) -> Parts:
@@ -187,8 +187,8 @@ def _kn2(model: PrimitiveModel, s: Scenario, p: Kn2) -> Parts:
     if not p.accumulating:
         parts["shifted"] = sums
         parts["bytes"] = model.bytes_ns(2 * sums * F32_BYTES)
-    turned = _transposed(p.layout_in, along_pixels, s.c * s.h * s.w) if s.k > 1 else {}
-    return _added(parts, turned, {"bytes": _plain_bytes(model, s)})
+    turned = _transpose_epilogue(p.layout_in, along_pixels, s.c * s.h * s.w) if s.k > 1 else {}
+    return _add(parts, turned, {"bytes": _plain_bytes(model, s)})
 
 
 def _winograd(model: PrimitiveModel, s: Scenario, p: WinogradPrimitive) -> Parts:
@@ -209,7 +209,7 @@ def _winograd(model: PrimitiveModel, s: Scenario, p: WinogradPrimitive) -> Parts
             if layout.planar
         )
     }
-    return _added(
+    return _add(
         {"product_winograd_staged" if p.staged else "product_winograd": cycles, "transform": work}, ends,
         {"bytes": moved + _plain_bytes(model, s, weights, passes, p.staged)},
     )  # fmt: skip
@@ -223,10 +223,11 @@ def _fft(model: PrimitiveModel, s: Scenario, p: Fft) -> Parts:
     weights = t.coefficients * 2 * s.c // s.groups * s.k * s.m * F32_BYTES
     between = t.in_bytes * t.coefficients + t.out_bytes * t.coefficients
     transformed = (t.tiles * t.in_rows * s.c + t.tiles * s.out_h * s.m) * t.length * math.log2(t.length)
-    ends = _added(
-        _transposed(p.layout_in, False, s.c * s.h * s.w), _transposed(p.layout_out, False, s.m * s.out_h * s.out_w)
+    ends = _add(
+        _transpose_epilogue(p.layout_in, False, s.c * s.h * s.w),
+        _transpose_epilogue(p.layout_out, False, s.m * s.out_h * s.out_w),
     )
-    return _added(
+    return _add(
         {"product_fft": cycles * (t.coefficients - 1), "butterfly": transformed}, ends,
         {"bytes": model.bytes_ns(2 * between) + _plain_bytes(model, s, weights, parted=True)},
     )  # fmt: skip
@@ -238,8 +239,8 @@ def _sum2d(model: PrimitiveModel, s: Scenario, p: Sum2d) -> Parts:
     vectors = s.m * s.out_h * in_ch * -(-s.out_w // model.lanes)
     if not p.columns:
         latency = fit_of(model.machine).register_tile.fma_latency
-        return _added({"product_scalar": outputs * (s.k * s.k * latency)}, _border(s, False))
-    return _added(
+        return _add({"product_scalar": outputs * (s.k * s.k * latency)}, _border(s, False))
+    return _add(
         {"product_sum2d": vectors * s.k * s.k, "product_sum2d_sofar": vectors * s.k ** 0}, _border(s, True),
         {"bytes": model.bytes_ns(outputs * F32_BYTES, s.out_h * s.out_w * F32_BYTES)},
     )  # fmt: skip

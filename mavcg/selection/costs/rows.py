@@ -136,7 +136,7 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
             raise ValueError(f"format {document['format']}, version {document['version']}")
         version = document["version"]
         return [
-            _imported(
+            _imported_row(
                 each,
                 each["kernels"] if version > BEFORE_KERNELS else "",
                 each["turns"] if version > BEFORE_TURNS else 0,
@@ -152,7 +152,7 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
         ) from None
 
 
-def _imported(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
+def _imported_row(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
     cost = Cost(_number(value["ms"]), IMPORTED, _number(value["spread_ms"]), _whole(value["runs"]), _whole(turns))
     if value["caches"] not in (WARM, COLD):
         raise ValueError(f"caches {value['caches']!r}")

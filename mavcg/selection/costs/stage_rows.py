@@ -47,7 +47,7 @@ def stage_rows(scenario: Scenario, primitive: Primitive, block: int) -> StageRow
     return StageRows(scenario.out_h) if counted is None else counted(scenario, primitive, block)
 
 
-def _bordered(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageRows:
+def _add_border(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageRows:
     """Add the stage that copies an image that has a border, or whose columns are in phases."""
     if s.pad == 0 and not (phases and s.stride > 1):
         return StageRows(main, stages=stages)
@@ -77,7 +77,7 @@ def _direct(s: Scenario, p: DirectPrimitive, block: int) -> StageRows:
     heavy = weight_bytes > direct_primitive.MANY_WEIGHTS_BYTES or rows < direct_primitive.FEW_ROWS
     panel = COLUMN_PANEL if columns else block
     chunk = min(per_group, direct_primitive.CHUNK_PANELS * panel) if heavy else per_group
-    return _bordered(s, s.groups * -(-per_group // chunk) * rows, columns)
+    return _add_border(s, s.groups * -(-per_group // chunk) * rows, columns)
 
 
 def _implicit(s: Scenario, p: Implicit, block: int) -> StageRows:
@@ -90,7 +90,7 @@ def _implicit(s: Scenario, p: Implicit, block: int) -> StageRows:
     images = s.c * min((s.h + 2 * s.pad) * (s.w + 2 * s.pad), pixels * s.k * s.k) + channels * pixels
     heavy = weights > max(conv_spec.MANY_WEIGHTS // F32_BYTES, images)
     by_channels = panels >= conv_spec.FEW_ROWS and (heavy or rows < conv_spec.FEW_ROWS)
-    return _bordered(s, panels if by_channels else rows, False, blocks)
+    return _add_border(s, panels if by_channels else rows, False, blocks)
 
 
 def _im2(s: Scenario, p: Im2, block: int) -> StageRows:
@@ -133,15 +133,15 @@ def _sparse(s: Scenario, p: Sparse, block: int) -> StageRows:
 
 
 def _depthwise(s: Scenario, p: Primitive, block: int) -> StageRows:
-    return _bordered(s, s.out_h * -(-s.m // CHUNK_CHANNELS), False)
+    return _add_border(s, s.out_h * -(-s.m // CHUNK_CHANNELS), False)
 
 
 def _of_engine(s: Scenario, p: Primitive, block: int) -> StageRows:
-    return _bordered(s, s.out_h, False)
+    return _add_border(s, s.out_h, False)
 
 
 def _sum2d(s: Scenario, p: Sum2d, block: int) -> StageRows:
-    return _bordered(s, s.m, p.columns)
+    return _add_border(s, s.m, p.columns)
 
 
 _COUNTED: dict[type[Primitive], Callable[[Scenario, Any, int], StageRows]] = {

@@ -81,7 +81,7 @@ def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvid
             left_out.append(str(error))
             continue
         kept.append(scenario)
-        queue, dropped = _promising(scenario, primitives, model)
+        queue, dropped = _order_by_promise(scenario, primitives, model)
         queues.append(queue)
         pruned += dropped
     # Between two ends that cannot choose nothing is converted.
@@ -98,7 +98,9 @@ def _ends(link: Link) -> tuple[str, str]:
     return link.source, link.target
 
 
-def _promising(scenario: Scenario, primitives: Sequence[Primitive], model: CostProvider) -> tuple[list[Job], int]:
+def _order_by_promise(
+    scenario: Scenario, primitives: Sequence[Primitive], model: CostProvider
+) -> tuple[list[Job], int]:
     """The usual one, then best first, and how many more apply. What the model does not know is measured last."""
     jobs = []
     for primitive in primitives:

@@ -38,9 +38,9 @@ class Bound:
             costs = problem.costs[node]
             self._costs[i, : len(costs)] = costs
             self._is_real[i, : len(costs)] = True
-        self._matchings = [self._matching(pairs) for pairs in _disjoint(problem)]
+        self._matchings = [self._match(pairs) for pairs in _disjoint(problem)]
 
-    def _matching(self, pairs: Sequence[tuple[int, int]]) -> _Matching:
+    def _match(self, pairs: Sequence[tuple[int, int]]) -> _Matching:
         position = {node: i for i, node in enumerate(self._nodes)}
         matrices = [self._problem.edges[a][b] for a, b in pairs]
         shape = (len(pairs), max(len(m) for m in matrices), max(m.shape[1] for m in matrices))

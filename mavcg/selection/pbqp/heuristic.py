@@ -27,7 +27,7 @@ def choose_greedily(problem: PbqpProblem) -> tuple[float, dict[int, int]] | None
     except DeadEnd:
         return None
     chosen = rest.complete({})
-    return _improved(problem, {n: int(np.searchsorted(problem.labels[n], chosen[n])) for n in problem.costs})
+    return _local_optimum(problem, {n: int(np.searchsorted(problem.labels[n], chosen[n])) for n in problem.costs})
 
 
 def choose_in_sequence(problem: PbqpProblem) -> tuple[float, dict[int, int]]:
@@ -43,10 +43,10 @@ def choose_in_sequence(problem: PbqpProblem) -> tuple[float, dict[int, int]]:
             if other in positions:
                 around = around + matrix[:, positions[other]]
         positions[node] = int(np.argmin(around))
-    return _improved(problem, positions)
+    return _local_optimum(problem, positions)
 
 
-def _improved(problem: PbqpProblem, positions: dict[int, int]) -> tuple[float, dict[int, int]]:
+def _local_optimum(problem: PbqpProblem, positions: dict[int, int]) -> tuple[float, dict[int, int]]:
     _improve(problem, positions)
     return cost_at(problem, positions), {node: int(problem.labels[node][at]) for node, at in positions.items()}
 

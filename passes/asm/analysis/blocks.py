@@ -168,7 +168,7 @@ def _function(
             lines[at] = CodeLine(at, None)
     raw = _raw_blocks(statements, start, stop, lines)
     labels = {label: i for i, block in enumerate(raw) for label in block.labels}
-    linked = [_linked(raw, i, labels, statements) for i in range(len(raw))]
+    linked = [_link(raw, i, labels, statements) for i in range(len(raw))]
     graph = nx.DiGraph((i, j) for i, block in enumerate(linked) for j in block.successors)
     cycles = {i for group in nx.strongly_connected_components(graph) for i in group if len(group) > 1}
     cycles |= {i for i, j in graph.edges if i == j}
@@ -221,14 +221,14 @@ def _raw_blocks(statements: Sequence[Statement], start: int, stop: int, lines: d
     return blocks
 
 
-def _linked(raw: Sequence[Block], index: int, labels: dict[str, int], statements: Sequence[Statement]) -> Block:
+def _link(raw: Sequence[Block], index: int, labels: dict[str, int], statements: Sequence[Statement]) -> Block:
     block = raw[index]
     last = block.lines[-1].effects if block.lines else None
     flow = last.flow if last is not None else ""
     successors: list[int] = []
     leaves = False
     if last is not None and flow in ("cond", "jump"):
-        target = _resolved(last.target, block.lines[-1].statement, raw, labels, statements)
+        target = _resolve(last.target, block.lines[-1].statement, raw, labels, statements)
         if target is None:
             leaves = True
         else:
@@ -243,7 +243,7 @@ def _linked(raw: Sequence[Block], index: int, labels: dict[str, int], statements
     return Block(block.start, block.stop, block.labels, block.lines, tuple(successors), leaves, block.whole)
 
 
-def _resolved(
+def _resolve(
     target: str, at: int, raw: Sequence[Block], labels: dict[str, int], statements: Sequence[Statement]
 ) -> int | None:
     """Return the target block of a branch, with numeric labels ("1b", "2f") resolved from statement `at`, or None."""

@@ -32,7 +32,7 @@ def loop_counter(code: Sequence[Code]) -> LoopCounter | None:
     last = code[-1].instr
     if last.mnemonic == "cbnz":
         register = last.operands[0]
-        return _stepping(code, register, None, (), "", {}) if isinstance(register, Reg) else None
+        return _stepping_counter(code, register, None, (), "", {}) if isinstance(register, Reg) else None
     if last.mnemonic not in _ENDS:
         return None
     setters = [i for i, c in enumerate(code) if c.effects.writes_flags]
@@ -46,7 +46,7 @@ def loop_counter(code: Sequence[Code]) -> LoopCounter | None:
         if guard is None or ops[0].name == ZERO:
             return None
         # The branch is taken while more than a step is left, unsigned for b.hi, signed for b.gt.
-        return _stepping(code, ops[0], None, (), guard, {at: replace(setter, mnemonic="sub")})
+        return _stepping_counter(code, ops[0], None, (), guard, {at: replace(setter, mnemonic="sub")})
     if setter.mnemonic != "cmp" or len(ops) != 2 or not (isinstance(ops[0], Reg) and isinstance(ops[1], Reg)):
         return None
     first, second = ops
@@ -62,12 +62,12 @@ def loop_counter(code: Sequence[Code]) -> LoopCounter | None:
         table = above if moving == first else {"b.ne": "", "b.lo": "b.ls", "b.cc": "b.ls", "b.lt": "b.le"}
         if last.mnemonic not in table:
             return None
-        return _stepping(code, moving, still, (at,), table[last.mnemonic], {}, up=False)
+        return _stepping_counter(code, moving, still, (at,), table[last.mnemonic], {}, up=False)
     guard = table[last.mnemonic]
-    return _stepping(code, moving, still, (at,), guard, {}, up=True if guard else None)
+    return _stepping_counter(code, moving, still, (at,), guard, {}, up=True if guard else None)
 
 
-def _stepping(
+def _stepping_counter(
     code: Sequence[Code], register: Reg, end: Reg | None, drop: tuple[int, ...], guard: str, plain: dict[int, Instr],
     up: bool | None = None,
 ) -> LoopCounter | None:  # fmt: skip

@@ -167,7 +167,7 @@ def _move(instr: Instr) -> Effects | None:
         return Effects("dup_lane_q", register_accesses(instr, "wr"))
     if to.view != "v":
         return Effects("fmov_s", register_accesses(instr, "wr")) if m == "fmov" else None
-    return Effects(_sized("logic", to), register_accesses(instr, "wr")) if m == "mov" else None
+    return Effects(_class_of_size("logic", to), register_accesses(instr, "wr")) if m == "mov" else None
 
 
 def _table(instr: Instr) -> Effects | None:
@@ -186,7 +186,7 @@ def _vector(instr: Instr) -> Effects | None:
     if m in ("orr", "bic"):  # the immediate forms change their destination in place
         check_operand_count(instr, 2, 3, 4)
         in_place = len(registers) == 1
-        return Effects(_sized("logic", registers[0]), register_accesses(instr, "a" if in_place else "wr"))
+        return Effects(_class_of_size("logic", registers[0]), register_accesses(instr, "a" if in_place else "wr"))
     row = VECTOR.get(m)
     if row is None:
         return None
@@ -199,7 +199,7 @@ def _vector(instr: Instr) -> Effects | None:
         raise Malformed(f"`{m}` has 1 operand")
     if by_lane:
         stem += "_lane" if stem in ("fmul", "fmla", "mla", "mlal", "dot") else ""
-    return Effects(_sized(stem, registers[0]), register_accesses(instr, use))
+    return Effects(_class_of_size(stem, registers[0]), register_accesses(instr, use))
 
 
 # Stems whose mnemonics may have two operands though they keep part of their destination.
@@ -209,7 +209,7 @@ _BINARY = frozenset(
 )
 
 
-def _sized(stem: str, to: Reg) -> str:
+def _class_of_size(stem: str, to: Reg) -> str:
     """Return the vector class of a stem by the size of what is written: fmla_q for 128 bits, fmla_d for 64.
 
     Sized classes come first: `mull` and `shift` are also names of integer classes. A stem without sizes (movi, crypto)
@@ -243,7 +243,7 @@ def _scalar(instr: Instr) -> Effects | None:
             op_class = op_class.replace("_s", "_f64")
         return Effects(op_class, register_accesses(instr, use), "r" in flags, "w" in flags)
     if (row := VECTOR.get(m)) and row[0] not in ("movi",):
-        return Effects(_sized(row[0], Reg(first.name, "v", "1d")), register_accesses(instr, row[1]))
+        return Effects(_class_of_size(row[0], Reg(first.name, "v", "1d")), register_accesses(instr, row[1]))
     if m == "movi":
         return Effects("movi", register_accesses(instr, "w"))
     return None

@@ -133,7 +133,7 @@ class Instr:
     def with_registers(self, names: tuple[str, ...]) -> "Instr":
         """Return the same instruction on other registers, one name for each of registers()."""
         left = list(names)
-        return replace(self, operands=tuple(_renamed(operand, left) for operand in self.operands))
+        return replace(self, operands=tuple(_rename(operand, left) for operand in self.operands))
 
 
 def parse_instr(text: str) -> Instr:
@@ -280,7 +280,7 @@ def _registers(operand: Operand) -> tuple[Reg, ...]:
     return ()
 
 
-def _renamed(operand: Operand, names: list[str]) -> Operand:
+def _rename(operand: Operand, names: list[str]) -> Operand:
     if isinstance(operand, Reg):
         return replace(operand, name=names.pop(0))
     if isinstance(operand, RegList):

@@ -33,11 +33,11 @@ def list_schedule(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> t
     """
     if any(edge.distance for edge in edges):
         raise ValueError("list_schedule: an edge has a distance; straight-line code has none")
-    return _placed(resource_table(ops, timing), tuple(edges)) if ops else ()
+    return _best_schedule(resource_table(ops, timing), tuple(edges)) if ops else ()
 
 
 @lru_cache(maxsize=1024)  # kernels of many shapes have segments that differ in registers and offsets alone
-def _placed(resources: ResourceTable, edges: tuple[Edge, ...]) -> tuple[tuple[int, int], ...]:
+def _best_schedule(resources: ResourceTable, edges: tuple[Edge, ...]) -> tuple[tuple[int, int], ...]:
     ops = resources.pattern_of
     heights = critical_path(len(ops), edges)
     after: list[list[Edge]] = [[] for _ in ops]
@@ -45,7 +45,7 @@ def _placed(resources: ResourceTable, edges: tuple[Edge, ...]) -> tuple[tuple[in
         after[edge.source].append(edge)
     scarcity = [_scarcity(resources, op) for op in range(len(ops))]
     latest = max(heights)
-    tails = [latest - height for height in critical_path(len(ops), [_reversed(edge) for edge in edges])]
+    tails = [latest - height for height in critical_path(len(ops), [_reverse(edge) for edge in edges])]
     keys: list[list[tuple[float, ...]]] = [
         [(heights[op], len(after[op]), -op) for op in range(len(ops))],
         [(heights[op], scarcity[op], -op) for op in range(len(ops))],
@@ -114,7 +114,7 @@ def critical_path(count: int, edges: Sequence[Edge]) -> list[int]:
     return heights
 
 
-def _reversed(edge: Edge) -> Edge:
+def _reverse(edge: Edge) -> Edge:
     return Edge(edge.target, edge.source, edge.latency)
 
 

@@ -23,7 +23,7 @@ class ReservationTable:
         self._holders: list[dict[int, int]] = []  # per slot and resource, as in _room: amount by op
         self._issued: list[list[int]] = []  # per slot: the ops that issue in it
         self._cycle: dict[int, int] = {}
-        self._uses = [_merged(pattern, interval) for pattern in resources.patterns]
+        self._uses = [_fold(pattern, interval) for pattern in resources.patterns]
         # The same without an interval, as distances in _room.
         self._offsets = [
             tuple((after * len(self._capacities) + resource, amount) for after, resource, amount in uses)
@@ -82,7 +82,7 @@ class ReservationTable:
             for after, resource, amount in self._uses[pattern]:
                 if room[(cycle + after) % self._interval * width + resource] < amount:
                     return False
-        return not (self._bans[pattern] and self._banned(pattern, cycle))
+        return not (self._bans[pattern] and self._banned_ops(pattern, cycle))
 
     def open_slots(self, op: int) -> int:
         """Return the slots in which the op, not placed now, fits, slot s as bit s. Needs an interval."""
@@ -105,7 +105,7 @@ class ReservationTable:
         pattern = self._kind_of[op]
         return tuple({after for after, _, _ in self._uses[pattern]} | {after for after, _ in self._bans[pattern]})
 
-    def _banned(self, pattern: int, cycle: int) -> list[int]:
+    def _banned_ops(self, pattern: int, cycle: int) -> list[int]:
         """Return the placed ops that a ban excludes when an op of this pattern issues in this cycle."""
         return [
             other
@@ -121,7 +121,7 @@ class ReservationTable:
         cost: per op. The op must not be `impossible`.
         """
         pattern = self._kind_of[op]
-        out = list(dict.fromkeys(self._banned(pattern, cycle))) if self._bans[pattern] else []
+        out = list(dict.fromkeys(self._banned_ops(pattern, cycle))) if self._bans[pattern] else []
         width = len(self._capacities)
         for after, resource, amount in self._uses[pattern]:
             at = self._slot(cycle + after) * width + resource
@@ -172,7 +172,7 @@ class ReservationTable:
             self._issuing[pattern] = self._issuing[pattern] & ~(1 << slot) | issues << slot
 
 
-def _merged(pattern: ReservationPattern, interval: int | None) -> tuple[tuple[int, int, int], ...]:
+def _fold(pattern: ReservationPattern, interval: int | None) -> tuple[tuple[int, int, int], ...]:
     """Return a pattern's uses modulo the interval: a use that lasts longer than the interval counts twice.
 
     The issue width comes last: an op that is displaced for a unit frees an issue slot too.

@@ -103,8 +103,8 @@ def _bans(names: list[str], timing: Timing) -> list[tuple[tuple[int, int], ...]]
     bans: list[dict[int, int]] = [{} for _ in names]
 
     def ban(first: frozenset[str], then: frozenset[str], cycles: int) -> None:
-        for a in _matching(names, first):
-            for b in _matching(names, then):
+        for a in _ops_of_classes(names, first):
+            for b in _ops_of_classes(names, then):
                 bans[a][cycles] = bans[a].get(cycles, 0) | 1 << b
                 bans[b][-cycles] = bans[b].get(-cycles, 0) | 1 << a
 
@@ -115,7 +115,7 @@ def _bans(names: list[str], timing: Timing) -> list[tuple[tuple[int, int], ...]]
     return [tuple(sorted(of_class.items())) for of_class in bans]
 
 
-def _matching(names: list[str], classes: frozenset[str]) -> list[int]:
+def _ops_of_classes(names: list[str], classes: frozenset[str]) -> list[int]:
     return [number for number, name in enumerate(names) if not classes.isdisjoint(lineage(name))]
 
 
@@ -139,7 +139,7 @@ def resource_min_interval(ops: Sequence[Op], timing: Timing) -> int:
         return max(-(-total // capacity) for total, capacity in zip(totals, resources.capacities, strict=True))
 
     def separate_slots(rule: NoDualIssue, swapped: bool) -> int:
-        chosen_classes = _matching(names, rule.those if swapped else rule.these)
+        chosen_classes = _ops_of_classes(names, rule.those if swapped else rule.these)
         common = ~0  # the patterns that dual-issue with none of these classes
         for pattern in chosen_classes:
             common &= dict(resources.patterns[pattern].bans).get(0, 0)
@@ -150,7 +150,7 @@ def resource_min_interval(ops: Sequence[Op], timing: Timing) -> int:
     separate = [separate_slots(rule, swapped) for rule in timing.no_dual_issue for swapped in (False, True)]
     least = max(1, slots(range(len(names))), *separate)
     for rule in timing.forbidden_distances:
-        leaders, followers = _matching(names, rule.first), _matching(names, rule.then)
+        leaders, followers = _ops_of_classes(names, rule.first), _ops_of_classes(names, rule.then)
         never_meet = all(dict(resources.patterns[a].bans).get(0, 0) >> b & 1 for a in leaders for b in followers)
         # No leader issues in a follower's cycle or at the rule's distance before it. Where the leaders leave only as
         # many cycles as the followers fill, the two sets of cycles are equal: the distance must map it onto itself.

@@ -60,7 +60,7 @@ def join_scalar_loads(instrs: Sequence[Instr], live_out: frozenset[str]) -> tupl
             continue
         scalar = _ScalarLoad(at, ops[0], address, (target.root, target.offset), readers)
         scalars.setdefault((ops[0].view, target.root, target.offset), scalar)
-    return _joined(single, scalars) or tuple(instrs)
+    return _join(single, scalars) or tuple(instrs)
 
 
 def _singles(instrs: Sequence[Instr]) -> list[Instr]:
@@ -75,7 +75,7 @@ def _singles(instrs: Sequence[Instr]) -> list[Instr]:
     return singles
 
 
-def _joined(instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLoad]) -> tuple[Instr, ...]:
+def _join(instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLoad]) -> tuple[Instr, ...]:
     """Return the code with every vector's worth of adjacent scalars as one load; () where there is none."""
     rewritten: list[Instr | None] = list(instrs)
     loads: dict[int, Instr] = {}

@@ -67,10 +67,10 @@ def allocate(
     """
     webs = _webs(code, live_in, live_out)
     try:
-        names = _names(webs, _occupied(webs, live_in, live_out, spare), code, _longest_free)
+        names = _names(webs, _occupied_ranges(webs, live_in, live_out, spare), code, _longest_free)
     except NoRegister:
-        names = _names(webs, _occupied(webs, live_in, live_out, spare), code, _own_if_free)
-    return tuple(_renamed(c, at, names) for at, c in enumerate(code))
+        names = _names(webs, _occupied_ranges(webs, live_in, live_out, spare), code, _own_if_free)
+    return tuple(_rename(c, at, names) for at, c in enumerate(code))
 
 
 _Spans = Mapping[str, Sequence[tuple[float, float]]]
@@ -86,7 +86,7 @@ def _names(
     """Return new registers by position, each the one of least rank that is free; adds their spans to `occupied`."""
     names: dict[tuple[int, int], str] = {}
     for web in sorted((w for w in webs if not w.fixed), key=lambda w: (*w.span, w.register)):
-        fitting = _fitting(web, occupied, _allowed(web, code))
+        fitting = _free_registers(web, occupied, _allowed_kind(web, code))
         if not fitting:
             raise NoRegister(web.register)
         chosen = min(fitting, key=lambda register: rank(web, register, occupied))
@@ -135,7 +135,7 @@ def _in_long_list(instr: Instr) -> frozenset[int]:
     return frozenset(consecutive)
 
 
-def _occupied(
+def _occupied_ranges(
     webs: Sequence[_Web], live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str]
 ) -> dict[str, list[tuple[float, float]]]:
     """Return the live ranges that occupy each register that may be allocated.
@@ -157,7 +157,7 @@ def _occupied(
     return taken
 
 
-def _allowed(web: _Web, code: Sequence[Code]) -> str:
+def _allowed_kind(web: _Web, code: Sequence[Code]) -> str:
     """Return "x" or "v", or "low" for a lane operand of 16-bit elements, which can only be v0 to v15."""
     if web.register[0] == "x":
         return "x"
@@ -168,7 +168,7 @@ def _allowed(web: _Web, code: Sequence[Code]) -> str:
     return "v"
 
 
-def _fitting(web: _Web, occupied: _Spans, kind: str) -> list[str]:
+def _free_registers(web: _Web, occupied: _Spans, kind: str) -> list[str]:
     """Return the registers of the right kind that are free for the web's live range."""
     file = "x" if kind == "x" else "v"
     return [
@@ -196,7 +196,7 @@ def _number(register: str) -> int:
     return int(register[1:])
 
 
-def _renamed(code: Code, at: int, names: Mapping[tuple[int, int], str]) -> Instr:
+def _rename(code: Code, at: int, names: Mapping[tuple[int, int], str]) -> Instr:
     registers = code.instr.registers()
     chosen = tuple(names.get((at, position), reg.name) for position, reg in enumerate(registers))
     assert not any("%" in name for name in chosen if name != ZERO), str(code.instr)

@@ -47,7 +47,7 @@ def split_loads(instrs: Sequence[Instr], split: bool, unpair: bool, at_most: int
         return scratch[-1]
 
     for instr in instrs:
-        pieces = _parted(instr) if split or unpair else None
+        pieces = _split(instr) if split or unpair else None
         before, loads, after = pieces or ((), (), ())
         halves = [_halves(load, fresh) if split else None for load in loads]
         parted = len(loads) > 1
@@ -66,7 +66,7 @@ def split_loads(instrs: Sequence[Instr], split: bool, unpair: bool, at_most: int
 _Parts = tuple[tuple[Instr, ...], tuple[Instr, ...], tuple[Instr, ...]]
 
 
-def _parted(instr: Instr) -> _Parts | None:
+def _split(instr: Instr) -> _Parts | None:
     """Return a load as single loads without write-back, with the code before and after them; None for other code."""
     m, ops = instr.mnemonic, instr.operands
     if not ops or not isinstance(ops[-1], Mem):

@@ -19,7 +19,7 @@ Index = tuple[int, ...]
 _LOOPS = ("OC", "IC", "OH", "OW", "KH", "KW")
 
 
-def _checked(layer: ConvLayer, tile: Tile) -> None:
+def _check(layer: ConvLayer, tile: Tile) -> None:
     for name, factor in tile.factors.items():
         if not 1 <= factor <= layer.loops[name]:
             raise MavcgError(
@@ -131,7 +131,7 @@ def emit_plan(
     before it is stored. Whether the tiles fit is `verify_plan`'s to say: the paper's own fit test leaves out the halo.
     Raises: MavcgError for a tile that is not of this layer, or so small that there would be millions of commands.
     """
-    _checked(layer, tiling.tile)
+    _check(layer, tiling.tile)
     info = Info(
         (1, layer.groups * layer.ic, layer.ih, layer.iw),
         (layer.groups * layer.oc, layer.ic, layer.kh, layer.kw),

@@ -93,7 +93,7 @@ def _sum_type(plan: TextPlan, x: Array, w: Array | None) -> np.dtype[Any]:
     return np.dtype(f"{both.kind}{size}")
 
 
-def _shaped(plan: TextPlan, what: str, array: Array | None, dims: Dims | None) -> None:
+def _check_shape(plan: TextPlan, what: str, array: Array | None, dims: Dims | None) -> None:
     found = None if array is None else array.shape
     if found != dims:
         raise MavcgError(f"plan of {plan.name or 'a layer'}: {what} of shape {found}; {dims} is what [info] says")
@@ -108,8 +108,8 @@ def run_plan(plan: TextPlan, x: Array, w: Array | None) -> Ran:
     Raises: MavcgError for a plan that is wrong (`verify_plan`), or arrays that [info] does not describe.
     """
     verify_plan(plan)
-    _shaped(plan, "input", x, plan.info.input)
-    _shaped(plan, "weights", w, plan.info.weight)
+    _check_shape(plan, "input", x, plan.info.input)
+    _check_shape(plan, "weights", w, plan.info.weight)
     run = _Interpreter(plan, x, w)
     for command in plan.commands:
         run.step(command)
