@@ -12,10 +12,11 @@ from mavcg.errors import MavcgError
 
 
 def build(
-    config: Annotated[
-        Path | None,
+    inputs: Annotated[
+        list[Path] | None,
         typer.Argument(
-            metavar="[mavcg.toml|MODEL]", help="Build file (./mavcg.toml if any), .onnx, .tflite or .prototxt."
+            metavar="[mavcg.toml|MODEL..]",
+            help="Build file (./mavcg.toml if any), .onnx, .tflite or .prototxt; several models with --boards.",
         ),
     ] = None,
     source: Annotated[
@@ -44,6 +45,22 @@ def build(
     max_functions: Annotated[int | None, typer.Option(metavar="N", min=1, help="Version at most N functions.")] = None,
     cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Cores that get a version each.")] = None,
     board: Annotated[str | None, typer.Option(help="A board: a version for each of its core types.")] = None,
+    boards: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,..",
+            help="A library of each model for each of these boards, in a folder OUT/BOARD; kernels that they share are "
+            "compiled once and kept for later builds.",
+        ),
+    ] = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|ADDRESS",
+            help="Of --boards: processes that build (0: this one), or a Dask scheduler, dask://HOST:8786; a process "
+            "for each CPU.",
+        ),
+    ] = None,
     target: Annotated[
         str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17 (default for ARM).")
     ] = None,
@@ -188,11 +205,40 @@ def build(
     mavcg build face.tflite --board exynos9820 --target aarch64-linux-android --aar face.aar
     mavcg build mobilenet_v2.onnx --board exynos9820 --max-arena 1.2MB
     mavcg build detector.onnx --board host --partial -o libdetector.so --also detector.mavcg.onnx
+    mavcg build face.onnx hands.onnx --boards exynos9820,rk3588,raspberry-pi-4 -o libraries
+    mavcg build face.onnx hands.onnx --boards exynos9820,rk3588 --workers dask://farm:8786 -o libraries --json
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
+    from mavcg.cli.build_boards import build_and_report as build_libraries
+    from mavcg.cli.build_boards import farm_requests, refuse_without_boards
     from mavcg.cli.resource_limits import build_limits
     from mavcg.importers.load import is_model
 
+    of_programs = {
+        "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
+        "--query-driver": query_driver,
+        "--flag": flag, "--compiler": compiler, "--hot": hot, "--profile": profile, "--threshold": threshold,
+        "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
+        "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower,
+        "--link-option": link_option, "--version-script": version_script, "--library": library,
+        "--library-dir": library_dir, "--soname": soname, "--runtime": runtime,
+    }  # fmt: skip
+    if boards is not None:
+        from mavcg.model_pipeline.request import Selecting, parse_threads
+
+        single = {"--board": board, "--cores": cores, "--partial": partial, "--also": also, "--min-share": min_share,
+                  "--weights": weights}  # fmt: skip
+        requests = farm_requests(
+            inputs or (), boards, output, workers, Selecting(strategy, db, max_workspace, max_size, max_arena),
+            {**of_programs, **single},
+            {"target": target, "shapes": shape or (), "threads": parse_threads(threads), "jobs": jobs, "tune": tune,
+             "max_error": max_error},
+        )  # fmt: skip
+        requests = [replace(request, strip=strip) for request in requests]
+        build_libraries(requests, workers, max_seconds, max_memory, as_json)
+        return
+    refuse_without_boards(inputs or (), workers)
+    config = inputs[0] if inputs else None
     if config is not None and is_model(config):
         from mavcg.cli.build_model import build_and_report as build_model_library
         from mavcg.cli.build_model import build_partial_and_report
@@ -204,15 +250,7 @@ def build(
             refuse_program_options,
         )
 
-        refuse_program_options({
-            "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
-            "--query-driver": query_driver,
-            "--flag": flag, "--compiler": compiler, "--hot": hot, "--profile": profile, "--threshold": threshold,
-            "--max-functions": max_functions, "--measurements": measurements, "--min-gain": min_gain,
-            "--max-growth": max_growth, "--rounding": rounding, "--keep-slower": keep_slower,
-            "--link-option": link_option, "--version-script": version_script, "--library": library,
-            "--library-dir": library_dir, "--soname": soname, "--runtime": runtime,
-        })  # fmt: skip
+        refuse_program_options(of_programs)
         model_request, _ = make_model_request(
             config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
             max_error, Selecting(strategy, db, max_workspace, max_size, max_arena), weights, aar,

@@ -37,8 +37,9 @@ def check_workers(text: str) -> int | str:
 class DaskEngine:
     """Tasks of Dask. To be used by `with`: processes that it started end with it."""
 
-    def __init__(self, workers: int | str) -> None:
-        """workers: a number of processes to start here, or a scheduler's address.
+    def __init__(self, workers: int | str, same: Callable[[], str] = fingerprint) -> None:
+        """workers: a number of processes to start here, or a scheduler's address. same: gives a digest of all that
+        results depend on, which each worker must have in common with this process.
 
         Raises: MavcgError where Dask is not installed, the scheduler is not reached or has no workers, or where a
         worker has another mavcg or none.
@@ -53,6 +54,7 @@ class DaskEngine:
             ) from None
         self._distributed = distributed
         self.workers = workers
+        self._same = same
         with ExitStack() as stack:
             folder = stack.enter_context(scratch_folder("mavcg-dask-"))
             settings = dict(_CONFIG, **{"temporary-directory": str(folder)})
@@ -132,7 +134,7 @@ class DaskEngine:
             ) from None
 
     def _check(self) -> None:
-        """Raise MavcgError unless there are workers, and all have the planner that this process has."""
+        """Raise MavcgError unless there are workers, and all have what this process has."""
         if isinstance(self.workers, int):
             return
         try:
@@ -143,13 +145,17 @@ class DaskEngine:
                 f"`dask worker {self.workers}`, where mavcg is installed"
             ) from None
         try:
-            of_workers: dict[str, str] = self.client.run(fingerprint)
+            of_workers: dict[str, str] = self.client.run(self._same)
         except Exception as error:  # of any kind: it comes from a worker's Python
             raise MavcgError(
                 f"--workers {self.workers}: a worker cannot run mavcg ({error}); install it there"
             ) from None
-        if others := [name for name, of_worker in of_workers.items() if of_worker != fingerprint()]:
-            raise MavcgError(f"--workers {self.workers}: worker {others[0]} has another mavcg; install this one there")
+        own = self._same()
+        if others := [name for name, of_worker in of_workers.items() if of_worker != own]:
+            raise MavcgError(
+                f"--workers {self.workers}: worker {others[0]} has another mavcg, or other measured costs; install "
+                "this one there, and copy ~/.cache/mavcg"
+            )
 
     def _known_workers(self) -> Sequence[str]:
         workers: Callable[[], dict[str, Any]] = self.client.nthreads

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from mavcg.explore.dask_engine import DaskEngine, check_workers
 from mavcg.explore.engine import Engine, LocalEngine
+from mavcg.planner.accelerators.schedule_cache import fingerprint
 
 # Work that this process does while others would start.
 FEW_SEARCHES = 20_000
@@ -14,10 +15,12 @@ FEW_SIMULATIONS = 4
 
 
 @contextmanager
-def open_engine(workers: str | None, is_little: bool, note: Callable[[str], None]) -> Iterator[Engine]:
+def open_engine(
+    workers: str | None, is_little: bool, note: Callable[[str], None], same: Callable[[], str] = fingerprint
+) -> Iterator[Engine]:
     """Open the engine for --workers; None: this process for little work, else a process for each of its CPUs.
 
-    Raises: MavcgError as DaskEngine and check_workers.
+    same: as DaskEngine has it. Raises: MavcgError as DaskEngine and check_workers.
     """
     number = None if workers is None else check_workers(workers)
     if number is None:
@@ -31,5 +34,5 @@ def open_engine(workers: str | None, is_little: bool, note: Callable[[str], None
     if number == 0:
         yield LocalEngine()
         return
-    with DaskEngine(number) as engine:
+    with DaskEngine(number, same) as engine:
         yield engine

@@ -1,14 +1,16 @@
 """Specs of kernels -> object files: each kernel emitted and compiled once per core."""
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from llvmlite import ir
 
 from mavcg.assembly.tuning_options import FAST, Tuning, wants_tuning
+from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
@@ -27,7 +29,9 @@ HEURISTIC_SECONDS = 0.4
 UNPLANNED = TilePlan()  # each emitter does what is right on all machines
 # About the time of emitting and compiling a kernel, on one core of a server: with machine passes, wide tiles, none.
 TUNED_KERNEL_MS, KERNEL_MS, GENERIC_KERNEL_MS = 250, 65, 40
-KERNELS_PER_MODULE = 8  # more share a compiler's start, fewer keep all CPUs busy to the end
+# More share a compiler's start, fewer keep all CPUs busy to the end: as many on average, and twice as many at most.
+KERNELS_PER_MODULE = 8
+OBJECT_NAME = "kernels.o"  # the name under which every module is compiled: it stands in the object
 
 
 def version_symbol(kernel: str, label: str) -> str:
@@ -127,18 +131,46 @@ def kernel_tasks(
     plan: TilePlan = UNPLANNED,
 ) -> list[Task[KernelObject]]:
     """Return the tasks that kernel_objects consists of, with estimates of their time as costs."""
-    tuned = {core.name: core for core in cores if tuning.on and wants_tuning(core)}
-    if tuned:
+    modules = kernel_modules(specs, machines, cores, target, tuning, plan)
+    if any(module.settings.tuned for module in modules):
         import mavcg.assembly.tuning  # noqa: F401 - once, before workers are copies of this process
-    parts = [tuple(specs[i : i + KERNELS_PER_MODULE]) for i in range(0, len(specs), KERNELS_PER_MODULE)]
-    tasks = []
+    return [Task(module.settings.what, partial(_kernel_object, module, folder), module.cost_ms) for module in modules]
+
+
+def kernel_modules(
+    specs: Sequence[KernelSpec],
+    machines: Mapping[str, Machine],
+    cores: Sequence[Core],
+    target: Target,
+    tuning: Tuning = FAST,
+    plan: TilePlan = UNPLANNED,
+) -> "list[KernelModule]":
+    """Return the modules that these kernels are compiled in, those with machine passes first."""
+    tuned = {core.name: core for core in cores if tuning.on and wants_tuning(core)}
+    parts = module_parts(specs)
+    modules = []
     for label in sorted(machines, key=lambda label: label not in tuned):
         what = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
+        settings = CodeSettings(target, tuned.get(label), tuning, what)
         for number, part in enumerate(parts):
-            job = _Job(part, machines[label], label, target, plan, folder / f"kernels-{label}-{number}.o", what)
-            kernel_ms = TUNED_KERNEL_MS if label in tuned else GENERIC_KERNEL_MS if label == GENERIC else KERNEL_MS
-            tasks.append(Task(what, partial(_kernel_object, job, tuned.get(label), tuning), len(part) * kernel_ms))
-    return tasks
+            modules.append(KernelModule(f"kernels-{label}-{number}", part, machines[label], label, plan, settings))
+    return modules
+
+
+def module_parts(specs: Sequence[KernelSpec]) -> list[tuple[KernelSpec, ...]]:
+    """Cut a network's kernels into modules, after each whose name's digest is a multiple of KERNELS_PER_MODULE.
+
+    Networks that have a run of kernels in common so have modules in common, wherever the run begins.
+    """
+    parts: list[tuple[KernelSpec, ...]] = []
+    part: list[KernelSpec] = []
+    for spec in specs:
+        part.append(spec)
+        digest = hashlib.sha256(kernel_name(spec).encode()).digest()
+        if digest[0] % KERNELS_PER_MODULE == 0 or len(part) == 2 * KERNELS_PER_MODULE:
+            parts.append(tuple(part))
+            part = []
+    return [*parts, tuple(part)] if part else parts
 
 
 def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine], plan: TilePlan) -> KernelCode:
@@ -151,29 +183,67 @@ def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine]
 
 
 @dataclass(frozen=True)
-class _Job:
-    """Some kernels for one core. out: the object's path; what: for messages."""
+class CodeSettings:
+    """What an object of kernels depends on beside its IR. tuned: the core whose profile asks for machine passes; what:
+    for messages."""
 
+    target: Target
+    tuned: Core | None
+    tuning: Tuning
+    what: str = field(compare=False)
+
+
+@dataclass(frozen=True)
+class KernelModule:
+    """Some kernels' versions for one core, to be compiled together. name: of the object's file, without suffix."""
+
+    name: str
     specs: tuple[KernelSpec, ...]
     machine: Machine
     label: str
-    target: Target
     plan: TilePlan
-    out: Path
-    what: str
+    settings: CodeSettings
+
+    @property
+    def cost_ms(self) -> float:
+        """An estimate of the time to emit and compile it."""
+        kernel_ms = (
+            TUNED_KERNEL_MS if self.settings.tuned else GENERIC_KERNEL_MS if self.label == GENERIC else KERNEL_MS
+        )
+        return len(self.specs) * kernel_ms
+
+    def text(self) -> str:
+        """Emit its IR."""
+        return kernel_module(self.specs, self.machine, self.label, self.settings.target, self.plan)
+
+    def kernel_object(self, path: Path, text: str) -> KernelObject:
+        """Describe the object at this path, which was compiled of this text."""
+        return KernelObject(self.label, path, self.settings.tuned is not None, tiles_of(text))
 
 
-def _kernel_object(job: _Job, tuned: Core | None, tuning: Tuning) -> KernelObject:
-    """Emit and compile. tuned: the core whose profile asks for machine passes; what they found is kept for the next
-    build."""
-    text = kernel_module(job.specs, job.machine, job.label, job.target, job.plan)
-    made = job.out.with_suffix(".s") if tuned else job.out
-    emit_as = "asm" if tuned else "obj"
-    compile_module(CodegenJob(text, job.target, job.what, opt_level="2", emit=emit_as, flags=KERNEL_FLAGS), made)
-    if tuned:
+def _kernel_object(module: KernelModule, folder: Path) -> KernelObject:
+    text, out = module.text(), folder / f"{module.name}.o"
+    with scratch_folder(".mavcg-kernels-", folder) as own:
+        made = own / OBJECT_NAME
+        compile_kernels(text, version_symbol(kernel_name(module.specs[0]), module.label), module.settings, made)
+        made.replace(out)
+    return module.kernel_object(out, text)
+
+
+def compile_kernels(text: str, symbol: str, settings: CodeSettings, out: Path) -> None:
+    """Compile a module's text to an object; what the machine passes found is kept for the next build.
+
+    symbol: of its first kernel's version. Raises: ToolError with the compiler's words.
+    """
+    made = out.with_suffix(".s") if settings.tuned else out
+    emit_as = "asm" if settings.tuned else "obj"
+    job = CodegenJob(text, settings.target, settings.what, opt_level="2", emit=emit_as, flags=KERNEL_FLAGS)
+    compile_module(job, made)
+    if settings.tuned:
         from mavcg.assembly.tuning import TuningJob, tune_version
 
-        assembly, symbol = made.read_text(), version_symbol(kernel_name(job.specs[0]), job.label)
-        question = TuningJob(tuned, assembly, symbol, "", symbol, "", True, HEURISTIC_SECONDS, account=False)
-        assemble(tune_version(question, tuning.solver_seconds)[0], job.out, job.target, f"assembling {made.name}")
-    return KernelObject(job.label, job.out, tuned is not None, tiles_of(text))
+        question = TuningJob(
+            settings.tuned, made.read_text(), symbol, "", symbol, "", True, HEURISTIC_SECONDS, account=False
+        )
+        tuned_text = tune_version(question, settings.tuning.solver_seconds)[0]
+        assemble(tuned_text, out, settings.target, f"assembling {made.name}")

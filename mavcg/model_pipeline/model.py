@@ -15,7 +15,7 @@ from typing import Any
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
-from mavcg.files.worker_processes import run_tasks
+from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.graph import Graph
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board
@@ -23,7 +23,7 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
 from mavcg.importers.load import import_model
 from mavcg.lowering.image_rows import with_image_rows
-from mavcg.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
+from mavcg.lowering.kernel_code import KernelObject, kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.pack_weights import pack_weights
@@ -189,24 +189,50 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     name = library_stem(request.output)
     check_companions(name, request.output)
     prepared = prepare_model(request, name, progress)
-    planned, machines, tiles = prepared.planned, prepared.machines, prepared.tiles
-    lowered, memory, graph = planned.lowered, planned.memory, prepared.choice.graph
     with scratch_folder("mavcg-model-") as folder:
         tasks = kernel_tasks(
-            lowered.specs, machines, request.cores, request.target, folder, request.tuning, tiles
+            prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, folder, request.tuning,
+            prepared.tiles,
         )  # fmt: skip
-        others = model_tasks(
-            planned.program, partial(pack_weights, memory, lowered.graph.constants),
-            version_symbols(lowered.specs, tuple(machines)), CoreSet(request.cores), load_cores(), request.target,
-            folder, request.threads, default_spin_us(request.board),
-        )  # fmt: skip
+        others = part_tasks(prepared, request, folder)
         made: list[Any] = run_tasks([*others, *tasks], request.workers, progress)
-        kernels = kernel_code(made[len(others) :], machines, tiles)
-        dump("generate_code", kernels)
-        dump("pack_weights", f"{len(memory.constants)} constants, {memory.constants_bytes} bytes\n")
-        objects: tuple[Path, ...] = (*kernels.objects, *made[: len(others)])
-        note = model_note(planned, kernels, prepared.choice.selection) | {"made_with": made_with(request.model)}
-        link_with_note(objects, note, request, folder, progress)
+        parts, kernels = made[: len(others)], made[len(others) :]
+        facts = made_with(request.model)
+        return link_model(prepared, request, parts, kernels, facts, folder, started, progress)
+
+
+def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> tuple[Task[Path], ...]:
+    """Return the tasks that make the objects of a library beside its kernels'."""
+    planned = prepared.planned
+    lowered, memory = planned.lowered, planned.memory
+    return model_tasks(
+        planned.program, partial(pack_weights, memory, lowered.graph.constants),
+        version_symbols(lowered.specs, tuple(prepared.machines)), CoreSet(request.cores), load_cores(), request.target,
+        folder, request.threads, default_spin_us(request.board),
+    )  # fmt: skip
+
+
+def link_model(
+    prepared: PreparedModel,
+    request: ModelRequest,
+    parts: Sequence[Path],
+    kernel_objects: Sequence[KernelObject],
+    facts: Mapping[str, Any],
+    folder: Path,
+    started: float,
+    progress: Progress,
+) -> ModelResult:
+    """Link a library of its objects, and write its header and its other files beside it.
+
+    parts: what part_tasks make. kernel_objects: in the order of kernel_modules. facts: made_with of the model's file.
+    folder: for the note. started: by time.monotonic. Raises: ToolError.
+    """
+    planned, machines, graph = prepared.planned, prepared.machines, prepared.choice.graph
+    kernels = kernel_code(kernel_objects, machines, prepared.tiles)
+    dump("generate_code", kernels)
+    dump("pack_weights", f"{len(planned.memory.constants)} constants, {planned.memory.constants_bytes} bytes\n")
+    note = model_note(planned, kernels, prepared.choice.selection) | {"made_with": facts}
+    link_with_note((*kernels.objects, *parts), note, request, folder, progress)
     companions = write_companions(planned.program, request.output, request.threads)
     if request.aar is not None:
         version = program_version(planned.program)

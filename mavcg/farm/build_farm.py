@@ -1,0 +1,153 @@
+"""Build many models for many boards as tasks on workers: libraries are prepared, kernels compiled, libraries linked.
+
+Modules of kernels that are the same in several libraries are compiled once, and none that an earlier build kept.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.explore.engine import Engine
+from mavcg.farm.library_tasks import (
+    BuiltLibrary,
+    IrModule,
+    LinkedLibrary,
+    PreparedLibrary,
+    Refusal,
+    WantedLibrary,
+    compile_modules,
+    link_libraries,
+    prepare_libraries,
+)
+from mavcg.farm.object_store import ObjectStore
+from mavcg.files.whole_file import write_whole
+from mavcg.graph import Graph
+from mavcg.importers.load import import_model
+from mavcg.model_pipeline.model import ModelRequest
+from mavcg.runtime.companions import check_companions, library_stem
+from mavcg.runtime.made_with import made_with
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class FarmResult:
+    """What was built. results: a library or the reason against it, in the order of the requests.
+
+    modules: that libraries consist of; distinct: of them; kept: of the distinct ones, from earlier builds; kernels,
+    compiled_kernels: versions of kernels in all modules, and in those that were compiled.
+    """
+
+    requests: tuple[ModelRequest, ...]
+    results: tuple[BuiltLibrary | Refusal, ...]
+    modules: int
+    distinct: int
+    kept: int
+    kernels: int
+    compiled_kernels: int
+    seconds: float
+
+
+def build_farm(
+    requests: Sequence[ModelRequest], engine: Engine, store: ObjectStore, progress: Progress = lambda message: None
+) -> FarmResult:
+    """Build these libraries. A library that cannot be built is a Refusal in the result; the others are written.
+
+    Raises: MavcgError for files that cannot be read or written, and for what becomes of the engine's workers.
+    """
+    started = time.monotonic()
+    for request in requests:
+        check_companions(library_stem(request.output), request.output)
+    wanted = _wanted(requests, progress)
+    prepared: dict[int, PreparedLibrary] = {}
+    results: dict[int, BuiltLibrary | Refusal] = {}
+
+    def on_prepared(task: Sequence[WantedLibrary], done: Sequence[PreparedLibrary | Refusal]) -> None:
+        for item, result in zip(task, done, strict=True):
+            if isinstance(result, Refusal):
+                results[item.number] = result
+            else:
+                prepared[item.number] = result
+        progress(f"prepared {len(prepared) + len(results)} of {len(wanted)} libraries")
+
+    engine.run(prepare_libraries, wanted, 1, on_prepared)
+    ir = [module for number in sorted(prepared) for module in prepared[number].ir]
+    objects, to_compile = _kept_objects(ir, store)
+    distinct, kept = len(objects) + len(to_compile), len(objects)
+    refused: dict[str, Refusal] = {}
+
+    def on_compiled(task: Sequence[IrModule], done: Sequence[bytes | Refusal]) -> None:
+        for item, result in zip(task, done, strict=True):
+            if isinstance(result, Refusal):
+                refused[item.digest] = result
+            else:
+                objects[item.digest] = result
+                store.put(item.digest, result)
+        progress(f"compiled {len(objects) + len(refused) - kept} of {len(to_compile)} modules of kernels")
+
+    engine.run(compile_modules, to_compile, 1, on_compiled)
+    to_link = []
+    for number, library in prepared.items():
+        if reasons := [refused[module.digest] for module in library.ir if module.digest in refused]:
+            results[number] = reasons[0]
+        else:
+            content = tuple(objects[module.digest] for module in library.ir)
+            to_link.append(LinkedLibrary(wanted[number], library, content))
+
+    def on_linked(task: Sequence[LinkedLibrary], done: Sequence[BuiltLibrary | Refusal]) -> None:
+        for item, result in zip(task, done, strict=True):
+            results[item.wanted.number] = result
+            if isinstance(result, BuiltLibrary):
+                _write(requests[item.wanted.number], result)
+        progress(f"linked {len(results)} of {len(wanted)} libraries")
+
+    engine.run(link_libraries, to_link, 1, on_linked)
+    store.trim()
+    return FarmResult(
+        tuple(requests), tuple(results[number] for number in range(len(wanted))), len(ir), distinct, kept,
+        sum(module.kernels for module in ir), sum(module.kernels for module in to_compile), time.monotonic() - started,
+    )  # fmt: skip
+
+
+def _wanted(requests: Sequence[ModelRequest], progress: Progress) -> list[WantedLibrary]:
+    """Read each model once. Raises: MavcgError for a file that cannot be read."""
+    graphs: dict[Any, tuple[Graph, dict[str, Any]]] = {}
+    wanted: list[WantedLibrary] = []
+    build = secrets.token_hex(8)
+    for number, request in enumerate(requests):
+        key = (request.model, repr(request.shapes), request.weights)
+        if key not in graphs:
+            progress(f"reading {request.model.name}")
+            graphs[key] = import_model(request.model, request.shapes, request.weights), made_with(request.model)
+        graph, facts = graphs[key]
+        wanted.append(WantedLibrary(number, build, replace(request, graph=graph, workers=1), facts))
+    return wanted
+
+
+def _kept_objects(ir: Sequence[IrModule], store: ObjectStore) -> tuple[dict[str, bytes], list[IrModule]]:
+    """The objects that the store has, by digest, and the other modules, each once, the longest first."""
+    objects: dict[str, bytes] = {}
+    missing: dict[str, IrModule] = {}
+    for module in ir:
+        if module.digest in objects or module.digest in missing:
+            continue
+        content = store.get(module.digest)
+        if content is None:
+            missing[module.digest] = module
+        else:
+            objects[module.digest] = content
+    return objects, sorted(missing.values(), key=lambda module: -len(module.text))
+
+
+def _write(request: ModelRequest, library: BuiltLibrary) -> None:
+    """Write a library's files, itself last. Raises: MavcgError where one cannot be written."""
+    for name, content in reversed(library.files):
+        path = request.output.parent / name
+        write_whole(path, content, "-o")
+    try:
+        request.output.chmod(0o755)
+    except OSError as error:
+        raise MavcgError(f"-o {request.output}: cannot be made executable ({error.strerror})") from error

@@ -1,0 +1,161 @@
+"""What workers do for a build of many libraries: prepare one, compile a module of kernels, link one.
+
+Each is a plain function of frozen values, which may be called twice. Values print as what names them alone: an engine
+names its tasks by that.
+"""
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import run_tasks
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.kernel_code import (
+    OBJECT_NAME,
+    CodeSettings,
+    KernelModule,
+    compile_kernels,
+    kernel_modules,
+    version_symbol,
+)
+from mavcg.model_pipeline.model import ModelRequest, PreparedModel, link_model, part_tasks, prepare_model
+from mavcg.model_pipeline.report import model_json
+from mavcg.runtime.companions import library_stem
+
+
+@dataclass(frozen=True)
+class WantedLibrary:
+    """A library to be built. number, build: name it among those of this and of other builds on the same workers;
+    facts: made_with of its model's file.
+
+    request: its graph is there, and nothing is read from the model's file.
+    """
+
+    number: int
+    build: str
+    request: ModelRequest = field(repr=False, compare=False)
+    facts: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class IrModule:
+    """A module of kernels to be compiled. digest: of all that its object depends on; kernels: their number."""
+
+    digest: str
+    kernels: int
+    text: str = field(repr=False, compare=False)
+    symbol: str = field(repr=False, compare=False)
+    settings: CodeSettings = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class PreparedLibrary:
+    """A library with all decided but its machine code. modules: in the order of the link; ir: of each."""
+
+    prepared: PreparedModel
+    modules: tuple[KernelModule, ...]
+    ir: tuple[IrModule, ...]
+
+
+@dataclass(frozen=True)
+class LinkedLibrary:
+    """A library to be linked, with the objects of its modules."""
+
+    wanted: WantedLibrary
+    library: PreparedLibrary = field(repr=False, compare=False)
+    objects: tuple[bytes, ...] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class BuiltLibrary:
+    """A library's files, by name, the library first, and its report as model_json has it."""
+
+    files: tuple[tuple[str, bytes], ...]
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a library cannot be built."""
+
+    reason: str
+
+
+def prepare_libraries(items: tuple[WantedLibrary, ...]) -> tuple[PreparedLibrary | Refusal, ...]:
+    """Decide all of these libraries, and emit their kernels."""
+    return tuple(_prepared(item.request) for item in items)
+
+
+def _prepared(request: ModelRequest) -> PreparedLibrary | Refusal:
+    try:
+        prepared = prepare_model(request, library_stem(request.output), _quiet)
+        modules = kernel_modules(
+            prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, request.tuning,
+            prepared.tiles,
+        )  # fmt: skip
+        return PreparedLibrary(prepared, tuple(modules), tuple(map(ir_module, modules)))
+    except MavcgError as error:
+        return Refusal(str(error))
+
+
+def ir_module(module: KernelModule) -> IrModule:
+    """Emit a module and name it by what its object depends on: IR, target, core and settings, compiler apart."""
+    text, settings = module.text(), module.settings
+    symbol = version_symbol(kernel_name(module.specs[0]), module.label)
+    asked = (text, symbol, settings.target, settings.tuned, settings.tuning)
+    digest = hashlib.sha256("\0".join(map(repr, asked)).encode(errors="surrogateescape")).hexdigest()
+    return IrModule(digest, len(module.specs), text, symbol, settings)
+
+
+def compile_modules(items: tuple[IrModule, ...]) -> tuple[bytes | Refusal, ...]:
+    """Compile modules; the bytes of their objects."""
+    return tuple(_compiled(item) for item in items)
+
+
+def _compiled(item: IrModule) -> bytes | Refusal:
+    with scratch_folder("mavcg-farm-") as folder:
+        try:
+            compile_kernels(item.text, item.symbol, item.settings, folder / OBJECT_NAME)
+        except MavcgError as error:
+            return Refusal(str(error))
+        return (folder / OBJECT_NAME).read_bytes()
+
+
+def link_libraries(items: tuple[LinkedLibrary, ...]) -> tuple[BuiltLibrary | Refusal, ...]:
+    """Compile the engines of these libraries, pack their weights and link them."""
+    return tuple(_linked(item) for item in items)
+
+
+def _linked(item: LinkedLibrary) -> BuiltLibrary | Refusal:
+    started, request, library = time.monotonic(), item.wanted.request, item.library
+    with scratch_folder("mavcg-farm-") as folder:
+        objects, out = folder / "objects", folder / "library"
+        objects.mkdir()
+        out.mkdir()
+        own = replace(request, output=out / request.output.name)
+        try:
+            kernels = []
+            for module, ir, content in zip(library.modules, library.ir, item.objects, strict=True):
+                path = objects / f"{module.name}.o"
+                path.write_bytes(content)
+                kernels.append(module.kernel_object(path, ir.text))
+            parts = run_tasks(part_tasks(library.prepared, own, objects), own.workers)
+            done = link_model(library.prepared, own, parts, kernels, item.wanted.facts, objects, started, _quiet)
+        except MavcgError as error:
+            return Refusal(str(error))
+        paths = (done.output, *done.companions)
+        here = replace(done, output=request.output, companions=_moved(done.companions, request.output.parent))
+        return BuiltLibrary(tuple((path.name, path.read_bytes()) for path in paths), model_json(here))
+
+
+def _moved(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:
+    return tuple(folder / path.name for path in paths)
+
+
+def _quiet(message: str) -> None:
+    """Progress of a worker: its tasks are counted where they come from."""

@@ -1,0 +1,66 @@
+"""Objects of kernels kept from one build for the next, named by the digest of what they were made of.
+
+A file that is cut or garbled counts as absent; a folder that cannot be written means that nothing is kept. Both cost
+time, never correctness. Objects become parts of libraries, so the folder must be this user's alone.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from mavcg.assembly.schedule_store import open_store
+from mavcg.farm.sources_digest import compiler_digest
+from mavcg.files.whole_file import whole
+from mavcg.runtime.code_cache import is_own_folder
+
+MOST_BYTES = 2_000_000_000  # of a folder; the objects that were not used for the longest time go first
+_DIGEST_BYTES = 32
+
+
+class ObjectStore:
+    """Objects in a folder, by digest. None: nothing is kept."""
+
+    def __init__(self, folder: Path | None, most_bytes: int = MOST_BYTES) -> None:
+        self.folder = folder if folder is not None and is_own_folder(folder) else None
+        self.most_bytes = most_bytes
+
+    def get(self, digest: str) -> bytes | None:
+        """Return the object kept under this digest; None where there is none that can be trusted."""
+        if self.folder is None:
+            return None
+        path = self.folder / digest
+        try:
+            content = path.read_bytes()
+            if hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:
+                return None
+            os.utime(path)
+            return content[_DIGEST_BYTES:]
+        except OSError:
+            return None
+
+    def put(self, digest: str, content: bytes) -> None:
+        """Keep an object; a full disk is no error."""
+        if self.folder is not None:
+            with contextlib.suppress(OSError), whole(self.folder / digest, durable=False) as made:
+                made.write_bytes(hashlib.sha256(content).digest() + content)
+
+    def trim(self) -> None:
+        """Remove the objects that were not used for the longest time, down to the folder's most bytes."""
+        if self.folder is None:
+            return
+        with contextlib.suppress(OSError):
+            status = {path: path.stat() for path in self.folder.iterdir() if path.is_file()}
+            excess = sum(each.st_size for each in status.values()) - self.most_bytes
+            for path in sorted(status, key=lambda path: status[path].st_mtime_ns):
+                if excess <= 0:
+                    return
+                path.unlink(missing_ok=True)
+                excess -= status[path].st_size
+
+
+def open_object_store(environment: Mapping[str, str] | None = None) -> ObjectStore:
+    """Open this user's store: kernels/<digest of compiler and sources> in mavcg's cache; none by MAVCG_CACHE=off."""
+    store = open_store(environment)
+    return ObjectStore(store.folder.parents[1] / "kernels" / compiler_digest()[:16] if store else None)

@@ -1,0 +1,55 @@
+"""The report of a build of many libraries."""
+
+from typing import TYPE_CHECKING, Any
+
+from mavcg.farm.build_farm import FarmResult
+from mavcg.farm.library_tasks import BuiltLibrary, Refusal
+from mavcg.model_pipeline.model import ModelRequest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def farm_json(result: FarmResult) -> dict[str, Any]:
+    """The document of `mavcg build --boards --json`: libraries as `mavcg build MODEL --json` has them, and refusals."""
+    pairs = list(zip(result.requests, result.results, strict=True))
+    built = [(request, each.document) for request, each in pairs if isinstance(each, BuiltLibrary)]
+    return {
+        "libraries": [_named(request) | dict(document) for request, document in built],
+        "refused": [_named(request) | {"reason": each.reason} for request, each in pairs if isinstance(each, Refusal)],
+        "modules": {
+            "all": result.modules, "distinct": result.distinct, "kept": result.kept,
+            "compiled": result.distinct - result.kept,
+        },
+        "kernels": {"all": result.kernels, "compiled": result.compiled_kernels},
+        "seconds": round(result.seconds, 3),
+    }  # fmt: skip
+
+
+def _named(request: ModelRequest) -> dict[str, Any]:
+    return {"model": str(request.model), "board": request.board.name if request.board else None}
+
+
+def show_farm(result: FarmResult, out: "Console") -> None:
+    """Print a row for each library, then what was compiled for all of them."""
+    from rich.table import Table
+
+    table = Table("model", "board", "library")
+    for heading in ("MB", "code kB", "kernels", "versions"):
+        table.add_column(heading, justify="right")
+    for request, each in zip(result.requests, result.results, strict=True):
+        name = request.board.name if request.board else ""
+        if isinstance(each, Refusal):
+            table.add_row(request.model.name, name, f"not built: {each.reason}", "", "", "", "")
+            continue
+        facts = each.document
+        table.add_row(
+            request.model.name, name, str(facts["output"]), f"{facts['library_bytes'] / 1e6:.2f}",
+            f"{facts['code_bytes'] / 1e3:.1f}", str(facts["kernels"]), str(len(facts["versions"])),
+        )  # fmt: skip
+    out.print(table)
+    out.print(
+        f"{result.kernels} versions of kernels in {result.modules} modules, {result.distinct} of them distinct: "
+        f"{result.kept} kept from earlier builds, {result.distinct - result.kept} compiled, with "
+        f"{result.compiled_kernels} versions; {result.seconds:.1f} s"
+    )

@@ -1,0 +1,177 @@
+"""Libraries of several models and boards at once: the bytes of single builds, equal kernels compiled once, kept."""
+
+import json
+import os
+import random
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.assembly.tuning_options import Tuning
+from mavcg.explore.engine import LocalEngine
+from mavcg.farm import build_farm as farm
+from mavcg.farm.build_farm import FarmResult, build_farm
+from mavcg.farm.library_tasks import BuiltLibrary, Refusal, compile_modules, ir_module
+from mavcg.farm.object_store import ObjectStore
+from mavcg.lowering.kernel_code import kernel_modules
+from mavcg.model_pipeline.model import ModelRequest, prepare_model
+from mavcg.model_pipeline.request import make_model_request
+
+BOARDS = ("rk3588", "raspberry-pi-4")
+
+
+def two_requests(model: Path, folder: Path) -> list[ModelRequest]:
+    requests = []
+    for board in BOARDS:
+        (folder / board).mkdir(parents=True, exist_ok=True)
+        requests.append(make_model_request(model, str(folder / board / "libtiny.so"), board, (), None)[0])
+    return requests
+
+
+def built_files(result: FarmResult) -> dict[str, bytes]:
+    assert all(isinstance(each, BuiltLibrary) for each in result.results)
+    folders = [request.output.parent for request in result.requests]
+    return {f"{folder.name}/{path.name}": path.read_bytes() for folder in folders for path in folder.iterdir()}
+
+
+@pytest.fixture
+def tiny(tiny_onnx: Path) -> Path:
+    return tiny_onnx
+
+
+def test_the_verb_builds_what_single_builds_build(mavcg: Any, tiny: Path, here: Path) -> None:
+    words = ("--boards", ",".join(BOARDS), "--workers", "0", "-o", "all", "--json")
+    done = mavcg("build", tiny, *words)
+    assert done.status == 0, done.stderr
+    document = json.loads(done.stdout)
+
+    assert [each["board"] for each in document["libraries"]] == list(BOARDS) and document["refused"] == []
+    assert document["modules"]["compiled"] == document["modules"]["distinct"] - document["modules"]["kept"]
+    for board in BOARDS:
+        (here / board).mkdir()
+        alone = mavcg("build", tiny, "--board", board, "-o", f"{board}/libtiny.so", "--json")
+        assert alone.status == 0, alone.stderr
+        of_board = {path.name: path.read_bytes() for path in (here / "all" / board).iterdir()}
+        assert of_board == {path.name: path.read_bytes() for path in (here / board).iterdir()}
+        (library,) = [each for each in document["libraries"] if each["board"] == board]
+        assert library["code_bytes"] == json.loads(alone.stdout)["code_bytes"]
+
+    again = json.loads(mavcg("build", tiny, *words).stdout)
+    assert again["modules"]["compiled"] == 0 == again["kernels"]["compiled"]
+
+
+def test_what_an_earlier_build_kept_is_not_compiled_again(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[str] = []
+
+    def counted(items: tuple[Any, ...]) -> tuple[Any, ...]:
+        compiled.extend(item.digest for item in items)
+        return compile_modules(items)
+
+    monkeypatch.setattr(farm, "compile_modules", counted)
+    requests = two_requests(tiny, tmp_path)
+    store = ObjectStore(tmp_path / "kept")
+    first = build_farm(requests, LocalEngine(), store)
+    files = built_files(first)
+    assert len(compiled) == len(set(compiled)) == first.distinct < first.modules  # the A76's generic code, or more
+    garbled = tmp_path / "kept" / compiled[0]
+    garbled.write_bytes(garbled.read_bytes()[:-1])
+    second = build_farm(requests, LocalEngine(), store)
+
+    assert second.kept == second.distinct - 1 and compiled[first.distinct :] == [compiled[0]]
+    assert built_files(second) == files
+
+
+def test_a_library_that_cannot_be_built_leaves_the_others(tmp_path: Path, tiny: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    value = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("Conv", ["x", "w"], ["y"], name="wide")]
+    weights = [onnx.numpy_helper.from_array(np.ones((4, 4, 3, 3), np.float32), "w")]
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [1, 4, 8, 8])], [value("y", 1, [1, 4, 6, 6])], weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), tmp_path / "conv.onnx")
+    good = two_requests(tiny, tmp_path)[0]
+    bad, _ = make_model_request(tmp_path / "conv.onnx", str(tmp_path / "libconv.so"), BOARDS[0], (), None)
+    result = build_farm([replace(bad, max_size_bytes=8), good], LocalEngine(), ObjectStore(None))
+
+    refusal, library = result.results
+    assert isinstance(refusal, Refusal) and "--max-size 8" in refusal.reason
+    assert isinstance(library, BuiltLibrary) and good.output.is_file() and not (tmp_path / "libconv.so").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--boards", "rk3588,rk3588"], "rk3588 is named twice"),
+        (["--boards", "rk3588,"], "has an empty name"),
+        (["--boards", "nowhere"], "nowhere"),
+        (["--boards", "rk3588", "--board", "rk3588"], "--board: is not of a build for --boards"),
+        (["--boards", "rk3588", "--hot", "f"], "--hot: is not of a build for --boards"),
+        (["--boards", "rk3588", "--workers", "many"], "is no number of processes"),
+        (["--boards", "rk3588", "-o", "file"], "-o file: is a file"),
+        (["--board", "rk3588", "--workers", "2"], "--workers 2: is of builds for --boards"),
+        (["--boards", "rk3588", "--workers", "tcp://a:1", "--db", "x.sqlite"], "--db x.sqlite"),
+    ],
+)
+def test_bad_options(mavcg: Any, tiny: Path, here: Path, words: list[str], reason: str) -> None:
+    (here / "file").write_text("")
+    done = mavcg("build", tiny, *words)
+
+    assert done.status == 2 and done.stdout == "" and reason in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not list(here.rglob("*.so"))
+
+
+def test_several_models_need_boards(mavcg: Any, tiny: Path, here: Path) -> None:
+    done = mavcg("build", tiny, tiny, "--board", "rk3588")
+    twice = mavcg("build", tiny, tiny, "--boards", "rk3588")
+
+    assert done.status == 2 and "several models are built for --boards" in done.stderr
+    assert twice.status == 2 and "libtiny.so: would be the library of two models" in twice.stderr
+
+
+def test_modules_with_other_settings_have_other_digests(tiny: Path, tmp_path: Path) -> None:
+    request = two_requests(tiny, tmp_path)[0]
+    prepared = prepare_model(request, "tiny", lambda message: None)
+    (module, *_) = kernel_modules(
+        prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, plan=prepared.tiles
+    )
+    other = replace(module, settings=replace(module.settings, tuning=Tuning(solver_seconds=3)))
+    said = replace(module, settings=replace(module.settings, what="otherwise said"))
+
+    assert ir_module(module).digest == ir_module(said).digest != ir_module(other).digest
+
+
+class KillingEngine:
+    """Kills a worker, drawn at random, whenever a task's results have come."""
+
+    def __init__(self, engine: Any, kills: int) -> None:
+        self.engine = engine
+        self.kills = kills
+        self.random = random.Random(7)
+
+    def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:
+        def then_kill(task: Sequence[Any], results: Any) -> None:
+            found(task, results)
+            if self.kills and (workers := self.engine.client.run(os.getpid, on_error="ignore")):
+                self.kills -= 1
+                os.kill(self.random.choice(sorted(workers.values())), signal.SIGKILL)
+
+        self.engine.run(work, items, most, then_kill)
+
+
+@pytest.mark.long
+def test_killed_workers_lose_nothing(tiny: Path, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    from mavcg.explore.dask_engine import DaskEngine
+
+    alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), ObjectStore(None)))
+    with DaskEngine(2) as engine:
+        killing = KillingEngine(engine, 4)
+        done = build_farm(two_requests(tiny, tmp_path / "killed"), killing, ObjectStore(None))
+
+    assert killing.kills == 0 and built_files(done) == alone
