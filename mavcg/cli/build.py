@@ -227,7 +227,7 @@ def build(
         from mavcg.model_pipeline.request import Selecting, parse_threads
 
         single = {"--board": board, "--cores": cores, "--partial": partial, "--also": also, "--min-share": min_share,
-                  "--weights": weights}  # fmt: skip
+                  "--weights": weights, "--aar": aar}  # fmt: skip
         requests = farm_requests(
             inputs or (), boards, output, workers, Selecting(strategy, db, max_workspace, max_size, max_arena),
             {**of_programs, **single},

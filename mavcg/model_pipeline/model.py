@@ -235,7 +235,7 @@ def link_model(
     link_with_note((*kernels.objects, *parts), note, request, folder, progress)
     companions = write_companions(planned.program, request.output, request.threads)
     if request.aar is not None:
-        version = program_version(planned.program)
+        name, version = library_stem(request.output), program_version(planned.program)
         headers = [path for path in companions if path.suffix in HEADER_SUFFIXES]
         companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
     return ModelResult(
