@@ -14,10 +14,10 @@ from mavcg.explore.engine import Engine
 from mavcg.farm.library_tasks import (
     BuiltLibrary,
     IrModule,
-    LinkedLibrary,
+    LinkTask,
     PreparedLibrary,
     Refusal,
-    WantedLibrary,
+    LibraryTask,
     compile_modules,
     link_libraries,
     prepare_libraries,
@@ -61,19 +61,19 @@ def build_farm(
     started = time.monotonic()
     for request in requests:
         check_companions(library_stem(request.output), request.output)
-    wanted = _wanted(requests, progress)
+    tasks = _library_tasks(requests, progress)
     prepared: dict[int, PreparedLibrary] = {}
     results: dict[int, BuiltLibrary | Refusal] = {}
 
-    def on_prepared(task: Sequence[WantedLibrary], done: Sequence[PreparedLibrary | Refusal]) -> None:
+    def on_prepared(task: Sequence[LibraryTask], done: Sequence[PreparedLibrary | Refusal]) -> None:
         for item, result in zip(task, done, strict=True):
             if isinstance(result, Refusal):
                 results[item.number] = result
             else:
                 prepared[item.number] = result
-        progress(f"prepared {len(prepared) + len(results)} of {len(wanted)} libraries")
+        progress(f"prepared {len(prepared) + len(results)} of {len(tasks)} libraries")
 
-    engine.run(prepare_libraries, wanted, 1, on_prepared)
+    engine.run(prepare_libraries, tasks, 1, on_prepared)
     ir = [module for number in sorted(prepared) for module in prepared[number].ir]
     objects, to_compile = _kept_objects(ir, store)
     distinct, kept = len(objects) + len(to_compile), len(objects)
@@ -95,27 +95,27 @@ def build_farm(
             results[number] = reasons[0]
         else:
             content = tuple(objects[module.digest] for module in library.ir)
-            to_link.append(LinkedLibrary(wanted[number], library, content))
+            to_link.append(LinkTask(tasks[number], library, content))
 
-    def on_linked(task: Sequence[LinkedLibrary], done: Sequence[BuiltLibrary | Refusal]) -> None:
+    def on_linked(task: Sequence[LinkTask], done: Sequence[BuiltLibrary | Refusal]) -> None:
         for item, result in zip(task, done, strict=True):
-            results[item.wanted.number] = result
+            results[item.order.number] = result
             if isinstance(result, BuiltLibrary):
-                _write(requests[item.wanted.number], result)
-        progress(f"linked {len(results)} of {len(wanted)} libraries")
+                _write(requests[item.order.number], result)
+        progress(f"linked {len(results)} of {len(tasks)} libraries")
 
     engine.run(link_libraries, to_link, 1, on_linked)
     store.trim()
     return FarmResult(
-        tuple(requests), tuple(results[number] for number in range(len(wanted))), len(ir), distinct, kept,
+        tuple(requests), tuple(results[number] for number in range(len(tasks))), len(ir), distinct, kept,
         sum(module.kernels for module in ir), sum(module.kernels for module in to_compile), time.monotonic() - started,
     )  # fmt: skip
 
 
-def _wanted(requests: Sequence[ModelRequest], progress: Progress) -> list[WantedLibrary]:
+def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[LibraryTask]:
     """Read each model once. Raises: MavcgError for a file that cannot be read."""
     graphs: dict[Any, tuple[Graph, dict[str, Any]]] = {}
-    wanted: list[WantedLibrary] = []
+    tasks: list[LibraryTask] = []
     build = secrets.token_hex(8)
     for number, request in enumerate(requests):
         key = (request.model, repr(request.shapes), request.weights)
@@ -123,8 +123,8 @@ def _wanted(requests: Sequence[ModelRequest], progress: Progress) -> list[Wanted
             progress(f"reading {request.model.name}")
             graphs[key] = import_model(request.model, request.shapes, request.weights), made_with(request.model)
         graph, facts = graphs[key]
-        wanted.append(WantedLibrary(number, build, replace(request, graph=graph, workers=1), facts))
-    return wanted
+        tasks.append(LibraryTask(number, build, replace(request, graph=graph, workers=1), facts))
+    return tasks
 
 
 def _kept_objects(ir: Sequence[IrModule], store: ObjectStore) -> tuple[dict[str, bytes], list[IrModule]]:

@@ -29,7 +29,7 @@ from mavcg.runtime.companions import library_stem
 
 
 @dataclass(frozen=True)
-class WantedLibrary:
+class LibraryTask:
     """A library to be built. number, build: name it among those of this and of other builds on the same workers;
     facts: made_with of its model's file.
 
@@ -63,10 +63,10 @@ class PreparedLibrary:
 
 
 @dataclass(frozen=True)
-class LinkedLibrary:
+class LinkTask:
     """A library to be linked, with the objects of its modules."""
 
-    wanted: WantedLibrary
+    order: LibraryTask
     library: PreparedLibrary = field(repr=False, compare=False)
     objects: tuple[bytes, ...] = field(repr=False, compare=False)
 
@@ -86,7 +86,7 @@ class Refusal:
     reason: str
 
 
-def prepare_libraries(items: tuple[WantedLibrary, ...]) -> tuple[PreparedLibrary | Refusal, ...]:
+def prepare_libraries(items: tuple[LibraryTask, ...]) -> tuple[PreparedLibrary | Refusal, ...]:
     """Decide all of these libraries, and emit their kernels."""
     return tuple(_prepared(item.request) for item in items)
 
@@ -126,13 +126,13 @@ def _compiled(item: IrModule) -> bytes | Refusal:
         return (folder / OBJECT_NAME).read_bytes()
 
 
-def link_libraries(items: tuple[LinkedLibrary, ...]) -> tuple[BuiltLibrary | Refusal, ...]:
+def link_libraries(items: tuple[LinkTask, ...]) -> tuple[BuiltLibrary | Refusal, ...]:
     """Compile the engines of these libraries, pack their weights and link them."""
     return tuple(_linked(item) for item in items)
 
 
-def _linked(item: LinkedLibrary) -> BuiltLibrary | Refusal:
-    started, request, library = time.monotonic(), item.wanted.request, item.library
+def _linked(item: LinkTask) -> BuiltLibrary | Refusal:
+    started, request, library = time.monotonic(), item.order.request, item.library
     with scratch_folder("mavcg-farm-") as folder:
         objects, out = folder / "objects", folder / "library"
         objects.mkdir()
@@ -145,7 +145,7 @@ def _linked(item: LinkedLibrary) -> BuiltLibrary | Refusal:
                 path.write_bytes(content)
                 kernels.append(module.kernel_object(path, ir.text))
             parts = run_tasks(part_tasks(library.prepared, own, objects), own.workers)
-            done = link_model(library.prepared, own, parts, kernels, item.wanted.facts, objects, started, _quiet)
+            done = link_model(library.prepared, own, parts, kernels, item.order.facts, objects, started, _quiet)
         except MavcgError as error:
             return Refusal(str(error))
         paths = (done.output, *done.companions)
