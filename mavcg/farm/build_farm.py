@@ -12,12 +12,12 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.explore.engine import Engine
 from mavcg.farm.library_tasks import (
-    BuiltLibrary,
-    IrModule,
+    EmittedModule,
+    LibraryTask,
+    LinkedFiles,
     LinkTask,
     PreparedLibrary,
     Refusal,
-    LibraryTask,
     compile_modules,
     link_libraries,
     prepare_libraries,
@@ -35,14 +35,14 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class FarmResult:
-    """What was built. results: a library or the reason against it, in the order of the requests.
+    """Results of a build of many libraries. results: a library or the reason against it, in the order of the requests.
 
     modules: that libraries consist of; distinct: of them; kept: of the distinct ones, from earlier builds; kernels,
     compiled_kernels: versions of kernels in all modules, and in those that were compiled.
     """
 
     requests: tuple[ModelRequest, ...]
-    results: tuple[BuiltLibrary | Refusal, ...]
+    results: tuple[LinkedFiles | Refusal, ...]
     modules: int
     distinct: int
     kept: int
@@ -63,7 +63,7 @@ def build_farm(
         check_companions(library_stem(request.output), request.output)
     tasks = _library_tasks(requests, progress)
     prepared: dict[int, PreparedLibrary] = {}
-    results: dict[int, BuiltLibrary | Refusal] = {}
+    results: dict[int, LinkedFiles | Refusal] = {}
 
     def on_prepared(task: Sequence[LibraryTask], done: Sequence[PreparedLibrary | Refusal]) -> None:
         for item, result in zip(task, done, strict=True):
@@ -79,7 +79,7 @@ def build_farm(
     distinct, kept = len(objects) + len(to_compile), len(objects)
     refused: dict[str, Refusal] = {}
 
-    def on_compiled(task: Sequence[IrModule], done: Sequence[bytes | Refusal]) -> None:
+    def on_compiled(task: Sequence[EmittedModule], done: Sequence[bytes | Refusal]) -> None:
         for item, result in zip(task, done, strict=True):
             if isinstance(result, Refusal):
                 refused[item.digest] = result
@@ -97,11 +97,11 @@ def build_farm(
             content = tuple(objects[module.digest] for module in library.ir)
             to_link.append(LinkTask(tasks[number], library, content))
 
-    def on_linked(task: Sequence[LinkTask], done: Sequence[BuiltLibrary | Refusal]) -> None:
+    def on_linked(task: Sequence[LinkTask], done: Sequence[LinkedFiles | Refusal]) -> None:
         for item, result in zip(task, done, strict=True):
-            results[item.order.number] = result
-            if isinstance(result, BuiltLibrary):
-                _write(requests[item.order.number], result)
+            results[item.task.number] = result
+            if isinstance(result, LinkedFiles):
+                _write(requests[item.task.number], result)
         progress(f"linked {len(results)} of {len(tasks)} libraries")
 
     engine.run(link_libraries, to_link, 1, on_linked)
@@ -127,10 +127,10 @@ def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list
     return tasks
 
 
-def _kept_objects(ir: Sequence[IrModule], store: ObjectStore) -> tuple[dict[str, bytes], list[IrModule]]:
+def _kept_objects(ir: Sequence[EmittedModule], store: ObjectStore) -> tuple[dict[str, bytes], list[EmittedModule]]:
     """The objects that the store has, by digest, and the other modules, each once, the longest first."""
     objects: dict[str, bytes] = {}
-    missing: dict[str, IrModule] = {}
+    missing: dict[str, EmittedModule] = {}
     for module in ir:
         if module.digest in objects or module.digest in missing:
             continue
@@ -142,7 +142,7 @@ def _kept_objects(ir: Sequence[IrModule], store: ObjectStore) -> tuple[dict[str,
     return objects, sorted(missing.values(), key=lambda module: -len(module.text))
 
 
-def _write(request: ModelRequest, library: BuiltLibrary) -> None:
+def _write(request: ModelRequest, library: LinkedFiles) -> None:
     """Write a library's files, itself last. Raises: MavcgError where one cannot be written."""
     for name, content in reversed(library.files):
         path = request.output.parent / name

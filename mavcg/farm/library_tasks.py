@@ -1,4 +1,4 @@
-"""What workers do for a build of many libraries: prepare one, compile a module of kernels, link one.
+"""Do the work of a build of many libraries on workers: prepare one, compile a module of kernels, link one.
 
 Each is a plain function of frozen values, which may be called twice. Values print as what names them alone: an engine
 names its tasks by that.
@@ -43,7 +43,7 @@ class LibraryTask:
 
 
 @dataclass(frozen=True)
-class IrModule:
+class EmittedModule:
     """A module of kernels to be compiled. digest: of all that its object depends on; kernels: their number."""
 
     digest: str
@@ -59,20 +59,20 @@ class PreparedLibrary:
 
     prepared: PreparedModel
     modules: tuple[KernelModule, ...]
-    ir: tuple[IrModule, ...]
+    ir: tuple[EmittedModule, ...]
 
 
 @dataclass(frozen=True)
 class LinkTask:
     """A library to be linked, with the objects of its modules."""
 
-    order: LibraryTask
+    task: LibraryTask
     library: PreparedLibrary = field(repr=False, compare=False)
     objects: tuple[bytes, ...] = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
-class BuiltLibrary:
+class LinkedFiles:
     """A library's files, by name, the library first, and its report as model_json has it."""
 
     files: tuple[tuple[str, bytes], ...]
@@ -81,7 +81,7 @@ class BuiltLibrary:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a library cannot be built."""
+    """The reason why a library cannot be built."""
 
     reason: str
 
@@ -103,21 +103,21 @@ def _prepared(request: ModelRequest) -> PreparedLibrary | Refusal:
         return Refusal(str(error))
 
 
-def ir_module(module: KernelModule) -> IrModule:
+def ir_module(module: KernelModule) -> EmittedModule:
     """Emit a module and name it by what its object depends on: IR, target, core and settings, compiler apart."""
     text, settings = module.text(), module.settings
     symbol = version_symbol(kernel_name(module.specs[0]), module.label)
     asked = (text, symbol, settings.target, settings.tuned, settings.tuning)
     digest = hashlib.sha256("\0".join(map(repr, asked)).encode(errors="surrogateescape")).hexdigest()
-    return IrModule(digest, len(module.specs), text, symbol, settings)
+    return EmittedModule(digest, len(module.specs), text, symbol, settings)
 
 
-def compile_modules(items: tuple[IrModule, ...]) -> tuple[bytes | Refusal, ...]:
+def compile_modules(items: tuple[EmittedModule, ...]) -> tuple[bytes | Refusal, ...]:
     """Compile modules; the bytes of their objects."""
     return tuple(_compiled(item) for item in items)
 
 
-def _compiled(item: IrModule) -> bytes | Refusal:
+def _compiled(item: EmittedModule) -> bytes | Refusal:
     with scratch_folder("mavcg-farm-") as folder:
         try:
             compile_kernels(item.text, item.symbol, item.settings, folder / OBJECT_NAME)
@@ -126,13 +126,13 @@ def _compiled(item: IrModule) -> bytes | Refusal:
         return (folder / OBJECT_NAME).read_bytes()
 
 
-def link_libraries(items: tuple[LinkTask, ...]) -> tuple[BuiltLibrary | Refusal, ...]:
+def link_libraries(items: tuple[LinkTask, ...]) -> tuple[LinkedFiles | Refusal, ...]:
     """Compile the engines of these libraries, pack their weights and link them."""
     return tuple(_linked(item) for item in items)
 
 
-def _linked(item: LinkTask) -> BuiltLibrary | Refusal:
-    started, request, library = time.monotonic(), item.order.request, item.library
+def _linked(item: LinkTask) -> LinkedFiles | Refusal:
+    started, request, library = time.monotonic(), item.task.request, item.library
     with scratch_folder("mavcg-farm-") as folder:
         objects, out = folder / "objects", folder / "library"
         objects.mkdir()
@@ -145,12 +145,12 @@ def _linked(item: LinkTask) -> BuiltLibrary | Refusal:
                 path.write_bytes(content)
                 kernels.append(module.kernel_object(path, ir.text))
             parts = run_tasks(part_tasks(library.prepared, own, objects), own.workers)
-            done = link_model(library.prepared, own, parts, kernels, item.order.facts, objects, started, _quiet)
+            done = link_model(library.prepared, own, parts, kernels, item.task.facts, objects, started, _quiet)
         except MavcgError as error:
             return Refusal(str(error))
         paths = (done.output, *done.companions)
         here = replace(done, output=request.output, companions=_moved(done.companions, request.output.parent))
-        return BuiltLibrary(tuple((path.name, path.read_bytes()) for path in paths), model_json(here))
+        return LinkedFiles(tuple((path.name, path.read_bytes()) for path in paths), model_json(here))
 
 
 def _moved(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:

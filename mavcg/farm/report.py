@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from mavcg.farm.build_farm import FarmResult
-from mavcg.farm.library_tasks import BuiltLibrary, Refusal
+from mavcg.farm.library_tasks import LinkedFiles, Refusal
 from mavcg.model_pipeline.model import ModelRequest
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def farm_json(result: FarmResult) -> dict[str, Any]:
     """The document of `mavcg build --boards --json`: libraries as `mavcg build MODEL --json` has them, and refusals."""
     pairs = list(zip(result.requests, result.results, strict=True))
-    built = [(request, each.document) for request, each in pairs if isinstance(each, BuiltLibrary)]
+    built = [(request, each.document) for request, each in pairs if isinstance(each, LinkedFiles)]
     return {
         "libraries": [_named(request) | dict(document) for request, document in built],
         "refused": [_named(request) | {"reason": each.reason} for request, each in pairs if isinstance(each, Refusal)],

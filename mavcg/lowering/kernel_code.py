@@ -184,8 +184,10 @@ def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine]
 
 @dataclass(frozen=True)
 class CodeSettings:
-    """What an object of kernels depends on beside its IR. tuned: the core whose profile asks for machine passes; what:
-    for messages."""
+    """Settings that an object of kernels depends on, beside its IR.
+
+    tuned: the core whose profile asks for machine passes; what: for messages.
+    """
 
     target: Target
     tuned: Core | None

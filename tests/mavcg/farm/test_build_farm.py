@@ -16,7 +16,7 @@ from mavcg.assembly.tuning_options import Tuning
 from mavcg.explore.engine import LocalEngine
 from mavcg.farm import build_farm as farm
 from mavcg.farm.build_farm import FarmResult, build_farm
-from mavcg.farm.library_tasks import BuiltLibrary, Refusal, compile_modules, ir_module
+from mavcg.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
 from mavcg.farm.object_store import ObjectStore
 from mavcg.lowering.kernel_code import kernel_modules
 from mavcg.model_pipeline.model import ModelRequest, prepare_model
@@ -34,7 +34,7 @@ def two_requests(model: Path, folder: Path) -> list[ModelRequest]:
 
 
 def built_files(result: FarmResult) -> dict[str, bytes]:
-    assert all(isinstance(each, BuiltLibrary) for each in result.results)
+    assert all(isinstance(each, LinkedFiles) for each in result.results)
     folders = [request.output.parent for request in result.requests]
     return {f"{folder.name}/{path.name}": path.read_bytes() for folder in folders for path in folder.iterdir()}
 
@@ -101,7 +101,7 @@ def test_a_library_that_cannot_be_built_leaves_the_others(tmp_path: Path, tiny: 
 
     refusal, library = result.results
     assert isinstance(refusal, Refusal) and "--max-size 8" in refusal.reason
-    assert isinstance(library, BuiltLibrary) and good.output.is_file() and not (tmp_path / "libconv.so").exists()
+    assert isinstance(library, LinkedFiles) and good.output.is_file() and not (tmp_path / "libconv.so").exists()
 
 
 @pytest.mark.parametrize(
