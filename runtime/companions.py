@@ -1,4 +1,4 @@
-"""Writes the files beside a model library: a C header, a pkg-config and a CMake file."""
+"""Writes the files beside a model library: a C and a C++ header, a pkg-config and a CMake file."""
 
 import hashlib
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.runtime.application_text import ApplicationProgram, application_header
+from mavcg.runtime.cpp_header import cpp_header_text
 from mavcg.runtime.model_text import api_name, header_text
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import cmake_string, cmake_target, comment, pkg_config_flag, printable
@@ -22,23 +23,25 @@ _READ_BYTES = 1 << 20
 HEADER_SUFFIXES = frozenset((".h", ".hpp"))  # of the files that programs include
 
 
-def companion_paths(name: str, output: Path) -> tuple[Path, Path, Path]:
-    """Return the paths of the header, the pkg-config and the CMake file of a library. name: the model's."""
+def companion_paths(name: str, output: Path, cpp: bool = True) -> tuple[Path, ...]:
+    """Return the paths of the header, the pkg-config and the CMake file of a library, and of the C++ header.
+
+    name: the model's. cpp: False for an application's library, which has no C++ header.
+    """
     stem = library_stem(output)
-    names = (f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake")
-    header, pkg_config, cmake = (output.with_name(each) for each in names)
-    return header, pkg_config, cmake
+    names = [f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake", *([f"{api_name(name)}.hpp"] if cpp else [])]
+    return tuple(output.with_name(each) for each in names)
 
 
-def check_companions(name: str, output: Path) -> None:
-    """Check that the files may be written.
+def check_companions(name: str, output: Path, cpp: bool = True) -> None:
+    """Check that the files of companion_paths may be written.
 
     Raises: MavcgError where one of the paths has a file that mavcg did not write; for names with characters that these
     files cannot hold.
     """
     if not output.name.isprintable():
         raise MavcgError(f"-o {printable(str(output))}: has control characters in its name; name another output")
-    for path in companion_paths(name, output):
+    for path in companion_paths(name, output, cpp):
         if path.is_file() and not _is_own_file(path):
             raise MavcgError(
                 f"{path}: is there already and mavcg did not write it; it would be replaced by the library's "
@@ -55,10 +58,10 @@ def _is_own_file(path: Path) -> bool:
 
 
 def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[Path, ...]:
-    """Write the header, a pkg-config and a CMake file beside a library. Returns their paths.
+    """Write the C header, a pkg-config and a CMake file, and the C++ header beside a library. Returns their paths.
 
-    The header is <name>.h with the model's name as a C identifier; the others are named by the library:
-    libresnet.so has resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
+    The headers are <name>.h and <name>.hpp with the model's name as a C identifier; the others are named by the
+    library: libresnet.so has resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
     mavcg::resnet).
     Raises: MavcgError as check_companions; where a file cannot be written.
     """
@@ -74,10 +77,11 @@ def write_application_companions(application: ApplicationProgram, output: Path, 
 
 
 def _write(program: Program | ApplicationProgram, header: str, output: Path) -> tuple[Path, ...]:
-    check_companions(program.name, output)
+    cpp = [cpp_header_text(program)] if isinstance(program, Program) else []
+    check_companions(program.name, output, bool(cpp))
     stem = library_stem(output)
-    paths = companion_paths(program.name, output)
-    texts = (header, pkg_config_text(stem, program, output), cmake_text(stem, output))
+    paths = companion_paths(program.name, output, bool(cpp))
+    texts = (header, pkg_config_text(stem, program, output), cmake_text(stem, output), *cpp)
     for path, text in zip(paths, texts, strict=True):
         write_whole(path, text)
     return paths

@@ -63,7 +63,7 @@ def build_application(
     name = library_stem(request.output)
     check_buildable(file)
     check_names(name, [entry.name for entry in file.networks])
-    check_companions(name, request.output)
+    check_companions(name, request.output, cpp=False)
     pairs = parallel_pairs(file)
     networks = [_prepare(file, entry, request, progress) for entry in file.networks]
     application = place_networks(name, networks, pairs)

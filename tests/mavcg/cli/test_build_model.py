@@ -45,7 +45,9 @@ def test_json_has_what_scripts_rely_on(report: dict[str, Any], tiny_library: Pat
         {"name": "image", "type": "f32[1,4,6,6]"}, {"name": "other", "type": "f32[2,3]"}
     ]  # fmt: skip
     assert [t["name"] for t in report["outputs"]] == ["y", "z"]
-    assert {Path(f).name for f in report["files"]} == {"libtiny.so", "tiny.h", "tiny.pc", "tinyConfig.cmake"}
+    assert {Path(f).name for f in report["files"]} == {
+        "libtiny.so", "tiny.h", "tiny.hpp", "tiny.pc", "tinyConfig.cmake",
+    }  # fmt: skip
     assert all(Path(f).is_file() for f in report["files"])
 
 

@@ -46,7 +46,8 @@ def test_what_gradle_and_prefab_read(mavcg: Any, tiny_onnx: Path, here: Path) ->
     library = Path("libtiny-net.so").read_bytes()
     assert content[f"{module}/libs/android.arm64-v8a/libtiny-net.so"] == library
     assert content["jni/arm64-v8a/libtiny-net.so"] == library
-    assert content[f"{module}/include/tiny_net.h"] == Path("tiny_net.h").read_bytes()
+    for header in ("tiny_net.h", "tiny_net.hpp"):
+        assert content[f"{module}/include/{header}"] == Path(header).read_bytes()
 
 
 @pytest.fixture

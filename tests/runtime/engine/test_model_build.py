@@ -262,14 +262,14 @@ def test_companions_of_odd_names(tmp_path: Path) -> None:
     program = Program("res-net/50 v1\n#", (), (), (), 0, 0, 0, 0)
     paths = write_companions(program, tmp_path / "my.model.so")
 
-    assert [p.name for p in paths] == ["res_net_50_v1.h", "my.model.pc", "my.modelConfig.cmake"]
+    assert [p.name for p in paths] == ["res_net_50_v1.h", "my.model.pc", "my.modelConfig.cmake", "res_net_50_v1.hpp"]
     assert "Libs: ${pcfiledir}/my.model.so\n" in paths[1].read_text()
     assert paths[1].read_text().count("\n") == 5
     with pytest.raises(MavcgError, match=r"nowhere/res_net_50_v1\.h: cannot be written"):
         write_companions(program, tmp_path / "nowhere" / "libx.so")
 
 
-@pytest.mark.parametrize("name", ["net.h", "net.pc", "netConfig.cmake"])
+@pytest.mark.parametrize("name", ["net.h", "net.pc", "netConfig.cmake", "net.hpp"])
 def test_a_file_of_somebody_else_s_is_not_replaced(name: str, tmp_path: Path) -> None:
     program = replace(tiny(), name="net")
     for _ in range(2):  # those that were written here are
@@ -290,7 +290,7 @@ def test_files_that_an_earlier_mavcg_wrote_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "net.pc").write_text("Name: net\nDescription: Model net, built by mavcg\nVersion: 0.1\n")
     (tmp_path / "netConfig.cmake").write_text("if(NOT TARGET mavcg::net)\n  add_library(mavcg::net SHARED IMPORTED)\n")
 
-    header, pkg_config, cmake = (path.read_text() for path in write_companions(program, tmp_path / "libnet.so"))
+    header, pkg_config, cmake, _cpp = (path.read_text() for path in write_companions(program, tmp_path / "libnet.so"))
     assert "mavcg_model_net_run" in header and "Libs: " in pkg_config and "IMPORTED_SONAME" in cmake
 
 
