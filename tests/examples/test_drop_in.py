@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("onnxruntime")
@@ -44,3 +45,11 @@ def test_litert_app(tmp_path: Path) -> None:
     (tmp_path / "face.tflite").write_bytes(chain(Writer()))
     run(tmp_path, "-m", "mavcg.cli", "build", "face.tflite", "--board", "host", "--partial", "-o", "libface.so")
     check(run(tmp_path, str(EXAMPLES / "litert_app.py"), "face.tflite", "./libface.so"))
+
+
+@pytest.mark.long
+def test_numpy_app(tmp_path: Path) -> None:
+    run(tmp_path, "-m", "mavcg.cli", "blas", "build", "--board", "host", "-o", "libmavcg_blas.so")
+    check(run(tmp_path, str(EXAMPLES / "numpy_app.py"), "./libmavcg_blas.so"))
+    before, after = (np.load(tmp_path / f"{name}.npy") for name in ("before", "after"))
+    assert before.tobytes() != after.tobytes()  # another order of sums: the preloaded library computed them
