@@ -92,7 +92,9 @@ class DaskEngine:
                 task, attempt = pending.pop(future.key)
                 if future.status == "finished":
                     found(task, future.result())
-                elif not isinstance(error := self._error(future), self._distributed.KilledWorker):
+                elif not self._is_lost(future) and not isinstance(
+                    error := self._error(future), self._distributed.KilledWorker
+                ):
                     raise error
                 elif attempt + 1 == ATTEMPTS:
                     raise MavcgError(
@@ -106,6 +108,10 @@ class DaskEngine:
                 f"--workers {self.workers}: the scheduler is gone ({error or type(error).__name__}); what was found is "
                 "kept: give the same command again"
             ) from error
+
+    def _is_lost(self, future: Any) -> bool:
+        """True if a result went with its worker before it came here, while the scheduler is there."""
+        return bool(future.status == "lost" and self.client.status == "running")
 
     def _error(self, future: Any) -> BaseException:
         if future.status == "error":
