@@ -24,7 +24,7 @@ from bench.record import facts, write
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.target import host_target
-from mavcg.kernels.builder.emit import F32, PTR, Values, const, f32_splat, fma, for_range, prepared
+from mavcg.kernels.builder.emit import F32, PTR, Values, add_core_attributes, const, f32_splat, fma, for_range
 from mavcg.kernels.registry import lower
 from mavcg.lowering.machines import packing_for
 from mavcg.specs.kernel import Machine, Step, View, dense_view
@@ -80,7 +80,7 @@ def peak_caller(machine: Machine) -> tuple[Callable[[], None], float]:
         total = b.fadd(total, a)
     b.store(total, function.args[0], align=4)
     b.ret_void()
-    compiled = Compiled(prepared(module, machine), machine)
+    compiled = Compiled(add_core_attributes(module, machine), machine)
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(compiled.address("peak"))
     room = np.full(64, 1e-3, np.float32)
 

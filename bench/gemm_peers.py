@@ -37,12 +37,12 @@ from mavcg.kernels.builder.emit import (
     I64,
     PTR,
     Values,
+    add_core_attributes,
     address,
     const,
     f32_splat,
     for_range,
     kernel_name,
-    prepared,
 )
 from mavcg.specs.kernel import Machine
 from mavcg.specs.packed_constant import PackedConstant
@@ -172,7 +172,7 @@ def reading_way(machine: Machine, right: Array, loops: Loops) -> Way:
     for i, total in enumerate(sums):
         b.store(total, address(b, out, i * machine.vector_bytes), align=4)
     b.ret_void()
-    compiled = Compiled(prepared(module, machine), machine)
+    compiled = Compiled(add_core_attributes(module, machine), machine)
     found = aligned(np.zeros(streams * lanes, np.float32))
     stretch_bytes = right.nbytes // streams // machine.vector_bytes * machine.vector_bytes
     arguments = (right.ctypes.data, stretch_bytes, found.ctypes.data, 0)

@@ -10,7 +10,7 @@ from llvmlite import ir
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.target import host_target, parse_target
 from mavcg.hosts.host import host_board, measured_host_board
-from mavcg.kernels.builder.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.lowering.machines import machines_for
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
@@ -56,7 +56,7 @@ def compile_step(step: Step, machine: Machine, macro: MacroTile | None = None) -
     module = ir.Module("bench")
     module.triple = llvm.get_default_triple()
     emit(module, step.spec, machine, macro)
-    return Compiled(prepared(module, machine), machine)
+    return Compiled(add_core_attributes(module, machine), machine)
 
 
 def planned(step: Step, machine: Machine) -> MacroTile | None:

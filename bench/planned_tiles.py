@@ -36,7 +36,7 @@ from bench.record import facts, write
 from mavcg.hardware.target import host_target
 from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
-from mavcg.kernels.builder.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.lowering.lower import lower_graph
 from mavcg.lowering.machines import packing_for
@@ -111,7 +111,7 @@ class Network:
             module = ir.Module("kernel")
             module.triple = llvm.get_default_triple()
             emit(module, spec, self.machine, macro)
-            self.codes[key] = Compiled(prepared(module, self.machine), self.machine)
+            self.codes[key] = Compiled(add_core_attributes(module, self.machine), self.machine)
         return self.codes[key].address(kernel_name(spec))
 
     def calls(self, plan: TilePlan) -> list[Call]:

@@ -15,7 +15,7 @@ from llvmlite import ir
 from bench.jit import Compiled
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.load import import_model
-from mavcg.kernels.builder.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.lowering.lower import LoweredGraph, lower_graph
 from mavcg.lowering.pack_weights import pack_weights
@@ -100,7 +100,7 @@ def compiled(specs: Sequence[KernelSpec], machine: Machine) -> Compiled | None:
     module.triple = llvm.get_default_triple()
     for spec in {kernel_name(spec): spec for spec in specs}.values():
         emit(module, spec, machine)
-    return Compiled(prepared(module, machine), machine) if specs else None
+    return Compiled(add_core_attributes(module, machine), machine) if specs else None
 
 
 class _Memory:

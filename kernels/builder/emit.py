@@ -71,7 +71,7 @@ def element(b: ir.IRBuilder, base: ir.Value, index: ir.Value | int, typ: ir.Type
     return b.gep(base, [const(index) if isinstance(index, int) else index], inbounds=True, name=name, source_etype=typ)
 
 
-def scaled(b: ir.IRBuilder, index: ir.Value, factor: int, name: str = "") -> ir.Value:
+def scale_index(b: ir.IRBuilder, index: ir.Value, factor: int, name: str = "") -> ir.Value:
     """index * factor, without a multiplication where factor is 0 or 1."""
     if factor == 1:
         return index
@@ -254,7 +254,7 @@ _EVERYWHERE = {"aarch64": "+neon", "x86_64": "+fma"}
 _SAVE_ALL = '  call void asm sideeffect "", "' + ",".join(f"~{{v{i}}}" for i in range(8, 16)) + '"()'
 
 
-def prepared(module: ir.Module, machine: Machine) -> str:
+def add_core_attributes(module: ir.Module, machine: Machine) -> str:
     """Return the module's text with the core's attributes on every function that it defines."""
     features = ",".join((_EVERYWHERE[machine.arch], *machine.llvm_features))
     attributes = f'nounwind "target-cpu"="{machine.llvm_cpu}" "target-features"="{features}"'

@@ -18,7 +18,7 @@ from mavcg.kernels.builder.emit import (
     i32_lanes,
     load_vector,
     repeat,
-    scaled,
+    scale_index,
     vector,
 )
 from mavcg.specs.kernel import View
@@ -67,7 +67,7 @@ def broadcast_strides(view: View, shape: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-def collapsed(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
+def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
     """The same loops with as few dimensions as can be, in the same order."""
     if 0 in shape:
         return Nest((0,), tuple((1,) for _ in strides))
@@ -130,7 +130,7 @@ def advance(
 ) -> list[ir.Value]:
     """Each pointer moved by index x its step; steps in elements."""
     return [
-        address(b, pointer, scaled(b, index, step * size)) if step else pointer
+        address(b, pointer, scale_index(b, index, step * size)) if step else pointer
         for pointer, step, size in zip(pointers, steps, item_bytes, strict=True)
     ]
 

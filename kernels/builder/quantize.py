@@ -13,7 +13,7 @@ def limits(dtype: str) -> tuple[int, int]:
     return (-128, 127) if dtype == "i8" else (0, 255)
 
 
-def widened(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
+def widen(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
     """Integer lanes of at most 32 bits as lanes of i32."""
     typ = with_element(x, I32)
     if x.type == typ:
@@ -21,7 +21,7 @@ def widened(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
     return b.sext(x, typ) if is_signed(dtype) else b.zext(x, typ)
 
 
-def narrowed(b: ir.IRBuilder, value: ir.Value, zero: ir.Value, low: float, high: float) -> ir.Value:
+def narrow(b: ir.IRBuilder, value: ir.Value, zero: ir.Value, low: float, high: float) -> ir.Value:
     """round_half_even(value) + zero between low and high, as 8-bit lanes; NaN gives `low`.
 
     value, zero: lanes of f32. A sum beyond 2^24 is inexact, and far outside the limits.
@@ -34,39 +34,43 @@ def narrowed(b: ir.IRBuilder, value: ir.Value, zero: ir.Value, low: float, high:
     return b.trunc(b.fptosi(total, with_element(total, I32)), with_element(total, I8))
 
 
-def requantised(b: ir.IRBuilder, value: ir.Value, out_zero: int, low: int, high: int) -> ir.Value:
-    """`narrowed` with a constant zero point: the end of every operator on 8-bit numbers."""
-    return narrowed(b, value, number(value, float(out_zero)), low, high)
+def requantize_value(b: ir.IRBuilder, value: ir.Value, out_zero: int, low: int, high: int) -> ir.Value:
+    """`narrow` with a constant zero point: the end of every operator on 8-bit numbers."""
+    return narrow(b, value, number(value, float(out_zero)), low, high)
 
 
-def quantized(b: ir.IRBuilder, to: str, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
+def quantize_value(b: ir.IRBuilder, to: str, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
     """saturate(round_half_even(x / scale) + zero)."""
-    shift = b.sitofp(widened(b, zero, to), x.type)
-    return narrowed(b, b.fdiv(x, scale), shift, *limits(to))
+    shift = b.sitofp(widen(b, zero, to), x.type)
+    return narrow(b, b.fdiv(x, scale), shift, *limits(to))
 
 
-def dequantized(b: ir.IRBuilder, dtype: str, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
+def dequantize_value(b: ir.IRBuilder, dtype: str, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
     """(x - zero) * scale."""
-    return b.fmul(b.sitofp(b.sub(widened(b, x, dtype), widened(b, zero, dtype)), scale.type), scale)
+    return b.fmul(b.sitofp(b.sub(widen(b, x, dtype), widen(b, zero, dtype)), scale.type), scale)
 
 
-def centred(b: ir.IRBuilder, x: ir.Value, dtype: str, zero: int) -> ir.Value:
+def subtract_zero(b: ir.IRBuilder, x: ir.Value, dtype: str, zero: int) -> ir.Value:
     """x - zero as i32 lanes."""
-    wide = widened(b, x, dtype)
+    wide = widen(b, x, dtype)
     return b.sub(wide, number(wide, zero)) if zero else wide
 
 
-def added(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Sequence[ir.Value]) -> ir.Value:
+def add_quantized(
+    b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Sequence[ir.Value]
+) -> ir.Value:
     """qadd; args: a_scale, a_zero, b_scale, b_zero, out_zero, lo, hi."""
     products = []
     for x, dtype, scale, zero in zip(values, dtypes, args[0:4:2], args[1:4:2], strict=False):
-        real = b.sitofp(centred(b, x, dtype, int(zero)), with_element(x, F32))
+        real = b.sitofp(subtract_zero(b, x, dtype, int(zero)), with_element(x, F32))
         products.append(b.fmul(real, number(real, scale)))
-    return requantised(b, b.fadd(*products), int(args[4]), int(args[5]), int(args[6]))
+    return requantize_value(b, b.fadd(*products), int(args[4]), int(args[5]), int(args[6]))
 
 
-def multiplied(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Sequence[ir.Value]) -> ir.Value:
+def multiply_quantized(
+    b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Sequence[ir.Value]
+) -> ir.Value:
     """qmul; args: multiplier, a_zero, b_zero, out_zero, lo, hi."""
-    factors = [centred(b, x, dtype, int(zero)) for x, dtype, zero in zip(values, dtypes, args[1:3], strict=False)]
+    factors = [subtract_zero(b, x, dtype, int(zero)) for x, dtype, zero in zip(values, dtypes, args[1:3], strict=False)]
     exact = b.sitofp(b.mul(*factors), with_element(factors[0], F32))
-    return requantised(b, b.fmul(exact, number(exact, args[0])), int(args[3]), int(args[4]), int(args[5]))
+    return requantize_value(b, b.fmul(exact, number(exact, args[0])), int(args[3]), int(args[4]), int(args[5]))

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, operand, repeat, scaled
+from mavcg.kernels.builder.emit import address, const, operand, repeat, scale_index
 from mavcg.kernels.conv.loop_plan import prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -82,7 +82,7 @@ class Blocks:
         panel_channels = spec.panels * spec.lanes if spec.packed else spec.out_channels
         w_first = b.mul(b.add(b.mul(run.group, const(panel_channels)), run.first), const(k_bytes))
         if block.part is not None:
-            w_first = b.add(w_first, scaled(b, block.first_term, self.weights.k_step))
+            w_first = b.add(w_first, scale_index(b, block.first_term, self.weights.k_step))
         images = [(self.x, spec.x, in_first), (self.out, spec.out, out_first)]
         if spec.residual is not None:
             images.append((self.residual, spec.residual, out_first))
@@ -111,7 +111,7 @@ class Blocks:
             if not size:
                 return at
             ahead = address(b, at.weights, vectors * self.lanes * k_bytes)
-            return replace(at, ahead=ahead if row is None else address(b, ahead, scaled(b, row, width * share)))
+            return replace(at, ahead=ahead if row is None else address(b, ahead, scale_index(b, row, width * share)))
 
         if crossing:
             self.crossing(tiling, vectors, used, with_next_weights(pointers(None), None), tile, size, share)
@@ -136,7 +136,7 @@ class Blocks:
         if self.spec.out.shape[0] == 1:
             image, y = const(0), row
         down = view.strides[1] * F32_BYTES * (self.spec.stride[0] if view is self.spec.x else 1)
-        return b.add(scaled(b, image, view.strides[0] * F32_BYTES), scaled(b, y, down))
+        return b.add(scale_index(b, image, view.strides[0] * F32_BYTES), scale_index(b, y, down))
 
     def crossing(
         self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
@@ -156,7 +156,7 @@ class Blocks:
                     for view, found in zip(views, offsets, strict=True):
                         if view is not None:
                             step = view.strides[2] * F32_BYTES * (spec.stride[1] if view is spec.x else 1)
-                            found.append(b.add(self.row_offset(view, row), scaled(b, column, step), name="offset"))
+                            found.append(b.add(self.row_offset(view, row), scale_index(b, column, step), name="offset"))
                 tile = RegisterTile(
                     tuple(offsets[0]), tuple(offsets[1]), tuple(offsets[2]), vectors, used, share_bytes=size
                 )
@@ -169,7 +169,7 @@ class Blocks:
         """Return the pointers with the weights that the tile from this pixel on prefetches, in shares of one size."""
         if at.ahead is None:
             return at
-        return replace(at, ahead=address(self.b, at.ahead, scaled(self.b, self.b.udiv(pixel, const(mr)), share)))
+        return replace(at, ahead=address(self.b, at.ahead, scale_index(self.b, self.b.udiv(pixel, const(mr)), share)))
 
     def tiles(
         self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
@@ -190,9 +190,11 @@ class Blocks:
             def one(pixel: Value, tile: RegisterTile = tile, mr: int = mr) -> None:
                 here = replace(
                     self.moved_ahead(at, pixel, mr, share),
-                    inputs=address(b, at.inputs, scaled(b, pixel, steps[0])),
-                    out=address(b, at.out, scaled(b, pixel, steps[1])),
-                    residual=address(b, at.residual, scaled(b, pixel, steps[2])) if at.residual is not None else None,
+                    inputs=address(b, at.inputs, scale_index(b, pixel, steps[0])),
+                    out=address(b, at.out, scale_index(b, pixel, steps[1])),
+                    residual=address(b, at.residual, scale_index(b, pixel, steps[2]))
+                    if at.residual is not None
+                    else None,
                 )
                 emit(tile, here)
 

@@ -25,7 +25,7 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     operand,
     repeat,
-    scaled,
+    scale_index,
     store_vector,
 )
 from mavcg.kernels.builder.prefetch import LINE_BYTES
@@ -220,8 +220,11 @@ class _DepthwiseEmitter:
         channels, rows = spec.out.shape[3], b.sub(hi, lo)
 
         def start(pointer: Value, view: View, stride: tuple[int, int], pixel: Value) -> Value:
-            down, across = scaled(b, lo, view.strides[1] * stride[0]), scaled(b, pixel, view.strides[2] * stride[1])
-            offset = b.add(b.add(scaled(b, image, view.strides[0]), down), across)
+            down, across = (
+                scale_index(b, lo, view.strides[1] * stride[0]),
+                scale_index(b, pixel, view.strides[2] * stride[1]),
+            )
+            offset = b.add(b.add(scale_index(b, image, view.strides[0]), down), across)
             return address(b, pointer, b.mul(offset, const(F32_BYTES)))
 
         def tile(pixel: Value, mr: int) -> None:
@@ -259,7 +262,7 @@ class _DepthwiseEmitter:
         steps = (1, taps, 1, 1, 1)
         pairs = zip(at, steps, strict=True)
         return tuple(
-            address(self.b, p, scaled(self.b, channel, step * F32_BYTES)) if p is not None else None
+            address(self.b, p, scale_index(self.b, channel, step * F32_BYTES)) if p is not None else None
             for p, step in pairs
         )
 
@@ -280,21 +283,21 @@ class _DepthwiseEmitter:
             def prefetch_row(y: Value) -> None:
                 prefetch(
                     b,
-                    address(b, x, scaled(b, y, spec.x.strides[1] * F32_BYTES)),
+                    address(b, x, scale_index(b, y, spec.x.strides[1] * F32_BYTES)),
                     self.window.inputs(range(1), unit.pixels),
                 )
 
             def prefetch_weights(y: Value) -> None:
-                prefetch(b, address(b, weights, scaled(b, y, len(across) * LINE_BYTES)), across)
+                prefetch(b, address(b, weights, scale_index(b, y, len(across) * LINE_BYTES)), across)
 
             repeat(b, 0, spec.kernel[0], prefetch_weights, "prefetch_weights")
             repeat(b, 0, shared, prefetch_row, "prefetch_x", spec.dilation[0])
 
         def row(y: Value) -> None:
             pairs = zip(unit.at, steps, strict=True)
-            at = tuple(address(b, p, scaled(b, y, s * F32_BYTES)) if p is not None else None for p, s in pairs)
+            at = tuple(address(b, p, scale_index(b, y, s * F32_BYTES)) if p is not None else None for p, s in pairs)
             if unit.ahead is not None:
-                x = address(b, unit.ahead[0], scaled(b, y, steps[0] * F32_BYTES))
+                x = address(b, unit.ahead[0], scale_index(b, y, steps[0] * F32_BYTES))
                 prefetch(b, x, self.window.inputs(range(shared, reach), unit.pixels))
             by_lines(b, unit.channels, lambda channel, n: self.line(self.moved(at, channel), unit.pixels, n))
 
@@ -306,7 +309,7 @@ class _DepthwiseEmitter:
         whole = channels // step * step
 
         def moved(channel: Value) -> Pointers:
-            return tuple(address(b, p, scaled(b, channel, F32_BYTES)) if p is not None else None for p in at)
+            return tuple(address(b, p, scale_index(b, channel, F32_BYTES)) if p is not None else None for p in at)
 
         if whole == step:
             self.tile(at, pixels, self.vectors, self.lanes)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I32, PTR, Values, address, const, fma, for_range, load_vector, scaled
+from mavcg.kernels.builder.emit import F32, I32, PTR, Values, address, const, fma, for_range, load_vector, scale_index
 from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.gemm.tile import F32_BYTES
 
@@ -66,8 +66,8 @@ class DepthwiseWindow:
             return tuple(found)
 
         def row_at(ky: Value, acc: Values) -> Values:
-            weights = address(b, at[1], scaled(b, ky, len(across) * LINE_BYTES))
-            return row(address(b, at[0], scaled(b, ky, down)), weights, acc)
+            weights = address(b, at[1], scale_index(b, ky, len(across) * LINE_BYTES))
+            return row(address(b, at[0], scale_index(b, ky, down)), weights, acc)
 
         if self.kernel[0] * self.kernel[1] > UNROLLED_TAPS:
             return for_range(b, const(0), const(self.kernel[0]), 1, start, row_at, "ky")

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.block_loops import block_channels, channel_blocks
-from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.conv.conv2d import conv_step
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.packing import packed_matrix
@@ -165,7 +165,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
             used = count - (-(-count // lanes) - 1) * lanes
             column = b.mul(first, const(F32_BYTES))
             inputs = address(b, starts[0], block.in_bytes)
-            weights_offset = b.add(scaled(b, first, n_step), scaled(b, block.first_term, k_step))
+            weights_offset = b.add(scale_index(b, first, n_step), scale_index(b, block.first_term, k_step))
             done = 0
             for mr, tiles in (tiling.widths if count == step else tiling.rest).tiles:
                 offsets = [tuple(step * p for p in range(mr)) for step in steps]
@@ -173,11 +173,13 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
 
                 def one(row: ir.Value, tile: RegisterTile = tile) -> None:
                     at = Pointers(
-                        address(b, inputs, scaled(b, row, steps[0])),
+                        address(b, inputs, scale_index(b, row, steps[0])),
                         address(b, starts[1], weights_offset),
-                        address(b, starts[2], b.add(scaled(b, row, steps[1]), column)),
+                        address(b, starts[2], b.add(scale_index(b, row, steps[1]), column)),
                         address(b, bias, column) if bias is not None else None,
-                        address(b, starts[3], b.add(scaled(b, row, steps[2]), column)) if len(starts) > 3 else None,
+                        address(b, starts[3], b.add(scale_index(b, row, steps[2]), column))
+                        if len(starts) > 3
+                        else None,
                     )
                     emit_tile(b, machine, block.total, weights, tile, at, spec.act, spec.act_args, block.part)
 
@@ -202,11 +204,11 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
         first = b.mul(part, const(PIECE_ROWS))
         places = []
         for base, all_strides in zip(bases, strides, strict=True):
-            at, left = scaled(b, first, all_strides[-2] * F32_BYTES), number
+            at, left = scale_index(b, first, all_strides[-2] * F32_BYTES), number
             if all_strides is spec.b_strides:
                 at = const(0)
             for length, stride in reversed(list(zip(spec.batch, all_strides[:-2], strict=True))):
-                at = b.add(at, scaled(b, b.srem(left, const(length)), stride * F32_BYTES))
+                at = b.add(at, scale_index(b, b.srem(left, const(length)), stride * F32_BYTES))
                 left = b.sdiv(left, const(length))
             places.append(address(b, base, at))
         rest = spec.m % PIECE_ROWS

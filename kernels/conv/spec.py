@@ -6,7 +6,7 @@ from math import prod
 
 from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.register_tile import plain_rows
-from mavcg.kernels.gemm.tile import F32_BYTES, Sum, merged
+from mavcg.kernels.gemm.tile import F32_BYTES, Sum, merge_levels
 from mavcg.specs.kernel import KernelSpec, SumsOfProducts, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
 from mavcg.specs.serialize import spec_format
@@ -154,7 +154,7 @@ class Conv2d(Convolution):
 def conv_sum(spec: Conv2d) -> Sum:
     """Return the loops of a sum: rows of taps, taps, channels; neighbours in memory are one level."""
     _, row, col, _ = spec.x.strides
-    return merged([
+    return merge_levels([
         (spec.kernel[0], spec.dilation[0] * row * F32_BYTES),
         (spec.kernel[1], spec.dilation[1] * col * F32_BYTES),
         (spec.in_channels, F32_BYTES),

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernels.builder.emit import address, const, kernel_function, repeat, scaled
+from mavcg.kernels.builder.emit import address, const, kernel_function, repeat, scale_index
 from mavcg.kernels.conv.transpose_phases import Phases
 from mavcg.kernels.conv.transpose_plain import Plain
 from mavcg.kernels.conv.transpose_spec import ConvTranspose2d
@@ -65,8 +65,8 @@ def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Mac
 
     def row(index: Value) -> None:
         image, y = b.sdiv(index, height, name="image"), b.srem(index, height, name="y")
-        offset = b.add(scaled(b, image, spec.out.strides[0]), scaled(b, y, spec.out.strides[1]))
-        x = address(b, emitter.x, scaled(b, image, spec.x.strides[0] * F32_BYTES))
+        offset = b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
+        x = address(b, emitter.x, scale_index(b, image, spec.x.strides[0] * F32_BYTES))
         out = address(b, emitter.out, b.mul(offset, const(F32_BYTES)))
         emitter.row(x, b.add(y, const(spec.pads[0])), out)
 

@@ -4,11 +4,11 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, address, const, f32_splat, load_vector, repeat, scaled, store_vector
+from mavcg.kernels.builder.emit import F32, address, const, f32_splat, load_vector, repeat, scale_index, store_vector
 from mavcg.kernels.conv.transpose_spec import RowsOfPixels
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import choose, lanes_f32
-from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout, merged
+from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout, merge_levels
 
 Value: TypeAlias = ir.Value
 
@@ -38,7 +38,7 @@ class Phases(RowsOfPixels):
             column = b.sub(window, const(spec.pads[1] // spec.stride[1]))
             more = b.icmp_signed("<", b.add(first, const(self.fewest * spec.stride[1])), const(spec.out.shape[2]))
             start = address(b, self.scratch, b.mul(column, const(spec.x.shape[3] * F32_BYTES)))
-            pointer = address(b, out, scaled(b, first, spec.out.strides[2] * F32_BYTES))
+            pointer = address(b, out, scale_index(b, first, spec.out.strides[2] * F32_BYTES))
 
             def group(index: Value) -> None:
                 in_first = b.mul(index, const(self.in_ch * F32_BYTES))
@@ -71,13 +71,13 @@ class Phases(RowsOfPixels):
         with b.if_else(inside) as (there, absent):
             with there:
                 self.zero(target, 0, begin * channels)
-                source = address(b, x, scaled(b, row, spec.x.strides[1] * F32_BYTES))
+                source = address(b, x, scale_index(b, row, spec.x.strides[1] * F32_BYTES))
                 pitch = spec.x.strides[2] if width > 1 else channels
 
                 def column(index: Value) -> None:
                     pixel = b.add(index, const(spec.first_column))
-                    here = address(b, source, scaled(b, pixel, pitch * F32_BYTES))
-                    self.run(address(b, target, scaled(b, index, channels * F32_BYTES)), 0, channels, here)
+                    here = address(b, source, scale_index(b, pixel, pitch * F32_BYTES))
+                    self.run(address(b, target, scale_index(b, index, channels * F32_BYTES)), 0, channels, here)
 
                 if pitch == channels:
                     self.run(target, begin * channels, end * channels, source, spec.first_column * channels)
@@ -97,10 +97,10 @@ class Phases(RowsOfPixels):
         typ = ir.VectorType(F32, lanes)
 
         def some(index: Value, used: int) -> None:
-            offset = scaled(b, index, F32_BYTES)
+            offset = scale_index(b, index, F32_BYTES)
             value = f32_splat(0.0, lanes)
             if source is not None:
-                pointer = address(b, source, scaled(b, b.add(index, const(moved)), F32_BYTES))
+                pointer = address(b, source, scale_index(b, b.add(index, const(moved)), F32_BYTES))
                 value = load_vector(b, pointer, typ, used, "copied")
             store_vector(b, value, address(b, target, offset), used)
 
@@ -117,7 +117,7 @@ class Phases(RowsOfPixels):
         vectors, panel = -(-self.out_ch // lanes), max(1, spec.lanes // lanes)
         down, across = spec.taps
         pixel = spec.x.shape[3] * F32_BYTES
-        total = merged([(down, spec.columns * pixel), (across, pixel), (self.in_ch, F32_BYTES)])
+        total = merge_levels([(down, spec.columns * pixel), (across, pixel), (self.in_ch, F32_BYTES)])
         tiling = choose(self.machine, max(1, self.fewest), vectors, total.length, panel)
         step = tiling.vectors * lanes
         weights = WeightLayout(
@@ -126,15 +126,15 @@ class Phases(RowsOfPixels):
         pitch = spec.out.strides[2] * spec.stride[1] * F32_BYTES
 
         def some(first: Value, count: int) -> None:
-            offset = scaled(b, first, F32_BYTES)
+            offset = scale_index(b, first, F32_BYTES)
             bias = address(b, at.bias, offset) if at.bias is not None else None
-            w = address(b, at.weights, scaled(b, first, total.length * F32_BYTES))
+            w = address(b, at.weights, scale_index(b, first, total.length * F32_BYTES))
             number = -(-count // lanes)
 
             def tile(start: Value, pixels: int) -> None:
                 here = Pointers(
-                    address(b, at.inputs, scaled(b, start, pixel)), w,
-                    address(b, at.out, b.add(scaled(b, start, pitch), offset)), bias,
+                    address(b, at.inputs, scale_index(b, start, pixel)), w,
+                    address(b, at.out, b.add(scale_index(b, start, pitch), offset)), bias,
                 )  # fmt: skip
                 steps = (tuple(p * pixel for p in range(pixels)), tuple(p * pitch for p in range(pixels)))
                 shape = RegisterTile(*steps, (0,) * pixels, number, count - (number - 1) * lanes)

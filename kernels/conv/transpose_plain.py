@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activate
-from mavcg.kernels.builder.emit import F32, address, const, f32_splat, fma, for_range, repeat, scaled
+from mavcg.kernels.builder.emit import F32, address, const, f32_splat, fma, for_range, repeat, scale_index
 from mavcg.kernels.conv.transpose_spec import RowsOfPixels
 from mavcg.kernels.gemm.tile import F32_BYTES
 
@@ -20,11 +20,11 @@ class Plain(RowsOfPixels):
         width = spec.out.shape[2]
 
         def pixel(index: Value) -> None:
-            pointer = address(b, out, scaled(b, index, spec.out.strides[2] * F32_BYTES))
+            pointer = address(b, out, scale_index(b, index, spec.out.strides[2] * F32_BYTES))
             column = b.add(index, const(spec.pads[1]))
 
             def channel(out_channel: Value) -> None:
-                offset = scaled(b, out_channel, F32_BYTES)
+                offset = scale_index(b, out_channel, F32_BYTES)
                 start = b.load(address(b, self.bias, offset), align=4, typ=F32) if self.bias else f32_splat(0.0, 1)
                 value = activate(b, spec.act, spec.act_args, self.total(x, y, column, out_channel, start))
                 b.store(value, address(b, pointer, offset), align=4)
@@ -37,26 +37,26 @@ class Plain(RowsOfPixels):
         """start + the sum over taps down, taps across, channels."""
         b, spec = self.b, self.spec
         taps = spec.kernel[0] * spec.kernel[1]
-        w = address(b, self.w, scaled(b, channel, taps * self.in_ch * F32_BYTES))
+        w = address(b, self.w, scale_index(b, channel, taps * self.in_ch * F32_BYTES))
         group = b.sdiv(channel, const(self.out_ch))
-        image = address(b, x, scaled(b, group, self.in_ch * F32_BYTES))
+        image = address(b, x, scale_index(b, group, self.in_ch * F32_BYTES))
 
         def products(at: Value, weights: Value, acc: Value) -> Value:
             def iteration(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-                one, other = (b.load(address(b, p, scaled(b, k, 4)), align=4, typ=F32) for p in (at, weights))
+                one, other = (b.load(address(b, p, scale_index(b, k, 4)), align=4, typ=F32) for p in (at, weights))
                 return (fma(b, one, other, carried[0]),)
 
             return for_range(b, const(0), const(self.in_ch), 1, (acc,), iteration, "k")[0]
 
         def across(at: Value, row_weights: Value, acc: Value) -> Value:
             def iteration(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-                weights = address(b, row_weights, scaled(b, k, self.in_ch * F32_BYTES))
+                weights = address(b, row_weights, scale_index(b, k, self.in_ch * F32_BYTES))
                 return (self.where_seen(1, column, k, at, weights, carried[0], products),)
 
             return for_range(b, const(0), const(spec.kernel[1]), 1, (acc,), iteration, "kx")[0]
 
         def down(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-            weights = address(b, w, scaled(b, k, spec.kernel[1] * self.in_ch * F32_BYTES))
+            weights = address(b, w, scale_index(b, k, spec.kernel[1] * self.in_ch * F32_BYTES))
             return (self.where_seen(0, y, k, image, weights, carried[0], across),)
 
         return for_range(b, const(0), const(spec.kernel[0]), 1, (start,), down, "ky")[0]
@@ -64,14 +64,14 @@ class Plain(RowsOfPixels):
     def where_seen(self, axis: int, at: Value, k: Value, image: Value, weights: Value, acc: Value, more: Any) -> Value:
         """more(the image moved to the pixel that tap k sees, weights, acc), or acc where it sees none."""
         b, spec = self.b, self.spec
-        distance = b.sub(at, scaled(b, k, spec.dilation[axis]))
+        distance = b.sub(at, scale_index(b, k, spec.dilation[axis]))
         index, rest = b.sdiv(distance, const(spec.stride[axis])), b.srem(distance, const(spec.stride[axis]))
         inside = b.and_(
             b.icmp_signed(">=", distance, const(0)), b.icmp_signed("<", index, const(spec.x.shape[1 + axis]))
         )
         before = b.block
         with b.if_then(b.and_(inside, b.icmp_signed("==", rest, const(0)))):
-            moved = address(b, image, scaled(b, index, spec.x.strides[1 + axis] * F32_BYTES))
+            moved = address(b, image, scale_index(b, index, spec.x.strides[1 + axis] * F32_BYTES))
             found = more(moved, weights, acc)
             after = b.block
         result = b.phi(F32, name="seen")

@@ -21,13 +21,13 @@ from mavcg.kernels.builder.emit import (
     for_range,
     load_vector,
     note_tile,
-    scaled,
+    scale_index,
     splat,
 )  # fmt: skip
 from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
-from mavcg.kernels.gemm.register_tile import by_lane, holds_inputs, lanes_f32, unrolled
+from mavcg.kernels.gemm.register_tile import by_lane, holds_inputs, lanes_f32, unroll_factor
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
-from mavcg.kernels.gemm.tile_ends import Ends, moved
+from mavcg.kernels.gemm.tile_ends import Ends, offset_pointer
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
@@ -86,20 +86,20 @@ class _MicroKernel:
         inside = Sum(tuple(levels[1:])).length
 
         def iteration(index: Value, carried: Values) -> Values:
-            first = address(b, inputs, scaled(b, index, step), "taps")
-            return self.levels(levels[1:], first, b.add(k, scaled(b, index, inside)), carried)
+            first = address(b, inputs, scale_index(b, index, step), "taps")
+            return self.levels(levels[1:], first, b.add(k, scale_index(b, index, inside)), carried)
 
         return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
 
     def run(self, count: int, inputs: Value, k: Value, acc: Values) -> Values:
         """`count` steps whose inputs are neighbours in memory."""
-        b, unroll = self.b, unrolled(self.machine, count)
-        first = address(b, self.at.weights, scaled(b, k, self.weights.k_step), "panel")
+        b, unroll = self.b, unroll_factor(self.machine, count)
+        first = address(b, self.at.weights, scale_index(b, k, self.weights.k_step), "panel")
         whole = count - count % unroll
 
         def iteration(index: Value, carried: Values) -> Values:
-            here = address(b, inputs, scaled(b, index, F32_BYTES), "x")
-            panel = address(b, first, scaled(b, index, self.weights.k_step), "w")
+            here = address(b, inputs, scale_index(b, index, F32_BYTES), "x")
+            panel = address(b, first, scale_index(b, index, self.weights.k_step), "w")
             self.prefetch_inputs(unroll, count, inputs, index)
             self.prefetch_share(unroll, b.add(k, index))
             return self.steps(unroll, here, panel, carried)
@@ -120,14 +120,18 @@ class _MicroKernel:
             self.prefetch_weights(count, panel)
         together = by_lane(self.machine) and count == 4
         vectors4 = ir.VectorType(F32, 4)
-        held = [load_vector(b, moved(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets] if together else []
+        held = (
+            [load_vector(b, offset_pointer(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets]
+            if together
+            else []
+        )
         lanes, pixels = lanes_f32(self.machine), range(len(tile.in_offsets))
         for u in range(count):
 
             def x(p: int, u: int = u) -> Value:
                 if together:
                     return _lane(b, held[p], u, lanes)
-                one = b.load(moved(b, inputs, tile.in_offsets[p], u * F32_BYTES), name="x1", align=4, typ=F32)
+                one = b.load(offset_pointer(b, inputs, tile.in_offsets[p], u * F32_BYTES), name="x1", align=4, typ=F32)
                 return splat(b, one, lanes)
 
             new = list(acc)
@@ -160,10 +164,10 @@ class _MicroKernel:
         pixels, gap = len(offsets), offsets[1] - offsets[0]
         if gap <= count * F32_BYTES:  # it is one piece of memory, gone through evenly
             lines = -(-pixels * gap * steps // (count * LINE_BYTES))
-            first = address(b, inputs, scaled(b, index, lines * LINE_BYTES // steps))
+            first = address(b, inputs, scale_index(b, index, lines * LINE_BYTES // steps))
             places = [pixels * gap + line * LINE_BYTES for line in range(lines)]
         else:
-            first = address(b, inputs, scaled(b, index, F32_BYTES))
+            first = address(b, inputs, scale_index(b, index, F32_BYTES))
             places = [pixels * gap + offset for offset in offsets]
         for pointer in places:
             prefetch(b, first, pointer)
@@ -173,7 +177,7 @@ class _MicroKernel:
         if self.at.ahead is None:
             return
         b, size = self.b, self.tile.share_bytes
-        first = address(b, self.at.ahead, scaled(b, k, size))
+        first = address(b, self.at.ahead, scale_index(b, k, size))
         for line in range(-(-steps * size // LINE_BYTES)):
             prefetch(b, first, line * LINE_BYTES)
 

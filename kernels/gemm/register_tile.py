@@ -74,7 +74,7 @@ def holds_inputs(machine: Machine, pixels: int, vectors: int) -> bool:
     return machine.arch == "x86_64" and pixels < vectors
 
 
-def unrolled(machine: Machine, count: int) -> int:
+def unroll_factor(machine: Machine, count: int) -> int:
     """Return the steps in an iteration of the innermost loop, over `count` terms.
 
     An iteration's own instructions matter where two threads share a core: shared_width in profiles/fits/x86.toml.
@@ -133,7 +133,7 @@ def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int) -> fl
     """The same where another thread has half of what the core issues; of other than x86 cores it is the same."""
     loads = vectors + (pixels / 4 if by_lane(machine) else pixels)
     near, far = _stream_cycles(machine, vectors, terms)
-    other = LOOP_INSTRUCTIONS / unrolled(machine, terms)
+    other = LOOP_INSTRUCTIONS / unroll_factor(machine, terms)
     return throughput_cycles(tile_rates(machine, shared=True), pixels * vectors, loads, other, chain=1) + near + far
 
 

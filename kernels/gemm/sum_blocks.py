@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import const, repeat, scaled
+from mavcg.kernels.builder.emit import const, repeat, scale_index
 from mavcg.kernels.gemm.tile import Part, Sum
 
 Value: TypeAlias = ir.Value
@@ -67,7 +67,7 @@ def sum_blocks(b: ir.IRBuilder, total: Sum, kc: int | None, body: Callable[[SumB
         inside = Sum(total.levels[level + 1 :]).length
 
         def iteration(index: Value, then: Callable[[Value, Value], None]) -> None:
-            then(b.add(in_bytes, scaled(b, index, step)), b.add(first, scaled(b, index, inside)))
+            then(b.add(in_bytes, scale_index(b, index, step)), b.add(first, scale_index(b, index, inside)))
 
         if level < number:
             repeat(b, 0, count, lambda i: iteration(i, lambda x, k: nest(level + 1, x, k)), "tap")

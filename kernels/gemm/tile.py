@@ -26,7 +26,7 @@ class Sum:
         return total
 
 
-def merged(levels: Sequence[tuple[int, int]]) -> Sum:
+def merge_levels(levels: Sequence[tuple[int, int]]) -> Sum:
     """The same loops with as few levels as can be: a level that goes on where the one inside ends is one with it."""
     found: list[tuple[int, int]] = []
     for count, step in levels:

@@ -46,11 +46,11 @@ class Ends:
             offsets += tuple(offset + len(known) * (known[1] - known[0]) for offset in known)
         for offset in offsets:
             for first in range(0, self.tile.vectors * self.lanes * F32_BYTES, LINE_BYTES):
-                prefetch(self.b, moved(self.b, self.at.residual, offset), first)
+                prefetch(self.b, offset_pointer(self.b, self.at.residual, offset), first)
 
     def out(self, pixel: int, vector: int) -> Value:
         """Return the address of an output."""
-        return moved(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * F32_BYTES)
+        return offset_pointer(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * F32_BYTES)
 
     def stored(self) -> Values:
         """Load the partial sums that another block of terms left."""
@@ -67,14 +67,14 @@ class Ends:
         b, at = self.b, self.at
         for (p, v), value in zip(self.places(), results, strict=True):
             if at.residual is not None:
-                pointer = moved(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
+                pointer = offset_pointer(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
                 residual = load_vector(b, pointer, value.type, self.used[v], "residual")
                 value = b.fadd(value, residual, name="with_residual")
             value = activate(b, act, act_args, value)
             store_vector(b, value, self.out(p, v), self.used[v])
 
 
-def moved(b: ir.IRBuilder, base: Value, offset: int | Value, more: int = 0) -> Value:
+def offset_pointer(b: ir.IRBuilder, base: Value, offset: int | Value, more: int = 0) -> Value:
     """base + offset + more."""
     if isinstance(offset, int):
         return address(b, base, offset + more)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.block_loops import blocks, row_blocks
-from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.conv.part_loops import check_parts, part_runs, rectangles, rows_of_parts
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.conv_spec import QConv2d
@@ -183,7 +183,7 @@ class _QConvEmitter:
             image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
 
             def start(pointer: Value, view: View, down: int, first: Value) -> Value:
-                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
+                offset = b.add(scale_index(b, image, view.strides[0]), scale_index(b, y, view.strides[1] * down))
                 return address(b, pointer, b.add(offset, first))
 
             x = start(self.x, spec.x, spec.stride[0], in_first)
@@ -202,8 +202,8 @@ class _QConvEmitter:
             tile = QTile(offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead)
 
             def one(pixel: Value, tile: QTile = tile) -> None:
-                inputs = address(b, at.inputs, scaled(b, pixel, in_step))
-                out = address(b, at.out, scaled(b, pixel, out_step))
+                inputs = address(b, at.inputs, scale_index(b, pixel, in_step))
+                out = address(b, at.out, scale_index(b, pixel, out_step))
                 here = replace(at, inputs=inputs, out=out)
                 emit_qtile(b, self.machine, self.form, self.run, tile, here, spec.epilogue)
 

@@ -22,7 +22,7 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     operand,
     repeat,
-    scaled,
+    scale_index,
 )
 from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
 from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
@@ -155,7 +155,7 @@ class _QDepthwiseEmitter:
             image, y = (b.sdiv(index, const(height)), b.srem(index, const(height))) if height > 1 else (index, const(0))
 
             def start(pointer: Value, view: View, down: int) -> Value:
-                offset = b.add(scaled(b, image, view.strides[0]), scaled(b, y, view.strides[1] * down))
+                offset = b.add(scale_index(b, image, view.strides[0]), scale_index(b, y, view.strides[1] * down))
                 return address(b, pointer, offset)
 
             x, out = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1)
@@ -177,7 +177,10 @@ class _QDepthwiseEmitter:
         for mr, count in self.widths.tiles:
 
             def one(pixel: Value, mr: int = mr) -> None:
-                x, out = address(b, at[0], scaled(b, pixel, in_step)), address(b, at[2], scaled(b, pixel, out_step))
+                x, out = (
+                    address(b, at[0], scale_index(b, pixel, in_step)),
+                    address(b, at[2], scale_index(b, pixel, out_step)),
+                )
                 self.tile([x, at[1], out, *at[3:]], mr, lanes, used)
 
             if count == 1:

@@ -20,12 +20,12 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
     vector,
 )
 from mavcg.kernels.builder.nest import decode, load_lanes, store_lanes
-from mavcg.kernels.builder.quantize import centred, requantised
+from mavcg.kernels.builder.quantize import requantize_value, subtract_zero
 from mavcg.kernels.conv.matmul import as_image
 from mavcg.kernels.int8.conv2d import WeightForm, qconv_step
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
@@ -120,30 +120,30 @@ def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
 
     def columns(places: list[Value], first: Value, used: int) -> None:
         """Emit the outputs of one row from column `first` on."""
-        right = address(b, places[1], scaled(b, first, spec.b_strides[-1]))
-        bias, multiplier = (address(b, p, scaled(b, first, F32_BYTES)) for p in bases[3:])
+        right = address(b, places[1], scale_index(b, first, spec.b_strides[-1]))
+        bias, multiplier = (address(b, p, scale_index(b, first, F32_BYTES)) for p in bases[3:])
 
         def term(k: Value, acc: Values) -> Values:
-            x = b.load(address(b, places[0], scaled(b, k, a_step)), name="x", align=1, typ=I8)
-            w = load_lanes(b, address(b, right, scaled(b, k, b_step)), I8, lanes, used, "w")
-            wide = splat(b, centred(b, x, spec.dtype, spec.x_zero), lanes)
+            x = b.load(address(b, places[0], scale_index(b, k, a_step)), name="x", align=1, typ=I8)
+            w = load_lanes(b, address(b, right, scale_index(b, k, b_step)), I8, lanes, used, "w")
+            wide = splat(b, subtract_zero(b, x, spec.dtype, spec.x_zero), lanes)
             return (b.add(acc[0], b.mul(wide, b.sext(w, wide.type))),)
 
         start = load_lanes(b, bias, I32, lanes, used, "bias")
         (total,) = for_range(b, const(0), const(spec.k), 1, (start,), term, "k")
         factor = load_lanes(b, multiplier, F32, lanes, used, "multiplier")
         value = b.fmul(b.sitofp(total, vector(F32, lanes)), factor)
-        result = requantised(b, value, spec.epilogue.zero, spec.epilogue.lo, spec.epilogue.hi)
-        store_lanes(b, result, address(b, places[2], scaled(b, first, spec.out_strides[-1])), lanes, used)
+        result = requantize_value(b, value, spec.epilogue.zero, spec.epilogue.lo, spec.epilogue.hi)
+        store_lanes(b, result, address(b, places[2], scale_index(b, first, spec.out_strides[-1])), lanes, used)
 
     def row(index: Value) -> None:
         places = list(bases[:3])
         *outer, number = decode(b, index, (*spec.batch, spec.m))
         for i, strides in enumerate((spec.a_strides, spec.b_strides, spec.out_strides)):
             for at, stride in zip(outer, strides[:-2], strict=True):
-                places[i] = address(b, places[i], scaled(b, at, stride))
+                places[i] = address(b, places[i], scale_index(b, at, stride))
         for i, strides in ((0, spec.a_strides), (2, spec.out_strides)):
-            places[i] = address(b, places[i], scaled(b, number, strides[-2]))
+            places[i] = address(b, places[i], scale_index(b, number, strides[-2]))
         whole = spec.n // lanes * lanes
         if whole:
             repeat(b, 0, whole, lambda first: columns(places, first, lanes), "column", lanes)

@@ -20,7 +20,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
     vector,
 )
@@ -28,7 +28,7 @@ from mavcg.kernels.builder.nest import (
     Line,
     Nest,
     along_line,
-    collapsed,
+    collapse,
     decode,
     load_lanes,
     maximum,
@@ -36,7 +36,7 @@ from mavcg.kernels.builder.nest import (
     nest_rows,
     store_lanes,
 )
-from mavcg.kernels.builder.quantize import requantised, widened
+from mavcg.kernels.builder.quantize import requantize_value, widen
 from mavcg.kernels.tensor.reduce import walk
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
@@ -72,7 +72,7 @@ def _emit_mean(
     shift = splat(b, b.mul(inside, const(to.zero, I32)), lanes) if to.zero else None
     exact = b.sub(total, shift) if shift is not None else total
     real = b.fmul(b.sitofp(exact, vector(F32, lanes)), splat(b, factor, lanes))
-    return requantised(b, real, to.out_zero, to.lo, to.hi)
+    return requantize_value(b, real, to.out_zero, to.lo, to.hi)
 
 
 @spec_format("q_mean")
@@ -111,8 +111,8 @@ def _lower_mean(node: Node, graph: Graph, views: Mapping[str, View], packing: Pa
     shape = [x.shape[i] for i in kept]
     spec = QMeanSpec(
         _requantize(node, x),
-        collapsed(shape, ([x.strides[i] for i in kept], [out.strides[i] for i in positions])),
-        collapsed([x.shape[i] for i in axes], ([x.strides[i] for i in axes],)),
+        collapse(shape, ([x.strides[i] for i in kept], [out.strides[i] for i in positions])),
+        collapse([x.shape[i] for i in axes], ([x.strides[i] for i in axes],)),
     )
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
@@ -131,7 +131,7 @@ def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
         def term(at: ir.Value, acc: Values) -> Values:
             loaded = [load_lanes(b, address(b, at, i * wide), I8, wide, used, "x") for i in range(vectors)]
-            return tuple(b.add(a, widened(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True))
+            return tuple(b.add(a, widen(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True))
 
         zero = _zeros(wide)
         totals = walk(b, spec.reduced, 1, places[0], (zero,) * vectors, term)
@@ -150,7 +150,7 @@ def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
         def one(i: ir.Value) -> None:
             steps = (x_step, out_step)
-            mean([address(b, p, scaled(b, i, step)) for p, step in zip(places, steps, strict=True)], 1, 1, 1)
+            mean([address(b, p, scale_index(b, i, step)) for p, step in zip(places, steps, strict=True)], 1, 1, 1)
 
         repeat(b, run.begin, run.end(b), one, "output")
 
@@ -231,7 +231,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
     def window(axis: int, index: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
         """Return the window's start, its first tap inside and one past the last, and the number of taps that count."""
-        at = b.sub(scaled(b, index, spec.stride[axis]), const(spec.pads[axis]))
+        at = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
         first, last = _taps(b, spec, axis, at, 0, 0)
         low, high = _taps(b, spec, axis, at, spec.count_pads[axis], spec.count_pads[axis + 2])
         return at, first, last, b.sub(high, low)
@@ -239,37 +239,39 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     def row(index: ir.Value) -> None:
         image, y = decode(b, index, spec.out.shape[:2])
         top, row_first, row_last, rows_counted = window(0, y)
-        x_image = address(b, x, scaled(b, image, spec.x.strides[0]))
-        out_row = address(b, out, b.add(scaled(b, image, spec.out.strides[0]), scaled(b, y, spec.out.strides[1])))
+        x_image = address(b, x, scale_index(b, image, spec.x.strides[0]))
+        out_row = address(
+            b, out, b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
+        )
 
         def pixel(column: ir.Value) -> None:
             left, first, last, counted = window(1, column)
-            to = address(b, out_row, scaled(b, column, spec.out.strides[2]))
+            to = address(b, out_row, scale_index(b, column, spec.out.strides[2]))
             inside = b.trunc(b.mul(b.sub(row_last, row_first), b.sub(last, first)), I32)
             count = b.sitofp(b.mul(rows_counted, counted), F64)
             factor = b.fptrunc(b.fdiv(ir.Constant(F64, spec.to.multiplier), count), F32)
 
             def some(channel: ir.Value, vectors: int, used: int) -> None:
                 def tap_row(ky: ir.Value, acc: Values) -> Values:
-                    y_at = b.add(top, scaled(b, ky, spec.dilation[0]))
-                    line = address(b, x_image, scaled(b, y_at, spec.x.strides[1]))
+                    y_at = b.add(top, scale_index(b, ky, spec.dilation[0]))
+                    line = address(b, x_image, scale_index(b, y_at, spec.x.strides[1]))
 
                     def tap(kx: ir.Value, acc: Values) -> Values:
-                        x_at = b.add(left, scaled(b, kx, spec.dilation[1]))
-                        pointer = address(b, line, scaled(b, x_at, spec.x.strides[2]))
-                        pointer = address(b, pointer, scaled(b, channel, spec.x.strides[3]))
+                        x_at = b.add(left, scale_index(b, kx, spec.dilation[1]))
+                        pointer = address(b, line, scale_index(b, x_at, spec.x.strides[2]))
+                        pointer = address(b, pointer, scale_index(b, channel, spec.x.strides[3]))
                         loaded = [
                             load_lanes(b, address(b, pointer, i * lanes), I8, lanes, used) for i in range(vectors)
                         ]
                         return tuple(
-                            b.add(a, widened(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True)
+                            b.add(a, widen(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True)
                         )
 
                     return for_range(b, first, last, 1, acc, tap, "kx")
 
                 zero = _zeros(lanes)
                 totals = for_range(b, row_first, row_last, 1, (zero,) * vectors, tap_row, "ky")
-                pointer = address(b, to, scaled(b, channel, spec.out.strides[3]))
+                pointer = address(b, to, scale_index(b, channel, spec.out.strides[3]))
                 for i, total in enumerate(totals):
                     result = _emit_mean(b, spec.to, total, inside, factor, lanes)
                     store_lanes(b, result, address(b, pointer, i * lanes), lanes, used)

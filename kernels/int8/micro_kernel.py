@@ -10,11 +10,23 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I8, I16, I32, Values, address, const, for_range, note_tile, scaled, splat
+from mavcg.kernels.builder.emit import (
+    F32,
+    I8,
+    I16,
+    I32,
+    Values,
+    address,
+    const,
+    for_range,
+    note_tile,
+    scale_index,
+    splat,
+)
 from mavcg.kernels.builder.nest import shuffle, store_lanes
 from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
 from mavcg.kernels.int8.register_tile import GROUP, ProductForm, chains
-from mavcg.kernels.int8.requantize import Int8Epilogue, joined, to_eight_bits
+from mavcg.kernels.int8.requantize import Int8Epilogue, concatenate, to_eight_bits
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine
 
@@ -123,7 +135,7 @@ def emit_qtile(
     for p in range(pixels):
         for first, count in _together(tile.vectors, lanes):
             used = min(count * lanes, (tile.vectors - 1) * lanes + tile.used - first * lanes)
-            total = joined(b, [sums[p][v] for v in range(first, first + count)])
+            total = concatenate(b, [sums[p][v] for v in range(first, first + count)])
             move = first * lanes * F32_BYTES
             bias = b.load(address(b, at.bias, move), name="bias", align=4, typ=total.type)
             kind = ir.VectorType(F32, count * lanes)
@@ -187,8 +199,8 @@ class _Int8MicroKernel:
         inside = SumRun(tuple(levels[1:]), self.run.length).steps
 
         def iteration(index: Value, carried: Values) -> Values:
-            first = address(b, inputs, scaled(b, index, stride), "taps")
-            return self.levels(levels[1:], first, b.add(step, scaled(b, index, inside)), carried)
+            first = address(b, inputs, scale_index(b, index, stride), "taps")
+            return self.levels(levels[1:], first, b.add(step, scale_index(b, index, inside)), carried)
 
         return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
 
@@ -196,12 +208,12 @@ class _Int8MicroKernel:
         """Emit one run of neighbouring inputs."""
         b, unroll, group_bytes = self.b, self.unroll, self.tile.panel * GROUP
         full = self.run.length // GROUP
-        panel = address(b, self.at.weights, scaled(b, step, group_bytes), "panel")
+        panel = address(b, self.at.weights, scale_index(b, step, group_bytes), "panel")
         looped = full - full % unroll
 
         def iteration(index: Value, carried: Values) -> Values:
-            here = address(b, inputs, scaled(b, index, GROUP), "x")
-            return self.groups(unroll, here, address(b, panel, scaled(b, index, group_bytes), "w"), carried)
+            here = address(b, inputs, scale_index(b, index, GROUP), "x")
+            return self.groups(unroll, here, address(b, panel, scale_index(b, index, group_bytes), "w"), carried)
 
         if looped:
             acc = for_range(b, const(0), const(looped), unroll, acc, iteration, "k")

@@ -64,11 +64,11 @@ def _round(b: ir.IRBuilder, machine: Machine, real: Value) -> Value:
     parts = [shuffle(b, real, real, range(i, i + lanes)) for i in range(0, real.type.count, lanes)]
     if arm:
         # Rounds and saturates in one; LLVM makes two of the general form.
-        return joined(b, [_convert(b, "llvm.aarch64.neon.fcvtns.v4i32.v4f32", part) for part in parts])
+        return concatenate(b, [_convert(b, "llvm.aarch64.neon.fcvtns.v4i32.v4f32", part) for part in parts])
     top = ir.Constant(parts[0].type, [TOP] * lanes)
     bounded = [b.select(b.fcmp_ordered("<", part, top), part, top) for part in parts]
     # As the processor rounds, which is half to even: nobody sets it otherwise, and all f32 arithmetic would change.
-    return joined(b, [_convert(b, f"llvm.lrint.v{lanes}i32.v{lanes}f32", part) for part in bounded])
+    return concatenate(b, [_convert(b, f"llvm.lrint.v{lanes}i32.v{lanes}f32", part) for part in bounded])
 
 
 def _convert(b: ir.IRBuilder, name: str, x: Value) -> Value:
@@ -77,7 +77,7 @@ def _convert(b: ir.IRBuilder, name: str, x: Value) -> Value:
     return b.call(function, [x])
 
 
-def joined(b: ir.IRBuilder, parts: list[Value]) -> Value:
+def concatenate(b: ir.IRBuilder, parts: list[Value]) -> Value:
     """Concatenate vectors of one length, a power of two of them."""
     while len(parts) > 1:
         count = 2 * parts[0].type.count

@@ -12,7 +12,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    scaled,
+    scale_index,
 )
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, align_workspace, image_of, padded_image
@@ -85,11 +85,11 @@ def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Functio
     def row(y_out: Value) -> None:
         y_in = b.sub(y_out, const(spec.pad), name="y_in")
         inside = b.and_(b.icmp_signed(">=", y_in, const(0)), b.icmp_signed("<", y_in, const(image.height)))
-        source = address(b, x, scaled(b, y_in, image.row_step * F32_BYTES))
-        target = address(b, y, scaled(b, y_out, out.row_step * F32_BYTES))
+        source = address(b, x, scale_index(b, y_in, image.row_step * F32_BYTES))
+        target = address(b, y, scale_index(b, y_out, out.row_step * F32_BYTES))
 
         def at(base: Value, index: Value, step: int) -> Value:
-            return address(b, base, scaled(b, index, step * F32_BYTES)) if step else base
+            return address(b, base, scale_index(b, index, step * F32_BYTES)) if step else base
 
         with b.if_else(inside) as (copied, empty):
             with copied:
@@ -113,9 +113,9 @@ def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> N
         fill_zeros(b, line, first, 1)
 
         def element(i: Value, line: Value = line, phase: int = phase) -> None:
-            column = b.add(scaled(b, i, phases), const(phase - spec.pad))
-            value = b.load(address(b, source, scaled(b, column, F32_BYTES)), name="pixel", align=4, typ=F32)
-            b.store(value, address(b, line, scaled(b, i, F32_BYTES)), align=4)
+            column = b.add(scale_index(b, i, phases), const(phase - spec.pad))
+            value = b.load(address(b, source, scale_index(b, column, F32_BYTES)), name="pixel", align=4, typ=F32)
+            b.store(value, address(b, line, scale_index(b, i, F32_BYTES)), align=4)
 
         repeat(b, first, last, element, "column")
         fill_zeros(b, address(b, line, last * F32_BYTES), out.row_width // phases - last, 1)

@@ -15,7 +15,7 @@ from mavcg.kernels.builder.emit import (
     f32_splat,
     load_vector,
     operand,
-    scaled,
+    scale_index,
     store_vector,
     vector,
 )
@@ -111,9 +111,9 @@ class Image:
     def channel_bytes(self, b: ir.IRBuilder, c: Value) -> Value:
         """Emit the offset of channel c, which is known at run time, within a pixel; in bytes."""
         if self.layout is not Layout.CHWC:
-            return scaled(b, c, self.channel_step * F32_BYTES)
-        outer = scaled(b, b.udiv(c, const(self.block)), self.block_step * F32_BYTES)
-        return b.add(outer, scaled(b, b.urem(c, const(self.block)), F32_BYTES), name="channel_at")
+            return scale_index(b, c, self.channel_step * F32_BYTES)
+        outer = scale_index(b, b.udiv(c, const(self.block)), self.block_step * F32_BYTES)
+        return b.add(outer, scale_index(b, b.urem(c, const(self.block)), F32_BYTES), name="channel_at")
 
 
 def image_of(layout: Layout, channels: int, height: int, width: int, block: int) -> Image:

@@ -20,14 +20,14 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     store_vector,
 )
-from mavcg.kernels.builder.nest import collapsed
+from mavcg.kernels.builder.nest import collapse
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, image_of
 from mavcg.kernels.primitives.runs import along, copy_run, fill_zeros
-from mavcg.kernels.tensor.transpose import joined, transpose_squares, transpose_steps
+from mavcg.kernels.tensor.transpose import concatenate_vectors, transpose_squares, transpose_steps
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Layout, Stage, StageOperand
@@ -117,7 +117,7 @@ def _spec(source: Image, target: Image) -> KernelSpec:
         for image in (source, target)
     ]
     dims = order[target.layout]
-    nest = collapsed([lengths[d] for d in dims], [[steps[d] for d in dims] for steps in strides])
+    nest = collapse([lengths[d] for d in dims], [[steps[d] for d in dims] for steps in strides])
     (step,) = transpose_steps("x", "out", F32_BYTES, nest)
     return step.spec
 
@@ -137,13 +137,13 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
     def row(y: Value) -> None:
         rows = [
-            address(b, pointer, scaled(b, y, image.row_step * F32_BYTES))
+            address(b, pointer, scale_index(b, y, image.row_step * F32_BYTES))
             for pointer, image in zip(places, (source, target), strict=True)
         ]
 
         def some(number: Value, channels: int) -> None:
             from_, to = (
-                address(b, at, scaled(b, number, (image.block_step or block * image.channel_step) * F32_BYTES))
+                address(b, at, scale_index(b, number, (image.block_step or block * image.channel_step) * F32_BYTES))
                 for at, image in zip(rows, (source, target), strict=True)
             )
             copy_block(b, _BlockRow(spec, machine, from_, to), channels)
@@ -170,7 +170,7 @@ class _BlockRow:
 
 
 def _at(b: ir.IRBuilder, pointer: Value, index: Value, step: int) -> Value:
-    return address(b, pointer, scaled(b, index, step * F32_BYTES))
+    return address(b, pointer, scale_index(b, index, step * F32_BYTES))
 
 
 def _each_column(b: ir.IRBuilder, spec: RaggedBlocks, body: Callable[[Value], None]) -> None:
@@ -241,7 +241,7 @@ def _transpose(b: ir.IRBuilder, machine: Machine, matrices: _Matrices, p_length:
         rows = []
         for r in range(_SIDE):
             quarters = [matrices.load(b, p, b.add(q, const(r + first)), quarter) for first in range(0, lanes, _SIDE)]
-            rows.append(joined(b, quarters))
+            rows.append(concatenate_vectors(b, quarters))
         for r, column in enumerate(transpose_squares(b, rows, _SIDE)):
             matrices.store(b, column, b.add(p, const(r)), q)
 

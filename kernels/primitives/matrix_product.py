@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, repeat, scaled, splat, store_vector
+from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, repeat, scale_index, splat, store_vector
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import choose, lanes_f32
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
@@ -100,26 +100,26 @@ def _tiles(b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointe
     at = replace(
         at,
         inputs=address(b, at.inputs, block.in_bytes),
-        weights=address(b, at.weights, scaled(b, block.first_term, product.k_step)),
+        weights=address(b, at.weights, scale_index(b, block.first_term, product.k_step)),
     )
 
     def tile(row: Value, column: Value, rows: int, columns: int) -> None:
         steps = [tuple(s * i for i in range(rows)) for s in (product.left_step, product.out_step)]
         used = columns - (-(-columns // lanes) - 1) * lanes
         shape = RegisterTile(steps[0], steps[1], steps[1], -(-columns // lanes), used)
-        out = b.add(scaled(b, row, product.out_step), scaled(b, column, F32_BYTES))
+        out = b.add(scale_index(b, row, product.out_step), scale_index(b, column, F32_BYTES))
         here = Pointers(
-            address(b, at.inputs, scaled(b, row, product.left_step)),
-            address(b, at.weights, scaled(b, column, product.panel_step // PANEL)),
+            address(b, at.inputs, scale_index(b, row, product.left_step)),
+            address(b, at.weights, scale_index(b, column, product.panel_step // PANEL)),
             address(b, at.out, out),
             None,
             address(b, at.residual, out) if at.residual is not None else None,
         )
         now = block.part
         if at.bias is not None and product.bias == "columns":
-            here = replace(here, bias=address(b, at.bias, scaled(b, column, F32_BYTES)))
+            here = replace(here, bias=address(b, at.bias, scale_index(b, column, F32_BYTES)))
         elif at.bias is not None and product.bias == "rows":
-            now = _store_bias(b, address(b, at.bias, scaled(b, row, F32_BYTES)), here.out, shape, lanes, now)
+            now = _store_bias(b, address(b, at.bias, scale_index(b, row, F32_BYTES)), here.out, shape, lanes, now)
         emit_tile(b, machine, block.total, weights, shape, here, product.act, product.act_args, now)
 
     def over_rows(body: Callable[[Value, int], None]) -> None:
@@ -173,17 +173,17 @@ def emit_in_blocks(
     """Emit a product whose columns are channels of a CHWc image; the first column begins a block and a panel."""
 
     def block(number: Value, count: int) -> None:
-        channel = scaled(b, number, out.block)
+        channel = scale_index(b, number, out.block)
         inside = b.add(
             b.mul(b.udiv(channel, const(PANEL)), const(product.panel_step)),
             b.mul(b.urem(channel, const(PANEL)), const(F32_BYTES)),
         )
-        offset = scaled(b, number, out.block_step * F32_BYTES)
+        offset = scale_index(b, number, out.block_step * F32_BYTES)
         moved = Pointers(
             at.inputs,
             address(b, at.weights, inside),
             address(b, at.out, offset),
-            address(b, at.bias, scaled(b, channel, F32_BYTES)) if at.bias is not None else None,
+            address(b, at.bias, scale_index(b, channel, F32_BYTES)) if at.bias is not None else None,
             address(b, at.residual, offset) if at.residual is not None else None,
         )
         emit_product(b, machine, replace(product, columns=count), moved, part)
@@ -205,7 +205,7 @@ def fill_last_block(b: ir.IRBuilder, pointer: Value, out: Image, channels: int, 
     last = address(b, pointer, whole * out.block_step * F32_BYTES + rest * F32_BYTES)
 
     def pixel(index: Value) -> None:
-        to = address(b, last, scaled(b, index, out.block * F32_BYTES))
+        to = address(b, last, scale_index(b, index, out.block * F32_BYTES))
         for i in range(out.block - rest):
             b.store(f32_splat(0.0, 1), address(b, to, i * F32_BYTES), align=F32_BYTES)
 

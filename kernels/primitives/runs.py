@@ -5,7 +5,17 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, address, const, f32_splat, load_vector, repeat, scaled, store_vector, vector
+from mavcg.kernels.builder.emit import (
+    F32,
+    address,
+    const,
+    f32_splat,
+    load_vector,
+    repeat,
+    scale_index,
+    store_vector,
+    vector,
+)
 from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
@@ -38,4 +48,4 @@ def copy_run(b: ir.IRBuilder, source: Value, target: Value, count: int, lanes: i
 
 
 def _element(b: ir.IRBuilder, base: Value, index: Value) -> Value:
-    return address(b, base, scaled(b, index, F32_BYTES))
+    return address(b, base, scale_index(b, index, F32_BYTES))

@@ -16,7 +16,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    scaled,
+    scale_index,
 )
 from mavcg.kernels.builder.nest import Nest, decode
 from mavcg.kernels.tensor.reduce import kept_loops
@@ -77,12 +77,12 @@ def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
     def row(index: Value) -> None:
         from_, to = x, out
         for i, x_step, out_step in zip(decode(b, index, spec.kept.shape), *spec.kept.strides, strict=True):
-            from_ = address(b, from_, scaled(b, i, x_step * size))
-            to = address(b, to, scaled(b, i, out_step * 8))
+            from_ = address(b, from_, scale_index(b, i, x_step * size))
+            to = address(b, to, scale_index(b, i, out_step * 8))
         first = b.load(from_, align=size, typ=typ)
 
         def candidate(i: Value, best: Values) -> Values:
-            value = b.load(address(b, from_, scaled(b, i, spec.stride * size)), align=size, typ=typ)
+            value = b.load(address(b, from_, scale_index(b, i, spec.stride * size)), align=size, typ=typ)
             if spec.dtype.startswith("f"):
                 better = b.fcmp_ordered(sign, value, best[0])
             else:

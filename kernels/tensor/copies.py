@@ -13,7 +13,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
     store_vector,
 )
@@ -23,7 +23,7 @@ from mavcg.kernels.builder.nest import (
     Nest,
     along_line,
     broadcast_strides,
-    collapsed,
+    collapse,
     decode,
     load_lanes,
     minimum,
@@ -121,7 +121,7 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
         repeated = splat(b, load_vector(b, places[0], typ, name="value"), lanes) if from_step == 0 else None
 
         def vectors(index: ir.Value, count: int, used: int) -> None:
-            at = [address(b, pointer, scaled(b, index, size)) for pointer in places]
+            at = [address(b, pointer, scale_index(b, index, size)) for pointer in places]
             step = lanes * size
             values = [
                 repeated or load_lanes(b, address(b, at[0], i * step), typ, lanes, used, "value") for i in range(count)
@@ -133,8 +133,8 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
     def strided(places: list[ir.Value], line: Line) -> None:
         def one(index: ir.Value) -> None:
-            value = load_vector(b, address(b, places[0], scaled(b, index, from_step * size)), typ, name="value")
-            store_vector(b, value, address(b, places[1], scaled(b, index, to_step * size)))
+            value = load_vector(b, address(b, places[0], scale_index(b, index, from_step * size)), typ, name="value")
+            store_vector(b, value, address(b, places[1], scale_index(b, index, to_step * size)))
 
         repeat(b, line.begin, line.end(b), one, "element")
 
@@ -166,7 +166,7 @@ def emit_relaid(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 def advance_all(b: ir.IRBuilder, pointer: ir.Value, view: View, indices: Sequence[ir.Value]) -> ir.Value:
     """The address of one element of a view."""
     for index, stride in zip(indices, view.strides, strict=True):
-        pointer = address(b, pointer, scaled(b, index, stride * view.item_bytes))
+        pointer = address(b, pointer, scale_index(b, index, stride * view.item_bytes))
     return pointer
 
 
@@ -177,14 +177,12 @@ def relaid_steps(source: str, target: str, views: Mapping[str, View], origin: st
         return ()
     size = x.item_bytes
     if y.dense:
-        return copy_steps(source, target, size, collapsed(x.shape, (x.strides, dense_strides(x.shape))), origin=origin)
+        return copy_steps(source, target, size, collapse(x.shape, (x.strides, dense_strides(x.shape))), origin=origin)
     if x.dense:
-        return copy_steps(source, target, size, collapsed(y.shape, (dense_strides(y.shape), y.strides)), origin=origin)
+        return copy_steps(source, target, size, collapse(y.shape, (dense_strides(y.shape), y.strides)), origin=origin)
     lengths = _common_lengths(x.shape, y.shape)
     if lengths:
-        return copy_steps(
-            source, target, size, collapsed(lengths, [_refine(v, lengths) for v in (x, y)]), origin=origin
-        )
+        return copy_steps(source, target, size, collapse(lengths, [_refine(v, lengths) for v in (x, y)]), origin=origin)
     return (Step(RelaidSpec(x, y), (Operand(source), Operand(target, written=True)), origin),)
 
 
@@ -223,7 +221,7 @@ def _lower_reshape(node: Node, graph: Graph, views: Mapping[str, View], packing:
 
 def _lower_broadcast(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     x, y = views[node.inputs[0]], views[node.output]
-    nest = collapsed(y.shape, (broadcast_strides(x, y.shape), y.strides))
+    nest = collapse(y.shape, (broadcast_strides(x, y.shape), y.strides))
     return copy_steps(node.inputs[0], node.output, y.item_bytes, nest, origin=node.origin)
 
 
@@ -234,7 +232,7 @@ def _lower_concat(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     start = 0
     for name in node.inputs:
         x = views[name]
-        nest = collapsed(x.shape, (x.strides, y.strides))
+        nest = collapse(x.shape, (x.strides, y.strides))
         steps += copy_steps(name, node.output, y.item_bytes, nest, 0, start * y.strides[axis], node.origin)
         start += x.shape[axis]
     return tuple(steps)
@@ -243,7 +241,7 @@ def _lower_concat(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 def _lower_slice(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     x, y = views[node.inputs[0]], views[node.output]
     starts, steps = node.attr("starts"), node.attr("steps")
-    nest = collapsed(y.shape, ([s * step for s, step in zip(x.strides, steps, strict=True)], y.strides))
+    nest = collapse(y.shape, ([s * step for s, step in zip(x.strides, steps, strict=True)], y.strides))
     start = sum(s * first for s, first in zip(x.strides, starts, strict=True))
     return copy_steps(node.inputs[0], node.output, y.item_bytes, nest, start, 0, node.origin)
 

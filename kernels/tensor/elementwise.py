@@ -31,7 +31,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
     store_vector,
 )
@@ -40,7 +40,7 @@ from mavcg.kernels.builder.nest import (
     Nest,
     along_line,
     broadcast_strides,
-    collapsed,
+    collapse,
     load_lanes,
     nest_rows,
     store_lanes,
@@ -144,10 +144,10 @@ COMPUTE: Mapping[str, Compute] = {
     "prelu": _prelu,
     "where": lambda b, args, dtypes, values: b.select(flags(b, values[0]), values[1], values[2]),
     "cast": lambda b, args, dtypes, values: convert(b, values[0], dtypes[0], dtypes[1]),
-    "quantize": lambda b, args, dtypes, values: quantize.quantized(b, dtypes[-1], *values),
-    "dequantize": lambda b, args, dtypes, values: quantize.dequantized(b, dtypes[0], *values),
-    "qadd": quantize.added,
-    "qmul": quantize.multiplied,
+    "quantize": lambda b, args, dtypes, values: quantize.quantize_value(b, dtypes[-1], *values),
+    "dequantize": lambda b, args, dtypes, values: quantize.dequantize_value(b, dtypes[0], *values),
+    "qadd": quantize.add_quantized,
+    "qmul": quantize.multiply_quantized,
 }
 
 
@@ -175,7 +175,7 @@ def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> i
         ]
 
         def some(index: ir.Value, count: int, used: int) -> None:
-            at = [address(b, pointer, scaled(b, index, size)) for pointer, size in zip(places, sizes, strict=True)]
+            at = [address(b, pointer, scale_index(b, index, size)) for pointer, size in zip(places, sizes, strict=True)]
             results = []
             for i in range(count):
                 values = [
@@ -193,7 +193,7 @@ def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> i
     def singly(places: list[ir.Value], line: Line) -> None:
         def one(index: ir.Value) -> None:
             at = [
-                address(b, pointer, scaled(b, index, step * size))
+                address(b, pointer, scale_index(b, index, step * size))
                 for pointer, step, size in zip(places, steps, sizes, strict=True)
             ]
             values = [load_vector(b, pointer, typ) for pointer, typ in zip(at[:-1], types, strict=False)]
@@ -234,7 +234,7 @@ def elementwise_step(
     dtypes = tuple(view.dtype for view in (*read, out))
     if op not in ("cast", "where") and not _supported(op, dtypes[0]):
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {dtypes[0]}; cast to f32 before it")
-    nest = collapsed(out.shape, [*(broadcast_strides(view, out.shape) for view in read), out.strides])
+    nest = collapse(out.shape, [*(broadcast_strides(view, out.shape) for view in read), out.strides])
     spec = ElementwiseSpec(op, args, dtypes, nest)
     operands = (*(Operand(name) for name in inputs), Operand(node.output, written=True))
     return (Step(spec, operands, node.origin),)

@@ -16,14 +16,14 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     store_vector,
 )
 from mavcg.kernels.builder.nest import (
     Line,
     Nest,
     along_line,
-    collapsed,
+    collapse,
     load_lanes,
     maximum,
     minimum,
@@ -80,7 +80,7 @@ def _lower_gather(node: Node, graph: Graph, views: Mapping[str, View], packing: 
         (*(0,) * len(before), *indices.strides, *(0,) * len(after)),
         out.strides,
     )
-    nest = collapsed(out.shape, strides)
+    nest = collapse(out.shape, strides)
     spec = GatherSpec(out.item_bytes, nest, indices.item_bytes, x.shape[axis], x.strides[axis])
     return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
 
@@ -105,14 +105,14 @@ def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
     def chosen(x: ir.Value, index_place: ir.Value) -> ir.Value:
         index = index_at(b, index_place, spec.index_bytes, spec.length)
-        return address(b, x, scaled(b, index, spec.step * size), "chosen")
+        return address(b, x, scale_index(b, index, spec.step * size), "chosen")
 
     def lines(places: list[ir.Value], line: Line) -> None:
         source = chosen(places[0], places[1])
 
         def some(at: ir.Value, count: int, used: int) -> None:
             for i in range(count):
-                offset = scaled(b, b.add(at, const(i * lanes)), size)
+                offset = scale_index(b, b.add(at, const(i * lanes)), size)
                 value = load_lanes(b, address(b, source, offset), typ, lanes, used, "value")
                 store_lanes(b, value, address(b, places[2], offset), lanes, used)
 
@@ -121,7 +121,7 @@ def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     def singly(places: list[ir.Value], line: Line) -> None:
         def one(at: ir.Value) -> None:
             x, index, out = (
-                address(b, pointer, scaled(b, at, step * item))
+                address(b, pointer, scale_index(b, at, step * item))
                 for pointer, step, item in zip(places, (x_step, index_step, out_step), sizes, strict=True)
             )
             store_vector(b, load_vector(b, chosen(x, index), typ, name="value"), out)
@@ -163,7 +163,7 @@ def _lower_lookup(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     x, out = views[node.inputs[0]], views[node.output]
     if out.elements == 0:
         return ()
-    spec = LookupSpec(x.dtype == "i8", collapsed(out.shape, (x.strides, out.strides)))
+    spec = LookupSpec(x.dtype == "i8", collapse(out.shape, (x.strides, out.strides)))
     return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
 
 
@@ -186,10 +186,10 @@ def emit_lookup(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
     def singly(places: list[ir.Value], line: Line) -> None:
         def one(at: ir.Value) -> None:
-            number = load_vector(b, address(b, places[0], scaled(b, at, steps[0])), I8, name="number")
+            number = load_vector(b, address(b, places[0], scale_index(b, at, steps[0])), I8, name="number")
             index = b.zext(b.xor(number, const(flip, I8)), I64)
             value = load_vector(b, element(b, table, index, I8), I8, name="value")
-            store_vector(b, value, address(b, places[1], scaled(b, at, steps[1])))
+            store_vector(b, value, address(b, places[1], scale_index(b, at, steps[1])))
 
         repeat(b, line.begin, line.end(b), one, "element")
 

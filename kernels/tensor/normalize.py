@@ -23,7 +23,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
     store_vector,
     vector,
@@ -32,7 +32,7 @@ from mavcg.kernels.builder.nest import (
     Nest,
     advance,
     broadcast_strides,
-    collapsed,
+    collapse,
     decode,
     load_lanes,
     shuffle,
@@ -93,8 +93,8 @@ def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packi
     inside = x.shape[axis:]
     parameters = [broadcast_strides(views[name], inside) for name in names[1:]]
     spec = LayerNormSpec(
-        collapsed(x.shape[:axis], (x.strides[:axis], out.strides[:axis])),
-        collapsed(inside, (x.strides[axis:], *parameters, out.strides[axis:])),
+        collapse(x.shape[:axis], (x.strides[:axis], out.strides[:axis])),
+        collapse(inside, (x.strides[axis:], *parameters, out.strides[axis:])),
         len(names) == 3,
         node.attr("epsilon"),
     )
@@ -142,7 +142,7 @@ def total(b: ir.IRBuilder, parts: ir.Value) -> ir.Value:
 
 def _line_load(b: ir.IRBuilder, pointer: ir.Value, i: ir.Value, step: int, lanes: int, used: int) -> ir.Value:
     """Elements of a line from the i-th on; step 0: the same in every lane."""
-    at = address(b, pointer, scaled(b, i, step * F32_BYTES))
+    at = address(b, pointer, scale_index(b, i, step * F32_BYTES))
     return splat(b, load_vector(b, at, F32), lanes) if step == 0 else load_lanes(b, at, F32, lanes, used)
 
 
@@ -192,7 +192,7 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
                 )
                 value = b.fmul(b.fmul(b.fsub(value, means), factor), others[0])
                 value = b.fadd(value, others[1]) if spec.bias else value
-                store_lanes(b, value, address(b, at[-1], scaled(b, i, steps[-1] * F32_BYTES)), lanes, used)
+                store_lanes(b, value, address(b, at[-1], scale_index(b, i, steps[-1] * F32_BYTES)), lanes, used)
                 return ()
 
             return _along(b, length, lanes, acc, vector)
@@ -248,7 +248,7 @@ def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
     if out.elements == 0:
         return ()
     spec = LrnSpec(
-        collapsed(x.shape[:-1], (x.strides[:-1], out.strides[:-1])),
+        collapse(x.shape[:-1], (x.strides[:-1], out.strides[:-1])),
         (x.shape[-1], x.strides[-1], out.strides[-1]),
         *(node.attr(name) for name in ("size", "alpha", "beta", "bias")),
     )
@@ -278,7 +278,7 @@ def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
     squares = address(b, scratch, before * F32_BYTES, "squares")
 
     def clear(i: ir.Value) -> None:
-        store_vector(b, ir.Constant(F32, 0.0), address(b, scratch, scaled(b, i, F32_BYTES)))
+        store_vector(b, ir.Constant(F32, 0.0), address(b, scratch, scale_index(b, i, F32_BYTES)))
 
     repeat(b, 0, before, clear, "zero_before")
     repeat(b, before + length, before + length + spec.size // 2 + lanes, clear, "zero_after")
@@ -291,20 +291,20 @@ def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
 
         def square(i: ir.Value, used: int, _: Values) -> Values:
             value = _line_load(b, from_, i, x_step, lanes, used)
-            store_lanes(b, b.fmul(value, value), address(b, squares, scaled(b, i, F32_BYTES)), lanes, used)
+            store_lanes(b, b.fmul(value, value), address(b, squares, scale_index(b, i, F32_BYTES)), lanes, used)
             return ()
 
         def result(i: ir.Value, used: int, _: Values) -> Values:
-            first = address(b, scratch, scaled(b, i, F32_BYTES))
+            first = address(b, scratch, scale_index(b, i, F32_BYTES))
             typ = vector(F32, lanes)
 
             def tap(k: ir.Value, acc: Values) -> Values:
-                return (b.fadd(acc[0], load_vector(b, address(b, first, scaled(b, k, F32_BYTES)), typ)),)
+                return (b.fadd(acc[0], load_vector(b, address(b, first, scale_index(b, k, F32_BYTES)), typ)),)
 
             (around,) = for_range(b, const(1), const(spec.size), 1, (load_vector(b, first, typ),), tap, "tap")
             base = fma(b, around, number(around, spec.alpha / spec.size), number(around, spec.bias))
             value = _divide(b, _line_load(b, from_, i, x_step, lanes, used), base, spec.beta)
-            store_lanes(b, value, address(b, to, scaled(b, i, out_step * F32_BYTES)), lanes, used)
+            store_lanes(b, value, address(b, to, scale_index(b, i, out_step * F32_BYTES)), lanes, used)
             return ()
 
         _along(b, length, lanes, (), square)

@@ -14,10 +14,10 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
 )
-from mavcg.kernels.builder.nest import Line, Nest, along_line, collapsed, decode, maximum, minimum, store_lanes
+from mavcg.kernels.builder.nest import Line, Nest, along_line, collapse, decode, maximum, minimum, store_lanes
 from mavcg.kernels.tensor.copies import copy_steps
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import sizes_text
@@ -132,7 +132,7 @@ def lower_pad(node: Node, graph: Graph, views: Mapping[str, View], packing: Pack
         spec = PadMapped(x, out, before, node.attr("mode"))
         return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
     start = sum(stride * first for stride, first in zip(out.strides, before, strict=True))
-    nest = collapsed(x.shape, (x.strides, out.strides))
+    nest = collapse(x.shape, (x.strides, out.strides))
     copy = copy_steps(node.inputs[0], node.output, out.item_bytes, nest, 0, start, node.origin)
     return (*lower_border(node, graph, views, packing), *copy)
 
@@ -166,7 +166,7 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         if axis + 1 < len(nest.shape) or stride != 1:
 
             def border_line(index: ir.Value) -> None:
-                there = address(b, pointer, scaled(b, index, stride * size))
+                there = address(b, pointer, scale_index(b, index, stride * size))
                 if axis + 1 < len(nest.shape):
                     fill(there, nest, axis + 1)
                 else:
@@ -177,7 +177,7 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
         def vectors(index: ir.Value, count: int, used: int) -> None:
             for i in range(count):
-                there = address(b, pointer, b.add(scaled(b, index, size), const(i * lanes * size)))
+                there = address(b, pointer, b.add(scale_index(b, index, size), const(i * lanes * size)))
                 store_lanes(b, value, there, lanes, used)
 
         along_line(b, Line(const(0), length, length), lanes, 1, vectors)
@@ -191,14 +191,14 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         rest = [(to - from_, stride) for (from_, to), stride in zip(region, spec.out.strides, strict=True)]
         del rest[spec.axis]
         lengths, strides = zip(*rest, strict=True) if rest else ((1,), (1,))
-        nest = collapsed(lengths, (strides,))
+        nest = collapse(lengths, (strides,))
         first = sum(
             from_ * s for i, ((from_, _), s) in enumerate(zip(region, spec.out.strides, strict=True)) if i != spec.axis
         )
         pointer = address(b, base, first * size)
 
         def row(index: ir.Value) -> None:
-            fill(address(b, pointer, scaled(b, index, step)), nest, 0)
+            fill(address(b, pointer, scale_index(b, index, step)), nest, 0)
 
         repeat(b, maximum(b, begin, const(low)), minimum(b, end, const(high)), row, "row")
 
@@ -229,13 +229,13 @@ def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         outer = decode(b, index, spec.out.shape[:-1])
         from_, to = x, out
         for axis, i in enumerate(outer):
-            from_ = address(b, from_, scaled(b, source(i, axis), spec.x.strides[axis] * size))
-            to = address(b, to, scaled(b, i, spec.out.strides[axis] * size))
+            from_ = address(b, from_, scale_index(b, source(i, axis), spec.x.strides[axis] * size))
+            to = address(b, to, scale_index(b, i, spec.out.strides[axis] * size))
 
         def one(i: ir.Value) -> None:
-            there = address(b, from_, scaled(b, source(i, last), spec.x.strides[last] * size))
+            there = address(b, from_, scale_index(b, source(i, last), spec.x.strides[last] * size))
             value = b.load(there, align=size, typ=typ)
-            b.store(value, address(b, to, scaled(b, i, spec.out.strides[last] * size)), align=size)
+            b.store(value, address(b, to, scale_index(b, i, spec.out.strides[last] * size)), align=size)
 
         repeat(b, 0, spec.out.shape[last], one, "element")
 

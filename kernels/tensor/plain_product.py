@@ -22,7 +22,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    scaled,
+    scale_index,
 )
 from mavcg.kernels.builder.nest import decode
 from mavcg.kernels.tensor.elementwise import supported_unary, unary
@@ -169,7 +169,7 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
         found = []
         for pointer, strides in zip(places, steps, strict=True):
             for index, stride in zip(indices, strides[dimensions], strict=True):
-                pointer = address(b, pointer, scaled(b, index, stride * size))
+                pointer = address(b, pointer, scale_index(b, index, stride * size))
             found.append(pointer)
         return found
 
@@ -194,7 +194,7 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
         length, a_step, w_step = inner[0]
 
         def term(i: ir.Value, carried: Values) -> Values:
-            places = [address(b, p, scaled(b, i, s * size)) for p, s in ((a, a_step), (w, w_step))]
+            places = [address(b, p, scale_index(b, i, s * size)) for p, s in ((a, a_step), (w, w_step))]
             return (summed(places[0], places[1], inner[1:], carried[0]),)
 
         return for_range(b, const(0), const(length), 1, (total,), term, "k")[0]

@@ -21,7 +21,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
     store_vector,
     vector,
@@ -109,7 +109,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     def window(axis: int, index: Value) -> _PoolWindow:
         length, taps = spec.x.shape[1 + axis], spec.kernel[axis]
         dilation, first = spec.dilation[axis], spec.pads[axis]
-        at = b.sub(scaled(b, index, spec.stride[axis]), const(first))
+        at = b.sub(scale_index(b, index, spec.stride[axis]), const(first))
 
         def taps_inside(low: int, high: int) -> tuple[Value, Value]:
             """Return the range of taps t with low <= at + t * dilation < high."""
@@ -125,19 +125,25 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
         height = spec.out.shape[1]
         image, y = b.sdiv(index, const(height)), b.srem(index, const(height))
         rows = window(0, y)
-        top = b.sub(scaled(b, y, spec.stride[0]), const(spec.pads[0]))
+        top = b.sub(scale_index(b, y, spec.stride[0]), const(spec.pads[0]))
         x_row = address(
-            b, x, b.mul(b.add(scaled(b, image, spec.x.strides[0]), scaled(b, top, spec.x.strides[1])), const(size))
+            b,
+            x,
+            b.mul(b.add(scale_index(b, image, spec.x.strides[0]), scale_index(b, top, spec.x.strides[1])), const(size)),
         )
         out_row = address(
-            b, out, b.mul(b.add(scaled(b, image, spec.out.strides[0]), scaled(b, y, spec.out.strides[1])), const(size))
+            b,
+            out,
+            b.mul(
+                b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1])), const(size)
+            ),
         )
 
         def pixel(i: Value) -> None:
             columns = window(1, i)
-            left = b.sub(scaled(b, i, spec.stride[1]), const(spec.pads[1]))
-            x_at = address(b, x_row, scaled(b, left, spec.x.strides[2] * size))
-            out_at = address(b, out_row, scaled(b, i, spec.out.strides[2] * size))
+            left = b.sub(scale_index(b, i, spec.stride[1]), const(spec.pads[1]))
+            x_at = address(b, x_row, scale_index(b, left, spec.x.strides[2] * size))
+            out_at = address(b, out_row, scale_index(b, i, spec.out.strides[2] * size))
             divisor = None
             if spec.kind == "avg":
                 divisor = splat(b, b.sitofp(b.mul(rows.counted, columns.counted), typ), lanes)
@@ -146,8 +152,8 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
                 def tap_row(ky: Value, acc: Values) -> Values:
                     def tap(kx: Value, acc: Values) -> Values:
                         move = b.add(
-                            scaled(b, ky, spec.dilation[0] * spec.x.strides[1]),
-                            b.add(scaled(b, kx, spec.dilation[1] * spec.x.strides[2]), channel),
+                            scale_index(b, ky, spec.dilation[0] * spec.x.strides[1]),
+                            b.add(scale_index(b, kx, spec.dilation[1] * spec.x.strides[2]), channel),
                         )
                         pointer = address(b, x_at, b.mul(move, const(size)))
                         loaded = [

@@ -23,11 +23,11 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     store_vector,
     vector,
 )
-from mavcg.kernels.builder.nest import Nest, collapsed, decode, load_lanes, shuffle
+from mavcg.kernels.builder.nest import Nest, collapse, decode, load_lanes, shuffle
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
@@ -77,7 +77,7 @@ def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: P
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for f16; cast to f32 before it")
     kept = kept_loops(x, out, axes, node.attr("keepdims"))
     gone = sorted(axes)
-    reduced = collapsed([x.shape[a] for a in gone], [[x.strides[a] for a in gone]])
+    reduced = collapse([x.shape[a] for a in gone], [[x.strides[a] for a in gone]])
     along = kept.strides[0][-1] == kept.strides[1][-1] == 1 and kept.shape[-1] > 1
     spec = Reduce(kind, x.dtype, kept, reduced, along)
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
@@ -87,7 +87,7 @@ def kept_loops(x: View, out: View, axes: set[int], keepdims: bool) -> Nest:
     """Loops over the outputs: strides of x, then of out."""
     kept = [a for a in range(len(x.shape)) if a not in axes]
     of_out = [out.strides[a] for a in kept] if keepdims else list(out.strides)
-    return collapsed([x.shape[a] for a in kept], [[x.strides[a] for a in kept], of_out])
+    return collapse([x.shape[a] for a in kept], [[x.strides[a] for a in kept], of_out])
 
 
 def combiner(kind: str, dtype: str) -> Combine:
@@ -157,8 +157,8 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     def row(index: Value) -> None:
         from_, to = x, out
         for i, x_step, out_step in zip(decode(b, index, outer), *spec.kept.strides, strict=False):
-            from_ = address(b, from_, scaled(b, i, x_step * size))
-            to = address(b, to, scaled(b, i, out_step * size))
+            from_ = address(b, from_, scale_index(b, i, x_step * size))
+            to = address(b, to, scale_index(b, i, out_step * size))
         if spec.along:
             line(from_, to)
         else:
@@ -205,7 +205,7 @@ def walk(
             return term(at, acc)
 
         def iteration(index: Value, carried: Values) -> Values:
-            return level(axis + 1, address(b, at, scaled(b, index, nest.strides[0][axis] * size)), carried)
+            return level(axis + 1, address(b, at, scale_index(b, index, nest.strides[0][axis] * size)), carried)
 
         return for_range(b, const(0), const(nest.shape[axis]), 1, acc, iteration, f"term_{axis}")
 
@@ -242,7 +242,7 @@ def total_of(
 
     def run(at: Value, acc: Values) -> Values:
         def iteration(index: Value, carried: Values) -> Values:
-            there = address(b, at, scaled(b, index, size))
+            there = address(b, at, scale_index(b, index, size))
             return (combine(b, carried[0], term(b.load(there, align=size, typ=parts))),)
 
         (value,) = for_range(b, const(0), const(whole), PARTS, acc, iteration, "part")

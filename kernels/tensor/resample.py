@@ -18,11 +18,11 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
     store_vector,
 )
-from mavcg.kernels.builder.nest import Line, Nest, along_line, collapsed, load_lanes, nest_rows, store_lanes
+from mavcg.kernels.builder.nest import Line, Nest, along_line, collapse, load_lanes, nest_rows, store_lanes
 from mavcg.kernels.tensor.gather import index_at
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
@@ -80,7 +80,7 @@ def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
     weights = graph.constants.get(node.inputs[2])
     plain = taps == 1 and weights is not None and bool(np.all(weights == 1))
     spec = ResampleSpec(
-        collapsed(out.shape, (along_x, table, table, out.strides)), taps, x.shape[axis], x.strides[axis], plain
+        collapse(out.shape, (along_x, table, table, out.strides)), taps, x.shape[axis], x.strides[axis], plain
     )
     return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
 
@@ -94,10 +94,10 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
 
     def tap(places: list[ir.Value], t: ir.Value) -> tuple[ir.Value, ir.Value]:
         """Load the index that tap t reads, and its weight."""
-        offset = scaled(b, t, F32_BYTES)
+        offset = scale_index(b, t, F32_BYTES)
         index = index_at(b, address(b, places[1], offset), 4, spec.length)
         weight = load_vector(b, address(b, places[2], offset), F32, name="weight")
-        return address(b, places[0], scaled(b, index, spec.step * F32_BYTES), "tap"), weight
+        return address(b, places[0], scale_index(b, index, spec.step * F32_BYTES), "tap"), weight
 
     def weighted(value: ir.Value, weight: ir.Value, total: ir.Value | None, wide: int) -> ir.Value:
         factor = splat(b, weight, wide)
@@ -127,7 +127,7 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
             return for_range(b, const(1), const(spec.taps), 1, (start,), add_tap, "tap")[0]
 
         def some(at: ir.Value, count: int, used: int) -> None:
-            offsets = [scaled(b, b.add(at, const(i * lanes)), F32_BYTES) for i in range(count)]
+            offsets = [scale_index(b, b.add(at, const(i * lanes)), F32_BYTES) for i in range(count)]
             totals = [total_at(offset, used) for offset in offsets]
             for offset, total in zip(offsets, totals, strict=True):
                 store_lanes(b, total, address(b, places[3], offset), lanes, used)
@@ -136,7 +136,7 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
 
     def singly(places: list[ir.Value], line: Line) -> None:
         def one(at: ir.Value) -> None:
-            here = [address(b, p, scaled(b, at, step * F32_BYTES)) for p, step in zip(places, steps, strict=True)]
+            here = [address(b, p, scale_index(b, at, step * F32_BYTES)) for p, step in zip(places, steps, strict=True)]
 
             def add_tap(t: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
                 source, weight = tap(here, t)

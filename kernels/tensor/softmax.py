@@ -10,7 +10,7 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.activation import at_least
-from mavcg.kernels.builder.emit import F32, Values, address, const, kernel_function, operand, repeat, scaled, splat
+from mavcg.kernels.builder.emit import F32, Values, address, const, kernel_function, operand, repeat, scale_index, splat
 from mavcg.kernels.builder.float_math import exp, log_
 from mavcg.kernels.builder.nest import Nest, decode, load_lanes, store_lanes
 from mavcg.kernels.tensor.reduce import combiner, total_of, walk
@@ -80,8 +80,8 @@ def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
     def row(index: Value) -> None:
         from_, to = x, out
         for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            from_ = address(b, from_, scaled(b, i, x_step * F32_BYTES))
-            to = address(b, to, scaled(b, i, out_step * F32_BYTES))
+            from_ = address(b, from_, scale_index(b, i, x_step * F32_BYTES))
+            to = address(b, to, scale_index(b, i, out_step * F32_BYTES))
         (_along_axis if spec.line == 1 else _across_lines)(b, spec, from_, to)
 
     repeat(b, function.args[1], function.args[2], row, "row")
@@ -100,15 +100,17 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
         if not dense:
 
             def one(i: Value) -> None:
-                value = b.load(address(b, x, scaled(b, i, x_step * F32_BYTES)), align=F32_BYTES, typ=F32)
-                old = b.load(address(b, out, scaled(b, i, out_step * F32_BYTES)), align=F32_BYTES, typ=F32)
-                b.store(change(value, old, 1), address(b, out, scaled(b, i, out_step * F32_BYTES)), align=F32_BYTES)
+                value = b.load(address(b, x, scale_index(b, i, x_step * F32_BYTES)), align=F32_BYTES, typ=F32)
+                old = b.load(address(b, out, scale_index(b, i, out_step * F32_BYTES)), align=F32_BYTES, typ=F32)
+                b.store(
+                    change(value, old, 1), address(b, out, scale_index(b, i, out_step * F32_BYTES)), align=F32_BYTES
+                )
 
             repeat(b, 0, length, one, "element")
             return
 
         def vectors(i: Value, used: int) -> None:
-            at = [address(b, p, scaled(b, i, F32_BYTES)) for p in (x, out)]
+            at = [address(b, p, scale_index(b, i, F32_BYTES)) for p in (x, out)]
             value, old = (load_lanes(b, p, F32, LANES, used) for p in at)
             store_lanes(b, change(value, old, LANES), at[1], LANES, used)
 
@@ -140,7 +142,7 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
     length, x_step, out_step = spec.axis
 
     def vectors(first: Value, used: int) -> None:
-        from_, to = (address(b, p, scaled(b, first, F32_BYTES)) for p in (x, out))
+        from_, to = (address(b, p, scale_index(b, first, F32_BYTES)) for p in (x, out))
         typ = ir.VectorType(F32, LANES)
 
         def load(at: Value) -> Value:
@@ -154,8 +156,8 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
             assert callable(change)
 
             def one(i: Value) -> None:
-                pointer = address(b, to, scaled(b, i, out_step * F32_BYTES))
-                value = load(address(b, from_, scaled(b, i, x_step * F32_BYTES)))
+                pointer = address(b, to, scale_index(b, i, out_step * F32_BYTES))
+                value = load(address(b, from_, scale_index(b, i, x_step * F32_BYTES)))
                 store_lanes(b, change(value, load(pointer)), pointer, LANES, used)
 
             repeat(b, 0, length, one, "element")

@@ -14,10 +14,10 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     store_vector,
 )
-from mavcg.kernels.builder.nest import Nest, advance, collapsed, decode, minimum, shuffle
+from mavcg.kernels.builder.nest import Nest, advance, collapse, decode, minimum, shuffle
 from mavcg.kernels.tensor.copies import copy_steps
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import sizes_text
@@ -102,10 +102,10 @@ class _Plane:
     target_step: int
 
     def source_at(self, b: ir.IRBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
-        return address(b, address(b, self.source, scaled(b, p, self.item)), scaled(b, q, self.source_step))
+        return address(b, address(b, self.source, scale_index(b, p, self.item)), scale_index(b, q, self.source_step))
 
     def target_at(self, b: ir.IRBuilder, p: ir.Value, q: ir.Value) -> ir.Value:
-        return address(b, address(b, self.target, scaled(b, p, self.target_step)), scaled(b, q, self.item))
+        return address(b, address(b, self.target, scale_index(b, p, self.target_step)), scale_index(b, q, self.item))
 
 
 Range = tuple[ir.Value, ir.Value]
@@ -135,12 +135,12 @@ def _square(b: ir.IRBuilder, plane: _Plane, p: ir.Value, q: ir.Value, groups: in
             load_vector(b, address(b, corner, (r + n * g) * plane.source_step), quarter, name=f"row_{r}_{g}")
             for g in range(groups)
         ]
-        rows.append(joined(b, parts))
+        rows.append(concatenate_vectors(b, parts))
     for r, column in enumerate(transpose_squares(b, rows, n)):
         store_vector(b, column, address(b, plane.target_at(b, p, q), r * plane.target_step))
 
 
-def joined(b: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+def concatenate_vectors(b: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
     """Vectors of one type, a power of two of them, one behind the other."""
     while len(parts) > 1:
         lanes = list(range(2 * parts[0].type.count))
@@ -265,7 +265,7 @@ def emit_transpose(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.
 
 def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     x, y = views[node.inputs[0]], views[node.output]
-    nest = collapsed(y.shape, ([x.strides[i] for i in node.attr("perm")], y.strides))
+    nest = collapse(y.shape, ([x.strides[i] for i in node.attr("perm")], y.strides))
     return transpose_steps(node.inputs[0], node.output, y.item_bytes, nest, node.origin)
 
 

@@ -19,7 +19,7 @@ from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.blas.product_tile import ProductTile, emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
-from mavcg.kernels.builder.emit import prepared
+from mavcg.kernels.builder.emit import add_core_attributes
 from mavcg.lowering.kernel_code import KERNEL_FLAGS, version_symbol
 from mavcg.lowering.machines import machines_for
 from mavcg.objects.binaries import loaded_bytes, note_assembly
@@ -195,7 +195,7 @@ def function_module(
             emit_product_tile(module, machine, function)
         else:
             emit_vector_product(module, machine, function)
-    text = protect(prepared(module, machine), target.arch)
+    text = protect(add_core_attributes(module, machine), target.arch)
     for function in functions:
         text = text.replace(f'@"{function.symbol}"', f'@"{version_symbol(function.symbol, label)}"')
     return text

@@ -14,7 +14,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
-from mavcg.kernels.builder.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.ir.protection import protect
@@ -52,7 +52,7 @@ def kernel_module(
     module.triple = target.llvm_triple
     for spec in specs:
         emit(module, spec, machine, plan.of(kernel_name(spec), label))
-    text = protect(prepared(module, machine), target.arch)
+    text = protect(add_core_attributes(module, machine), target.arch)
     for spec in specs:
         name = kernel_name(spec)
         text = text.replace(f'@"{name}"', f'@"{version_symbol(name, label)}"')

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.guided_chunks import core_shares, simulated_ns
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
-from mavcg.predict.memory import Distances, Moved, moved
+from mavcg.predict.memory import Distances, Moved, step_traffic
 from mavcg.predict.work import StepWork
 
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
@@ -65,7 +65,7 @@ class StepModel:
         levels = worker.machine.accelerator.levels
         key = tuple(level.shared_bytes for level in levels)
         if key not in self._moved:
-            self._moved[key] = moved(self.work, self.distances, levels)
+            self._moved[key] = step_traffic(self.work, self.distances, levels)
         return self._moved[key]
 
     def alone(self, worker: Worker) -> StepCost:

@@ -85,7 +85,7 @@ class Moved:
         return transfer_ns(self.crossing, levels)
 
 
-def moved(step: StepWork, distances: Distances, levels: Sequence[MemoryLevel]) -> Moved:
+def step_traffic(step: StepWork, distances: Distances, levels: Sequence[MemoryLevel]) -> Moved:
     """Return the bytes that a step moves through each level of a core's memories.
 
     Each operand once from where it lies, what is written twice: a line is read before a part of it is written, and

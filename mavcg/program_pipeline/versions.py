@@ -31,7 +31,7 @@ from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
 from mavcg.passes.ir.openmp import outlined_regions, why_foreign
 from mavcg.passes.ir.refuse import why_not
-from mavcg.passes.ir.relabel import relabelled
+from mavcg.passes.ir.relabel import relabel_module
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 
 
@@ -270,7 +270,7 @@ class _Maker:
         if common is None:
             text = str(with_cpu(version.module, self._cpu_texts(version, core)))
             return self._job(name, label, self._explicit(version, text))
-        module = relabelled(canonical(common), GENERIC, label)
+        module = relabel_module(canonical(common), GENERIC, label)
         module = parse_module(fuse_contracted(str(module), self._fused_types(version)))
         texts = self._cpu_texts(version, core)
         fallback = texts[version.symbol]

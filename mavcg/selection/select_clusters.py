@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.hardware.board import Board
 from mavcg.selection.choice import Alternative, Choice, Problem, make_choice
-from mavcg.selection.costs.provider import weighted
+from mavcg.selection.costs.provider import weighted_sum
 from mavcg.selection.costs.threads import threaded_costs
 from mavcg.selection.network import Network
 from mavcg.selection.report.answer import Selection
@@ -101,7 +101,7 @@ def _mean(
     weights = [first / each.choice.total_ms / len(own) if each.choice.total_ms else 1.0 for each in own]
     with contextlib.ExitStack() as stack:
         costs = [costs_on(each, question.db, stack)[0] for each in workers]
-        return problem_of(network, weighted(costs, weights), question, threaded_costs(workers[0]).block)
+        return problem_of(network, weighted_sum(costs, weights), question, threaded_costs(workers[0]).block)
 
 
 def _again(problem: Problem, chosen: Mapping[str, Alternative]) -> Choice:

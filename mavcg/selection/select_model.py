@@ -145,7 +145,7 @@ def select_for_library(
     chosen = {node.tensor for node in network.convolutions}
     others = {tensor: name for tensor, name in engine.fastest.items() if tensor not in chosen}
     threads = tuple(len(each) for each in workers)
-    return written(graph, packing, workers[0][0].cluster.core, threads, problem, selected, others)
+    return write_choice(graph, packing, workers[0][0].cluster.core, threads, problem, selected, others)
 
 
 def _admit(max_error: float) -> tuple[tuple[Primitive, ...], float]:
@@ -188,10 +188,10 @@ def within_weights(
     problem, selected = select_within(
         found.problem, found.selected.strategy, limit_bytes, packing.lanes, time_limit_s
     )  # fmt: skip
-    return written(graph, packing, found.core, found.threads, problem, selected, {})
+    return write_choice(graph, packing, found.core, found.threads, problem, selected, {})
 
 
-def written(
+def write_choice(
     graph: Graph,
     packing: Packing,
     core: str,

@@ -15,7 +15,7 @@ from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
 from mavcg.selection.costs.database import KnownCosts, default_path, open_db
 from mavcg.selection.costs.modelled import modelled_costs
-from mavcg.selection.costs.provider import IMPORTED, MEASURED, CostProvider, first_of, scaled, shifted
+from mavcg.selection.costs.provider import IMPORTED, MEASURED, CostProvider, first_of, scale_costs, shift_costs
 from mavcg.selection.costs.rows import text_of
 from mavcg.selection.costs.threads import threaded_costs
 from mavcg.selection.network import Network, network_of
@@ -143,11 +143,11 @@ def costs_on(
     measured: list[CostProvider] = [known] if known.any else []
     if len(workers) > 1:
         alone = database.provider(workers[0].cluster.core, 1, block)
-        measured += [scaled(alone, model_on(workers[:1]), model_on(workers))] if alone.any else []
+        measured += [scale_costs(alone, model_on(workers[:1]), model_on(workers))] if alone.any else []
     if not measured:
         return model, known
     together = first_of(*measured)
-    return first_of(shifted(together, model_on(workers), model) if between_bytes else together, model), known
+    return first_of(shift_costs(together, model_on(workers), model) if between_bytes else together, model), known
 
 
 def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> CostProvider:

@@ -3,7 +3,7 @@
 from mavcg.graph import AttrValue, Node
 from mavcg.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
 from mavcg.ops.reduction import REDUCTIONS
-from mavcg.passes.graph.permutation import Perm, scattered
+from mavcg.passes.graph.permutation import Perm, scatter
 
 ELEMENTWISE = frozenset(
     (*(op.name for op in UNARY), *ARITHMETIC, *COMPARISONS, *LOGICAL, "prelu", "where", "cast", "broadcast_to")
@@ -29,14 +29,14 @@ def operands_in_order(node: Node) -> tuple[str, ...]:
     return node.inputs if node.op in ELEMENTWISE or node.op == "concat" else node.inputs[:1]
 
 
-def reordered(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Perm]:
+def reorder_attributes(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Perm]:
     """The attributes for operands of which the real ones are transpose(.., perm); the result's order, likewise."""
     attrs = dict(node.attrs)
     if node.op in BY_ENTRY:
         names = ("starts", "stops", "steps") if node.op == "slice" else ("before", "after")
-        return attrs | {name: scattered(node.attr(name), perm) for name in names}, perm
+        return attrs | {name: scatter(node.attr(name), perm) for name in names}, perm
     if node.op == "broadcast_to":
-        return attrs | {"shape": scattered(node.attr("shape"), perm)}, perm
+        return attrs | {"shape": scatter(node.attr("shape"), perm)}, perm
     if node.op in BY_AXIS:
         axis = node.attr("axis")
         return attrs | {"axis": perm[axis] if axis < len(perm) else axis}, perm

@@ -23,7 +23,7 @@ def inverse(perm: Perm) -> Perm:
     return tuple(perm.index(i) for i in range(len(perm)))
 
 
-def scattered(values: Sequence[T], perm: Perm) -> tuple[T, ...]:
+def scatter(values: Sequence[T], perm: Perm) -> tuple[T, ...]:
     """One entry a dimension of the transposed tensor -> one entry a dimension of the tensor before."""
     return tuple(values[i] for i in inverse(perm))
 

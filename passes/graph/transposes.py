@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node
-from mavcg.passes.graph.any_order import ELEMENTWISE, indifferent, operands_in_order, reordered
+from mavcg.passes.graph.any_order import ELEMENTWISE, indifferent, operands_in_order, reorder_attributes
 from mavcg.passes.graph.flattened import Flattened, flattened_for_matmul
 from mavcg.passes.graph.permutation import (
     Perm,
@@ -22,7 +22,7 @@ from mavcg.passes.graph.permutation import (
     inverse,
     moves,
     reshape_groups,
-    scattered,
+    scatter,
 )
 from mavcg.passes.graph.preferred_orders import PreferredOrders, preferred_orders
 from mavcg.passes.graph.rewrite import Rewrite, use_counts
@@ -163,7 +163,7 @@ class _TransposeRewrite:
             self.put(node, [self.get(n) for n in node.inputs])
         else:
             others = [self.get(n) for n in node.inputs[len(operands) :]]
-            attrs, perm = reordered(node, best)
+            attrs, perm = reorder_attributes(node, best)
             aligned = [self.aligned(n, best, rank) for n in operands]
             made = self.new.add(node.op, (*aligned, *others), node.output, node.origin, **attrs)
             self.held[node.output] = TransposedTensor(made, perm)
@@ -187,8 +187,8 @@ class _TransposeRewrite:
                 count += 1 / self.uses[name]
                 size += tensor.bytes / self.uses[name]
         result = self.graph.types[node.output]
-        perm = reordered(node, order)[1]
-        stored = scattered(result.shape, perm)
+        perm = reorder_attributes(node, order)[1]
+        stored = scatter(result.shape, perm)
         rotations = [compose(perm, order) for order in self.preferred.get(node.output, ())]
         later = sum(moves(stored, rotation) for rotation in rotations)
         reshapes += sum(rotation != identity(len(rotation)) and not moves(stored, rotation) for rotation in rotations)

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection
 
-from mavcg.passes.ir.types import mangled, scalar_of, split_commas, split_type
+from mavcg.passes.ir.types import mangle_type, scalar_of, split_commas, split_type
 
 _FLAG = r"(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)"
 _OPERATION = r"(?:tail |notail )?call|fadd|fsub|fmul|fdiv|frem|fneg|fcmp|select|phi|fptrunc|fpext|uitofp|sitofp"
@@ -58,7 +58,7 @@ def _explicit_line(line: str, fused: Collection[str]) -> str:
         modes = ", ".join(items[3:])
 
         def step(operation: str, left: str, right: str) -> str:
-            name = f"@llvm.experimental.constrained.{operation}.{mangled(type_text)}"
+            name = f"@llvm.experimental.constrained.{operation}.{mangle_type(type_text)}"
             return f"call {type_text} {name}({type_text} {left}, {type_text} {right}, {modes}){trailer}"
 
         return f"{indent}{product} = {step('fmul', a, b)}\n{indent}{result} = {step('fadd', product, c)}"
@@ -148,7 +148,7 @@ def _fuse_sum(line: str, products: dict[str, tuple[str, str, str]]) -> str:
 
     def fma(a: str, b: str, c: str) -> str:
         t = type_text
-        return f"{indent}{result} = call {t} @llvm.fma.{mangled(t)}({t} {a}, {t} {b}, {t} {c}){trailer}"
+        return f"{indent}{result} = call {t} @llvm.fma.{mangle_type(t)}({t} {a}, {t} {b}, {t} {c}){trailer}"
 
     if left in products:  # a*b + c, a*b - c
         _, a, b = products[left]

@@ -23,7 +23,7 @@ def why_not_clonable(module: ModuleText, entity: Entity) -> str | None:
     return None
 
 
-def named_in_asm(module: ModuleText) -> frozenset[str]:
+def symbols_in_asm(module: ModuleText) -> frozenset[str]:
     """The module's local symbols that inline or module-level assembly knows by their names, which must stay."""
     bodies = (_asm_of(entity.body) for entity in module.entities.values() if " asm " in entity.body)
     words = _WORD.findall("\n".join([*(_unescape(line) for line in module.module_asm), *bodies]))

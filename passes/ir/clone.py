@@ -27,9 +27,9 @@ from mavcg.passes.ir.module_text import (
     with_entities,
     with_linkage,
 )
-from mavcg.passes.ir.shared import aliased, shared_declaration
+from mavcg.passes.ir.shared import alias_target, shared_declaration
 from mavcg.passes.ir.signature import parse_signature
-from mavcg.passes.ir.types import closing
+from mavcg.passes.ir.types import find_closing
 
 _INLINABLE = {"external", "internal", "private", "linkonce_odr", "weak_odr", "available_externally"}
 
@@ -124,7 +124,7 @@ class _Builder:
         entity = self.hot.module.entities.get(name)
         if entity is None:
             return name
-        entity = aliased(self.hot.module, entity)
+        entity = alias_target(self.hot.module, entity)
         name = entity.name
         if is_callee and entity.kind == "define" and linkage(entity) in _INLINABLE:
             if name in self.hot.hot:
@@ -183,7 +183,7 @@ def _plain_header(entity: Entity, new_linkage: str, comdat: str = "") -> Entity:
 def _after_parameters(header: str) -> int:
     match = re.search(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)\(', header)
     assert match, header
-    return closing(header, match.end() - 1)
+    return find_closing(header, match.end() - 1)
 
 
 def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:

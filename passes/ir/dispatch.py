@@ -16,7 +16,7 @@ from mavcg.passes.ir.attributes import cpu_attributes_of
 from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, quote
 from mavcg.passes.ir.signature import Signature, declaration, function_type, parse_signature
-from mavcg.passes.ir.types import closing
+from mavcg.passes.ir.types import find_closing
 
 # Function attributes that change how a function is called or unwound; everything else described the body.
 _CALL_ATTRIBUTES = re.compile(
@@ -154,7 +154,7 @@ def _header(signature: Signature, name: str, entity: Entity) -> str:
     first = entity.header
     match = re.search(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)\(', first)
     assert match, first
-    head = first[: closing(first, match.end() - 1)]
+    head = first[: find_closing(first, match.end() - 1)]
     unnamed = re.match(r"(?:local_)?unnamed_addr", signature.after)
     return f"{head} {unnamed[0]}" if unnamed else head
 

@@ -7,7 +7,7 @@ shadow stack (SHSTK) needs nothing of the code. Each is a no-op on processors th
 
 import re
 
-from mavcg.passes.ir.types import closing
+from mavcg.passes.ir.types import find_closing
 
 _FUNCTION_ATTRIBUTES = {
     "aarch64": '"branch-target-enforcement" "guarded-control-stack" "sign-return-address"="non-leaf" '
@@ -46,7 +46,7 @@ def _with_attributes(text: str, attributes: str) -> str:
         return text
     parts, done = [], 0
     for match in _DEFINITION.finditer(text):
-        after = _UNNAMED.match(text, closing(text, match.end() - 1))
+        after = _UNNAMED.match(text, find_closing(text, match.end() - 1))
         assert after  # it may match nothing at all
         parts += [text[done : after.end()], f" {attributes}"]
         done = after.end()

@@ -9,7 +9,7 @@ from mavcg.passes.ir.module_text import ModuleText, parse_module, quote, rename_
 _COMDAT = re.compile(r'\$("[^"]*"|[-a-zA-Z$._0-9]+)')
 
 
-def relabelled(text: str, old_label: str, new_label: str) -> ModuleText:
+def relabel_module(text: str, old_label: str, new_label: str) -> ModuleText:
     """The module with every symbol `name.old_label` renamed to `name.new_label`, and no cpu attributes.
 
     define hidden float @f.generic(...) #0     ->     define hidden float @f.cortex-a55(...) #0

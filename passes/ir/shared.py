@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from mavcg.passes.ir.clonable import named_in_asm
+from mavcg.passes.ir.clonable import symbols_in_asm
 from mavcg.passes.ir.hot_module import HotModule, shared_name
 from mavcg.passes.ir.module_text import (
     NAME,
@@ -27,7 +27,7 @@ _KEPT = {"linkonce_odr": "weak_odr", "linkonce": "weak"}
 _ALIASEE = re.compile(rf", ptr @({NAME})(?:, partition .*)?$")
 
 
-def aliased(module: ModuleText, entity: Entity) -> Entity:
+def alias_target(module: ModuleText, entity: Entity) -> Entity:
     """Return the symbol behind an alias, if it is a symbol and nothing may replace the alias at link time."""
     while entity.kind == "alias" and linkage(entity) not in REPLACEABLE:
         match = _ALIASEE.search(entity.text)
@@ -99,7 +99,7 @@ def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
                                              (where inline assembly knows the name)
     """
     local = {n for n in needs if is_local(hot.module.entities[n])}
-    pinned = local & named_in_asm(hot.module) if local else set()
+    pinned = local & symbols_in_asm(hot.module) if local else set()
     moved = local - pinned
 
     def new_name(name: str, _: bool = False) -> str:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from mavcg.passes.ir.module_text import LINKAGES, NAME, Entity, quote, unquote
-from mavcg.passes.ir.types import closing, split_commas, split_type
+from mavcg.passes.ir.types import find_closing, split_commas, split_type
 
 _PREEMPTION = ("dso_local", "dso_preemptable")
 _VISIBILITY = ("default", "hidden", "protected")
@@ -52,7 +52,7 @@ def parse_signature(entity: Entity) -> Signature:
     at = re.search(rf"@({NAME})\(", text)
     assert at, f"not a function: {text[:80]}"
     words = text[: at.start()].rstrip(" ")
-    end = closing(text, at.end() - 1)
+    end = find_closing(text, at.end() - 1)
     linkage, words = _take(words, LINKAGES)
     preemption, words = _take(words, _PREEMPTION)
     visibility, words = _take(words, _VISIBILITY)
@@ -104,6 +104,6 @@ def _take_convention(text: str) -> tuple[str, str]:
 
 def _return_type(text: str) -> str:
     while match := _RETURN_ATTRIBUTE.match(text):
-        end = closing(text, match.end()) if text[match.end() : match.end() + 1] == "(" else match.end()
+        end = find_closing(text, match.end()) if text[match.end() : match.end() + 1] == "(" else match.end()
         text = text[end:].lstrip(" ")
     return split_type(text)[0]

@@ -6,7 +6,7 @@ _CLOSING = {"[": "]", "{": "}", "<": ">", "(": ")"}
 _SCALAR_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "x86_fp80": 80, "fp128": 128, "ptr": 64}
 
 
-def closing(text: str, start: int) -> int:
+def find_closing(text: str, start: int) -> int:
     """Return the index just past the bracket that closes the one at `start`; quoted text is stepped over."""
     depth = 0
     position = start
@@ -27,7 +27,7 @@ def closing(text: str, start: int) -> int:
 def split_type(text: str) -> tuple[str, str]:
     """Return (type, rest) of text that begins with a type, such as "[4 x i32] zeroinitializer, align 4"."""
     if text[0] in "[{<":
-        end = closing(text, 0)
+        end = find_closing(text, 0)
     elif text.startswith('%"'):
         end = text.index('"', 2) + 1
     else:
@@ -36,12 +36,12 @@ def split_type(text: str) -> tuple[str, str]:
             raise ValueError(f"not a type: {text[:60]}")
         end = match.end()
         if text.startswith("target("):
-            end = closing(text, end)
+            end = find_closing(text, end)
     addrspace = re.match(r" addrspace\(", text[end:])
     if addrspace:
-        end = closing(text, end + addrspace.end() - 1)
+        end = find_closing(text, end + addrspace.end() - 1)
     if text[end : end + 2] == " (":  # a function type: i32 (ptr, ...)
-        end = closing(text, end + 1)
+        end = find_closing(text, end + 1)
     return text[:end], text[end:].lstrip(" ")
 
 
@@ -54,7 +54,7 @@ def split_commas(text: str) -> list[str]:
         if char == '"':
             position = text.index('"', position + 1)
         elif char in _CLOSING:
-            position = closing(text, position) - 1
+            position = find_closing(text, position) - 1
         elif char == ",":
             items.append(text[start:position].strip())
             start = position + 1
@@ -72,11 +72,11 @@ def vector_bits(text: str) -> int:
     return widest
 
 
-def mangled(type_text: str) -> str:
+def mangle_type(type_text: str) -> str:
     """The suffix of an overloaded intrinsic for a floating-point type: float -> f32, <4 x float> -> v4f32."""
     scalable = re.fullmatch(r"<(vscale x )?(\d+) x (\w+)>", type_text)
     if scalable:
-        return f"{'nx' if scalable[1] else ''}v{scalable[2]}{mangled(scalable[3])}"
+        return f"{'nx' if scalable[1] else ''}v{scalable[2]}{mangle_type(scalable[3])}"
     return {
         "half": "f16",
         "bfloat": "bf16",

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, type_of
-from mavcg.kernels.builder.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.registry import Lower, emit, lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
@@ -57,7 +57,7 @@ class Compiled:
         module.triple = llvm.get_default_triple()
         for spec in dict.fromkeys(step.spec for step in steps):
             emit(module, spec, machine, macro)
-        self.text = prepared(module, machine)
+        self.text = add_core_attributes(module, machine)
         parsed = llvm.parse_assembly(self.text)
         parsed.verify()
         target_machine = llvm.Target.from_default_triple().create_target_machine(

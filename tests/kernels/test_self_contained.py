@@ -16,7 +16,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
-from mavcg.kernels.builder.emit import kernel_name, prepared
+from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.registry import emit, lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
@@ -101,7 +101,7 @@ def assembly(steps: Iterable[Step], machine: Machine) -> str:
     module.triple = TRIPLES[machine.arch]
     for spec in dict.fromkeys(step.spec for step in steps):
         emit(module, spec, machine)
-    parsed = llvm.parse_assembly(prepared(module, machine))
+    parsed = llvm.parse_assembly(add_core_attributes(module, machine))
     target = llvm.Target.from_triple(module.triple).create_target_machine(cpu=machine.llvm_cpu, opt=2, reloc="pic")
     builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(parsed, builder)

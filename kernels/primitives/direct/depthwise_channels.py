@@ -16,7 +16,7 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     operand,
     repeat,
-    scaled,
+    scale_index,
     vector,
 )
 from mavcg.kernels.conv.depthwise import MOST_TAPS, most_pixels
@@ -110,13 +110,13 @@ class _DepthwiseChannelsEmitter:
         b, spec = self.b, self.spec
         chunks = spec.chunks
         y, chunk = (b.udiv(index, const(chunks)), b.urem(index, const(chunks))) if chunks > 1 else (index, const(0))
-        x = address(b, self.x, scaled(b, y, spec.stride * spec.x.row_step * F32_BYTES))
-        down = scaled(b, y, spec.out.row_step * F32_BYTES)
+        x = address(b, self.x, scale_index(b, y, spec.stride * spec.x.row_step * F32_BYTES))
+        down = scale_index(b, y, spec.out.row_step * F32_BYTES)
         out = address(b, self.out, down)
         residual = address(b, self.residual, down) if self.residual is not None else None
 
         def run(count: int) -> None:
-            first = scaled(b, chunk, CHUNK_CHANNELS)
+            first = scale_index(b, chunk, CHUNK_CHANNELS)
             stored = count
             if spec.out.layout is Layout.CHWC:
                 stored = -(-count // spec.out.block) * spec.out.block
@@ -142,11 +142,13 @@ class _DepthwiseChannelsEmitter:
         """Emit a vector of channels of a row of outputs."""
         b, spec, done = self.b, self.spec, 0
         source = address(b, x, spec.x.channel_bytes(b, channel), "channel_x")
-        weights = address(b, self.w, scaled(b, channel, F32_BYTES), "channel_w")
+        weights = address(b, self.w, scale_index(b, channel, F32_BYTES), "channel_w")
         for count, tiles in self.widths.tiles:
 
             def pixel_tile(column: Value, count: int = count) -> None:
-                window = address(b, source, scaled(b, column, spec.stride * spec.x.column_step * F32_BYTES), "window")
+                window = address(
+                    b, source, scale_index(b, column, spec.stride * spec.x.column_step * F32_BYTES), "window"
+                )
                 outputs = DirectTileOutputs(
                     b, self.machine, spec.out, spec.epilogue, True, count, self.lanes, (used,), channel, column, out,
                     self.bias, residual,

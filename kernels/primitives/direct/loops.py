@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, kernel_function, note_tile, operand, repeat, scaled
+from mavcg.kernels.builder.emit import address, const, kernel_function, note_tile, operand, repeat, scale_index
 from mavcg.kernels.gemm.register_tile import choose, cut, lanes_f32, most_pixels, most_vectors, step_cycles
 from mavcg.kernels.primitives.common import epilogue_operands, lanes_of
 from mavcg.kernels.primitives.direct.outer_product import OuterProduct
@@ -81,15 +81,15 @@ class _DirectEmitter:
         chunk = b.urem(part, const(spec.chunks)) if spec.chunks > 1 and spec.groups > 1 else part
         if spec.chunks == 1:
             chunk = const(0)
-        x = address(b, self.x, scaled(b, y, spec.stride * spec.x.row_step * F32_BYTES))
+        x = address(b, self.x, scale_index(b, y, spec.stride * spec.x.row_step * F32_BYTES))
         if spec.groups > 1:
-            x = address(b, x, spec.x.channel_bytes(b, scaled(b, group, spec.in_channels)), "group_x")
-        down = scaled(b, y, spec.out.row_step * F32_BYTES)
+            x = address(b, x, spec.x.channel_bytes(b, scale_index(b, group, spec.in_channels)), "group_x")
+        down = scale_index(b, y, spec.out.row_step * F32_BYTES)
         out = address(b, self.out, down)
         residual = address(b, self.residual, down) if self.residual is not None else None
 
         def run(count: int) -> None:
-            self.run(_ChannelRange(x, out, residual, group, scaled(b, chunk, spec.chunk), count))
+            self.run(_ChannelRange(x, out, residual, group, scale_index(b, chunk, spec.chunk), count))
 
         rest = spec.out_channels % spec.chunk
         if not rest or spec.chunks == 1:
@@ -176,13 +176,13 @@ class _DirectEmitter:
         """Emit one tile: `scalars` from number s on, and len(used) vectors from number v on."""
         b, spec, lanes = self.b, self.spec, self.lanes
         note_tile(b, scalars, len(used))
-        start = scaled(b, v, lanes)  # the first vector's first lane
+        start = scale_index(b, v, lanes)  # the first vector's first lane
         by_channels = spec.along is VectorAxis.CHANNELS
         channel = b.add(run.first, start if by_channels else s, name="channel")
         column = s if by_channels else start
         weights = address(b, self.w, self.weight_bytes(run.group, channel, len(used) * lanes if by_channels else 0))
         across = spec.stride * spec.x.column_step if by_channels else 1
-        x = address(b, run.x, scaled(b, column, across * F32_BYTES), "window")
+        x = address(b, run.x, scale_index(b, column, across * F32_BYTES), "window")
         if by_channels:
             inputs = tuple(p * across * F32_BYTES for p in range(scalars))
             vectors = tuple(self.panel_offset(i * lanes) for i in range(len(used)))
@@ -193,7 +193,7 @@ class _DirectEmitter:
         outer = OuterProduct(
             b, self.machine, lanes, inputs, vectors, spec.panel * F32_BYTES, by_channels, readable
         )  # fmt: skip
-        bias_at = b.add(channel, scaled(b, run.group, spec.out_channels)) if spec.groups > 1 else channel
+        bias_at = b.add(channel, scale_index(b, run.group, spec.out_channels)) if spec.groups > 1 else channel
         outputs = DirectTileOutputs(
             b, self.machine, spec.out, spec.epilogue, by_channels, scalars, lanes, used, bias_at, column,
             run.out, self.bias, run.residual,
@@ -221,11 +221,11 @@ class _DirectEmitter:
         """Emit the offset of the weights of a tile that begins at a channel of a group, in bytes."""
         b, spec = self.b, self.spec
         if channels and channels % spec.panel == 0:
-            inside = scaled(b, channel, spec.panel_bytes // spec.panel)
+            inside = scale_index(b, channel, spec.panel_bytes // spec.panel)
         else:
-            panel = scaled(b, b.udiv(channel, const(spec.panel)), spec.panel_bytes)
-            inside = b.add(panel, scaled(b, b.urem(channel, const(spec.panel)), F32_BYTES))
-        return b.add(scaled(b, group, spec.group_bytes), inside, name="weights_at") if spec.groups > 1 else inside
+            panel = scale_index(b, b.udiv(channel, const(spec.panel)), spec.panel_bytes)
+            inside = b.add(panel, scale_index(b, b.urem(channel, const(spec.panel)), F32_BYTES))
+        return b.add(scale_index(b, group, spec.group_bytes), inside, name="weights_at") if spec.groups > 1 else inside
 
 
 EMIT = {DirectConv: emit_direct}

@@ -10,7 +10,18 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, Values, address, const, fma, for_range, load_vector, scaled, splat, vector
+from mavcg.kernels.builder.emit import (
+    F32,
+    Values,
+    address,
+    const,
+    fma,
+    for_range,
+    load_vector,
+    scale_index,
+    splat,
+    vector,
+)
 from mavcg.kernels.builder.nest import shuffle
 from mavcg.kernels.gemm.register_tile import by_lane
 from mavcg.kernels.primitives.common import load_partial
@@ -57,8 +68,8 @@ class OuterProduct:
         begin = address(b, inputs, loop.at)
 
         def iteration(index: Value, carried: Values) -> Values:
-            x = address(b, begin, scaled(b, index, loop.step), "x")
-            w = address(b, weights, scaled(b, index, loop.iteration_terms * self.weight_step), "w")
+            x = address(b, begin, scale_index(b, index, loop.step), "x")
+            w = address(b, weights, scale_index(b, index, loop.iteration_terms * self.weight_step), "w")
             return self.sum(loop.body, x, w, carried)
 
         return for_range(b, const(0), const(loop.count), 1, acc, iteration, "term")

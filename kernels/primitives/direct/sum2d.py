@@ -21,7 +21,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
 )
 from mavcg.kernels.gemm.register_tile import lanes_f32
@@ -101,11 +101,11 @@ class _Sum2dEmitter:
         """Emit one output plane: the bias stored, the terms added, the epilogue applied."""
         b, spec = self.b, self.spec
         in_channels, taps = spec.x.channels // spec.groups, spec.kernel * spec.kernel
-        offset = scaled(b, m, spec.out.channel_step * F32_BYTES, "plane")
+        offset = scale_index(b, m, spec.out.channel_step * F32_BYTES, "plane")
         out = address(b, self.out, offset)
         bias: Value = ir.Constant(F32, 0.0)
         if self.bias is not None:
-            bias = b.load(address(b, self.bias, scaled(b, m, F32_BYTES)), name="bias", align=4, typ=F32)
+            bias = b.load(address(b, self.bias, scale_index(b, m, F32_BYTES)), name="bias", align=4, typ=F32)
         self.outputs(lambda y, x, lanes, used: self.store(splat(b, bias, lanes), self.at(out, y, x), lanes, used))
         group = b.udiv(m, const(spec.out.channels // spec.groups), name="group")
         first = b.mul(group, const(in_channels * spec.x.channel_step * F32_BYTES))
@@ -113,8 +113,8 @@ class _Sum2dEmitter:
         weights = address(b, self.w, b.mul(m, const(in_channels * taps * F32_BYTES)))
 
         def add_channel(c: Value) -> None:
-            x = address(b, source, scaled(b, c, spec.x.channel_step * F32_BYTES), "channel")
-            w = address(b, weights, scaled(b, c, taps * F32_BYTES), "taps")
+            x = address(b, source, scale_index(b, c, spec.x.channel_step * F32_BYTES), "channel")
+            w = address(b, weights, scale_index(b, c, taps * F32_BYTES), "taps")
             self.outputs(lambda y, column, lanes, used: self.add(x, w, out, y, column, lanes, used))
 
         repeat(b, 0, in_channels, add_channel, "c")
@@ -138,7 +138,7 @@ class _Sum2dEmitter:
     def at(self, plane: Value, y: Value, x: Value) -> Value:
         """Emit the address of an output."""
         b, out = self.b, self.spec.out
-        return address(b, address(b, plane, scaled(b, y, out.row_step * F32_BYTES)), scaled(b, x, F32_BYTES))
+        return address(b, address(b, plane, scale_index(b, y, out.row_step * F32_BYTES)), scale_index(b, x, F32_BYTES))
 
     def store(self, value: Value, pointer: Value, lanes: int, used: int) -> None:
         store_partial(self.b, self.machine, value, pointer, lanes, used)
@@ -147,14 +147,14 @@ class _Sum2dEmitter:
         """Add one channel's K x K terms to a vector of outputs of a row."""
         b, spec, image = self.b, self.spec, self.spec.x
         pointer = self.at(out, y, column)
-        row = address(b, x, scaled(b, y, spec.stride * image.row_step * F32_BYTES))
+        row = address(b, x, scale_index(b, y, spec.stride * image.row_step * F32_BYTES))
         across = image.column(spec.stride)  # 1 in phases: a stride further on is the next of the phase
-        corner = address(b, row, scaled(b, column, across * F32_BYTES), "corner")
+        corner = address(b, row, scale_index(b, column, across * F32_BYTES), "corner")
 
         def line(ky: Value, carried: Values) -> Values:
             (acc,) = carried
-            source = address(b, corner, scaled(b, ky, spec.dilation * image.row_step * F32_BYTES))
-            taps = address(b, w, scaled(b, ky, spec.kernel * F32_BYTES))
+            source = address(b, corner, scale_index(b, ky, spec.dilation * image.row_step * F32_BYTES))
+            taps = address(b, w, scale_index(b, ky, spec.kernel * F32_BYTES))
             for kx in range(spec.kernel):
                 tap = b.load(address(b, taps, kx * F32_BYTES), name="w", align=4, typ=F32)
                 at = address(b, source, image.column(kx * spec.dilation) * F32_BYTES)

@@ -6,7 +6,17 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, Values, address, f32_splat, load_vector, scaled, splat, store_vector, vector
+from mavcg.kernels.builder.emit import (
+    F32,
+    Values,
+    address,
+    f32_splat,
+    load_vector,
+    scale_index,
+    splat,
+    store_vector,
+    vector,
+)
 from mavcg.kernels.primitives.common import (
     Image,
     finish,
@@ -49,7 +59,7 @@ class DirectTileOutputs:
         b, count = self.b, len(self.used)
         if self.bias is None:
             return (f32_splat(0.0, self.lanes),) * (self.scalars * count)
-        first = address(b, self.bias, scaled(b, self.channel, F32_BYTES))
+        first = address(b, self.bias, scale_index(b, self.channel, F32_BYTES))
         if self.by_channels:
             vectors = [self._bias_vector(first, v) for v in range(count)]
             return tuple(vectors) * self.scalars
@@ -85,7 +95,9 @@ class DirectTileOutputs:
         """Emit the pointers to the tile's first output and to its residual."""
         b, image = self.b, self.image
         offset = b.add(
-            image.channel_bytes(b, self.channel), scaled(b, self.column, image.column_step * F32_BYTES), name="tile_at"
+            image.channel_bytes(b, self.channel),
+            scale_index(b, self.column, image.column_step * F32_BYTES),
+            name="tile_at",
         )
         residual = address(b, self.residual, offset) if self.residual is not None else None
         return address(b, self.out, offset), residual

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, address, const, load_vector, repeat, scaled, store_vector
+from mavcg.kernels.builder.emit import F32, address, const, load_vector, repeat, scale_index, store_vector
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, lanes_of, load_partial
 from mavcg.specs.kernel import Machine
@@ -64,11 +64,11 @@ class ChannelLanes:
 
     def vector(self, base: Value, index: Value) -> Value:
         """Emit the address of a vector of a scratch."""
-        return address(self.b, base, scaled(self.b, index, self.lanes * F32_BYTES))
+        return address(self.b, base, scale_index(self.b, index, self.lanes * F32_BYTES))
 
     def pixel(self, line: Value, index: Value) -> Value:
         """Emit the address of a pixel of a line."""
-        return address(self.b, line, scaled(self.b, index, self.image.column_step * F32_BYTES))
+        return address(self.b, line, scale_index(self.b, index, self.image.column_step * F32_BYTES))
 
     def gather(self, line: Value, scratch: Value, first: Value, end: Value, used: int) -> None:
         """Copy pixels first .. end - 1 into the scratch's vectors of the same numbers."""
@@ -96,8 +96,8 @@ class ChannelLanes:
         b = self.b
 
         def lane(index: Value) -> None:
-            channel_line = address(b, line, scaled(b, index, self.image.channel_step * F32_BYTES))
-            scratch_lane = address(b, scratch, scaled(b, index, F32_BYTES))
+            channel_line = address(b, line, scale_index(b, index, self.image.channel_step * F32_BYTES))
+            scratch_lane = address(b, scratch, scale_index(b, index, F32_BYTES))
             repeat(b, first, end, lambda i: body(channel_line, scratch_lane, i), "pixel")
 
         repeat(b, 0, used, lane, "lane")

@@ -14,7 +14,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     store_vector,
     vector,
 )
@@ -57,7 +57,7 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
         inside = b.icmp_unsigned("<", y, const(s.h))
 
         def tile(index: Value) -> None:
-            start = b.sub(scaled(b, index, t.tile), const(s.pad))  # the first pixel
+            start = b.sub(scale_index(b, index, t.tile), const(s.pad))  # the first pixel
             low = _clamp(b, b.sub(const(0), start), t.length)
             high = _clamp(b, b.sub(const(s.w), start), t.length)
             high = b.select(b.icmp_signed(">", high, low), high, low)
@@ -65,13 +65,13 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
             def channels(group: Value, first: Value, used: int) -> None:
                 if not used:
                     return
-                tile_index = b.add(scaled(b, group, t.tiles), index)
+                tile_index = b.add(scale_index(b, group, t.tiles), index)
                 row_offset = b.mul(b.add(b.mul(tile_index, const(t.in_rows)), number), const(t.in_row_bytes))
-                to = address(b, inputs, b.add(row_offset, scaled(b, first, F32_BYTES)))
+                to = address(b, inputs, b.add(row_offset, scale_index(b, first, F32_BYTES)))
                 with b.if_else(inside) as (in_image, in_border):
                     with in_image:
-                        channel = b.add(scaled(b, group, t.in_channels), first)
-                        at = b.add(image.channel_bytes(b, channel), scaled(b, y, image.row_step * F32_BYTES))
+                        channel = b.add(scale_index(b, group, t.in_channels), first)
+                        at = b.add(image.channel_bytes(b, channel), scale_index(b, y, image.row_step * F32_BYTES))
                         line = lines.pixel(address(b, x, at), start)
                         transform(line, low, high, to, used)
                     with in_border:
@@ -92,7 +92,7 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
             store(const(f), to, re, clear if im is None else im, used)
 
     def store(f: Value, to: Value, re: Value, im: Value, used: int) -> None:
-        pointer = address(b, to, scaled(b, f, t.in_bytes))
+        pointer = address(b, to, scale_index(b, f, t.in_bytes))
         for number, value in enumerate((re, im, im, b.fneg(re))):
             store_partial(b, machine, value, address(b, pointer, number * half), lines.lanes, used)
 
@@ -118,7 +118,7 @@ def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine
         """Emit a row of work; rows are in order of coefficient, then group, as inputs, weights and outputs are."""
 
         def tile(number: Value) -> None:
-            tile_index = b.add(scaled(b, index, t.tiles), number)
+            tile_index = b.add(scale_index(b, index, t.tiles), number)
             at = Pointers(
                 address(b, inputs, b.mul(tile_index, const(t.in_rows * t.in_row_bytes))),
                 address(b, weights, b.mul(index, const(panels_bytes))),
@@ -150,17 +150,17 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
 
     def row(y: Value) -> None:
         def tile(index: Value) -> None:
-            start = scaled(b, index, t.tile)
+            start = scale_index(b, index, t.tile)
             count = _clamp(b, b.sub(const(s.out_w), start), t.tile)
 
             def channels(group: Value, first: Value, used: int) -> None:
-                channel = b.add(scaled(b, group, t.out_channels), first)
-                at = b.add(image.channel_bytes(b, channel), scaled(b, y, image.row_step * F32_BYTES))
-                at = b.add(at, scaled(b, start, image.column_step * F32_BYTES))
+                channel = b.add(scale_index(b, group, t.out_channels), first)
+                at = b.add(image.channel_bytes(b, channel), scale_index(b, y, image.row_step * F32_BYTES))
+                at = b.add(at, scale_index(b, start, image.column_step * F32_BYTES))
                 if used:
-                    tile_index = b.add(scaled(b, group, t.tiles), index)
+                    tile_index = b.add(scale_index(b, group, t.tiles), index)
                     row_offset = b.mul(b.add(b.mul(tile_index, const(s.out_h)), y), const(t.out_row_bytes))
-                    transform(address(b, outputs, b.add(row_offset, scaled(b, first, F32_BYTES))), used)
+                    transform(address(b, outputs, b.add(row_offset, scale_index(b, first, F32_BYTES))), used)
                 epilogue(at, channel, count, used)
 
             lines.each(t.out_channels, s.groups, channels)
@@ -186,7 +186,7 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
         from_ = address(b, residual, at) if residual is not None else None
         start: Value = f32_splat(0.0, lines.lanes)
         if bias is not None and used:
-            pointer = address(b, bias, scaled(b, channel, F32_BYTES))
+            pointer = address(b, bias, scale_index(b, channel, F32_BYTES))
             start = load_partial(b, machine, pointer, lines.lanes, used, "bias")
         if from_ is not None and not lines.dense:
             lines.gather(from_, gathered, const(0), count, used)

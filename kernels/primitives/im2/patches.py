@@ -18,7 +18,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
 )
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, image_of
@@ -178,14 +178,14 @@ def tap_row(
     first = b.mul(b.add(b.mul(channel, const(s.k)), ky), const(s.k))
 
     def tap(kx: Value) -> None:
-        pointer = address(b, target, scaled(b, b.add(first, kx), patches.term_bytes))
+        pointer = address(b, target, scale_index(b, b.add(first, kx), patches.term_bytes))
         repeat(b, 0, region.rows, lambda row: line(kx, pointer, row), "row")
 
     def line(kx: Value, pointer: Value, row: Value) -> None:
-        to = address(b, pointer, scaled(b, row, region.columns * patches.pixel_bytes))
-        y = b.add(scaled(b, b.add(region.row, row), s.stride), b.sub(scaled(b, ky, s.dilation), const(s.pad)))
+        to = address(b, pointer, scale_index(b, row, region.columns * patches.pixel_bytes))
+        y = b.add(scale_index(b, b.add(region.row, row), s.stride), b.sub(scale_index(b, ky, s.dilation), const(s.pad)))
         # Columns `low` to `high` read pixels of the image, the others zeros of the border.
-        shift = b.sub(const(s.pad), scaled(b, kx, s.dilation))
+        shift = b.sub(const(s.pad), scale_index(b, kx, s.dilation))
         end = b.add(region.column, const(region.columns))
         low = b.sdiv(b.add(shift, const(s.stride - 1)), const(s.stride))
         low = _clamp(b, low, region.column, end)
@@ -197,12 +197,14 @@ def tap_row(
         before, inside, after = b.sub(low, region.column), b.sub(high, low), b.sub(end, high)
         step = patches.pixel_bytes
         zero_run_of(b, machine, to, before, step)
-        column = b.sub(scaled(b, low, s.stride), shift)
-        offset = b.add(scaled(b, y, image.row_step * F32_BYTES), scaled(b, column, image.column_step * F32_BYTES))
+        column = b.sub(scale_index(b, low, s.stride), shift)
+        offset = b.add(
+            scale_index(b, y, image.row_step * F32_BYTES), scale_index(b, column, image.column_step * F32_BYTES)
+        )
         source = address(b, plane, offset)
-        inner = address(b, to, scaled(b, before, step))
+        inner = address(b, to, scale_index(b, before, step))
         copy_run_of(b, machine, source, inner, inside, image.column_step * s.stride * F32_BYTES, step)
-        zero_run_of(b, machine, address(b, inner, scaled(b, inside, step)), after, step)
+        zero_run_of(b, machine, address(b, inner, scale_index(b, inside, step)), after, step)
 
     repeat(b, 0, s.k, tap, "kx")
 
@@ -216,33 +218,33 @@ def _by_pixel(
     together = s.groups == 1 and s.dilation == 1 and image.layout is Layout.HWC
 
     def pixel(row: Value, column: Value) -> None:
-        number = b.add(scaled(b, row, region.columns), column)
+        number = b.add(scale_index(b, row, region.columns), column)
         pointer = address(b, target, b.mul(number, const(patches.row_bytes)))
-        y0 = b.sub(scaled(b, b.add(region.row, row), s.stride), const(s.pad))
-        x0 = b.sub(scaled(b, b.add(region.column, column), s.stride), const(s.pad))
+        y0 = b.sub(scale_index(b, b.add(region.row, row), s.stride), const(s.pad))
+        x0 = b.sub(scale_index(b, b.add(region.column, column), s.stride), const(s.pad))
 
         def tap_row_of(ky: Value) -> None:
-            y = b.add(y0, scaled(b, ky, s.dilation))
-            line = address(b, x, scaled(b, y, image.row_step * F32_BYTES))
-            here = address(b, pointer, scaled(b, ky, s.k * channels * F32_BYTES))
+            y = b.add(y0, scale_index(b, ky, s.dilation))
+            line = address(b, x, scale_index(b, y, image.row_step * F32_BYTES))
+            here = address(b, pointer, scale_index(b, ky, s.k * channels * F32_BYTES))
             seen = b.icmp_unsigned("<", y, const(s.h))
             if together:
                 low = _clamp(b, b.sub(const(0), x0), const(0), const(s.k))
                 high = _clamp(b, b.sub(const(s.w), x0), low, const(s.k))
                 low, high = b.select(seen, low, const(s.k)), b.select(seen, high, const(s.k))
                 unit = s.c * F32_BYTES
-                zero_run_of(b, machine, here, scaled(b, low, s.c), F32_BYTES)
+                zero_run_of(b, machine, here, scale_index(b, low, s.c), F32_BYTES)
                 source = address(b, line, b.mul(b.add(x0, low), const(unit)))
-                count = scaled(b, b.sub(high, low), s.c)
+                count = scale_index(b, b.sub(high, low), s.c)
                 copy_run_of(b, machine, source, address(b, here, b.mul(low, const(unit))), count, F32_BYTES, F32_BYTES)
-                rest = scaled(b, b.sub(const(s.k), high), s.c)
+                rest = scale_index(b, b.sub(const(s.k), high), s.c)
                 zero_run_of(b, machine, address(b, here, b.mul(high, const(unit))), rest, F32_BYTES)
                 return
 
             def tap(kx: Value) -> None:
-                column = b.add(x0, scaled(b, kx, s.dilation))
-                source = address(b, line, scaled(b, column, image.column_step * F32_BYTES))
-                to = address(b, here, scaled(b, kx, channels * F32_BYTES))
+                column = b.add(x0, scale_index(b, kx, s.dilation))
+                source = address(b, line, scale_index(b, column, image.column_step * F32_BYTES))
+                to = address(b, here, scale_index(b, kx, channels * F32_BYTES))
                 with b.if_else(b.and_(seen, b.icmp_unsigned("<", column, const(s.w)))) as (inside, border):
                     with inside:
                         groups(lambda group: _channels(b, image, source, to_group(to, group), group, channels, lanes))
@@ -252,7 +254,7 @@ def _by_pixel(
             repeat(b, 0, s.k, tap, "kx")
 
         def to_group(to: Value, group: Value) -> Value:
-            return address(b, to, scaled(b, group, patches.group_terms * F32_BYTES))
+            return address(b, to, scale_index(b, group, patches.group_terms * F32_BYTES))
 
         def groups(body: Callable[[Value], None]) -> None:
             if s.groups == 1:
@@ -269,16 +271,16 @@ def _channels(
     b: ir.IRBuilder, image: Image, source: Value, target: Value, group: Value, channels: int, lanes: int
 ) -> None:  # fmt: skip
     """Emit the copy of a group's channels of one pixel."""
-    first = scaled(b, group, channels)
+    first = scale_index(b, group, channels)
     if image.layout is Layout.HWC:
-        copy_run(b, address(b, source, scaled(b, first, F32_BYTES)), target, channels, lanes)
+        copy_run(b, address(b, source, scale_index(b, first, F32_BYTES)), target, channels, lanes)
         return
     begin = address(b, source, image.channel_bytes(b, first))
     whole, rest = divmod(channels, image.block)
 
     def block(number: Value, count: int) -> None:
-        from_ = address(b, begin, scaled(b, number, image.block_step * F32_BYTES))
-        copy_run(b, from_, address(b, target, scaled(b, number, image.block * F32_BYTES)), count, lanes)
+        from_ = address(b, begin, scale_index(b, number, image.block_step * F32_BYTES))
+        copy_run(b, from_, address(b, target, scale_index(b, number, image.block * F32_BYTES)), count, lanes)
 
     repeat(b, 0, whole, lambda number: block(number, image.block), "block")
     if rest:
@@ -297,8 +299,8 @@ def copy_run_of(
     """Emit a copy of `count` elements, known at run time; steps in bytes; in vectors where both sides are dense."""
 
     def move(index: Value, typ: ir.Type) -> None:
-        value = load_vector(b, address(b, source, scaled(b, index, source_step)), typ, name="value")
-        b.store(value, address(b, target, scaled(b, index, target_step)), align=F32_BYTES)
+        value = load_vector(b, address(b, source, scale_index(b, index, source_step)), typ, name="value")
+        b.store(value, address(b, target, scale_index(b, index, target_step)), align=F32_BYTES)
 
     _run(b, machine, count, source_step == target_step == F32_BYTES, move)
 
@@ -308,7 +310,7 @@ def zero_run_of(b: ir.IRBuilder, machine: Machine, target: Value, count: Value, 
 
     def clear(index: Value, typ: ir.Type) -> None:
         lanes = typ.count if isinstance(typ, ir.VectorType) else 1
-        b.store(f32_splat(0.0, lanes), address(b, target, scaled(b, index, step)), align=F32_BYTES)
+        b.store(f32_splat(0.0, lanes), address(b, target, scale_index(b, index, step)), align=F32_BYTES)
 
     _run(b, machine, count, step == F32_BYTES, clear)
 

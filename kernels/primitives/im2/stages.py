@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2.patches import Patches, PixelRegion, emit_patches
@@ -188,7 +188,7 @@ class _PatchProductEmitter:
             matrix = address(b, self.source, first)
             last = b.icmp_unsigned("==", part, const(spec.parts - 1))
             rest = spec.channels - (spec.parts - 1) * spec.part_channels
-            channel = scaled(b, part, spec.part_channels)
+            channel = scale_index(b, part, spec.part_channels)
             emit_full_or_rest(
                 b, last, spec.part_channels, rest, lambda count: self.product(region, matrix, group, channel, count)
             )
@@ -204,7 +204,7 @@ class _PatchProductEmitter:
         """Emit body(region of a piece)."""
         b, pieces = self.b, self.spec.pieces
         down, across = b.udiv(index, const(pieces.across)), b.urem(index, const(pieces.across))
-        row, column = scaled(b, down, pieces.rows), scaled(b, across, pieces.columns)
+        row, column = scale_index(b, down, pieces.rows), scale_index(b, across, pieces.columns)
         rows, columns = pieces.rest
         position, end = (across, pieces.across) if pieces.across > 1 else (index, pieces.count)
         last = b.icmp_unsigned("==", position, const(end - 1))
@@ -240,10 +240,11 @@ class _PatchProductEmitter:
         patches = address(b, matrix, b.mul(group, const(terms * strip.term_bytes)))
         channel = b.add(b.mul(group, const(spec.channels)), first)
         pixel = b.add(
-            scaled(b, region.row, out.row_step * F32_BYTES), scaled(b, region.column, out.column_step * F32_BYTES)
+            scale_index(b, region.row, out.row_step * F32_BYTES),
+            scale_index(b, region.column, out.column_step * F32_BYTES),
         )
         offset = b.add(pixel, out.channel_bytes(b, channel))
-        bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
+        bias = address(b, self.bias, scale_index(b, channel, F32_BYTES)) if self.bias is not None else None
         residual = address(b, self.residual, offset) if self.residual is not None else None
         act, args = activation_of(spec.epilogue)
         pixels = region.rows * region.columns
@@ -257,7 +258,7 @@ class _PatchProductEmitter:
         panels = -(-spec.channels // PANEL)
         step = out.column_step * F32_BYTES
         product = packed_product(pixels, count, levels, strip.pixel_bytes, step, "columns", act, args)
-        panel = b.add(scaled(b, group, panels), b.udiv(first, const(PANEL)))
+        panel = b.add(scale_index(b, group, panels), b.udiv(first, const(PANEL)))
         weights = address(b, self.w, b.mul(panel, const(product.panel_step)))
         at = Pointers(patches, weights, address(b, self.out, offset), bias, residual)
         if out.layout is Layout.HWC:
@@ -281,12 +282,12 @@ class _PatchProductEmitter:
 
         def panel(number: Value, rows: int) -> None:
             def at_panel(base: Value | None, step: int) -> Value | None:
-                return address(b, base, scaled(b, number, PANEL * step)) if base is not None else None
+                return address(b, base, scale_index(b, number, PANEL * step)) if base is not None else None
 
             step = out.channel_step * F32_BYTES
             here = Pointers(
-                address(b, at.inputs, scaled(b, number, PANEL * terms * F32_BYTES)), at.weights,
-                address(b, at.out, scaled(b, number, PANEL * step)), at_panel(at.bias, F32_BYTES),
+                address(b, at.inputs, scale_index(b, number, PANEL * terms * F32_BYTES)), at.weights,
+                address(b, at.out, scale_index(b, number, PANEL * step)), at_panel(at.bias, F32_BYTES),
                 at_panel(at.residual, step),
             )  # fmt: skip
             emit_product(b, self.machine, replace(product, rows=rows), here)

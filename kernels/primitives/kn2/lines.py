@@ -13,7 +13,7 @@ from mavcg.kernels.builder.emit import (
     f32_splat,
     load_vector,
     repeat,
-    scaled,
+    scale_index,
     splat,
     store_vector,
     vector,
@@ -54,7 +54,7 @@ class OutputRows:
         b, planar = self.b, self.image.layout.planar
 
         def line(offset: Value, channel: Value, length: int) -> None:
-            bias = address(b, self.bias, scaled(b, channel, F32_BYTES)) if self.bias is not None else None
+            bias = address(b, self.bias, scale_index(b, channel, F32_BYTES)) if self.bias is not None else None
             scalar = load_vector(b, bias, F32, name="bias") if bias is not None and planar else None
 
             def piece(index: Value, lanes: int) -> None:
@@ -93,11 +93,11 @@ class OutputRows:
 
     def row_bytes(self, row: Value) -> Value:
         """Emit the offset of a row in the image, in bytes."""
-        return scaled(self.b, row, self.image.row_step * F32_BYTES)
+        return scale_index(self.b, row, self.image.row_step * F32_BYTES)
 
     def at(self, base: Value, index: Value) -> Value:
         """Emit the address of an element of a line."""
-        return address(self.b, base, scaled(self.b, index, F32_BYTES))
+        return address(self.b, base, scale_index(self.b, index, F32_BYTES))
 
     def lines(self, row: Value, channels: ChannelSpan, body: Line) -> None:
         """Emit body for each run of neighbours in a row of these channels: a channel's pixels or a pixel's channels."""
@@ -105,15 +105,15 @@ class OutputRows:
         start = b.add(image.channel_bytes(b, channels.first), self.row_bytes(row))
 
         def run(number: Value, pixel: Value, count: int) -> None:
-            offset = b.add(start, scaled(b, number, image.block_step * F32_BYTES))
-            channel = b.add(channels.first, scaled(b, number, image.block))
-            body(b.add(offset, scaled(b, pixel, image.column_step * F32_BYTES)), channel, count)
+            offset = b.add(start, scale_index(b, number, image.block_step * F32_BYTES))
+            channel = b.add(channels.first, scale_index(b, number, image.block))
+            body(b.add(offset, scale_index(b, pixel, image.column_step * F32_BYTES)), channel, count)
 
         if image.layout.planar:
             step = image.channel_step * F32_BYTES
 
             def channel(index: Value) -> None:
-                body(b.add(start, scaled(b, index, step)), b.add(channels.first, index), image.width)
+                body(b.add(start, scale_index(b, index, step)), b.add(channels.first, index), image.width)
 
             repeat(b, 0, channels.count, channel, "channel")
             return

@@ -13,7 +13,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     operand,
     repeat,
-    scaled,
+    scale_index,
     store_vector,
 )
 from mavcg.kernels.gemm.register_tile import lanes_f32
@@ -75,37 +75,37 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
         outputs.finish(y, channels)
 
     def taps(y: Value, ky: Value) -> None:
-        seen = b.add(y, b.sub(scaled(b, ky, s.dilation), const(s.pad)))
+        seen = b.add(y, b.sub(scale_index(b, ky, s.dilation), const(s.pad)))
         with b.if_then(b.icmp_unsigned("<", seen, const(s.h))):
-            line = address(b, source, scaled(b, seen, partial.row_step * F32_BYTES))
-            repeat(b, 0, s.k, lambda kx: tap(y, line, b.add(scaled(b, ky, s.k), kx), kx), "kx")
+            line = address(b, source, scale_index(b, seen, partial.row_step * F32_BYTES))
+            repeat(b, 0, s.k, lambda kx: tap(y, line, b.add(scale_index(b, ky, s.k), kx), kx), "kx")
 
     def tap(y: Value, line: Value, number: Value, kx: Value) -> None:
-        shift = b.sub(scaled(b, kx, s.dilation), const(s.pad))
+        shift = b.sub(scale_index(b, kx, s.dilation), const(s.pad))
         zero, width = const(0), const(spec.out.width)
         low = b.select(b.icmp_signed("<", shift, zero), b.sub(zero, shift), zero)
         high = b.sub(const(s.w), shift)
         high = b.select(b.icmp_signed("<", high, width), high, width)
         first = b.add(low, shift)
-        from_ = address(b, line, partial.channel_bytes(b, scaled(b, number, s.m)))
-        from_ = address(b, from_, scaled(b, first, partial.column_step * F32_BYTES))
-        to = b.add(outputs.row_bytes(y), scaled(b, low, spec.out.column_step * F32_BYTES))
+        from_ = address(b, line, partial.channel_bytes(b, scale_index(b, number, s.m)))
+        from_ = address(b, from_, scale_index(b, first, partial.column_step * F32_BYTES))
+        to = b.add(outputs.row_bytes(y), scale_index(b, low, spec.out.column_step * F32_BYTES))
         to = address(b, out, to)
         count = b.sub(high, low)
         count = b.select(b.icmp_signed("<", count, zero), zero, count)  # columns of border alone
         if spec.out.layout is Layout.HWC:
 
             def pixel(index: Value) -> None:
-                target = address(b, to, scaled(b, index, spec.out.column_step * F32_BYTES))
-                addend = address(b, from_, scaled(b, index, partial.column_step * F32_BYTES))
+                target = address(b, to, scale_index(b, index, spec.out.column_step * F32_BYTES))
+                addend = address(b, from_, scale_index(b, index, partial.column_step * F32_BYTES))
                 along(b, s.m, lanes, lambda i, n: add(target, addend, i, n))
 
             repeat(b, 0, count, pixel, "pixel")
             return
 
         def channel(index: Value) -> None:
-            target = address(b, to, scaled(b, index, spec.out.channel_step * F32_BYTES))
-            addend = address(b, from_, scaled(b, index, partial.channel_step * F32_BYTES))
+            target = address(b, to, scale_index(b, index, spec.out.channel_step * F32_BYTES))
+            addend = address(b, from_, scale_index(b, index, partial.channel_step * F32_BYTES))
             whole = b.and_(count, const(-lanes), name="whole")
             repeat(b, 0, whole, lambda i: add(target, addend, i, lanes), "vector", lanes)
             repeat(b, whole, count, lambda i: add(target, addend, i, 1), "element")
@@ -114,7 +114,7 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
 
     def add(to: Value, from_: Value, index: Value, count: int) -> None:
         typ = ir.VectorType(F32, count) if count > 1 else F32
-        at = scaled(b, index, F32_BYTES)
+        at = scale_index(b, index, F32_BYTES)
         pointer = address(b, to, at)
         value = load_vector(b, address(b, from_, at), typ, name="partial")
         store_vector(b, b.fadd(load_vector(b, pointer, typ, name="sum"), value), pointer)

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I1, address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.builder.emit import I1, address, const, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2.stages import STRIP_PIXELS, channels_of_part
@@ -128,9 +128,9 @@ class _TapProductEmitter:
         b, spec = self.b, self.spec
         rest, y = b.udiv(index, const(spec.blocks)), b.urem(index, const(spec.blocks))
         group, tap = b.udiv(rest, const(spec.taps)), b.urem(rest, const(spec.taps))
-        channel = b.add(scaled(b, tap, spec.scenario.m), scaled(b, group, spec.channels))
+        channel = b.add(scale_index(b, tap, spec.scenario.m), scale_index(b, group, spec.channels))
         out = b.add(spec.out.channel_bytes(b, channel), self.outputs.row_bytes(y))
-        source = scaled(b, y, spec.x.row_step * F32_BYTES)
+        source = scale_index(b, y, spec.x.row_step * F32_BYTES)
         self.product(tap, group, const(0), spec.channels, spec.x.width, source, out, None)
 
     def block(self, index: Value) -> None:
@@ -138,15 +138,15 @@ class _TapProductEmitter:
         b, spec = self.b, self.spec
         number, part = b.udiv(index, const(spec.parts)), b.urem(index, const(spec.parts))
         group, block = b.udiv(number, const(spec.blocks)), b.urem(number, const(spec.blocks))
-        begin = scaled(b, block, spec.block_rows)
+        begin = scale_index(b, block, spec.block_rows)
         end = b.add(begin, const(spec.block_rows))
         end = b.select(b.icmp_signed("<", end, const(spec.out.height)), end, const(spec.out.height))
-        first = scaled(b, part, spec.part_channels)
+        first = scale_index(b, part, spec.part_channels)
         rest = spec.channels - (spec.parts - 1) * spec.part_channels
         last = b.icmp_unsigned("==", part, const(spec.parts - 1))
 
         def sized(count: int) -> None:
-            channels = ChannelSpan(b.add(scaled(b, group, spec.channels), first), count)
+            channels = ChannelSpan(b.add(scale_index(b, group, spec.channels), first), count)
             repeat(b, begin, end, lambda row: self.outputs.begin(row, channels), "row")
             self.taps(group, first, channels, begin, end)
             repeat(b, begin, end, lambda row: self.outputs.finish(row, channels), "row")
@@ -169,20 +169,20 @@ class _TapProductEmitter:
             def column(number: Value, width: int = width, columns: list[int] = columns) -> None:
                 kx = table_entry(b, number, columns)
                 start = table_entry(b, number, [spec.columns(kx)[0] for kx in columns])
-                from_ = b.add(start, b.sub(scaled(b, kx, s.dilation), const(s.pad)))
+                from_ = b.add(start, b.sub(scale_index(b, kx, s.dilation), const(s.pad)))
                 repeat(b, 0, s.k, lambda ky: tap(ky, kx, start, from_, width), "ky")
 
             def tap(ky: Value, kx: Value, start: Value, from_: Value, width: int) -> None:
-                shift = b.sub(scaled(b, ky, s.dilation), const(s.pad))
-                number = b.add(scaled(b, ky, s.k), kx)
+                shift = b.sub(scale_index(b, ky, s.dilation), const(s.pad))
+                number = b.add(scale_index(b, ky, s.k), kx)
                 low = b.select(b.icmp_signed("<", b.add(begin, shift), const(0)), b.sub(const(0), shift), begin)
                 stop = b.sub(const(s.h), shift)
                 high = b.select(b.icmp_signed(">", end, stop), stop, end)
 
                 def row(y: Value) -> None:
-                    source = scaled(b, b.add(y, shift), spec.x.row_step * F32_BYTES)
-                    source = b.add(source, scaled(b, from_, spec.x.column_step * F32_BYTES))
-                    out = b.add(self.outputs.row_bytes(y), scaled(b, start, spec.out.column_step * F32_BYTES))
+                    source = scale_index(b, b.add(y, shift), spec.x.row_step * F32_BYTES)
+                    source = b.add(source, scale_index(b, from_, spec.x.column_step * F32_BYTES))
+                    out = b.add(self.outputs.row_bytes(y), scale_index(b, start, spec.out.column_step * F32_BYTES))
                     out = b.add(out, spec.out.channel_bytes(b, channels.first))
                     part = Part(const(0, I1), const(0, I1))
                     self.product(number, group, first, channels.count, width, source, out, part)
@@ -201,11 +201,11 @@ class _TapProductEmitter:
         """
         b, spec, x = self.b, self.spec, self.spec.x
         per_group = spec.scenario.c // spec.scenario.groups
-        source = b.add(source, x.channel_bytes(b, scaled(b, group, per_group)))
+        source = b.add(source, x.channel_bytes(b, scale_index(b, group, per_group)))
         to, from_ = address(b, self.out, out), address(b, self.x, source)
         if spec.out.layout.planar:
-            channel = b.add(b.add(scaled(b, tap, spec.scenario.m), scaled(b, group, spec.channels)), first)
-            weights = address(b, self.w, scaled(b, channel, spec.terms * F32_BYTES))
+            channel = b.add(b.add(scale_index(b, tap, spec.scenario.m), scale_index(b, group, spec.channels)), first)
+            weights = address(b, self.w, scale_index(b, channel, spec.terms * F32_BYTES))
             product = MatrixProduct(
                 count, width, Sum(((spec.terms, F32_BYTES),)), spec.terms * F32_BYTES, x.channel_step * F32_BYTES,
                 PANEL * F32_BYTES, False, spec.out.channel_step * F32_BYTES, "", "", (), True,
@@ -224,7 +224,7 @@ class _TapProductEmitter:
         steps = x.column_step * F32_BYTES, spec.out.column_step * F32_BYTES
         product = packed_product(width, count, Sum(levels), *steps)
         panels = -(-spec.channels // PANEL)
-        panel = b.add(scaled(b, tap, spec.scenario.groups * panels), scaled(b, group, panels))
+        panel = b.add(scale_index(b, tap, spec.scenario.groups * panels), scale_index(b, group, panels))
         panel = b.add(panel, b.udiv(first, const(PANEL)))
         at = Pointers(from_, address(b, self.w, b.mul(panel, const(product.panel_step))), to)
         if spec.out.layout is Layout.CHWC:
@@ -237,7 +237,7 @@ def table_entry(b: ir.IRBuilder, index: Value, numbers: list[int]) -> Value:
     """Emit numbers[index]: a product and a sum where the numbers are evenly spaced, else a chain of selects."""
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 0
     if all(after - before == step for before, after in zip(numbers, numbers[1:], strict=False)):
-        return b.add(const(numbers[0]), scaled(b, index, step))
+        return b.add(const(numbers[0]), scale_index(b, index, step))
     entry: Value = const(numbers[0])
     for position, number in enumerate(numbers[1:], 1):
         entry = b.select(b.icmp_unsigned("==", index, const(position)), const(number), entry)

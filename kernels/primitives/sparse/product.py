@@ -23,7 +23,7 @@ from mavcg.kernels.builder.emit import (
     kernel_function,
     operand,
     repeat,
-    scaled,
+    scale_index,
     splat,
 )
 from mavcg.kernels.gemm.register_tile import lanes_f32
@@ -132,10 +132,10 @@ class _SparseProductEmitter:
         """Emit one row of work."""
         b, spec = self.b, self.spec
         piece, part = b.udiv(index, const(spec.parts)), b.urem(index, const(spec.parts))
-        first = scaled(b, part, spec.part_blocks)
+        first = scale_index(b, part, spec.part_blocks)
         end = b.add(first, const(spec.part_blocks))
         end = b.select(b.icmp_unsigned("<", end, const(spec.blocks)), end, const(spec.blocks))
-        pixel = scaled(b, piece, PIECE_PIXELS)
+        pixel = scale_index(b, piece, PIECE_PIXELS)
         last = b.icmp_unsigned("==", piece, const(spec.pieces - 1))
         full = min(PIECE_PIXELS, spec.pixels)
         rest = spec.pixels - (spec.pieces - 1) * PIECE_PIXELS
@@ -159,7 +159,7 @@ class _SparseProductEmitter:
     def tile(self, pixel: Value, vectors: int, used: int, first: Value, end: Value) -> None:
         """Emit the rows of blocks of a tile; used: lanes of its last vector."""
         b, spec = self.b, self.spec
-        at = scaled(b, pixel, F32_BYTES)
+        at = scale_index(b, pixel, F32_BYTES)
         rows = spec.out.channels - (spec.blocks - 1) * spec.block_rows
 
         def block_row(index: Value) -> None:
@@ -177,7 +177,7 @@ class _SparseProductEmitter:
         used_lanes = [self.lanes] * (vectors - 1) + [used]
 
         def entry(number: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
-            here = address(b, self.entries, scaled(b, number, entry_bytes), "entry")
+            here = address(b, self.entries, scale_index(b, number, entry_bytes), "entry")
             offset = b.zext(b.load(here, align=4, typ=I32, name="offset"), I64)
             line = address(b, inputs, offset, "line")
             xs = [
@@ -198,18 +198,18 @@ class _SparseProductEmitter:
     def count(self, index: Value) -> Value:
         """Emit the load of the number of blocks before a row of blocks."""
         b = self.b
-        return b.zext(b.load(address(b, self.w, scaled(b, index, F32_BYTES)), align=4, typ=I32, name="count"), I64)
+        return b.zext(b.load(address(b, self.w, scale_index(b, index, F32_BYTES)), align=4, typ=I32, name="count"), I64)
 
     def store(self, index: Value, at: Value, sums: Sequence[Sequence[Value]], rows: int, used: int) -> None:
         """Emit bias, residual and activation of the first `rows` channels of a row of blocks, and the stores."""
         b, spec = self.b, self.spec
         plane = spec.out.channel_step * F32_BYTES
-        channel = scaled(b, index, spec.block_rows)
-        begin = b.add(scaled(b, channel, plane), at)
+        channel = scale_index(b, index, spec.block_rows)
+        begin = b.add(scale_index(b, channel, plane), at)
         for row in range(rows):
             bias = None
             if self.bias is not None:
-                place = address(b, self.bias, scaled(b, b.add(channel, const(row)), F32_BYTES))
+                place = address(b, self.bias, scale_index(b, b.add(channel, const(row)), F32_BYTES))
                 bias = splat(b, b.load(place, align=4, typ=F32, name="bias"), self.lanes)
             for v, value in enumerate(sums[row]):
                 count = used if v == len(sums[row]) - 1 else self.lanes

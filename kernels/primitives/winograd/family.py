@@ -14,7 +14,7 @@ from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_pl
 from mavcg.kernels.primitives.winograd.kernels import EMIT
 from mavcg.kernels.primitives.winograd.matrices import transform_weights
 from mavcg.kernels.primitives.winograd.spec import Winograd, WinogradInput, WinogradOutput, WinogradProducts
-from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Tiles, located, products, transformed
+from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Tiles, input_planes, products, view_in_layout
 from mavcg.specs.kernel import Array, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
@@ -42,7 +42,7 @@ CHUNK = 128  # output channels of a row of work of the products' kernel
 
 def block_of(tiles: Tiles) -> int:
     """Return the tiles of a block: BLOCK_TILES, or fewer where the image or the scratch has room for fewer only."""
-    per_tile = (transformed(tiles, 0).pitch + products(tiles, 0).pitch) * tiles.planes
+    per_tile = (input_planes(tiles, 0).pitch + products(tiles, 0).pitch) * tiles.planes
     if tiles.two_d:
         return max(1, min(tiles.count, BLOCK_TILES, MOST_SCRATCH // per_tile))
     rows = max(LEAST_ROWS_1D, BLOCK_TILES_1D // tiles.across)
@@ -78,7 +78,7 @@ class StagedKernels:
 def staged_kernels(spec: Winograd) -> StagedKernels:
     """Split one kernel, of a batch of one image, into three, which give the same bits."""
     tiles = spec.tiles
-    sums_at = align_workspace(transformed(tiles, tiles.count).bytes)
+    sums_at = align_workspace(input_planes(tiles, tiles.count).bytes)
     chunk = min(-(-CHUNK // tiles.lanes), tiles.panels) * tiles.lanes
     return StagedKernels(
         WinogradInput(tiles, spec.x), WinogradProducts(tiles, chunk),
@@ -147,18 +147,18 @@ class WinogradPrimitive(Primitive):
         tiles = self._tiles(scenario, 1)
         if self.staged:
             sums = products(self._tiles(scenario, 16), tiles.count)
-            return align_workspace(transformed(tiles, tiles.count).bytes) + align_workspace(sums.bytes)
+            return align_workspace(input_planes(tiles, tiles.count).bytes) + align_workspace(sums.bytes)
         block = block_of(tiles)
         sums = products(self._tiles(scenario, 16), block, SLACK_TILES)
-        return tiles.patch_bytes + transformed(tiles, block, SLACK_TILES).bytes + sums.bytes
+        return tiles.patch_bytes + input_planes(tiles, block, SLACK_TILES).bytes + sums.bytes
 
     def _tiles(self, s: Scenario, lanes: int) -> Tiles:
         return Tiles(self.m, self.k, self.two_d, (s.pad, s.pad), s.h, s.w, s.c, s.out_h, s.out_w, s.m, lanes)
 
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, tiles = scenario, self._tiles(scenario, block)
-        x = located(image_of(self.layout_in, s.c, s.h, s.w, block))
-        out = located(image_of(self.layout_out, s.m, s.out_h, s.out_w, block))
+        x = view_in_layout(image_of(self.layout_in, s.c, s.h, s.w, block))
+        out = view_in_layout(image_of(self.layout_out, s.m, s.out_h, s.out_w, block))
         residual = out if epilogue.residual else None
         packed = partial(pack_winograd, tiles, np.asarray(weights).transpose(0, 2, 3, 1))
         shape = (tiles.planes, tiles.panels, tiles.terms, tiles.lanes)

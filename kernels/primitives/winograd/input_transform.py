@@ -9,7 +9,17 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, load_vector, repeat, scaled, store_vector
+from mavcg.kernels.builder.emit import (
+    F32,
+    I1,
+    address,
+    const,
+    f32_splat,
+    load_vector,
+    repeat,
+    scale_index,
+    store_vector,
+)
 from mavcg.kernels.builder.nest import maximum, minimum, shuffle
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import lanes_of, load_partial, transpose_vectors
@@ -64,16 +74,16 @@ class InputTransform:
         def one(index: Value) -> None:
             number = b.add(first, index)
             window = self.window(b.udiv(number, across), b.urem(number, across))
-            corner = b.add(scaled(b, window.y, self.row_step), scaled(b, window.x, self.column_step))
-            self.tile(window, address(b, x, corner), planes, address(b, target, scaled(b, index, planes.pitch)))
+            corner = b.add(scale_index(b, window.y, self.row_step), scale_index(b, window.x, self.column_step))
+            self.tile(window, address(b, x, corner), planes, address(b, target, scale_index(b, index, planes.pitch)))
 
         repeat(b, const(0), count, one, "tile")
 
     def window(self, row: Value, column: Value) -> _TileInputs:
         """Emit the bounds of a tile."""
         b, tiles = self.b, self.tiles
-        y = b.sub(scaled(b, row, tiles.m_h), const(tiles.pad[0]), name="y")
-        x = b.sub(scaled(b, column, tiles.m), const(tiles.pad[1]), name="x")
+        y = b.sub(scale_index(b, row, tiles.m_h), const(tiles.pad[0]), name="y")
+        x = b.sub(scale_index(b, column, tiles.m), const(tiles.pad[1]), name="x")
 
         def bounds(start: Value, length: int, size: int) -> tuple[Value, Value, Value]:
             low = maximum(b, b.neg(start), const(0))
@@ -103,7 +113,8 @@ class InputTransform:
                 zero = f32_splat(0.0, lanes)
                 repeat(
                     b, 0, tiles.t_h * tiles.t,
-                    lambda i: store_vector(b, zero, address(b, self.patch, scaled(b, i, self.pixel)), align=4), "zero",
+                    lambda i: store_vector(b, zero, address(b, self.patch, scale_index(b, i, self.pixel)), align=4),
+                    "zero",
                 )  # fmt: skip
         vectors = -(-tiles.in_ch // lanes)
         tail = 0 if self.image.block else tiles.in_ch % lanes
@@ -123,7 +134,7 @@ class InputTransform:
             own = tiles.t * self.pixel, self.pixel
             start = b.select(direct, pointer, self.patch, name="start")
             down, right = (b.select(direct, const(s), const(p)) for s, p in zip(steps, own, strict=True))
-            self.transform(start, down, right, planes, address(b, target, scaled(b, number, lanes * F32_BYTES)))
+            self.transform(start, down, right, planes, address(b, target, scale_index(b, number, lanes * F32_BYTES)))
 
         new = [i * self.row_step + j * self.column_step for i in range(tiles.t_h) for j in range(tiles.k - 1, tiles.t)]
         pixels = address(b, corner, tiles.m * self.column_step) if self.ahead else None
@@ -133,23 +144,25 @@ class InputTransform:
         """Emit the offset of vector `number` of channels within a pixel, in bytes."""
         b, block = self.b, self.image.block
         if not block:
-            return scaled(b, number, self.lanes * self.channel_step)
+            return scale_index(b, number, self.lanes * self.channel_step)
         per_block = const(block // self.lanes)
-        outer = scaled(b, b.udiv(number, per_block), self.image.block_step * F32_BYTES)
-        return b.add(outer, scaled(b, b.urem(number, per_block), self.lanes * F32_BYTES))
+        outer = scale_index(b, b.udiv(number, per_block), self.image.block_step * F32_BYTES)
+        return b.add(outer, scale_index(b, b.urem(number, per_block), self.lanes * F32_BYTES))
 
     def patch_at(self, i: Value, j: Value, lane: Value | int = 0) -> Value:
         """Emit the address of a pixel of the patch."""
         b = self.b
-        offset = b.add(scaled(b, i, self.tiles.t * self.pixel), scaled(b, j, self.pixel))
-        return address(b, address(b, self.patch, offset), scaled(b, const(lane) if isinstance(lane, int) else lane, 4))
+        offset = b.add(scale_index(b, i, self.tiles.t * self.pixel), scale_index(b, j, self.pixel))
+        return address(
+            b, address(b, self.patch, offset), scale_index(b, const(lane) if isinstance(lane, int) else lane, 4)
+        )
 
     def copy(self, window: _TileInputs, pointer: Value, whole: Value, tail: int) -> None:
         """Copy the part of the tile that is inside the image into the patch."""
         b = self.b
 
         def pixel(i: Value, j: Value, used: int) -> None:
-            source = address(b, pointer, b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step)))
+            source = address(b, pointer, b.add(scale_index(b, i, self.row_step), scale_index(b, j, self.column_step)))
             value = load_partial(b, self.machine, source, self.lanes, used, "pixel")
             store_vector(b, value, self.patch_at(i, j), align=4)
 
@@ -170,11 +183,11 @@ class InputTransform:
     def copy_transposed(self, window: _TileInputs, pointer: Value, number: Value) -> None:
         """Copy the tile into the patch where neighbours in memory are of one channel: transposed in registers."""
         b, tiles, lanes = self.b, self.tiles, self.lanes
-        used = minimum(b, b.sub(const(tiles.in_ch), scaled(b, number, lanes)), const(lanes))
+        used = minimum(b, b.sub(const(tiles.in_ch), scale_index(b, number, lanes)), const(lanes))
 
         def one(channel: Value, i: Value, j: Value) -> None:
-            offset = b.add(scaled(b, i, self.row_step), scaled(b, j, self.column_step))
-            source = address(b, address(b, pointer, offset), scaled(b, channel, self.channel_step))
+            offset = b.add(scale_index(b, i, self.row_step), scale_index(b, j, self.column_step))
+            source = address(b, address(b, pointer, offset), scale_index(b, channel, self.channel_step))
             b.store(b.load(source, name="pixel", align=4, typ=F32), self.patch_at(i, j, channel), align=4)
 
         def singly() -> None:
@@ -200,7 +213,7 @@ class InputTransform:
         b, t, lanes = self.b, self.tiles.t, self.lanes
         length = 1 << (t - 1).bit_length()
         group = min(length, lanes)
-        start = address(b, pointer, scaled(b, i, self.row_step))
+        start = address(b, pointer, scale_index(b, i, self.row_step))
         pieces: list[list[Value]] = []
         for first in range(0, lanes, group):
             rows = [

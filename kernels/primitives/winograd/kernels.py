@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scaled
+from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.primitives.winograd.input_transform import InputTransform
 from mavcg.kernels.primitives.winograd.output_transform import OutputTransform, WinogradEpilogue
@@ -42,9 +42,9 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
         transform.emit(images[0], inputs, transformed, first, b.add(count, const(below)))
 
         def plane(number: Value) -> None:
-            v = address(b, transformed, scaled(b, number, inputs.plane))
-            w = address(b, weights, scaled(b, number, tiles.panels * tiles.panel_bytes))
-            product.emit(v, w, address(b, summed, scaled(b, number, sums.plane)), count, tiles.out_ch)
+            v = address(b, transformed, scale_index(b, number, inputs.plane))
+            w = address(b, weights, scale_index(b, number, tiles.panels * tiles.panel_bytes))
+            product.emit(v, w, address(b, summed, scale_index(b, number, sums.plane)), count, tiles.out_ch)
 
         repeat(b, 0, tiles.planes, plane, "plane")
         back.emit(sums, summed, images[1], images[2], first, count)
@@ -54,7 +54,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
     most = max(1, spec.block // unit)
 
     def image(number: Value) -> None:
-        before = scaled(b, number, tiles.count // unit)
+        before = scale_index(b, number, tiles.count // unit)
         low = maximum(b, b.sub(function.args[1], before), const(0))
         high = minimum(b, b.sub(function.args[2], before), const(tiles.count // unit))
         length = b.sub(high, low)
@@ -62,7 +62,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
         size = b.sdiv(b.add(length, b.sub(blocks, const(1))), maximum(b, blocks, const(1)))
         views = (x, spec.x), (out, spec.out), (residual, spec.residual)
         x_here, out_here, residual_here = (
-            address(b, base, scaled(b, number, image.view.strides[0] * F32_BYTES))
+            address(b, base, scale_index(b, number, image.view.strides[0] * F32_BYTES))
             if base is not None and image
             else None
             for base, image in views
@@ -72,7 +72,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
             first = b.add(low, b.mul(index, size))
             last = minimum(b, b.add(first, size), high)
             images = x_here, out_here, residual_here
-            block(images, scaled(b, first, unit), scaled(b, b.sub(last, first), unit))
+            block(images, scale_index(b, first, unit), scale_index(b, b.sub(last, first), unit))
 
         repeat(b, const(0), blocks, emit_block, "block")
 
@@ -91,8 +91,8 @@ def emit_input(module: ir.Module, spec: WinogradInput, machine: Machine) -> ir.F
     x, target = operand(b, 0, "x"), operand(b, 1, "inputs")
     transform = InputTransform(b, machine, spec.tiles, spec.x, patch)
     unit = spec.tiles.unit
-    first, count = scaled(b, begin, unit), scaled(b, b.sub(end, begin), unit)
-    transform.emit(x, spec.inputs, address(b, target, scaled(b, first, spec.inputs.pitch)), first, count)
+    first, count = scale_index(b, begin, unit), scale_index(b, b.sub(end, begin), unit)
+    transform.emit(x, spec.inputs, address(b, target, scale_index(b, first, spec.inputs.pitch)), first, count)
     b.ret_void()
     return function
 
@@ -108,10 +108,10 @@ def emit_products(module: ir.Module, spec: WinogradProducts, machine: Machine) -
 
     def row(number: Value) -> None:
         plane, part = b.udiv(number, const(per_plane)), b.urem(number, const(per_plane))
-        source = address(b, v, scaled(b, plane, inputs.plane))
-        panels = b.add(scaled(b, plane, tiles.panels), scaled(b, part, spec.chunk // tiles.lanes))
-        w = address(b, weights, scaled(b, panels, tiles.panel_bytes))
-        offset = b.add(scaled(b, plane, sums.plane), scaled(b, part, spec.chunk * F32_BYTES))
+        source = address(b, v, scale_index(b, plane, inputs.plane))
+        panels = b.add(scale_index(b, plane, tiles.panels), scale_index(b, part, spec.chunk // tiles.lanes))
+        w = address(b, weights, scale_index(b, panels, tiles.panel_bytes))
+        offset = b.add(scale_index(b, plane, sums.plane), scale_index(b, part, spec.chunk * F32_BYTES))
         pointer = address(b, target, offset)
 
         def multiply(channels: int) -> None:
@@ -141,8 +141,8 @@ def emit_output(module: ir.Module, spec: WinogradOutput, machine: Machine) -> ir
     epilogue, residual = _epilogue(b, spec, 2)
     back = OutputTransform(b, machine, spec.tiles, spec.out, spec.residual, epilogue, patch)
     unit = spec.tiles.unit
-    first, count = scaled(b, begin, unit), scaled(b, b.sub(end, begin), unit)
-    source = address(b, sums, scaled(b, first, spec.sums.pitch))
+    first, count = scale_index(b, begin, unit), scale_index(b, b.sub(end, begin), unit)
+    source = address(b, sums, scale_index(b, first, spec.sums.pitch))
     back.emit(spec.sums, source, out, residual, first, count)
     b.ret_void()
     return function

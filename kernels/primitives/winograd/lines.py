@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I32, PTR, address, const, repeat, scaled
+from mavcg.kernels.builder.emit import I32, PTR, address, const, repeat, scale_index
 from mavcg.kernels.builder.nest import minimum
 from mavcg.kernels.primitives.winograd.tiles import LINE, Located, Planes, Tiles
 from mavcg.specs.kernel import Machine
@@ -39,7 +39,7 @@ def over_cache_lines(
         return
 
     def line(first: Value) -> None:
-        here = scaled(b, first, lanes * F32_BYTES)
+        here = scale_index(b, first, lanes * F32_BYTES)
         if pixels is not None:
             pixel = address(b, pixels, here)
             for step in steps:

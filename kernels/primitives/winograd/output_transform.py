@@ -11,7 +11,17 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activate
-from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, load_vector, repeat, scaled, store_vector
+from mavcg.kernels.builder.emit import (
+    F32,
+    I1,
+    address,
+    const,
+    f32_splat,
+    load_vector,
+    repeat,
+    scale_index,
+    store_vector,
+)
 from mavcg.kernels.builder.nest import minimum
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import lanes_of, load_partial, store_partial, transpose_vectors, zero_other_lanes
@@ -81,14 +91,14 @@ class OutputTransform:
 
         def one(index: Value) -> None:
             number = b.add(first, index)
-            y = scaled(b, b.udiv(number, across), tiles.m_h, "y")
-            x = scaled(b, b.urem(number, across), tiles.m, "x")
+            y = scale_index(b, b.udiv(number, across), tiles.m_h, "y")
+            x = scale_index(b, b.urem(number, across), tiles.m, "x")
             rows = minimum(b, b.sub(const(tiles.out_h), y), const(tiles.m_h))
             columns = minimum(b, b.sub(const(tiles.out_w), x), const(tiles.m))
-            source = address(b, sums, scaled(b, index, planes.pitch))
+            source = address(b, sums, scale_index(b, index, planes.pitch))
 
             def vector(number: Value) -> None:
-                here = scaled(b, number, self.lanes, "channel")
+                here = scale_index(b, number, self.lanes, "channel")
                 left = b.sub(const(tiles.out_ch), here)
                 used = minimum(b, left, const(self.lanes))
                 if self.image.block:
@@ -97,7 +107,7 @@ class OutputTransform:
                 if residual is not None and self.residual is not None:
                     residual_pointer = self.place(self.residual, residual, y, x, here)
                 target = _TileVector(self.place(self.image, out, y, x, here), residual_pointer, rows, columns, used)
-                values = self.transform(planes, address(b, source, scaled(b, number, self.lanes * F32_BYTES)))
+                values = self.transform(planes, address(b, source, scale_index(b, number, self.lanes * F32_BYTES)))
                 self.finish(target, values, here)
 
             _, down, right, _ = (step * F32_BYTES for step in self.image.view.strides)
@@ -111,14 +121,15 @@ class OutputTransform:
         """Emit the address of an output."""
         b = self.b
         _, down, right, across = (s * F32_BYTES for s in image.view.strides)
-        pixel = b.add(scaled(b, y, down), scaled(b, x, right))
+        pixel = b.add(scale_index(b, y, down), scale_index(b, x, right))
         if image.block:
             block = const(image.block)
             within = b.add(
-                scaled(b, b.udiv(channel, block), image.block_step * F32_BYTES), scaled(b, b.urem(channel, block), 4)
+                scale_index(b, b.udiv(channel, block), image.block_step * F32_BYTES),
+                scale_index(b, b.urem(channel, block), 4),
             )
         else:
-            within = scaled(b, channel, across)
+            within = scale_index(b, channel, across)
         return address(b, base, b.add(pixel, within), "place")
 
     def transform(self, planes: Planes, source: Value) -> list[list[Value]]:
@@ -162,7 +173,7 @@ class OutputTransform:
     def bias(self, base: Value, channel: Value, used: Value, whole: Value) -> Value:
         """Load the bias of a vector of channels; zeros where it has no channels."""
         b, tail = self.b, self.tiles.out_ch % self.lanes
-        pointer = address(b, base, scaled(b, channel, F32_BYTES))
+        pointer = address(b, base, scale_index(b, channel, F32_BYTES))
         if self.always_whole:
             return load_vector(b, pointer, self.vector, name="bias")
         empty = b.icmp_signed("==", used, const(0))
@@ -204,7 +215,7 @@ class OutputTransform:
         _, down, right, across = (s * F32_BYTES for s in image.view.strides)
         pointer = base
         for index, step in ((i, down), (j, right), (lane, F32_BYTES if image.block else across)):
-            offset = index * step if isinstance(index, int) else scaled(b, index, step)
+            offset = index * step if isinstance(index, int) else scale_index(b, index, step)
             pointer = address(b, pointer, offset)
         return pointer
 
@@ -238,7 +249,9 @@ class OutputTransform:
     def patch_at(self, i: Value, j: Value) -> Value:
         """Emit the address of an output in the patch."""
         b = self.b
-        return address(b, self.patch, b.add(scaled(b, i, self.tiles.m * self.pixel), scaled(b, j, self.pixel)))
+        return address(
+            b, self.patch, b.add(scale_index(b, i, self.tiles.m * self.pixel), scale_index(b, j, self.pixel))
+        )
 
     def from_patch(self, i: Value, j: Value) -> Value:
         """Load an output that to_patch stored."""
@@ -289,7 +302,9 @@ class OutputTransform:
                 store_partial(b, self.machine, value, pointer, lanes, used)
 
         def single(i: Value, j: Value, lane: Value) -> None:
-            value = b.load(address(b, self.patch_at(i, j), scaled(b, lane, F32_BYTES)), name="result", align=4, typ=F32)
+            value = b.load(
+                address(b, self.patch_at(i, j), scale_index(b, lane, F32_BYTES)), name="result", align=4, typ=F32
+            )
             source = self.advanced(self.residual, target.residual, i, j, lane)
             residual = b.load(source, name="residual", align=4, typ=F32) if source is not None else None
             b.store(self.finish_value(value, residual), self.advanced(self.image, target.out, i, j, lane), align=4)

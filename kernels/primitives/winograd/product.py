@@ -24,7 +24,7 @@ from mavcg.kernels.builder.emit import (
     load_vector,
     note_tile,
     repeat,
-    scaled,
+    scale_index,
     splat,
     store_vector,
 )
@@ -37,7 +37,7 @@ from mavcg.kernels.gemm.register_tile import (
     lanes_f32,
     most_pixels,
     tiling_of,
-    unrolled,
+    unroll_factor,
 )
 from mavcg.kernels.primitives.winograd.tiles import Planes, Tiles
 from mavcg.specs.kernel import Machine
@@ -101,8 +101,8 @@ class WinogradProduct:
         chunks, rest = divmod(-(-channels // self.tiles.lanes) * self.tiles.lanes, width)
 
         def chunk(first: Value, vectors: int) -> None:
-            w = address(b, weights, scaled(b, first, self.tiles.panel_bytes // self.tiles.lanes))
-            pointer = address(b, sums, scaled(b, first, F32_BYTES))
+            w = address(b, weights, scale_index(b, first, self.tiles.panel_bytes // self.tiles.lanes))
+            pointer = address(b, sums, scale_index(b, first, F32_BYTES))
             self.chunk(tiling, ProductPointers(inputs, w, pointer, w, const(0)), count, vectors)
 
         if chunks == 1:
@@ -147,17 +147,17 @@ class WinogradProduct:
         note_tile(b, mr, vectors)
 
         def register_tile(group: Value) -> None:
-            index = b.add(start, scaled(b, b.sub(group, first), mr))
+            index = b.add(start, scale_index(b, b.sub(group, first), mr))
             here = ProductPointers(
-                address(b, at.inputs, scaled(b, index, self.inputs.pitch)), at.weights,
-                address(b, at.sums, scaled(b, index, self.sums.pitch)),
+                address(b, at.inputs, scale_index(b, index, self.inputs.pitch)), at.weights,
+                address(b, at.sums, scale_index(b, index, self.sums.pitch)),
                 b.gep(at.ahead, [b.mul(b.mul(group, at.ahead_step), const(self.tiles.terms))], source_etype=I8),
                 at.ahead_step,
             )  # fmt: skip
             self.tile(mr, vectors, here)
 
         repeat(b, first, end, register_tile, "group")
-        return b.add(start, scaled(b, b.sub(end, first), mr))
+        return b.add(start, scale_index(b, b.sub(end, first), mr))
 
     def tile(self, mr: int, vectors: int, at: ProductPointers) -> None:
         """Emit one register tile."""
@@ -165,9 +165,9 @@ class WinogradProduct:
         start = tuple(f32_splat(0.0, lanes) for _ in range(mr * vectors))
 
         def row(tap: Value, carried: Values) -> Values:
-            x = address(b, at.inputs, scaled(b, tap, tiles.across * self.inputs.pitch))
-            k = scaled(b, tap, tiles.in_ch)
-            w = address(b, at.weights, scaled(b, k, tiles.lanes * F32_BYTES))
+            x = address(b, at.inputs, scale_index(b, tap, tiles.across * self.inputs.pitch))
+            k = scale_index(b, tap, tiles.in_ch)
+            w = address(b, at.weights, scale_index(b, k, tiles.lanes * F32_BYTES))
             ahead = b.gep(at.ahead, [b.mul(k, at.ahead_step)], source_etype=I8)
             return self.terms(mr, vectors, ProductPointers(x, w, at.sums, ahead, at.ahead_step), carried)
 
@@ -183,7 +183,7 @@ class WinogradProduct:
     def terms(self, mr: int, vectors: int, at: ProductPointers, acc: Values) -> Values:
         """Emit the terms of neighbouring channels."""
         b, count = self.b, self.tiles.in_ch
-        unroll = unrolled(self.machine, count)
+        unroll = unroll_factor(self.machine, count)
         whole = count - count % unroll
         k_bytes = self.tiles.lanes * F32_BYTES
 
@@ -192,8 +192,8 @@ class WinogradProduct:
                 for part in range(0, unroll, TERMS_PER_PREFETCH):
                     ahead = b.mul(b.add(k, const(part)), at.ahead_step)
                     prefetch_to_l2(b, b.gep(at.ahead, [ahead], source_etype=I8))
-            x = address(b, at.inputs, scaled(b, k, F32_BYTES), "x")
-            return self.steps(unroll, mr, vectors, x, address(b, at.weights, scaled(b, k, k_bytes), "w"), carried)
+            x = address(b, at.inputs, scale_index(b, k, F32_BYTES), "x")
+            return self.steps(unroll, mr, vectors, x, address(b, at.weights, scale_index(b, k, k_bytes), "w"), carried)
 
         if whole:
             acc = for_range(b, const(0), const(whole), unroll, acc, iteration, "k")

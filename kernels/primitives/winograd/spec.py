@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Planes, Tiles, products, transformed
+from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Planes, Tiles, input_planes, products
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
@@ -57,7 +57,7 @@ class Winograd(KernelSpec):
     @property
     def inputs(self) -> Planes:
         """The transformed inputs, in the scratch behind the patch."""
-        return transformed(self.tiles, self.block, SLACK_TILES)
+        return input_planes(self.tiles, self.block, SLACK_TILES)
 
     @property
     def sums(self) -> Planes:
@@ -96,7 +96,7 @@ class WinogradInput(KernelSpec):
     @property
     def inputs(self) -> Planes:
         """The transformed inputs, which the kernel writes."""
-        return transformed(self.tiles, self.tiles.count)
+        return input_planes(self.tiles, self.tiles.count)
 
     @property
     def rows(self) -> int:
@@ -140,7 +140,7 @@ class WinogradProducts(KernelSpec):
     @property
     def inputs(self) -> Planes:
         """The transformed inputs, which the kernel reads."""
-        return transformed(self.tiles, self.tiles.count)
+        return input_planes(self.tiles, self.tiles.count)
 
     @property
     def sums(self) -> Planes:

@@ -53,7 +53,7 @@ class Located:
         return self.view.strides[3] == 1 or self.channels == 1
 
 
-def located(image: Image) -> Located:
+def view_in_layout(image: Image) -> Located:
     """Return the view of a dense image in its layout, as a batch of one."""
     strides = (image.elements, image.row_step, image.column_step, image.channel_step)
     view = View("f32", (1, image.height, image.width, image.channels), strides)
@@ -190,7 +190,7 @@ class Planes:
         return self.count * self.plane + self.extra * self.pitch
 
 
-def transformed(tiles: Tiles, count: int, extra: int = 0) -> Planes:
+def input_planes(tiles: Tiles, count: int, extra: int = 0) -> Planes:
     """Return the planes of the inputs of `count` tiles; by rows only, also of the rows below that filters reach."""
     return Planes(tiles.planes, count + (tiles.taps - 1) * tiles.across, tiles.in_ch, extra)
 

@@ -16,7 +16,7 @@ from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 from mavcg.planner.accelerators import grid, space
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, Reached, performance_per_access, reached
+from mavcg.planner.layer_model.roofline import Metric, Reached, performance_per_access, roofline_performance
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
 
@@ -77,7 +77,7 @@ def _smart_shuttle(layer: ConvLayer, accelerator: Accelerator, metric: Metric, h
     for name in ("OC", "OH", "IC") if output else ("OC", "IC", "OH"):
         tile = _largest(layer, accelerator, tile, name, halo)
     tiling = Tiling(tile, Dataflow.OUTPUT if output else Dataflow.WEIGHT)
-    return Planned(layer, tiling, reached(layer, traffic(layer, tiling), accelerator), candidates=1)
+    return Planned(layer, tiling, roofline_performance(layer, traffic(layer, tiling), accelerator), candidates=1)
 
 
 _PLANNERS: Mapping[str, Callable[[ConvLayer, Accelerator, Metric, bool], Planned]] = MappingProxyType({
@@ -119,7 +119,7 @@ def _best_output_stationary(
         if kind in seen or not space.fits(layer, tile, accelerator, halo):
             continue
         seen.add(kind)
-        reaches = reached(layer, moved, accelerator)
+        reaches = roofline_performance(layer, moved, accelerator)
         value = metric(reaches)
         if found is None or value > found[0]:
             found = (value, tiling, reaches)

@@ -73,7 +73,7 @@ def channels(accelerator: Accelerator, name: str, length: int, factors: Integers
         kept = np.sort(np.unique(n, return_index=True)[1])
         return ChannelFactors(factors[kept], n[kept], np.ones(len(kept)))
     use = use_of_array(accelerator, name, factors)
-    kept = undominated(n, [factors], [-use])
+    kept = pareto_indices(n, [factors], [-use])
     return ChannelFactors(factors[kept], n[kept], use[kept])
 
 
@@ -103,14 +103,14 @@ def spatial(
         _half(layer, accelerator, grid, axis, out, tap, halo_traffic, tile_roof)
         for axis, (out, tap) in zip(axes(layer), (("OH", "KH"), ("OW", "KW")), strict=True)
     )
-    made = combined(layer, down, across, halo_fits)
+    made = combine_maps(layer, down, across, halo_fits)
     if halo_traffic:
         return made
     once = np.full(len(made), layer.input_elements * layer.items.input)
     return replace(made, once=once, each=once * made.taps)
 
 
-def combined(layer: ConvLayer, down: Half, across: Half, halo_fits: bool = True) -> Spatial:
+def combine_maps(layer: ConvLayer, down: Half, across: Half, halo_fits: bool = True) -> Spatial:
     """Each of one half with each of the other; the input's bytes are those that the windows read."""
     of_down, of_across = (
         places.ravel() for places in np.meshgrid(np.arange(len(down)), np.arange(len(across)), indexing="ij")
@@ -148,7 +148,7 @@ def _half(
     if tile_roof:
         use = use_of_array(accelerator, out_name, out) * use_of_array(accelerator, tap_name, tap)
     if halo_traffic or tile_roof:
-        kept = undominated(kind, [out, tap], [rows, -use])
+        kept = pareto_indices(kind, [out, tap], [rows, -use])
     else:
         kept = np.sort(
             np.unique(kind, return_index=True)[1]
@@ -167,7 +167,7 @@ def _rows(axis: WindowAxis, out: Integers, tap: Integers) -> Integers:
     return tap_trips * starts + out_trips * spans
 
 
-def undominated(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArray[np.generic]]) -> Integers:
+def pareto_indices(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArray[np.generic]]) -> Integers:
     """Places of the entries that no other one of the same kind matches in every size and cost, in ascending order.
 
     Sizes ascend with the place in at least the first key, so of equal entries the first stays.

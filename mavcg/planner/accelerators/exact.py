@@ -155,10 +155,12 @@ def search(
                 best = found
         looked_at += len(Dataflow) * len(piece) * task.width
     assert best is not None, "the smallest tile fits"
-    return Planned(layer, best.tiling, reached_by(layer, best.tiling, accelerator, options), looked_at)
+    return Planned(layer, best.tiling, performance_of(layer, best.tiling, accelerator, options), looked_at)
 
 
-def reached_by(layer: ConvLayer, tiling: Tiling, accelerator: Accelerator, options: ExactOptions = PAPER) -> Reached:
+def performance_of(
+    layer: ConvLayer, tiling: Tiling, accelerator: Accelerator, options: ExactOptions = PAPER
+) -> Reached:
     """Return the result of a tiling in the model that the options name."""
     moved = (traffic if options.model == "paper" else traffic_with_halo)(layer, tiling)
     roof = compute_gmac_per_s(accelerator, tiling.tile if options.tile_roof else None)
@@ -255,7 +257,7 @@ def _front(task: _SearchTask, at: Spatial) -> Iterator[_Found]:
         oh, ow, kh, kw = at.tiles[index[0]].tolist()
         tile = Tile(int(oc.factor[index[1]]), int(ic.factor[ic_place[index]]), oh, ow, kh, kw)
         tiling = Tiling(tile, tuple(Dataflow)[int(flow[index])])
-        value = task.metric(reached_by(layer, tiling, task.accelerator, task.options))
+        value = task.metric(performance_of(layer, tiling, task.accelerator, task.options))
         yield _Found(value, (int(total[place]), int(steps[place])), tiling)
         left = left[use[left] > use[place]]
 

@@ -9,7 +9,7 @@ import numpy as np
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.planner.accelerators.space import Axes, Integers, bytes_of
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, Reached, reached
+from mavcg.planner.layer_model.roofline import Metric, Reached, roofline_performance
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
 
@@ -41,7 +41,7 @@ def best(
                     continue
                 seen.add((rank, *kind))
                 tiling = Tiling(_tile_at(factors, at), dataflow)
-                reaches = reached(layer, traffic(layer, tiling), accelerator)
+                reaches = roofline_performance(layer, traffic(layer, tiling), accelerator)
                 value = metric(reaches)
                 if found is None or value > found[0] or (value == found[0] and (first_here + at, rank) < found[1:3]):
                     found = (value, first_here + at, rank, tiling, reaches)

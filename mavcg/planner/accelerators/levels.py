@@ -29,12 +29,12 @@ from mavcg.planner.accelerators.bounds import (
     ChannelFactors,
     Half,
     Spatial,
-    combined,
+    combine_maps,
     largest,
     least,
     most_input_channels,
+    pareto_indices,
     totals,
-    undominated,
 )
 from mavcg.planner.accelerators.nested import LevelsPlan, Pieces, before, cut, cut_all, plan_of, rows_of, whole
 from mavcg.planner.accelerators.planned import NoTiling
@@ -162,7 +162,7 @@ class _LevelsTask:
         """Tilings of a level by ascending traffic, then steps: for each choice of maps and OC the largest IC."""
         oc, ic = (self.channels(name, behind[name]) for name in ("OC", "IC"))
         down, across = axes(self.layer)
-        entries = combined(
+        entries = combine_maps(
             self.layer,
             self.half(down, "OH", behind["OH"], "KH", behind["KH"]),
             self.half(across, "OW", behind["OW"], "KW", behind["KW"]),
@@ -185,7 +185,7 @@ class _LevelsTask:
             _smallest_of_each(replace(half, rows=np.full(len(half), rows)))
             for half, rows in zip((down, across), read, strict=True)
         )
-        entries = combined(layer, down, across)
+        entries = combine_maps(layer, down, across)
         oc, ic = (self.channels(name, pieces[name]) for name in ("OC", "IC"))
         return next(self.ascending(level, entries, oc, ic, NOTHING_BEHIND)).total_bytes
 
@@ -274,7 +274,7 @@ class _LevelsTask:
 
 
 def _smallest_of_each(half: Half) -> Half:
-    kept = undominated(
+    kept = pareto_indices(
         half.out_trips * (int(half.tap_trips.max()) + 1) + half.tap_trips, [half.out, half.tap], [half.rows]
     )
     return Half(*(getattr(half, name)[kept] for name in half.__dataclass_fields__))

@@ -15,7 +15,7 @@ from mavcg.planner.accelerators import space
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.request import Compared, NetworkPlan
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import pe_utilisation, reached
+from mavcg.planner.layer_model.roofline import pe_utilisation, roofline_performance
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import Traffic, traffic
 from mavcg.text.safe_text import plot_label
@@ -76,7 +76,7 @@ def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Fl
     points = []
     for tile in _fitting_tiles(layer, accelerator, axes):
         for dataflow in Dataflow:
-            found = reached(layer, traffic(layer, Tiling(tile, dataflow)), accelerator, tile)
+            found = roofline_performance(layer, traffic(layer, Tiling(tile, dataflow)), accelerator, tile)
             points.append((found.mac_per_byte, found.gmac_per_s))
     both = np.array(points, dtype=np.float64).reshape(-1, 2)
     return both[:, 0], both[:, 1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mavcg.cost_model.fits import fit_of
 from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.loop_plan import LEAST_SHARING, share_bytes
-from mavcg.kernels.gemm.register_tile import Widths, unrolled
+from mavcg.kernels.gemm.register_tile import Widths, unroll_factor
 from mavcg.specs.kernel import KernelSpec, Machine, SumsOfProducts
 from mavcg.specs.tile_plan import MacroTile
 
@@ -56,7 +56,7 @@ def cycles(spec: KernelSpec, machine: Machine, macro: MacroTile, chunk: ChunkPas
     if not macro.prefetch_distance_bytes:
         near = chunk.returns_bytes is not None and chunk.returns_bytes <= free_bytes
         return fit.start_cycles if stays and not near else 0.0
-    unroll = unrolled(machine, chunk.terms)
+    unroll = unroll_factor(machine, chunk.terms)
     prefetches = chunk.terms / unroll * -(-unroll * _prefetch_bytes_per_term(spec, macro, chunk) // LINE_BYTES)
     lost = 0.0 if stays else chunk.chunk_bytes / LINE_BYTES * fit.lost_line_cycles
     return _tiles(chunk) * prefetches * fit.prefetch_cycles + lost

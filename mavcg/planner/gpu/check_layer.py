@@ -77,7 +77,7 @@ def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
     buffers |= {"weights": pack_weights(kernel, w), "bias": pack_bias(kernel, bias, scale)}
     if residual is not None:
         buffers["residual"] = pack_tensor(residual, layer.output)
-    sums = interpreted(kernel, x, w)
+    sums = interpret_sums(kernel, x, w)
     expected = _finish(layer, sums, bias, scale, residual)
     if whole and layer.act != "leaky_relu":
         return LayerCase(buffers, expected, np.zeros(shape))
@@ -85,7 +85,7 @@ def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
         return LayerCase(buffers, expected, np.zeros(shape))
     # A sum of n terms in any order is off by at most n epsilon times the sum of their magnitudes (Higham, 4.2).
     terms = conv.ic * conv.kh * conv.kw + 2
-    magnitudes = interpreted(kernel, np.abs(x), np.abs(w)) + np.abs(bias)[:, None, None]
+    magnitudes = interpret_sums(kernel, np.abs(x), np.abs(w)) + np.abs(bias)[:, None, None]
     if residual is not None:
         magnitudes = magnitudes + np.abs(residual.astype(np.float64))
     bound = terms * _SINGLE_EPSILON * magnitudes
@@ -94,7 +94,7 @@ def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
     return LayerCase(buffers, expected, bound)
 
 
-def interpreted(kernel: Kernel, x: Array, w: Array) -> Array:
+def interpret_sums(kernel: Kernel, x: Array, w: Array) -> Array:
     """Return the layer's sums by its plan's commands, [channels, rows, columns]: i32 of int8, else f64."""
     layer, conv = kernel.layer, kernel.layer.conv
     types = Types(layer.type, layer.type, layer.output, "i32" if layer.type == "i8" else "f32")

@@ -147,7 +147,7 @@ def _check(status: int) -> None:
         raise ToolError(f"NVRTC answered {status}; {HINT}")
 
 
-def spilling(codes: Sequence[MachineCode]) -> tuple[str, ...]:
+def kernels_that_spill(codes: Sequence[MachineCode]) -> tuple[str, ...]:
     """Return "kernel (arch): bytes" of every kernel that keeps registers in memory."""
     return tuple(
         f"{name} ({code.arch}): {used.spilled_bytes} bytes"

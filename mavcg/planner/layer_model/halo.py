@@ -7,7 +7,7 @@ are never loaded. The plans of planner/text follow this model, byte by byte.
 """
 
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.loop_order import loop_order, moved
+from mavcg.planner.layer_model.loop_order import loop_order, loop_order_traffic
 from mavcg.planner.layer_model.tiling import Tiling
 from mavcg.planner.layer_model.traffic import Traffic
 
@@ -17,4 +17,4 @@ def traffic_with_halo(layer: ConvLayer, tiling: Tiling) -> Traffic:
 
     The input's rows are summed over its windows; everything else is in closed form.
     """
-    return moved(layer, tiling.tile, loop_order(layer, tiling))
+    return loop_order_traffic(layer, tiling.tile, loop_order(layer, tiling))

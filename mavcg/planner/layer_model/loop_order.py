@@ -45,7 +45,7 @@ def reloads(n: dict[str, int], order: tuple[str, ...]) -> Reloads:
     return Reloads(*(_times(n, order, FREE[stays]) for stays in (Dataflow.INPUT, Dataflow.WEIGHT, Dataflow.OUTPUT)))
 
 
-def moved(layer: ConvLayer, tile: Tile, order: tuple[str, ...]) -> Traffic:
+def loop_order_traffic(layer: ConvLayer, tile: Tile, order: tuple[str, ...]) -> Traffic:
     """Off-chip bytes of a layer whose loops run in this order: with halo, without padding."""
     times = reloads(trips(layer, tile), order)
     down, across = axes(layer)
@@ -71,4 +71,4 @@ def loop_order(layer: ConvLayer, tiling: Tiling) -> tuple[str, ...]:
     if any(-(-layer.loops[name] // tiling.tile.factors[name]) > 1 for name in inner):
         return (*outer[0], *outer[1], *inner)
     orders = [(*first, *second, *inner) for first, second in permutations(outer)]
-    return min(orders, key=lambda order: moved(layer, tiling.tile, order).total_bytes)
+    return min(orders, key=lambda order: loop_order_traffic(layer, tiling.tile, order).total_bytes)

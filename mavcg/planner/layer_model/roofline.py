@@ -74,7 +74,9 @@ def memory_gmac_per_s(accelerator: Accelerator, macs: int, off_chip: Traffic) ->
     return accelerator.levels[-1].bandwidth_gb_per_s * macs / off_chip.total_bytes
 
 
-def reached(layer: ConvLayer, off_chip: Traffic, accelerator: Accelerator, tile: Tile | None = None) -> Reached:
+def roofline_performance(
+    layer: ConvLayer, off_chip: Traffic, accelerator: Accelerator, tile: Tile | None = None
+) -> Reached:
     """All of it for one layer, with the computation roof of `tile`, or that of all elements."""
     return Reached(
         layer.macs,

@@ -78,7 +78,7 @@ class _Scaled:
         return Cost(known.ms * other.ms / one.ms, MODELLED)
 
 
-def scaled(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
+def scale_costs(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
     """Return costs that are the known ones times the ratio of `other` to `one`; they count as modelled."""
     return _Scaled(known, one, other)
 
@@ -103,7 +103,7 @@ class _Shifted:
         return replace(known, ms=max(0.0, known.ms + other.ms - one.ms))
 
 
-def shifted(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
+def shift_costs(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
     """Return the known costs plus the difference of `other` and `one`; they keep their kind if both are known."""
     return _Shifted(known, one, other)
 
@@ -154,7 +154,7 @@ class _Weighted:
         return Cost(ms, kinds.pop() if len(kinds) == 1 else MODELLED)
 
 
-def weighted(providers: Sequence[CostProvider], weights: Sequence[float]) -> CostProvider:
+def weighted_sum(providers: Sequence[CostProvider], weights: Sequence[float]) -> CostProvider:
     """Sums of what they all know, each so many times; of the kind that all are of, or else modelled."""
     return _Weighted(tuple(providers), tuple(weights))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mavcg.cost_model.memory import level_for
 from mavcg.hardware.accelerator import MemoryLevel
-from mavcg.predict.memory import moved, reuse_distances
+from mavcg.predict.memory import reuse_distances, step_traffic
 from mavcg.predict.work import INPUT, OUTPUT, StepWork, Touch
 from tests.conftest import examples
 
@@ -70,10 +70,10 @@ def test_what_is_written_moves_twice_and_weights_move_for_every_task(make: Any) 
     far = make.model(step).distances  # all from beyond the last level
 
     everything = 1000 + 500 + 2 * 800
-    assert moved(once, far, levels).crossing == (everything, everything, everything)
+    assert step_traffic(once, far, levels).crossing == (everything, everything, everything)
     # 3 more tasks read the 500 bytes again: they are in L2, as they and a quarter of the rest fit there.
-    assert moved(step, far, levels).crossing == (everything + 3 * 500, everything, everything)
-    assert moved(step, far, levels).ns(levels) == everything / 5.0
+    assert step_traffic(step, far, levels).crossing == (everything + 3 * 500, everything, everything)
+    assert step_traffic(step, far, levels).ns(levels) == everything / 5.0
 
 
 def test_tasks_of_channels_read_the_input_again_and_the_residual_not(make: Any) -> None:
@@ -82,7 +82,7 @@ def test_tasks_of_channels_read_the_input_again_and_the_residual_not(make: Any) 
     residual = Touch(INPUT, "arena", 9000, 600, 600)
     more = StepWork(**{**vars(step), "touches": (*step.touches, residual)})
 
-    assert moved(more, make.model(more).distances, levels).crossing[0] == 1000 + 500 + 1600 + 600 + 3 * 1000
+    assert step_traffic(more, make.model(more).distances, levels).crossing[0] == 1000 + 500 + 1600 + 600 + 3 * 1000
 
 
 def test_an_output_in_cache_moves_nothing(make: Any) -> None:
@@ -90,4 +90,4 @@ def test_an_output_in_cache_moves_nothing(make: Any) -> None:
     touch = Touch(OUTPUT, "arena", 0, 64, 64)
     step = StepWork("s", "op", "k", "f", 1, 1, 0, 1, (touch,))
 
-    assert moved(step, reuse_distances([step])[0], levels).crossing == (0, 0, 0)
+    assert step_traffic(step, reuse_distances([step])[0], levels).crossing == (0, 0, 0)

@@ -10,7 +10,7 @@ from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, ad
 from mavcg.passes.ir.hot_module import HotModule, shared_name, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module, with_entities
 from mavcg.passes.ir.refuse import why_not
-from mavcg.passes.ir.shared import aliased, keep_for_versions
+from mavcg.passes.ir.shared import alias_target, keep_for_versions
 from mavcg.toolchain.codegen import canonical
 
 ZOO = (Path(__file__).parent / "programs" / "zoo.ll").read_text()
@@ -79,7 +79,8 @@ def test_names_of_versions_and_of_what_they_share() -> None:
 def test_only_aliases_that_nothing_replaces_stand_for_their_symbol() -> None:
     module = zoo().module
     found = {
-        name: aliased(module, module.entities[name]).name for name in ("f.alias", "weak.alias", "inner", "_ZN1AC1Ev")
+        name: alias_target(module, module.entities[name]).name
+        for name in ("f.alias", "weak.alias", "inner", "_ZN1AC1Ev")
     }
     assert found == {"f.alias": "f", "weak.alias": "weak.alias", "inner": "inner", "_ZN1AC1Ev": "_ZN1AC2Ev"}
 

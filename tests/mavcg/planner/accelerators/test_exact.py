@@ -128,7 +128,7 @@ def every_tile(layer: ConvLayer, accelerator: Accelerator, options: ExactOptions
 
 def best_value(layer: ConvLayer, accelerator: Accelerator, metric: Metric, options: ExactOptions) -> float | None:
     tilings = (Tiling(tile, flow) for tile in every_tile(layer, accelerator, options) for flow in Dataflow)
-    return max((metric(exact.reached_by(layer, t, accelerator, options)) for t in tilings), default=None)
+    return max((metric(exact.performance_of(layer, t, accelerator, options)) for t in tilings), default=None)
 
 
 OPTIONS = st.builds(
@@ -155,7 +155,7 @@ def test_no_tile_is_better(
     found = exact.search(layer, accelerator, metric, options)
     assert metric(found.reached) == reference
     assert found.tiling.tile in set(every_tile(layer, accelerator, options))
-    assert found.reached == exact.reached_by(layer, found.tiling, accelerator, options)
+    assert found.reached == exact.performance_of(layer, found.tiling, accelerator, options)
 
 
 def least_by_equations(layer: ConvLayer, accelerator: Accelerator) -> int | None:

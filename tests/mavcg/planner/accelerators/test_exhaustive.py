@@ -13,7 +13,7 @@ from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import exhaustive, grid, pruned, space
 from mavcg.planner.accelerators.planned import NoTiling, Planned
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import METRICS, Metric, Reached, latency, least_traffic, reached
+from mavcg.planner.layer_model.roofline import METRICS, Metric, Reached, latency, least_traffic, roofline_performance
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import no_reload, traffic
 from tests.conftest import examples
@@ -32,7 +32,7 @@ def search_every_tile(layer: ConvLayer, accelerator: Accelerator, metric: Metric
             continue
         for dataflow in Dataflow:
             tiling = Tiling(tile, dataflow)
-            reaches = reached(layer, traffic(layer, tiling), accelerator)
+            reaches = roofline_performance(layer, traffic(layer, tiling), accelerator)
             value = metric(reaches)
             if found is None or value > found[0]:
                 found = (value, tiling, reaches)

@@ -12,7 +12,7 @@ from mavcg.planner.accelerators import exhaustive, pruned, space
 from mavcg.planner.accelerators.energy import ALL_METRICS
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, least_traffic, performance_per_access, reached
+from mavcg.planner.layer_model.roofline import Metric, least_traffic, performance_per_access, roofline_performance
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
 
@@ -68,7 +68,7 @@ def plain(layer: ConvLayer, machine: Accelerator, lowest: Tile, metric: Metric, 
                 tile = Tile(oc, ic, oh, layer.ow, layer.kh, layer.kw)
                 for dataflow in Dataflow:
                     tiling = Tiling(tile, dataflow)
-                    value = metric(reached(layer, traffic(layer, tiling), machine))
+                    value = metric(roofline_performance(layer, traffic(layer, tiling), machine))
                     if space.fits(layer, tile, machine, halo) and (best is None or value > best[1]):
                         best = tiling, value
     assert best is not None

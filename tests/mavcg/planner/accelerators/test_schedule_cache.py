@@ -11,7 +11,7 @@ from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.schedule_cache import Option, ScheduleCache, open_cache
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.roofline import Reached, reached
+from mavcg.planner.layer_model.roofline import Reached, roofline_performance
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
 
@@ -22,7 +22,7 @@ LAYER = ConvLayer("conv1", oc=32, ic=16, oh=7, ow=9, kh=3, kw=3, ih=7, iw=9, pad
 def plan_of(layer: ConvLayer) -> Planned:
     """Some plan; its figures are fractions that only full precision keeps."""
     tiling = Tiling(Tile(16, 16, 3, layer.ow, layer.kh, layer.kw), Dataflow.WEIGHT)
-    return Planned(layer, tiling, reached(layer, traffic(layer, tiling), MACHINE, tiling.tile), 4711)
+    return Planned(layer, tiling, roofline_performance(layer, traffic(layer, tiling), MACHINE, tiling.tile), 4711)
 
 
 def opened(

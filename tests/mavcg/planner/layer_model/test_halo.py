@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mavcg.planner.layer_model.halo import traffic_with_halo
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.loop_order import loop_order, moved, reloads
+from mavcg.planner.layer_model.loop_order import loop_order, loop_order_traffic, reloads
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.planner.layer_model.traffic import Traffic, reload_input, reload_output, reload_weight, traffic
 from mavcg.planner.layer_model.windows import axes, rows_read
@@ -109,7 +109,7 @@ def test_traffic_is_what_walking_the_loops_counts(case: tuple[ConvLayer, Tiling]
 def test_the_stationary_operand_stays_unless_nothing_turns_inside(case: tuple[ConvLayer, Tiling]) -> None:
     layer, tiling = case
     found = traffic_with_halo(layer, tiling)
-    once = moved(layer, tiling.tile, loop_order(layer, Tiling(tiling.tile, Dataflow.INPUT))).input_bytes
+    once = loop_order_traffic(layer, tiling.tile, loop_order(layer, Tiling(tiling.tile, Dataflow.INPUT))).input_bytes
     match tiling.dataflow:
         case Dataflow.INPUT if trips(layer, tiling.tile)["OC"] > 1:
             assert found.input_bytes == once

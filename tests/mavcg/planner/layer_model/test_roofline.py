@@ -18,7 +18,7 @@ from mavcg.planner.layer_model.roofline import (
     memory_gmac_per_s,
     pe_utilisation,
     performance_per_access,
-    reached,
+    roofline_performance,
 )
 from mavcg.planner.layer_model.tiling import Tile
 from mavcg.planner.layer_model.traffic import Traffic
@@ -67,7 +67,7 @@ def test_utilisation_is_that_of_the_loops(tile: Tile) -> None:
 
 def test_bound_by_memory() -> None:
     moved = Traffic(600_000, 300_000, 100_000)
-    found = reached(LAYER, moved, PAPER)
+    found = roofline_performance(LAYER, moved, PAPER)
     assert found.mac_per_byte == pytest.approx(1.179648)
     assert found.memory_gmac_per_s == pytest.approx(1.6 * 1.179648)
     assert found.memory_gmac_per_s == memory_gmac_per_s(PAPER, LAYER.macs, moved)
@@ -77,7 +77,7 @@ def test_bound_by_memory() -> None:
 
 
 def test_bound_by_computation() -> None:
-    found = reached(LAYER, Traffic(1000, 200, 39), PAPER, Tile(64, 16, 8, 8, 3, 3))
+    found = roofline_performance(LAYER, Traffic(1000, 200, 39), PAPER, Tile(64, 16, 8, 8, 3, 3))
     assert found.compute_gmac_per_s == pytest.approx(614.4)
     assert (found.gmac_per_s, found.bound) == (found.compute_gmac_per_s, "compute")
     assert found.seconds == pytest.approx(LAYER.macs / 614.4e9)
@@ -93,20 +93,22 @@ def test_the_last_level_is_what_counts_off_chip() -> None:
 def test_fewer_bytes_are_never_worse(name: str) -> None:
     # Equal where the elements are what limits and only time counts.
     metric = ALL_METRICS[name]
-    values = [metric(reached(LAYER, Traffic(moved, moved, moved), PAPER)) for moved in (200, 400, 10**5, 10**6)]
+    values = [
+        metric(roofline_performance(LAYER, Traffic(moved, moved, moved), PAPER)) for moved in (200, 400, 10**5, 10**6)
+    ]
     assert values == sorted(values, reverse=True)
     assert values[0] > values[-1]
 
 
 def test_metrics_by_hand() -> None:
-    found = reached(LAYER, Traffic(600_000, 300_000, 100_000), PAPER)
+    found = roofline_performance(LAYER, Traffic(600_000, 300_000, 100_000), PAPER)
     assert latency(found) == pytest.approx(-0.000625)
     assert least_traffic(found) == -1_000_000
     assert METRICS["performance-per-access"] is performance_per_access
 
 
 def test_energy_by_hand() -> None:
-    found = reached(LAYER, Traffic(600_000, 300_000, 100_000), PAPER)
+    found = roofline_performance(LAYER, Traffic(600_000, 300_000, 100_000), PAPER)
     of = AccessEnergy(off_chip_pj_per_byte=100.0, on_chip_pj_per_byte=10.0, pj_per_mac=2.0)
     assert energy_pj(found, of) == pytest.approx(110.0 * 1e6 + 2.0 * 1_179_648)
     assert least_energy(of)(found) == -energy_pj(found, of)

@@ -11,9 +11,9 @@ from mavcg.selection.costs.provider import (
     CostProvider,
     first_of,
     mean_of,
-    scaled,
-    shifted,
-    weighted,
+    scale_costs,
+    shift_costs,
+    weighted_sum,
 )
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
@@ -64,31 +64,33 @@ def test_each_question_is_answered_by_itself() -> None:
 def test_several_weighed_are_known_where_all_are() -> None:
     a, b = Knows(SMALL, 8, Cost(1.0, MODELLED)), Knows(SMALL, 8, Cost(4.0, MODELLED))
     both = Cost(0.5 * 1.0 + 0.25 * 4.0, MODELLED)
-    assert asked(weighted((a, b), (0.5, 0.25)), SMALL) == (both, both)
-    mixed = weighted((a, Knows(SMALL, 8, Cost(4.0, MEASURED))), (1, 1))
+    assert asked(weighted_sum((a, b), (0.5, 0.25)), SMALL) == (both, both)
+    mixed = weighted_sum((a, Knows(SMALL, 8, Cost(4.0, MEASURED))), (1, 1))
     assert asked(mixed, SMALL) == (Cost(5.0, MODELLED),) * 2
-    assert asked(weighted((a, Knows(LARGE, 16, Cost(4.0, MODELLED))), (1, 1)), SMALL) == (None, None)
+    assert asked(weighted_sum((a, Knows(LARGE, 16, Cost(4.0, MODELLED))), (1, 1)), SMALL) == (None, None)
     one = Cost(2.0, MEASURED)
-    assert asked(weighted((Knows(SMALL, 8, one),), (1,)), SMALL) == (one, one)
+    assert asked(weighted_sum((Knows(SMALL, 8, one),), (1,)), SMALL) == (one, one)
 
 
 def test_what_is_known_is_scaled_as_two_models_say() -> None:
     known = Knows(SMALL, 8, Cost(3.0, MEASURED))
     one, other = Knows(SMALL, 8, Cost(2.0, MODELLED)), Knows(SMALL, 8, Cost(1.5, MODELLED))
     found = Cost(3.0 * 1.5 / 2.0, MODELLED)
-    assert asked(scaled(known, one, other), SMALL) == (found, found)
-    assert asked(scaled(known, one, other), LARGE) == (None, None)
+    assert asked(scale_costs(known, one, other), SMALL) == (found, found)
+    assert asked(scale_costs(known, one, other), LARGE) == (None, None)
     free = Knows(SMALL, 8, Cost(0.0, MODELLED))
-    assert asked(scaled(known, free, other), SMALL) == (None, None)
+    assert asked(scale_costs(known, free, other), SMALL) == (None, None)
 
 
 def test_what_differs_between_two_models_is_added_to_what_is_known() -> None:
     known = Knows(SMALL, 8, Cost(3.0, MEASURED, 0.1, 9))
     warm, cold = Knows(SMALL, 8, Cost(1.0, MODELLED)), Knows(SMALL, 8, Cost(1.5, MODELLED))
-    assert asked(shifted(known, warm, cold), SMALL) == (Cost(3.5, MEASURED, 0.1, 9),) * 2
-    assert asked(shifted(known, cold, Knows(LARGE, 16, warm.cost)), SMALL) == (known.cost,) * 2  # nobody knows more
-    assert asked(shifted(known, Knows(SMALL, 8, Cost(9.0, MODELLED)), warm), SMALL)[0] == Cost(0.0, MEASURED, 0.1, 9)
-    assert asked(shifted(known, warm, cold), LARGE) == (None, None)
+    assert asked(shift_costs(known, warm, cold), SMALL) == (Cost(3.5, MEASURED, 0.1, 9),) * 2
+    assert asked(shift_costs(known, cold, Knows(LARGE, 16, warm.cost)), SMALL) == (known.cost,) * 2  # nobody knows more
+    assert asked(shift_costs(known, Knows(SMALL, 8, Cost(9.0, MODELLED)), warm), SMALL)[0] == Cost(
+        0.0, MEASURED, 0.1, 9
+    )
+    assert asked(shift_costs(known, warm, cold), LARGE) == (None, None)
 
 
 def test_the_mean_of_one_thread_and_of_all() -> None:
