@@ -22,7 +22,7 @@ PARTS = ("mavcg", "passes", "kernels", "profiles", "runtime", "bench", "examples
 PATH = re.compile(
     rf"(?<![\w./*<-])((?:{'|'.join(PARTS)})/(?:[\w.*/-]|\{{[\w.,* -]+\}})*+|[\w/{{}},*-]+\.py)(?![\w/*<-])"
 )
-KEYS = {"mavcg.threads"}  # of options of other programs, such as sessions of ONNX Runtime
+KEYS = {"mavcg.threads", "mavcg.model_face"}  # a key of ONNX Runtime's sessions, a package of Android's
 USERS = {"report_sample.py", "make_conv.py"}  # files of the reader's
 DOTTED = re.compile(rf"(?<![\w./-])((?:{'|'.join(PARTS[:6])})(?:\.\w+)+)(?![\w/-])")
 

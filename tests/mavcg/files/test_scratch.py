@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,7 @@ def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, name: str) -> None
     process = subprocess.Popen(
         command("build", *words, "--cores", "cortex-a55,cortex-a76", "-o", "out.so"), cwd=work, env=environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
     )  # fmt: skip
     temporary = tmp_path / "temporary"
     until = time.monotonic() + WAIT_S

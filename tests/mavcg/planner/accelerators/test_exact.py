@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
@@ -140,7 +140,7 @@ OPTIONS = st.builds(
 )
 
 
-@settings(max_examples=examples(80, 32))
+@settings(max_examples=examples(80, 32), suppress_health_check=[HealthCheck.filter_too_much])
 @given(layers(160), accelerators(), OPTIONS, st.sampled_from(list(ALL_METRICS.values())), st.booleans())
 def test_no_tile_is_better(
     layer: ConvLayer, accelerator: Accelerator, options: ExactOptions, metric: Metric, in_turns: bool
