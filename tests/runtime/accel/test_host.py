@@ -51,7 +51,8 @@ def test_the_committed_layouts_are_those_of_the_encoder() -> None:
 def test_each_file_compiles_alone() -> None:
     for file in sorted(SOURCES.glob("*.c")):
         command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
-        subprocess.run([*command, f"-I{SOURCES.parent / 'csrc'}", str(file)], check=True)
+        done = subprocess.run([*command, f"-I{SOURCES.parent / 'csrc'}", str(file)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_devices_that_fail(driver: Path, tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def mutated(content: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-def run_mutants(driver: Path, folder: Path, count: int) -> list[int]:
+def assert_mutants_end_cleanly(driver: Path, folder: Path, count: int) -> list[int]:
     """Statuses of mutated files; fails where the driver crashes, or a sanitizer finds something."""
     content, chance, statuses = program_file(folder / "p.elf", 11).read_bytes(), random.Random(0), []
     for first in range(0, count, 50):
@@ -95,14 +96,14 @@ def run_mutants(driver: Path, folder: Path, count: int) -> list[int]:
 
 
 def test_damaged_files(driver: Path, tmp_path: Path) -> None:
-    statuses = run_mutants(driver, tmp_path, 100)
+    statuses = assert_mutants_end_cleanly(driver, tmp_path, 100)
 
     assert {0, -1, -5} <= set(statuses)  # still right, no program any more, stopped at an instruction
 
 
 @pytest.mark.long
 def test_ten_thousand_damaged_files(driver: Path, tmp_path: Path) -> None:
-    run_mutants(driver, tmp_path, 10_000)
+    assert_mutants_end_cleanly(driver, tmp_path, 10_000)
 
 
 def test_the_example_as_its_first_lines_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
