@@ -12,7 +12,7 @@ class Internal(Exception): ...
 
 
 def faults_of(source: str) -> list[str]:
-    """What is wrong, without the place."""
+    """Messages of the check, without places."""
     return [fault.split(": ", 1)[1] for fault in faults({"errors.py": ERRORS, "module.py": source})]
 
 

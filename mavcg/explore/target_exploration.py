@@ -101,7 +101,7 @@ def explore_targets(
     front_values, front_points = np.empty((0, len(objectives))), np.empty(0, np.int64)
     count = 0
 
-    def found(tasks: Sequence[TargetSimulation], results: Sequence[SimulatedFigures | None]) -> None:
+    def keep(tasks: Sequence[TargetSimulation], results: Sequence[SimulatedFigures | None]) -> None:
         rows = {task.key: _row(result) for task, result in zip(tasks, results, strict=True)}
         store.put_simulations(rows)
         kept.update(rows)
@@ -122,7 +122,7 @@ def explore_targets(
         missing = {task.key: task for of in of_points.values() for task in of.values() if task.key not in kept}
         count += len(missing)
         if missing:
-            engine.run(simulate_targets, tuple(missing.values()), TASK_SIMULATIONS, found)
+            engine.run(simulate_targets, tuple(missing.values()), TASK_SIMULATIONS, keep)
         for i, of in of_points.items():
             rows = {name: kept[task.key] for name, task in of.items()}
             states[i] = INFEASIBLE if any(row[0] is None for row in rows.values()) else PLANNED

@@ -46,7 +46,7 @@ def test_a_plan_keeps_the_schedule() -> None:
 
 
 def test_the_schedule_of_a_plan_can_be_given() -> None:
-    """What `schedules` says of a random application, given back, has the same rings."""
+    """The printed schedule of a random application, given back, has the same rings."""
     for seed in range(20):
         app, genes = random_application(seed)
         derived = Derivation(app).derive(genes)

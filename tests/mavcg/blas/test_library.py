@@ -1,4 +1,4 @@
-"""What a BLAS library says of itself, what it refuses, and what its plan is."""
+"""BLAS libraries: their notes, the options that are refused, and their plans."""
 
 import json
 from pathlib import Path

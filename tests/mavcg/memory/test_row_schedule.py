@@ -95,7 +95,7 @@ def test_every_byte_that_is_read_is_there(network: Network, data: st.DataObject)
 @settings(max_examples=60)
 @given(networks(), st.sampled_from((1, 64, 300)))
 def test_segments_keep_their_peak(network: Network, block_bytes: int) -> None:
-    """What the segments' costs say is what the schedule of them takes."""
+    """The costs of segments are those of their schedule."""
     unit_bytes = [max(a.step or a.extent for a in step.accesses if a.written) for step in network.steps]
     segments = all_segments(network.steps, unit_bytes, network.sizes, network.outputs, (block_bytes,))
     limit = least_peak(segments)

@@ -1,4 +1,4 @@
-"""What fills ziglang's cache before the tests: a link of each form that they make."""
+"""Set-up fills ziglang's cache with a link of each form that the tests make."""
 
 from collections.abc import Sequence
 from pathlib import Path
