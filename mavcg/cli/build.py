@@ -286,6 +286,7 @@ def build(
         threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=_from_here(str(db) if db else None),
         max_workspace=max_workspace, max_size=max_size, max_arena=max_arena, max_seconds=max_seconds,
         max_memory=max_memory, weights=_from_here(str(weights) if weights else None), strip=strip or None,
+        partial=partial or None, also=_from_here(str(also) if also else None), min_share=min_share,
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     path = config or (Path(FILE_NAME) if not has_input and Path(FILE_NAME).is_file() else None)

@@ -19,6 +19,7 @@ from mavcg.program_pipeline.buildfile import (
 if TYPE_CHECKING:
     from mavcg.hardware.board import Board
     from mavcg.model_pipeline.model import ModelRequest
+    from mavcg.model_pipeline.partial import PartialRequest
     from mavcg.program_pipeline.launched_build import LaunchedBuild
     from mavcg.program_pipeline.program import BuildRequest
 
@@ -36,7 +37,7 @@ class ProjectRequest:
 
     program: "tuple[BuildRequest, Board | None, ResourceLimits] | None"
     launched: "LaunchedBuild | None"
-    models: "tuple[tuple[ModelRequest, ResourceLimits], ...]"
+    models: "tuple[tuple[ModelRequest | PartialRequest, ResourceLimits], ...]"
 
 
 def build_project(
@@ -54,7 +55,7 @@ def build_project(
         document |= build_program.build_and_report(*request.program, as_json)
     if request.launched is not None:
         document |= _build_launched(request.launched, as_json)
-    models = [build_model.build_and_report(*model, as_json) for model in request.models]
+    models = [_build_model(*model, as_json) for model in request.models]
     if as_json:
         print_json({**document, "models": models})
 
@@ -80,6 +81,10 @@ def make_project_request(
     if of_models.output and not has_program and len(project.models) > 1:
         raise MavcgError(
             f"-o {of_models.output}: {project.path} names {len(project.models)} models; give each [[model]] its output"
+        )
+    if of_models.also and len(project.models) > 1:
+        raise MavcgError(
+            f"--also {of_models.also}: {project.path} names {len(project.models)} models; give each [[model]] its also"
         )
     if has_program:
         of_models = replace(of_models, output=None)
@@ -136,8 +141,14 @@ def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) 
 
 def _model_request(
     table: ModelTable, number: int, project: ProjectFile, options: ModelTable, jobs: int | None
-) -> "tuple[ModelRequest, ResourceLimits]":
-    from mavcg.model_pipeline.request import Selecting, identifier, make_model_request, parse_threads
+) -> "tuple[ModelRequest | PartialRequest, ResourceLimits]":
+    from mavcg.model_pipeline.request import (
+        Selecting,
+        identifier,
+        make_model_request,
+        make_partial_request,
+        parse_threads,
+    )
     from mavcg.program_pipeline.request import merge
 
     location = f"{project.path}: model[{number}]"
@@ -161,9 +172,20 @@ def _model_request(
         )  # fmt: skip
         request = replace(request, strip=bool(table.strip))
         limits = build_limits(table.max_seconds, table.max_memory, file)
+        also = folder / table.also if table.also else None
+        partial = make_partial_request(request, bool(table.partial), also, table.min_share)
     except MavcgError as error:
         raise _naming_keys(error, location, options) from error
-    return request, limits
+    return partial or request, limits
+
+
+def _build_model(request: "ModelRequest | PartialRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:
+    """Build a model's library, whole or of subgraphs, and report. Returns: as build_and_report."""
+    from mavcg.model_pipeline.partial import PartialRequest
+
+    if isinstance(request, PartialRequest):
+        return build_model.build_partial_and_report(request, limits, as_json)
+    return build_model.build_and_report(request, limits, as_json)
 
 
 def _naming_keys(error: MavcgError, location: str, options: BuildFile | ModelTable) -> MavcgError:

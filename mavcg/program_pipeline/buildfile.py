@@ -103,6 +103,8 @@ class ModelTable:
         db: a file of costs.
         max_seconds, max_memory: limits on the build.
         weights: file of a Caffe network's weights.
+        partial: build the subgraphs that can be built; also: the ONNX model that calls them; min_share: percent of the
+        multiply-accumulates that a subgraph has at least.
     """
 
     file: str
@@ -123,6 +125,9 @@ class ModelTable:
     max_memory: int | str | None = None
     strip: bool | None = None
     weights: str | None = None
+    partial: bool | None = None
+    also: str | None = None
+    min_share: float | None = None
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,18 @@ def test_paths_are_relative_to_the_file_and_options_win(
     assert (here / "elsewhere" / "mine.so").is_file() and not (here / "libtiny.so").exists()
 
 
+@pytest.mark.parametrize("options", [[], ["--partial", "--also", "calls.onnx", "--min-share", "0"]])
+def test_a_partial_build_by_a_file(mavcg: Any, here: Path, model: str, options: list[str]) -> None:
+    config(model if options else f'{model}partial = true\nalso = "calls.onnx"\nmin_share = 0\n')
+    ended = mavcg("build", *options, "--json")
+
+    assert ended.status == 0, ended.stderr
+    (report,) = json.loads(ended.stdout)["models"]
+    assert Path(report["also"]).resolve() == here / "calls.onnx" and (here / "calls.onnx").is_file()
+    symbols = {name for name, _ in function_symbols(here / "libtiny.so")}
+    assert report["subgraphs"] and "RegisterCustomOps" in symbols and "mavcg_model_api" not in symbols
+
+
 PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
 
 
@@ -103,6 +115,21 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
         ('[build]\nsources = ["*.z"]\nhot = ["f"]\nboard = "rk3588"', [], "mavcg.toml: build.sources *.z: matches no"),
         ('[[model]]\nfile = "no.onnx"\nboard = "rk3588"', [], "mavcg.toml: model[0].file = 'no.onnx': is not there"),
         ('[[model]]\nfile = "tiny.onnx"', [], "mavcg.toml: model[0]: no cores are named"),
+        (
+            '[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\nalso = "y.onnx"',
+            [],
+            "mavcg.toml: model[0].also",
+        ),
+        (
+            '[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\npartial = true\nmin_share = 101',
+            [],
+            "mavcg.toml: model[0].min_share 101: give percent",
+        ),
+        (
+            '[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\n' * 2,
+            ["--partial", "--also", "y.onnx"],
+            "names 2 models; give each [[model]] its also",
+        ),
         ('[[model]]\nfile = "tiny.onnx"\nboard = "x"', [], "mavcg.toml: model[0].board x: no such board"),
         (
             '[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\nthreads = 0',
