@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.output import note, print_json
+from mavcg.cli.profile_classes import check_classes, show_classes
 from mavcg.cli.profile_report import nothing_json, print_table, ranking_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.profiling.profile import Profile
     from mavcg.profiling.record import RecordOptions
     from mavcg.program_pipeline.profile_command import ProfileRun
 
@@ -29,12 +31,13 @@ def profile(
         typer.Argument(help="Program to run and profile, with its arguments, after --.", metavar="COMMAND.."),
     ] = None,
     import_: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--import",
             metavar="FILE",
             help="Read a profile instead of making one: perf.data, text of perf script or perf report --stdio, "
-            "simpleperf report --csv, callgrind.out, or a file of -o. The kind is detected by the content.",
+            "simpleperf report --csv, callgrind.out, or a file of -o. The kind is detected by the content. "
+            "With --classes it may be repeated: a row and a bar for each file.",
         ),
     ] = None,
     output: Annotated[
@@ -81,6 +84,16 @@ def profile(
     call_graph: Annotated[
         bool, typer.Option("--call-graph", help="Record callers too, for --keep; the ranking is of self time anyway.")
     ] = False,
+    classes: Annotated[
+        bool,
+        typer.Option(
+            "--classes", help="Shares by class of function (GEMM/conv, depthwise, ..) in place of the ranking."
+        ),
+    ] = False,
+    of_file: Annotated[
+        str | None,
+        typer.Option("--of", metavar="NAME", help="With --classes: only functions of this file, such as libnet.so."),
+    ] = None,
     keep: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep the recorder's own file (perf.data or callgrind.out) too.")
     ] = None,
@@ -95,6 +108,8 @@ def profile(
     mavcg profile -- ./app model.bin
     mavcg profile --import perf-script.txt --board exynos9820 -o app.profile.json
     mavcg profile --with callgrind --json -- ./app
+    mavcg profile --classes --of libnet.so -- mavcg bench libnet.so --seconds 5
+    mavcg profile --classes --import a.json --import b.json --plot shares.svg
     """
     from mavcg.profiling.load import load_profile
     from mavcg.profiling.profile_file import save_profile
@@ -102,19 +117,21 @@ def profile(
 
     if threshold is not None and not 0 <= threshold <= 100:
         raise MavcgError(f"--threshold {threshold:g}: not a share in percent; give 0 to 100, such as 5")
+    check_classes(classes, of_file, import_ or [])
     binaries, exit_status, kept = tuple(binary or ()), None, output
-    if import_ is not None:
+    more: list[Profile] = []
+    if import_:
         if command or config is not None:
             raise MavcgError(f"profile: both --import and {'a command' if command else '--config'}; {_GIVE_ONE}")
         _refuse_recording_options(recorder, frequency, event, call_graph, keep)
-        result = load_profile(import_, profiled_board(board), binaries)
+        result, *more = (load_profile(path, profiled_board(board), binaries) for path in import_)
     else:
         run = _run(config, tuple(command or ()), {
             "recorder": recorder, "frequency": frequency, "event": event, "board": board, "threshold": threshold,
         })  # fmt: skip
         if run is None:
             if as_json:
-                print_json(nothing_json())
+                print_json({"classes": [], "gemm_mean": None} if classes else nothing_json())
             return
         threshold, kept = run.threshold, output or _default_output(run)
         profiled = profile_command(run, _record_options(run, call_graph, keep, as_json), binaries, note)
@@ -128,6 +145,10 @@ def profile(
             kept.parent.mkdir(parents=True, exist_ok=True)
         save_profile(result, kept)
         note(f"wrote {kept}")
+    if classes:
+        labels = [path.stem for path in import_] if import_ else [of_file or result.command or "the program"]
+        show_classes(dict(zip(labels, (result, *more), strict=True)), of_file or "", plot, as_json)
+        return
     percent = DEFAULT_THRESHOLD_PERCENT if threshold is None else threshold
     if plot is not None:
         from mavcg.profiling.chart import plot_shares

@@ -68,15 +68,19 @@ def print_table(profile: "Profile", threshold: float, top: int) -> None:
         over = is_over(f, threshold, trusted)
         mark = Text("clone", "bold green") if over and f.clonable else Text("")
         style = "" if f.clonable and over else "dim"
-        shares = [_percent(f.share), *(_percent(f.share_by_core.get(core, 0.0)) for core in cores)]
+        shares = [percent(f.share), *(percent(f.share_by_core.get(core, 0.0)) for core in cores)]
         table.add_row(
-            *(Text(s) for s in shares), mark, _name(name, f.why_not), Text(_printable(Path(f.object).name)), style=style
+            *(Text(s) for s in shares),
+            mark,
+            _name(name, f.why_not),
+            Text(printable_name(Path(f.object).name)),
+            style=style,
         )
     out = console()
     out.print(table)
     rest = ranked[top:]
     if rest:
-        out.print(Text(f"{_percent(sum(f.share for f in rest))} in {len(rest)} more functions (--top)", "dim"))
+        out.print(Text(f"{percent(sum(f.share for f in rest))} in {len(rest)} more functions (--top)", "dim"))
     chosen = sum(1 for f in ranked if f.clonable and is_over(f, threshold, trusted))
     counted = f"{profile.records} samples" if profile.kind == "samples" else f"{profile.total:.0f} instructions"
     out.print(
@@ -89,16 +93,16 @@ def print_table(profile: "Profile", threshold: float, top: int) -> None:
 def _name(name: str, why_not: str) -> Any:
     from rich.text import Text
 
-    text = Text(_printable(name))
+    text = Text(printable_name(name))
     if why_not:
-        text.append(f"  ({_printable(why_not.partition(':')[0])})", "italic")
+        text.append(f"  ({printable_name(why_not.partition(':')[0])})", "italic")
     return text
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _printable(text: str) -> str:
+def printable_name(text: str) -> str:
     """Return a name from a file without characters that would move a terminal's cursor."""
     return "".join(char if char.isprintable() else "?" for char in text)

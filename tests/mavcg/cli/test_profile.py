@@ -276,3 +276,33 @@ def test_importing_the_command_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_classes_of_two_networks_as_json_and_chart(tmp_path: Path) -> None:
+    for name, gemm in (("small", 60), ("large", 90)):
+        (tmp_path / f"{name}.txt").write_text(
+            f"app 1 [000] 1.0: {gemm} cycles: 10 conv2d_f32_nhwc_1x14x14x64_ca79a197.generic+0x4 (/d/libn.so)\n"
+            f"app 1 [000] 1.1: {100 - gemm} cycles: 10 softmax_f32_1x1000_0a1b2c3d.generic+0x4 (/d/libn.so)\n"
+            "app 1 [000] 1.2: 300 cycles: 10 main+0x4 (/d/app)\n"
+        )
+    both = ("--classes", "--import", tmp_path / "small.txt", "--import", tmp_path / "large.txt")
+    document = ranking(run(*both, "--of", "libn.so", "--json", "--plot", tmp_path / "shares.svg"))
+    assert [row["label"] for row in document["classes"]] == ["small", "large"]
+    assert [row["shares"]["GEMM/conv"] for row in document["classes"]] == [0.6, 0.9]
+    assert document["gemm_mean"] == pytest.approx(0.75)
+    assert "normalisation, softmax" in (tmp_path / "shares.svg").read_text()
+    assert ranking(run(*both, "--json"))["classes"][0]["shares"]["other"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--of", "libn.so"), "--of libn.so: is for --classes"),
+        (("--import", "b.txt"), "--import b.txt: a ranking is of one profile"),
+        (("--classes", "--of", "absent.so"), "no samples in absent.so; there are some in \\[kernel.kallsyms\\], l.so"),
+        (("--classes", "--import", "other/perf-script.txt"), "2 files are called perf-script"),
+    ],
+)
+def test_refusals_of_classes(script: Path, arguments: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(MavcgError, match=reason):
+        raise run("--import", script, *arguments).exception or AssertionError("accepted")

@@ -1,0 +1,81 @@
+"""Shares by class of function for `mavcg profile --classes`: options, JSON and table."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mavcg.cli.output import console, note, print_json
+from mavcg.cli.profile_report import NAME_CHARS, percent, printable_name
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.profiling.function_classes import ClassShares
+    from mavcg.profiling.profile import Profile
+
+
+def check_classes(classes: bool, of_file: str | None, files: Sequence[Path]) -> None:
+    """Refuse what only --classes can do, and files that would have the same row. Raises: MavcgError."""
+    if not classes and of_file is not None:
+        raise MavcgError(f"--of {of_file}: is for --classes; add it, or leave --of out")
+    if not classes and len(files) > 1:
+        raise MavcgError(f"--import {files[1]}: a ranking is of one profile; several are for --classes")
+    names = [path.stem for path in files]
+    for path in files:
+        if names.count(path.stem) > 1:
+            raise MavcgError(f"--import {path}: {names.count(path.stem)} files are called {path.stem}; rename one")
+
+
+def show_classes(profiles: "Mapping[str, Profile]", of_file: str, plot: Path | None, as_json: bool) -> None:
+    """Print shares by class, a row for each profile, and draw them where asked to."""
+    from mavcg.profiling.function_classes import class_shares
+
+    rows = [class_shares(profile, label, of_file) for label, profile in profiles.items()]
+    if plot is not None:
+        from mavcg.profiling.class_chart import plot_classes
+
+        plot_classes(rows, plot)
+        note(f"wrote {plot}")
+    if as_json:
+        print_json(classes_json(rows))
+    else:
+        print_classes(rows)
+
+
+def classes_json(rows: "Sequence[ClassShares]") -> dict[str, Any]:
+    """Return the document of `mavcg profile --classes --json`: shares as fractions, and the mean of GEMM/conv."""
+    from mavcg.profiling.function_classes import GEMM, mean_share
+
+    return {
+        "classes": [
+            {
+                "label": row.label,
+                "total": row.total,
+                "shares": dict(row.shares),
+                "hottest": row.hottest,
+                "hottest_share": row.hottest_share,
+            }
+            for row in rows
+        ],
+        "gemm_mean": mean_share(rows, GEMM),
+    }
+
+
+def print_classes(rows: "Sequence[ClassShares]") -> None:
+    """Print shares by class for people: a row for each profile, classes without samples left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from mavcg.profiling.function_classes import CLASSES, GEMM, mean_share
+
+    shown = [name for name in CLASSES if any(row.shares[name] > 0 for row in rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("of")
+    for name in (*shown, "hottest"):
+        table.add_column(name, justify="right")
+    table.add_column("function", overflow="fold", ratio=1)
+    for row in rows:
+        cells = [*(percent(row.shares[name]) for name in shown), percent(row.hottest_share), row.hottest[:NAME_CHARS]]
+        table.add_row(*(Text(printable_name(cell)) for cell in (row.label, *cells)))
+    console().print(table)
+    if len(rows) > 1:
+        console().print(Text(f"{GEMM}: {percent(mean_share(rows, GEMM))} in the mean of {len(rows)} profiles", "dim"))
