@@ -16,12 +16,20 @@ from mavcg.profiles.schema import Table, refuse
 BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes", "memory_gb_per_s", "battery")
 CLUSTER_KEYS = (
     "core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes", "l2_gb_per_s", "l3_gb_per_s",
-    "memory_gb_per_s",
+    "memory_gb_per_s", "caches",
 )  # fmt: skip
+# Of a cluster's table `caches`: facts of the caches of this chip that stand in place of the core's own (its file's
+# [caches], and what is assumed of cores of its kind), with the unit of each.
+CACHE_FACTS = {
+    "l1d_ways": "ways", "l2_ways": "ways", "l3_ways": "ways", "l2_latency": "cycles", "l3_latency": "cycles",
+    "miss_slots": "lines", "prefetch_lines": "lines", "memory_ns": "ns",
+}  # fmt: skip
+MOST_OF_A_CACHE = 4096
 
 UNITS = {"_khz": "kHz", "_bytes": "bytes", "_cores": "cores", "_gb_per_s": "GB/s"}  # by the end of a key
 # From far below to far above all that is built, so that a figure in the wrong unit (MHz or Hz, KB) is recognised.
 RANGES = {"max_khz": (10_000, 100_000_000), "l2_cores": (1, 4096), "bytes": (1024, 1 << 40)}
+NONE_AT_ALL = "l2_bytes"  # may be 0: the cores of this cluster have no level 2 of their own
 
 
 def read_board(path: Path) -> Board:
@@ -98,13 +106,35 @@ def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]
         l2_gb_per_s=_rate(path, entry, "l2_gb_per_s", f"{place}.l2_gb_per_s", sources),
         l3_gb_per_s=_rate(path, entry, "l3_gb_per_s", f"{place}.l3_gb_per_s", sources),
         memory_gb_per_s=_rate(path, entry, "memory_gb_per_s", f"{place}.memory_gb_per_s", sources),
+        caches=_caches(path, entry, f"{place}.caches", sources),
     )
+
+
+def _caches(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
+    """Read what a cluster says of its caches in place of its core's file, as (key, value)."""
+    table = entry.get("caches", {})
+    if not isinstance(table, dict):
+        raise refuse(path, place, f"{schema.shown(table)} is no table", "write [clusters.caches]")
+    schema.only(path, table, tuple(CACHE_FACTS), f"{place}.")
+    found = []
+    for key in table:
+        value, at = schema.fact(path, table, key, sources, f"{place}.{key}"), f"{place}.{key}"
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MOST_OF_A_CACHE:
+            wrong = f"{schema.shown(value)} is not a number from 0 to {MOST_OF_A_CACHE}"
+            raise refuse(path, at, wrong, f"give it in {CACHE_FACTS[key]}")
+        if (unit := table[key].get("unit", CACHE_FACTS[key])) != CACHE_FACTS[key]:
+            wrong = f"{schema.shown(unit)} is not the unit of {key}"
+            raise refuse(path, f"{at}.unit", wrong, f"give the value in {CACHE_FACTS[key]}, and that unit or none")
+        found.append((key, float(value)))
+    return tuple(found)
 
 
 def _size(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> int | None:
     value = _fact(path, table, key, place, sources)
     if value is None:
         return None
+    if key == NONE_AT_ALL and value == 0 and not isinstance(value, bool):
+        return 0
     kind = key if key in RANGES else "bytes"
     return schema.whole(path, {key: value}, key, place, *RANGES[kind], of=_unit(key))
 
@@ -137,7 +167,7 @@ def _refuse_contradictions(
         own_l3 = cluster.l3_bytes is not None
         caches = [
             (f"{place}.l1d_bytes", cluster.l1d_bytes),
-            (f"{place}.l2_bytes", cluster.l2_bytes),
+            (f"{place}.l2_bytes", cluster.l2_bytes or None),
             (f"{place}.l3_bytes" if own_l3 else "l3_bytes", cluster.l3_bytes if own_l3 else l3_bytes),
         ]
         rates = [
@@ -153,6 +183,9 @@ def _refuse_contradictions(
             "of all cores is less than one core's",
             "mend one of them, or remove it",
         )
+        for key, value in (("l2_cores", cluster.l2_cores), ("l2_gb_per_s", cluster.l2_gb_per_s)):
+            if cluster.l2_bytes == 0 and value is not None:
+                raise refuse(path, f"{place}.{key}", "the cluster has no level 2: its l2_bytes = 0", "remove it")
         if cluster.l2_cores is not None and cluster.l2_cores > len(cluster.cpus):
             wrong = f"{cluster.l2_cores} cores share an L2, and the cluster has {len(cluster.cpus)} CPUs"
             raise refuse(path, f"{place}.l2_cores", wrong, f"mend it, or {place}.cpus")

@@ -117,7 +117,7 @@ def show_board(board: Board) -> None:
     for cluster in board.clusters:
         clock = f"{cluster.max_khz / 1e6:.2f} GHz" if cluster.max_khz else ""
         shared = f" for {cluster.l2_cores} cores" if cluster.l2_cores and cluster.l2_cores > 1 else ""
-        l2 = _kib(cluster.l2_bytes) + shared
+        l2 = "none" if cluster.l2_bytes == 0 else _kib(cluster.l2_bytes) + shared
         moved = (cluster.l2_gb_per_s, cluster.l3_gb_per_s, cluster.memory_gb_per_s)
         table.add_row(cpu_ranges(cluster.cpus), cluster.core, clock, _kib(cluster.l1d_bytes), l2, _rates(moved))
     out.print(table)

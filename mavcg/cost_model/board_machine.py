@@ -137,7 +137,7 @@ def _levels(
     working = cores + elsewhere
     l1 = int(known("l1d_bytes", cluster.l1d_bytes, typical.l1d_bytes, "bytes"))
     l2 = int(known("l2_bytes", cluster.l2_bytes, typical.l2_bytes, "bytes"))
-    sharing = int(known("l2_cores", cluster.l2_cores, 1, "core sharing each L2"))
+    sharing = int(known("l2_cores", cluster.l2_cores, 1, "core sharing each L2")) if l2 else 1
     alike = [c.memory_gb_per_s for c in board.clusters if c.core == cluster.core and c.memory_gb_per_s is not None]
     otherwise, because = (min(alike), "as another cluster has") if alike else (typical.memory_gb_per_s, "")
     alone = known("memory_gb_per_s", cluster.memory_gb_per_s, otherwise, "GB/s of one core", because)
@@ -161,8 +161,11 @@ def _levels(
         l3_gb_per_s = max(typical.l3_bytes_per_cycle * ghz, behind)
         behind = known("l3_gb_per_s", cluster.l3_gb_per_s, l3_gb_per_s, "GB/s")
         rates.insert(0, behind)
-    l2_gb_per_s = max(typical.l2_bytes_per_cycle * ghz, behind)
-    rates.insert(0, known("l2_gb_per_s", cluster.l2_gb_per_s, l2_gb_per_s, "GB/s"))
+    if l2:
+        l2_gb_per_s = max(typical.l2_bytes_per_cycle * ghz, behind)
+        rates.insert(0, known("l2_gb_per_s", cluster.l2_gb_per_s, l2_gb_per_s, "GB/s"))
+    else:
+        del sizes[1]  # level 1 is filled from what is behind level 2 elsewhere
     levels: list[MemoryLevel] = []
     for (name, size), behind in zip(sizes, rates, strict=True):
         if levels and size <= levels[-1].shared_bytes:

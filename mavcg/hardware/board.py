@@ -8,12 +8,15 @@ class Cluster:
     """Cores of one type that share a clock. What no source gave is None.
 
     cpus: Linux CPU numbers. max_khz: the highest clock. l1d_bytes: the level-1 data cache of one core.
-    l2_bytes: one level-2 cache, of which l2_cores cores (not hardware threads) share each. l3_bytes: the level-3 cache
+    l2_bytes: one level-2 cache, of which l2_cores cores (not hardware threads) share each; 0: the cores have none, and
+    level 3 is behind level 1. l3_bytes: the level-3 cache
     that only this cluster has.
     l2_gb_per_s, l3_gb_per_s, memory_gb_per_s: 10^9 bytes a second that one core alone moves to and from the level-2
     cache, the level-3 cache and the memory; a byte that is copied is moved twice.
     fma_per_cycle: f32 vector multiply-adds that one core does a cycle, where this machine was measured; elsewhere the
     core's own facts say it.
+    caches: facts of this chip's caches in place of those of the core's file: (key, value), with keys as the file's
+    [caches] has them.
     """
 
     core: str
@@ -27,6 +30,7 @@ class Cluster:
     memory_gb_per_s: float | None = None
     fma_per_cycle: float | None = None
     l3_bytes: int | None = None
+    caches: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

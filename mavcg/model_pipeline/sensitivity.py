@@ -12,6 +12,7 @@ from mavcg.model_pipeline.estimating import predict_file
 from mavcg.predict.predict import Prediction, best_threads
 
 FACTORS = (0.5, 2.0)
+NO_CACHE = "l2_bytes"  # some chips' cores have no level 2 of their own: 0 is tried too
 _WHOLE = ("max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes")
 
 
@@ -45,6 +46,8 @@ def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
 def with_fact(board: Board, fact: AssumedFact, value: float) -> Board:
     """Return the board with a value for this fact."""
     given: dict[str, Any] = {fact.key: max(1, round(value)) if fact.key in _WHOLE else value}
+    if fact.key == NO_CACHE and value == 0:
+        given = {fact.key: 0, "l2_cores": None, "l2_gb_per_s": None}
     if fact.cluster is None:
         return replace(board, **given)
     clusters = [replace(c, **given) if n == fact.cluster else c for n, c in enumerate(board.clusters)]
@@ -60,13 +63,14 @@ def sensitivity(
     factors: Sequence[float] = FACTORS,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Sensitivity:
-    """Predict a model anew with each assumed fact times each factor, choices made anew too. Raises: MavcgError."""
+    """Predict a model anew with each assumed fact times each factor, choices made anew too; also without an
+    assumed level 2. Raises: MavcgError."""
     plain = predict_file(path, board, threads, shapes, workers, progress)
-    asked = [(fact, factor) for fact in assumed_facts(board) for factor in factors]
+    asked = [(fact, f) for fact in assumed_facts(board) for f in (*factors, *((0.0,) if fact.key == NO_CACHE else ()))]
     effects = []
     for number, (fact, factor) in enumerate(asked, 1):
         value = fact.value * factor
-        if fact.key in _WHOLE and max(1, round(value)) == round(fact.value):
+        if factor and fact.key in _WHOLE and max(1, round(value)) == round(fact.value):
             continue
         progress(f"{number} of {len(asked)}: {name_of(fact, board)} times {factor:g}")
         try:

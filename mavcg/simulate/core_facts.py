@@ -69,9 +69,10 @@ class SimulatedCore:
 class _Facts:
     """Figures of a core's file by key, and what was assumed instead."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, cluster: Cluster | None = None) -> None:
         self.core = core
         self.figures = {fact.key: fact.value for fact in core.facts}
+        self.figures |= {f"caches.{key}": value for key, value in (cluster.caches if cluster else ())}
         self.assumed: list[str] = []
 
     def given(self, key: str) -> float | None:
@@ -145,9 +146,9 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
 
     Raises: MavcgError for a board without this core, and for figures that no core can have.
     """
-    facts = _Facts(core)
-    typical = fit_of_kind(_kind(core)).typical
     cluster = _cluster(core, board)
+    facts = _Facts(core, cluster)
+    typical = fit_of_kind(_kind(core)).typical
     khz = cluster.max_khz if cluster else None
     ghz = (khz if khz is not None else facts.assume("max_khz", typical.ghz * 1e6, "kHz")) / 1e6
     rate = _first(cluster.memory_gb_per_s if cluster else None, board.memory_gb_per_s if board else None)

@@ -42,9 +42,43 @@ def test_facts_that_agree_are_read(tmp_path: Path) -> None:
     assert (cluster.l1d_bytes, cluster.l2_bytes, cluster.l2_cores, board.l3_bytes) == (32768, 524288, 2, 2097152)
 
 
+def test_a_chip_s_caches_stand_in_place_of_the_core_s(tmp_path: Path) -> None:
+    own = (
+        "[clusters.caches]\n"
+        'l3_latency = { value = 31, unit = "cycles", source = "measured" }\n'
+        'memory_ns = { value = 120.5, source = "m" }\n'
+    )
+    board = read_board(written(tmp_path, BOARD + own))
+    assert board.clusters[0].caches == (("l3_latency", 31.0), ("memory_ns", 120.5))
+    assert ("clusters[0].caches.l3_latency", "measured") in board.sources
+    l2 = "l2_bytes = { value = 524288", "l2_cores = { value = 2", "l2_gb_per_s = { value = 9"
+    lines = [line.replace("524288", "0") for line in BOARD.splitlines() if not line.startswith(l2[1:])]
+    assert read_board(written(tmp_path, "\n".join(lines))).clusters[0].l2_bytes == 0
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key", "said"),
     [
+        ("value = 524288", "value = 0", "clusters[0].l2_cores", "has no level 2: its l2_bytes = 0; remove it"),
+        ("l1d_bytes =", "caches = 3\nl1d_bytes =", "clusters[0].caches", "3 is no table; write [clusters.caches]"),
+        (
+            "l1d_bytes =",
+            'caches.l3_ways = { value = -1, source = "m" }\nl1d_bytes =',
+            "clusters[0].caches.l3_ways",
+            "-1 is not a number from 0 to 4096; give it in ways",
+        ),
+        (
+            "l1d_bytes =",
+            'caches.memory_ns = { value = 100, unit = "cycles", source = "m" }\nl1d_bytes =',
+            "clusters[0].caches.memory_ns.unit",
+            "'cycles' is not the unit of memory_ns; give the value in ns",
+        ),
+        (
+            "l1d_bytes =",
+            'caches.l3_bytes = { value = 1, source = "m" }\nl1d_bytes =',
+            "clusters[0].caches.l3_bytes",
+            "l3_bytes",
+        ),
         ("[[clusters]]", "battery = 1\n[[clusters]]", "battery", "1 is neither true nor false; write battery = true"),
         ('core = "cortex-a53"', "core = 7", "clusters[0].core", '7 is not text; give it as core = "..."'),
         ('core = "cortex-a53"', 'core = "generic"', "clusters[0].core", "generic is no core; name the core"),

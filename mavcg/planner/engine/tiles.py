@@ -97,7 +97,8 @@ def with_known_caches(board: Board) -> Board:
         facts = () if path is None else read_core(path).facts
         sizes = {fact.key: int(fact.value) for fact in facts if fact.key in CACHES}
         l1d_bytes, l2_bytes = (sizes.get(key) for key in CACHES)
-        return replace(cluster, l1d_bytes=cluster.l1d_bytes or l1d_bytes, l2_bytes=cluster.l2_bytes or l2_bytes)
+        own_l2 = cluster.l2_bytes if cluster.l2_bytes is not None else l2_bytes  # 0: it has none
+        return replace(cluster, l1d_bytes=cluster.l1d_bytes or l1d_bytes, l2_bytes=own_l2)
 
     typical = fit_of_kind(core_kind(parse_target(board.target).arch, in_order=False)).typical
     l3_bytes = board.l3_bytes or typical.l3_bytes or None

@@ -30,7 +30,7 @@ def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> N
     conv = next(layer for layer in found["layers"] if layer["op"] == "conv2d")
     assert conv["by_cluster"]["cortex-a55"]["cycles_from"] == "pipeline model"
     assert conv["by_cluster"]["exynos-m4"]["ms"] < conv["by_cluster"]["cortex-a55"]["ms"]
-    assert any("l2_bytes" in line for line in found["assumed"])  # the board's file does not say it
+    assert any("l3_gb_per_s" in line for line in found["assumed"])  # the board's file does not say it
     assert ET.parse(here / "t.svg").getroot().tag.endswith("svg")
 
 
@@ -165,7 +165,8 @@ def test_sensitivity_says_what_each_assumed_fact_changes(mavcg: Any, tiny_onnx: 
     found = json.loads(done.stdout)
     assert found["ms"] == pytest.approx(plain["total_ms"], rel=1e-4)
     rows = {(row["key"], row["factor"]): row for row in found["facts"]}
-    assert rows and {factor for _, factor in rows} == {0.5, 2.0}
+    assert rows and {factor for _, factor in rows} <= {0.0, 0.5, 2.0}
+    assert {key for key, factor in rows if not factor} <= {"l2_bytes"}
     for (key, factor), row in rows.items():
         assert f"{key} is not known" in " ".join(plain["assumed"])
         assert row["value"] == factor * row["assumed"] and row["ratio"] == pytest.approx(
@@ -175,6 +176,27 @@ def test_sensitivity_says_what_each_assumed_fact_changes(mavcg: Any, tiny_onnx: 
     assert not memory or memory[0] >= memory[-1]
     table = mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--sensitivity")
     assert table.status == 0 and "layers changed" in " ".join(table.stdout.split())
+
+
+def test_sensitivity_of_a_board_without_cache_facts_tries_one_without_level_2(
+    mavcg: Any, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = (
+        'name = "bare"\nsoc = "none"\ntarget = "aarch64-linux-gnu.2.17"\nsource = "this test"\n'
+        '[[clusters]]\ncore = "cortex-a55"\ncpus = "0"\n'
+    )
+
+    def assumed(text: str) -> set[tuple[str, float]]:
+        (tmp_path / "boards").mkdir(exist_ok=True)
+        (tmp_path / "boards" / "bare.toml").write_text(text)
+        monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
+        done = mavcg("estimate", tiny_onnx, "--board", "bare", "--sensitivity", "--json")
+        assert done.status == 0, done.stderr
+        return {(row["key"], row["value"]) for row in json.loads(done.stdout)["facts"]}
+
+    assert ("l2_bytes", 0.0) in assumed(board)
+    none = assumed(board + 'l2_bytes = { value = 0, source = "this test" }\n')
+    assert none and not any(key.startswith("l2") for key, _ in none)
 
 
 def test_sensitivity_beside_other_options(mavcg: Any, tiny_onnx: Path) -> None:

@@ -44,6 +44,15 @@ def test_level_that_is_no_larger_than_the_nearer_one_is_left_out() -> None:
     assert levels(cluster_machine(small, 1, cores=2)) == [("L1", 65536, 40.0), ("L2", 524288, 7.5)]
 
 
+def test_behind_level_1_of_a_core_without_level_2_is_level_3() -> None:
+    bare = replace(LITTLE, l2_bytes=0, l2_cores=None, l2_gb_per_s=None)
+    machine = cluster_machine(replace(BOARD, clusters=(bare, BIG)), 0, cores=2)
+    assert levels(machine) == [("L1", 32768, 7.0), ("L3", 2 << 20, 5.0)]
+    assert machine.missing == ()  # nothing is assumed of a level 2 that is not there
+    alone = Board("x", "", BOARD.target, (bare,))
+    assert [name for name, _, _ in levels(cluster_machine(alone, 0))] == ["L1"]
+
+
 def test_cluster_s_own_l3_is_shared_by_its_cores_only() -> None:
     board = replace(BOARD, l3_bytes=None, clusters=(LITTLE, replace(BIG, l3_bytes=4 << 20)))
     assert [level[1] for level in levels(cluster_machine(board, 1, cores=2, elsewhere=2))] == [65536, 524288, 2 << 20]

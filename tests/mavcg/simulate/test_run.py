@@ -257,7 +257,7 @@ def test_the_report_has_what_scripts_rely_on(program: SimulatedProgram) -> None:
     assert {"cycles", "instructions", "ipc", "stalls", "caches", "confidence"} <= set(report)
     assert report["ipc"] == pytest.approx(report["instructions"] / report["cycles"], abs=1e-4)
     assert report["caches"]["l1"] == {"hits": 96, "misses": 0} and report["ghz"] == 1.95
-    assert any("caches.l2_latency" in text for text in report["confidence"]["assumed"])
+    assert any("caches.l3_latency" in text for text in report["confidence"]["assumed"])
 
 
 def random_accesses(seed: int, count: int) -> str:

@@ -282,6 +282,15 @@ def test_boards_say_whose_caches_they_are_and_other_labels_get_typical_ones() ->
     assert list(found) == ["generic", "exynos-m4", "cortex-a76"]
 
 
+def test_macro_tiles_see_that_a_core_has_no_level_2() -> None:
+    """The A55s of an exynos9820 have none, and the board says so; a plan with one is another plan."""
+    board, target = load_board("exynos9820"), parse_target("aarch64-linux-gnu.2.17")
+    phone = cores_of(("cortex-a55",), target, board)["cortex-a55"]
+    assert [(level.name, level.shared_bytes) for level in phone.levels] == [("L1", 32768), ("L3", 4 << 20)]
+    given = replace(board, clusters=(replace(board.clusters[0], l2_bytes=131072), *board.clusters[1:]))
+    assert len(cores_of(("cortex-a55",), target, given)["cortex-a55"].levels) == 3
+
+
 def test_of_x86_cores_the_design_says_the_caches_where_no_board_does() -> None:
     target = parse_target("x86_64-linux-gnu.2.17")
     found = cores_of(("generic", "znver3", "skylake-avx512"), target)

@@ -1,0 +1,17 @@
+"""Facts of a simulated core: what a board says of its caches stands in place of the core's own."""
+
+from dataclasses import replace
+
+from mavcg.profiles.load import load_board, load_core
+from mavcg.simulate.core_facts import simulated_core
+
+
+def test_a_board_s_caches_stand_in_place_of_the_core_s() -> None:
+    board, core = load_board("exynos9820"), load_core("cortex-a55")
+    plain = simulated_core(core, board)
+    assert [level.size for level in plain.levels] == [32768, 4 << 20]  # level 3 is behind level 1
+    own = replace(board.clusters[0], caches=(("l3_latency", 77.0), ("l3_ways", 12.0), ("memory_ns", 200.0)))
+    found = simulated_core(core, replace(board, clusters=(own, *board.clusters[1:])))
+    assert (found.levels[-1].latency, found.levels[-1].ways) == (77, 12)
+    assert found.memory_latency == round(200 * found.ghz) != plain.memory_latency
+    assert len(found.assumed) == len(plain.assumed) - 3
