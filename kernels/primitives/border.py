@@ -30,12 +30,19 @@ Value: TypeAlias = ir.Value
 class Padded(KernelSpec):
     """A copy of an image with a border of zeros, its columns in phases where phases is not 1.
 
-    Operands: image, larger image, which is all written. A row of work is a row of the larger image.
+    Operands: image, larger image, which is all written. A row of work is a row of the larger image. pad: rows above and
+    below, and columns on either side unless pad_across says how many these are.
     """
 
     image: Image
     pad: int
     phases: int = 1
+    pad_across: int | None = None
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Rows of zeros above and below, and columns on either side."""
+        return self.pad, self.pad if self.pad_across is None else self.pad_across
 
     @property
     def family(self) -> str:
@@ -48,7 +55,7 @@ class Padded(KernelSpec):
     @property
     def out(self) -> Image:
         """The larger image, with its border."""
-        return padded_image(self.image, self.pad, self.phases)
+        return padded_image(self.image, self.pads, self.phases)
 
     @property
     def rows(self) -> int:
@@ -73,17 +80,18 @@ def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Functio
     }[image.layout]
     unit = image.column_step
     lanes = lanes_f32(machine)
+    pad, pad_across = spec.pads
 
     def run(source: Value, target: Value) -> None:
         if spec.phases > 1:
             _in_phases(b, spec, source, target)
             return
-        fill_zeros(b, target, spec.pad * unit, lanes)
-        copy_run(b, source, address(b, target, spec.pad * unit * F32_BYTES), image.width * unit, lanes)
-        fill_zeros(b, address(b, target, (spec.pad + image.width) * unit * F32_BYTES), spec.pad * unit, lanes)
+        fill_zeros(b, target, pad_across * unit, lanes)
+        copy_run(b, source, address(b, target, pad_across * unit * F32_BYTES), image.width * unit, lanes)
+        fill_zeros(b, address(b, target, (pad_across + image.width) * unit * F32_BYTES), pad_across * unit, lanes)
 
     def row(y_out: Value) -> None:
-        y_in = b.sub(y_out, const(spec.pad), name="y_in")
+        y_in = b.sub(y_out, const(pad), name="y_in")
         inside = b.and_(b.icmp_signed(">=", y_in, const(0)), b.icmp_signed("<", y_in, const(image.height)))
         source = address(b, x, scale_index(b, y_in, image.row_step * F32_BYTES))
         target = address(b, y, scale_index(b, y_out, out.row_step * F32_BYTES))
@@ -105,15 +113,15 @@ def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Functio
 
 def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> None:
     """Copy one row of one channel element by element: elements are far fewer than the convolution's multiply-adds."""
-    image, out, phases = spec.image, spec.out, spec.phases
+    image, out, phases, pad = spec.image, spec.out, spec.phases, spec.pads[1]
     for phase in range(phases):
         line = address(b, target, out.column(phase) * F32_BYTES)
-        first = max(0, -(-(spec.pad - phase) // phases))  # the first column of the phase that is inside the image
-        last = max(first, min(-(-(spec.pad + image.width - phase) // phases), out.row_width // phases))
+        first = max(0, -(-(pad - phase) // phases))  # the first column of the phase that is inside the image
+        last = max(first, min(-(-(pad + image.width - phase) // phases), out.row_width // phases))
         fill_zeros(b, line, first, 1)
 
         def element(i: Value, line: Value = line, phase: int = phase) -> None:
-            column = b.add(scale_index(b, i, phases), const(phase - spec.pad))
+            column = b.add(scale_index(b, i, phases), const(phase - pad))
             value = b.load(address(b, source, scale_index(b, column, F32_BYTES)), name="pixel", align=4, typ=F32)
             b.store(value, address(b, line, scale_index(b, i, F32_BYTES)), align=4)
 
@@ -142,9 +150,10 @@ def input_with_border(
     block: channels of a block of CHWc. phases: of the copy's columns. offset: of the copy in the workspace, in bytes.
     """
     image = image_of(layout, scenario.c, scenario.h, scenario.w, block)
-    if scenario.pad == 0 and phases == 1:
+    pad, pad_across = scenario.pads
+    if pad == pad_across == 0 and phases == 1:
         return BorderedInput(image, StageOperand("x"))
-    spec = Padded(image, scenario.pad, phases)
+    spec = Padded(image, pad, phases, None if pad == pad_across else pad_across)
     place = StageOperand("workspace", offset)
     return BorderedInput(
         spec.out, place, (Stage(spec, (StageOperand("x"), place)),), align_workspace(spec.out.elements * F32_BYTES)

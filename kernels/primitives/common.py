@@ -121,9 +121,12 @@ def image_of(layout: Layout, channels: int, height: int, width: int, block: int)
     return Image(channels, height, width, layout, block if layout is Layout.CHWC else 1)
 
 
-def padded_image(image: Image, pad: int, phases: int = 1) -> Image:
-    """Return the image with a border of `pad` rows and columns on each side, its columns in phases."""
-    return replace(image, height=image.height + 2 * pad, width=image.width + 2 * pad, phases=phases)
+def padded_image(image: Image, pads: tuple[int, int], phases: int = 1) -> Image:
+    """Return the image with a border of pads[0] rows above and below and of pads[1] columns on either side.
+
+    phases: of its columns.
+    """
+    return replace(image, height=image.height + 2 * pads[0], width=image.width + 2 * pads[1], phases=phases)
 
 
 def lanes_of(machine: Machine, panel: int) -> int:

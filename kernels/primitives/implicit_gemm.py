@@ -42,19 +42,19 @@ class Implicit(Primitive):
     def name(self) -> str:
         return f"implicit_gemm_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
-    def applies(self, scenario: Scenario) -> bool:
+    def computes(self, scenario: Scenario) -> bool:
         # Nothing would write the zeros that fill up a partial block.
         return self.layout_out is Layout.HWC or (scenario.groups == 1 and scenario.m % MOST_BLOCK == 0)
 
     def workspace_bytes(self, scenario: Scenario) -> int:
         return input_with_border(scenario, self.layout_in, 1).workspace_bytes
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, x = scenario, input_with_border(scenario, self.layout_in, block)
         blocked = self.layout_out is Layout.CHWC
         channels = block if blocked else s.m
         spec = _spec(s, _view(x), image_view(Layout.HWC, channels, s.out_h, s.out_w), epilogue, block)
-        shape = panels_shape(s.m, s.c // s.groups * s.k * s.k, s.groups, block)
+        shape = panels_shape(s.m, s.c // s.groups * s.taps, s.groups, block)
 
         def packed() -> Array:
             return pack(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)), s.groups, block)
@@ -81,10 +81,10 @@ def _spec(s: Scenario, x: View, out: View, epilogue: Epilogue, lanes: int) -> Co
     """Return the engine's spec; the pixels of a 1x1 convolution with stride 1 are in rows of another length."""
     act = "" if epilogue.act == "none" else epilogue.act
     spec = Conv2d(
-        x, out, out if epilogue.residual else None, (s.k, s.k), (s.stride, s.stride), (s.dilation, s.dilation),
+        x, out, out if epilogue.residual else None, s.kernel, s.strides, s.dilations,
         s.groups, lanes, epilogue.bias, True, act, epilogue.act_args,
     )  # fmt: skip
-    if (s.k, s.stride) != (1, 1):
+    if (s.kernel, s.strides) != ((1, 1), (1, 1)):
         return spec
     x, out, *rest = in_pieces([v for v in (spec.x, spec.out, spec.residual) if v is not None], PIECE_PIXELS)
     return replace(spec, x=x, out=out, residual=rest[0] if rest else None)
@@ -102,25 +102,25 @@ class ImplicitDepthwise(Primitive):
     def name(self) -> str:
         return f"implicit_depthwise_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
-    def applies(self, scenario: Scenario) -> bool:
-        return scenario.c == scenario.m == scenario.groups > 1 and scenario.k * scenario.k <= MOST_TAPS
+    def computes(self, scenario: Scenario) -> bool:
+        return scenario.c == scenario.m == scenario.groups > 1 and scenario.taps <= MOST_TAPS
 
     def workspace_bytes(self, scenario: Scenario) -> int:
         return input_with_border(scenario, self.layout_in, 1).workspace_bytes
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, x = scenario, input_with_border(scenario, self.layout_in, block)
         out = image_view(self.layout_out, s.m, s.out_h, s.out_w)
         act = "" if epilogue.act == "none" else epilogue.act
         spec = Depthwise(
-            _view(x), out, out if epilogue.residual else None, (s.k, s.k), (s.stride, s.stride),
-            (s.dilation, s.dilation), epilogue.bias, act, epilogue.act_args,
+            _view(x), out, out if epilogue.residual else None, s.kernel, s.strides, s.dilations,
+            epilogue.bias, act, epilogue.act_args,
         )  # fmt: skip
 
         def packed() -> Array:
             return pack_depthwise(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)))
 
-        shape = (-(-s.m // LINE_CHANNELS), s.k * s.k, LINE_CHANNELS)
+        shape = (-(-s.m // LINE_CHANNELS), s.taps, LINE_CHANNELS)
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         return Lowering((*x.stages, Stage(spec, operands)), packed, shape, x.workspace_bytes)
 

@@ -195,4 +195,4 @@ def _is_of(one: Alternative, strategy: str) -> bool:
 def _enough(s: Scenario, block: int) -> int:
     """Bytes that nothing is looked for below: the definition's, with panels of output channels filled up."""
     panels = -(-(s.m // s.groups) // block) * block * s.groups
-    return int(SLACK * panels * (s.c // s.groups) * s.k * s.k * F32_BYTES)
+    return int(SLACK * panels * (s.c // s.groups) * s.taps * F32_BYTES)

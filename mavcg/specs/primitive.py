@@ -5,17 +5,18 @@ primitive is a 3-tuple (layout in, algorithm, layout out), a scenario says what 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
 from mavcg.specs.kernel import F32_BYTES, Array, KernelSpec, View
-from mavcg.specs.kernel_symbol import window_text
 from mavcg.specs.layout import Layout
+from mavcg.specs.scenario import AxisWindow, Scenario
 from mavcg.specs.serialize import spec_format
 
 __all__ = [
     "F32_BYTES",
+    "AxisWindow",
     "Epilogue",
     "Layout",
     "Lowering",
@@ -27,55 +28,6 @@ __all__ = [
     "image_elements",
     "image_view",
 ]
-
-
-@spec_format("scenario")
-@dataclass(frozen=True)
-class Scenario:
-    """Sizes of a convolution (the paper's 6-tuple, with padding, groups and dilation).
-
-    c, h, w: of the input without padding; k: height and width of the kernel; m: output channels. Square in stride,
-    kernel, pad and dilation, as the paper's; batch 1. sparsity: percentage of weights that are zero; block_sparsity: of
-    blocks of neighbouring output channels' weights that are zero together (kernels/primitives/sparse); 0 where few are.
-    """
-
-    c: int
-    h: int
-    w: int
-    stride: int
-    k: int
-    m: int
-    pad: int = 0
-    groups: int = 1
-    dilation: int = 1
-    sparsity: int = 0
-    block_sparsity: int = 0
-
-    @property
-    def dense(self) -> "Scenario":
-        """The scenario without its weights' sparsity."""
-        return replace(self, sparsity=0, block_sparsity=0)
-
-    @property
-    def out_h(self) -> int:
-        """Rows of the output."""
-        return (self.h + 2 * self.pad - self.dilation * (self.k - 1) - 1) // self.stride + 1
-
-    @property
-    def out_w(self) -> int:
-        """Columns of the output."""
-        return (self.w + 2 * self.pad - self.dilation * (self.k - 1) - 1) // self.stride + 1
-
-    @property
-    def window_text(self) -> str:
-        """Filter, stride, dilation and groups as kernels' symbols have them, such as 3x3x16s1."""
-        channels = self.c // self.groups
-        return window_text((self.k, self.k, channels), (self.stride,), (self.dilation,), self.groups)
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of the definition, whatever a primitive saves."""
-        return self.out_h * self.out_w * self.m * (self.c // self.groups) * self.k * self.k
 
 
 @spec_format("epilogue")
@@ -163,9 +115,13 @@ class Primitive(ABC):
     def name(self) -> str:
         """Unique: family, variant, layouts, such as winograd_2d_f4_k3_hwc_hwc."""
 
-    @abstractmethod
     def applies(self, scenario: Scenario) -> bool:
         """True if the primitive can compute this scenario."""
+        return self.computes(scenario.image)
+
+    @abstractmethod
+    def computes(self, scenario: Scenario) -> bool:
+        """True if the primitive can compute this scenario of one image."""
 
     def priced(self, scenario: Scenario) -> Scenario:
         """Return the scenario that costs are kept by: without the weights' sparsity unless the time depends on it."""
@@ -175,12 +131,24 @@ class Primitive(ABC):
     def workspace_bytes(self, scenario: Scenario) -> int:
         """Bytes of memory that all threads share beside operands; a thread's scratch is KernelSpec.scratch_bytes."""
 
-    @abstractmethod
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Kernels, and how their weights are packed; nothing is packed yet.
+        """Kernels, and how their weights are packed; nothing is packed yet. Of a batch, image after image.
 
         weights: [m, c / groups, k, k]; block: channels of a block of CHWc layouts.
         """
+        one = self.lower_image(scenario.image, weights, epilogue, block)
+        if scenario.batch == 1:
+            return one
+        s = scenario
+        read = image_elements(self.layout_in, s.c, s.h, s.w, block) * F32_BYTES
+        written = image_elements(self.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES
+        steps = {"x": read, "out": written, "residual": written}
+        stages = tuple(_of_image(stage, steps, number) for number in range(s.batch) for stage in one.stages)
+        return replace(one, stages=stages)
+
+    @abstractmethod
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        """Return the kernels of one image; arguments as `lower`."""
 
     @property
     def error_bound(self) -> float:
@@ -192,6 +160,14 @@ class Primitive(ABC):
     def plain_sums(self) -> bool:
         """True if outputs are the definition's sums of products, without transforms."""
         return True
+
+
+def _of_image(stage: Stage, image_bytes: Mapping[str, int], number: int) -> Stage:
+    """Return a stage with its operands at an image of a batch. image_bytes: of an image, by the operand."""
+    operands = (
+        StageOperand(each.base, each.offset + number * image_bytes.get(each.base, 0)) for each in stage.operands
+    )
+    return Stage(stage.spec, tuple(operands))
 
 
 def image_view(layout: Layout, c: int, h: int, w: int) -> View:

@@ -7,12 +7,13 @@ straight into instructions; now and then compiled as in a library too, which mus
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.specs.kernel import Machine
-from mavcg.specs.primitive import Epilogue, Primitive, Scenario
+from mavcg.specs.primitive import AxisWindow, Epilogue, Primitive, Scenario
 from mavcg.trials.check import CheckCase, Checked, block_of, check_all
 
 EPILOGUES = (
@@ -24,6 +25,12 @@ EPILOGUES = (
 )
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 40, 48)
 BLOCKS = (1, 2, 4, 8, 16)  # channels of CHWc's blocks that every primitive takes
+# Changes of a scenario that make it one of those that special primitives are for.
+_SPECIAL: tuple[dict[str, Any], ...] = (
+    {"k": 1, "stride": 1, "pad": 0, "across": None},
+    {"c": 3, "groups": 1},
+    {"stride": 1, "dilation": 1, "groups": 1, "across": AxisWindow(1)},
+)
 OPTIMISED_EVERY = 20  # scenarios; compiling as for a library takes three times as long
 
 
@@ -49,7 +56,21 @@ def random_scenario(pick: random.Random) -> Scenario:
         c = pick.choice((1, 3))
     elif kind < 0.5:
         c, m, h, w = 64, 128, min(h, 12), min(w, 9)  # many weights: rows of work are parts of the channels
-    return Scenario(c, max(h, reach - 2 * pad), max(w, reach - 2 * pad), stride, k, m, pad, groups, dilation)
+    h, w = max(h, reach - 2 * pad), max(w, reach - 2 * pad)
+    made = Scenario(c, h, w, stride, k, m, pad, groups, dilation)
+    if pick.random() < 0.25:
+        made = _other_axis(made, pick)
+    return replace(made, batch=pick.choice((2, 3))) if pick.random() < 0.1 else made
+
+
+def _other_axis(scenario: Scenario, pick: random.Random) -> Scenario:
+    """Draw another window along the rows, such as of 1x7 and 7x1; the image is wide enough for it."""
+    k = pick.choice((1, 1, 2, 3, 5, 7))
+    along = AxisWindow(k, pick.choice((1, 1, scenario.stride, 2)), pick.choice((0, k // 2, k - 1)))
+    if pick.random() < 0.3:
+        along = replace(along, dilation=pick.choice((1, 2)))
+    reach = (along.k - 1) * along.dilation + 1
+    return replace(scenario, w=max(scenario.w, reach - 2 * along.pad, 2), across=along)
 
 
 def scenarios_of(primitive: Primitive, count: int, seed: int = 0) -> list[Scenario]:
@@ -59,7 +80,7 @@ def scenarios_of(primitive: Primitive, count: int, seed: int = 0) -> list[Scenar
     for _ in range(500 * count):
         scenario = random_scenario(pick)
         if pick.random() < 0.5 and not primitive.applies(scenario):  # what special ones are made for is rare
-            scenario = replace(scenario, **pick.choice(({"k": 1, "stride": 1, "pad": 0}, {"c": 3, "groups": 1})))
+            scenario = replace(scenario, **pick.choice(_SPECIAL))
         if primitive.priced(replace(scenario, sparsity=50)).sparsity:  # its time and its work depend on the zeros
             sparsity = pick.choice((0, 50, 90, 100))
             scenario = replace(scenario, sparsity=sparsity, block_sparsity=pick.choice((0, sparsity)))
@@ -97,7 +118,7 @@ def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machi
 def workspace_faults(primitive: Primitive, scenario: Scenario) -> list[str]:
     """Return the lowerings that take more workspace than the primitive states for the scenario, whatever the block."""
     s, stated = scenario, primitive.workspace_bytes(scenario)
-    weights = np.zeros((s.m, s.c // s.groups, s.k, s.k), np.float32)
+    weights = np.zeros(s.weights_shape, np.float32)
     taken = {block: primitive.lower(s, weights, Epilogue(), block).workspace_bytes for block in BLOCKS}
     return [
         f"workspace: takes {n} bytes with blocks of {b}, and {stated} are stated"

@@ -15,7 +15,7 @@ from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.lowering.machines import packing_for
 from mavcg.reference.elementwise import activate
 from mavcg.specs.kernel import Array, Machine
-from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario
+from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Lowering, Primitive, Scenario
 from mavcg.trials.jobs import GuardedMemory, TrialJob, all_rows, memory, random_ranges
 from mavcg.trials.run import run_jobs
 
@@ -48,7 +48,7 @@ class Checked:
     max_error: the largest absolute error, divided by the largest absolute sum before the activation, or output where
     that is larger. bound: what the primitive says of itself. faults: what else is wrong, in words: memory that was
     written and is not to be, numbers that are none.
-    output: [m, out_h, out_w], f32.
+    output: [batch, m, out_h, out_w], f32.
     """
 
     case: CheckCase
@@ -93,27 +93,31 @@ def check_all(cases: Sequence[CheckCase], machine: Machine, optimised: bool = Tr
 def verify_scenario(scenario: Scenario) -> None:
     """Raise MavcgError for one that is no convolution."""
     s = scenario
-    words = f"scenario C={s.c}, H={s.h}, W={s.w}, stride={s.stride}, K={s.k}, M={s.m}, pad={s.pad}, groups={s.groups}"
-    for name in ("c", "h", "w", "stride", "k", "m", "groups", "dilation"):
+    stride, kernel, pad = (pair_text(*pair) for pair in (s.strides, s.kernel, s.pads))
+    words = f"scenario C={s.c}, H={s.h}, W={s.w}, stride={stride}, K={kernel}, M={s.m}, pad={pad}, groups={s.groups}"
+    for name in ("c", "h", "w", "m", "groups", "batch"):
         if getattr(s, name) < 1:
             raise MavcgError(f"{words}: {name.upper()} is {getattr(s, name)}; give 1 or more")
-    if s.pad < 0:
-        raise MavcgError(f"{words}: pad is {s.pad}; give 0 or more")
+    for window in s.windows:
+        for name in ("stride", "k", "dilation"):
+            if getattr(window, name) < 1:
+                raise MavcgError(f"{words}: {name.upper()} is {getattr(window, name)}; give 1 or more")
+        if window.pad < 0:
+            raise MavcgError(f"{words}: pad is {window.pad}; give 0 or more")
     if s.c % s.groups or s.m % s.groups:
         raise MavcgError(f"{words}: {s.groups} groups do not divide {s.c} and {s.m} channels; give a common divisor")
     if s.out_h < 1 or s.out_w < 1:
         raise MavcgError(f"{words}: the kernel is larger than the padded image; give a smaller K or a larger pad")
-    pixels = (s.h + 2 * s.pad) * (s.w + 2 * s.pad)
-    if max(s.c * pixels, s.m * s.out_h * s.out_w, s.m * s.c * s.k * s.k) > MOST_ELEMENTS:
+    if max(s.batch * s.c * s.padded_pixels, s.batch * s.m * s.out_h * s.out_w, s.m * s.c * s.taps) > MOST_ELEMENTS:
         raise MavcgError(f"{words}: is too large; give images and weights of at most {MOST_ELEMENTS} elements")
 
 
 @dataclass(frozen=True)
 class _Numbers:
-    x: Array  # [c, h, w]
+    x: Array  # [batch, c, h, w]
     weights: Array  # [m, c / groups, k, k]
     bias: Array | None
-    residual: Array | None  # [m, out_h, out_w]
+    residual: Array | None  # [batch, m, out_h, out_w]
 
 
 def prepared_job(case: CheckCase) -> TrialJob:
@@ -135,22 +139,24 @@ def _prepared(case: CheckCase) -> tuple[TrialJob, _Numbers]:
 
     factor, middle = (1.0, 0.0) if epilogue.act == "none" else (weight_factor(s), MIDDLE)
     given = _Numbers(
-        numbers(s.c, s.h, s.w),
-        numbers(s.m, s.c // s.groups, s.k, s.k) * np.float32(factor) * mask_of(s, case.seed),
+        numbers(s.batch, s.c, s.h, s.w),
+        numbers(*s.weights_shape) * np.float32(factor) * mask_of(s, case.seed),
         numbers(s.m) + np.float32(middle) if epilogue.bias else None,
-        numbers(s.m, s.out_h, s.out_w) if epilogue.residual else None,
+        numbers(s.batch, s.m, s.out_h, s.out_w) if epilogue.residual else None,
     )
     lowering = primitive.lower(s, given.weights, epilogue, case.block)
     operands = {
-        "x": _filled(to_layout(given.x, primitive.layout_in, case.block)),
+        "x": _filled(batch_to_layout(given.x, primitive.layout_in, case.block)),
         "weights": _filled(lowering.weights),
-        "out": memory(to_layout(np.zeros((s.m, s.out_h, s.out_w)), primitive.layout_out, case.block).size * 4),
+        "out": memory(
+            batch_to_layout(np.zeros((s.batch, s.m, s.out_h, s.out_w)), primitive.layout_out, case.block).nbytes
+        ),
         "workspace": memory(lowering.workspace_bytes),
     }
     if given.bias is not None:
         operands["bias"] = _filled(given.bias)
     if given.residual is not None:
-        operands["residual"] = _filled(to_layout(given.residual, primitive.layout_out, case.block))
+        operands["residual"] = _filled(batch_to_layout(given.residual, primitive.layout_out, case.block))
     calls = random_ranges(lowering, case.seed) if case.ranges else all_rows(lowering)
     return TrialJob(lowering, operands, calls), given
 
@@ -160,7 +166,7 @@ def weight_factor(s: Scenario) -> float:
 
     Products of two numbers of -1 to 1 have a standard deviation of a third, and n of them one of sqrt(n) / 3.
     """
-    terms = s.c // s.groups * s.k * s.k
+    terms = s.c // s.groups * s.taps
     return float(2.0 ** round(math.log2(3 * SPREAD / math.sqrt(terms))))
 
 
@@ -172,18 +178,18 @@ def _checked(case: CheckCase, job: TrialJob, given: _Numbers) -> Checked:
     s, primitive = case.scenario, case.primitive
     raw = np.frombuffer(job.operands["out"].inner.tobytes(), np.float32)
     shape = (s.m, s.out_h, s.out_w)
-    output = from_layout(raw, primitive.layout_out, shape, case.block)
+    output = np.stack([from_layout(one, primitive.layout_out, shape, case.block) for one in np.split(raw, s.batch)])
     written_around = [base for base, operand in job.operands.items() if not operand.guards_hold]
     faults = [f"{base}: written outside of its bytes" for base in written_around]
-    constant = {"x": to_layout(given.x, primitive.layout_in, case.block), "weights": job.lowering.weights}
+    constant = {"x": batch_to_layout(given.x, primitive.layout_in, case.block), "weights": job.lowering.weights}
     if given.bias is not None:
         constant["bias"] = given.bias
     if given.residual is not None:
-        constant["residual"] = to_layout(given.residual, primitive.layout_out, case.block)
+        constant["residual"] = batch_to_layout(given.residual, primitive.layout_out, case.block)
     for base, before in constant.items():
         if job.operands[base].inner.tobytes() != np.ascontiguousarray(before).tobytes():
             faults.append(f"{base}: was written")
-    if to_layout(output, primitive.layout_out, case.block).tobytes() != raw.tobytes():
+    if batch_to_layout(output, primitive.layout_out, case.block).tobytes() != raw.tobytes():
         faults.append("out: what fills up the last block of channels is not zero")
     faults += _workspace_faults(primitive, s, job.lowering)
     exact, before_act = reference(s, given.x, given.weights, given.bias, given.residual, case.epilogue)
@@ -205,26 +211,45 @@ def _workspace_faults(primitive: Primitive, scenario: Scenario, lowering: Loweri
 def reference(
     s: Scenario, x: Array, weights: Array, bias: Array | None, residual: Array | None, epilogue: Epilogue
 ) -> tuple[Array, Array]:
-    """The outputs by the definition, [m, out_h, out_w] in float64, and what they were before the activation."""
-    image = np.zeros((s.c, s.h + 2 * s.pad, s.w + 2 * s.pad))
-    image[:, s.pad : s.pad + s.h, s.pad : s.pad + s.w] = x
+    """The outputs by the definition, [batch, m, out_h, out_w] in float64, and before the activation.
+
+    x: [batch, c, h, w].
+    """
+    (pad_h, pad_w), down, along = s.pads, *s.windows
+    image = np.zeros((s.batch, s.c, s.h + 2 * pad_h, s.w + 2 * pad_w))
+    image[..., pad_h : pad_h + s.h, pad_w : pad_w + s.w] = x
     per_in, per_out = s.c // s.groups, s.m // s.groups
-    total = np.zeros((s.m, s.out_h, s.out_w))
+    total = np.zeros((s.batch, s.m, s.out_h, s.out_w))
     for group in range(s.groups):
         out = slice(group * per_out, (group + 1) * per_out)
-        channels = image[group * per_in : (group + 1) * per_in]
-        for ky in range(s.k):
-            for kx in range(s.k):
-                rows = slice(ky * s.dilation, ky * s.dilation + (s.out_h - 1) * s.stride + 1, s.stride)
-                columns = slice(kx * s.dilation, kx * s.dilation + (s.out_w - 1) * s.stride + 1, s.stride)
+        channels = image[:, group * per_in : (group + 1) * per_in]
+        for ky in range(down.k):
+            for kx in range(along.k):
+                rows, columns = _seen(down, ky, s.out_h), _seen(along, kx, s.out_w)
                 taps = weights[out, :, ky, kx].astype(np.float64)
-                total[out] += np.tensordot(taps, channels[:, rows, columns], axes=(1, 0))
+                total[:, out] += np.einsum("mc,nchw->nmhw", taps, channels[..., rows, columns], optimize=True)
     if bias is not None:
         total += bias[:, None, None]
     if residual is not None:
         total += residual
     act = "" if epilogue.act == "none" else epilogue.act
     return activate(total, act, epilogue.act_args), total
+
+
+def _seen(window: AxisWindow, tap: int, outputs: int) -> slice:
+    """Return the inputs that a tap sees, one for each output."""
+    first = tap * window.dilation
+    return slice(first, first + (outputs - 1) * window.stride + 1, window.stride)
+
+
+def pair_text(first: int, second: int) -> str:
+    """Return a size along a column and along a row, such as 1x7; a single number where they are equal."""
+    return str(first) if first == second else f"{first}x{second}"
+
+
+def batch_to_layout(images: Array, layout: Layout, block: int) -> Array:
+    """[batch, c, h, w] -> f32 as they lie in memory, one after the other."""
+    return np.stack([to_layout(image, layout, block) for image in images])
 
 
 def to_layout(image: Array, layout: Layout, block: int) -> Array:

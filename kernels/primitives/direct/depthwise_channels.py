@@ -34,7 +34,17 @@ from mavcg.kernels.primitives.common import (
 from mavcg.kernels.primitives.direct.tile_outputs import DirectTileOutputs
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text, window_text
-from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
+from mavcg.specs.primitive import (
+    F32_BYTES,
+    AxisWindow,
+    Epilogue,
+    Layout,
+    Lowering,
+    Primitive,
+    Scenario,
+    Stage,
+    StageOperand,
+)
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
@@ -46,8 +56,9 @@ CHUNK_CHANNELS = 64  # channels of a row of work: whole blocks, and at least a c
 class DepthwiseChannels(KernelSpec):
     """act(bias + depthwise convolution + residual); operands: x, weights, out, bias?, residual?.
 
-    x: with its border; x and out in HWC or CHWc. weights: [K, K, C filled up to whole blocks of MOST_BLOCK]. A row of
-    work is CHUNK_CHANNELS channels of a row of outputs, or the remaining ones.
+    x: with its border; x and out in HWC or CHWc. weights: [KH, KW, C filled up to whole blocks of MOST_BLOCK].
+    across: the window along a row, where it is not that of kernel, stride and dilation. A row of work is CHUNK_CHANNELS
+    channels of a row of outputs, or the remaining ones.
     """
 
     x: Image
@@ -56,6 +67,12 @@ class DepthwiseChannels(KernelSpec):
     stride: int
     dilation: int
     epilogue: Epilogue
+    across: AxisWindow | None = None
+
+    @property
+    def window_across(self) -> AxisWindow:
+        """The window along a row of the image, which has its border."""
+        return self.across or AxisWindow(self.kernel, self.stride, 0, self.dilation)
 
     @property
     def family(self) -> str:
@@ -63,8 +80,8 @@ class DepthwiseChannels(KernelSpec):
 
     @property
     def symbol_shape(self) -> str:
-        k = self.kernel
-        window = window_text((k, k), (self.stride,), (self.dilation,))
+        row = self.window_across
+        window = window_text((self.kernel, row.k), (self.stride, row.stride), (self.dilation, row.dilation))
         return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
 
     @property
@@ -78,7 +95,7 @@ class DepthwiseChannels(KernelSpec):
 
     @property
     def work(self) -> int:
-        return 2 * self.out.channels * self.out.height * self.out.width * self.kernel * self.kernel
+        return 2 * self.out.channels * self.out.height * self.out.width * self.kernel * self.window_across.k
 
 
 def channels_of_whole_blocks(channels: int) -> int:
@@ -103,7 +120,7 @@ class _DepthwiseChannelsEmitter:
         self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
         blocks = [image.block for image in (spec.x, spec.out) if image.layout is Layout.CHWC]
         self.lanes = lanes_of(machine, min(blocks, default=machine.vector_bytes))
-        self.widths = cut(spec.out.width, min(spec.out.width, most_pixels(machine, spec.kernel)))
+        self.widths = cut(spec.out.width, min(spec.out.width, most_pixels(machine, spec.window_across.k)))
 
     def row(self, index: Value) -> None:
         """Emit a row of work: a chunk of the channels of a row of outputs."""
@@ -147,7 +164,10 @@ class _DepthwiseChannelsEmitter:
 
             def pixel_tile(column: Value, count: int = count) -> None:
                 window = address(
-                    b, source, scale_index(b, column, spec.stride * spec.x.column_step * F32_BYTES), "window"
+                    b,
+                    source,
+                    scale_index(b, column, spec.window_across.stride * spec.x.column_step * F32_BYTES),
+                    "window",
                 )
                 outputs = DirectTileOutputs(
                     b, self.machine, spec.out, spec.epilogue, True, count, self.lanes, (used,), channel, column, out,
@@ -163,22 +183,22 @@ class _DepthwiseChannelsEmitter:
 
     def tile(self, outputs: DirectTileOutputs, window: Value, weights: Value, used: int) -> None:
         """Emit a tile of neighbouring pixels: each weight is loaded once for all, each input once for its users."""
-        b, spec = self.b, self.spec
+        b, spec, row = self.b, self.spec, self.spec.window_across
         note_tile(b, outputs.scalars, 1)
         acc = list(outputs.initial_sums())
-        across = range(spec.kernel)
-        columns = sorted({p * spec.stride + kx * spec.dilation for p in range(outputs.scalars) for kx in across})
+        across = range(row.k)
+        columns = sorted({p * row.stride + kx * row.dilation for p in range(outputs.scalars) for kx in across})
         taps = channels_of_whole_blocks(spec.out.channels) * F32_BYTES
         # A block of the input has all its lanes; past those of HWC's last vector is the next pixel, or nothing.
         readable = self.lanes if spec.x.layout is Layout.CHWC else used
         for ky in range(spec.kernel if used else 0):
-            places = [address(b, weights, (ky * spec.kernel + kx) * taps) for kx in across]
+            places = [address(b, weights, (ky * row.k + kx) * taps) for kx in across]
             w = [load_vector(b, pointer, vector(F32, self.lanes), name="w") for pointer in places]
             for column in columns:
                 offset = ky * spec.dilation * spec.x.row_step + column * spec.x.column_step
                 value = load_partial(b, self.machine, address(b, window, offset * F32_BYTES), self.lanes, readable, "x")
                 for p in range(outputs.scalars):
-                    kx, between = divmod(column - p * spec.stride, spec.dilation)
+                    kx, between = divmod(column - p * row.stride, row.dilation)
                     if kx in across and not between:
                         acc[p] = fma(b, value, w[kx], acc[p], f"acc_{p}")
         outputs.store(tuple(acc))
@@ -196,17 +216,17 @@ class DepthwisePrimitive(Primitive):
     def name(self) -> str:
         return f"direct_blocked_depthwise_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
-    def applies(self, scenario: Scenario) -> bool:
-        return scenario.c == scenario.m == scenario.groups and scenario.k * scenario.k <= MOST_TAPS
+    def computes(self, scenario: Scenario) -> bool:
+        return scenario.c == scenario.m == scenario.groups and scenario.taps <= MOST_TAPS
 
     def workspace_bytes(self, scenario: Scenario) -> int:
         return input_with_border(scenario, self.layout_in, MOST_BLOCK).workspace_bytes
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, x = scenario, input_with_border(scenario, self.layout_in, block)
         out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
-        spec = DepthwiseChannels(x.image, out, s.k, s.stride, s.dilation, epilogue)
-        shape = (s.k, s.k, channels_of_whole_blocks(s.c))
+        spec = DepthwiseChannels(x.image, out, s.k, s.stride, s.dilation, epilogue, s.across_bordered)
+        shape = (*s.kernel, channels_of_whole_blocks(s.c))
 
         def packed() -> Array:
             filled = np.zeros(shape, np.float32)

@@ -181,7 +181,7 @@ class _DirectEmitter:
         channel = b.add(run.first, start if by_channels else s, name="channel")
         column = s if by_channels else start
         weights = address(b, self.w, self.weight_bytes(run.group, channel, len(used) * lanes if by_channels else 0))
-        across = spec.stride * spec.x.column_step if by_channels else 1
+        across = spec.window_across.stride * spec.x.column_step if by_channels else 1
         x = address(b, run.x, scale_index(b, column, across * F32_BYTES), "window")
         if by_channels:
             inputs = tuple(p * across * F32_BYTES for p in range(scalars))
@@ -199,8 +199,9 @@ class _DirectEmitter:
             run.out, self.bias, run.residual,
         )  # fmt: skip
         terms = terms_of(
-            spec.x, spec.kernel, spec.dilation, spec.in_channels, spec.order, self.unroll(scalars * len(used))
-        )
+            spec.x, spec.kernel, spec.dilation, spec.window_across, spec.in_channels, spec.order,
+            self.unroll(scalars * len(used)),
+        )  # fmt: skip
         outputs.store(outer.sum(terms, x, weights, outputs.initial_sums()))
 
     def unroll(self, accumulators: int) -> int:

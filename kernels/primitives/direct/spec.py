@@ -10,7 +10,7 @@ from mavcg.kernels.primitives.common import Image
 from mavcg.kernels.primitives.direct.terms import TermOrder
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.kernel_symbol import shape_text, window_text
-from mavcg.specs.primitive import F32_BYTES, Epilogue
+from mavcg.specs.primitive import F32_BYTES, AxisWindow, Epilogue
 from mavcg.specs.serialize import spec_format
 
 
@@ -39,7 +39,8 @@ class DirectConv(KernelSpec):
     x: with its border; in phases by the stride where vectors run along columns. weights: packed in panels of `panel`
     channels, [groups, panels, terms, panel], the terms in `order`. chunk: output channels of a row of work, whole
     panels or a group's all; a row is a chunk of a row of outputs. rows_outer: all chunks of a row of outputs follow
-    each other; else all rows of a chunk. slack: a vector's length may be read past the end of x.
+    each other; else all rows of a chunk. slack: a vector's length may be read past the end of x. across: the window
+    along a row, where it is not that of kernel, stride and dilation.
     """
 
     x: Image
@@ -57,6 +58,12 @@ class DirectConv(KernelSpec):
     rows_outer: bool
     slack: bool
     long_unroll: bool = False
+    across: AxisWindow | None = None
+
+    @property
+    def window_across(self) -> AxisWindow:
+        """The window along a row of the image, which has its border."""
+        return self.across or AxisWindow(self.kernel, self.stride, 0, self.dilation)
 
     @property
     def family(self) -> str:
@@ -64,8 +71,10 @@ class DirectConv(KernelSpec):
 
     @property
     def symbol_shape(self) -> str:
-        k = self.kernel
-        window = window_text((k, k, self.x.channels // self.groups), (self.stride,), (self.dilation,), self.groups)
+        row, k, channels = self.window_across, self.kernel, self.x.channels // self.groups
+        window = window_text(
+            (k, row.k, channels), (self.stride, row.stride), (self.dilation, row.dilation), self.groups
+        )
         return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
 
     @property
@@ -86,7 +95,7 @@ class DirectConv(KernelSpec):
     @property
     def terms(self) -> int:
         """Terms of each sum."""
-        return self.in_channels * self.kernel * self.kernel
+        return self.in_channels * self.kernel * self.window_across.k
 
     @property
     def panel_bytes(self) -> int:

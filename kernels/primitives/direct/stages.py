@@ -16,7 +16,17 @@ from mavcg.kernels.primitives.common import (
 from mavcg.kernels.primitives.direct.spec import DirectConv, TileExtent, VectorAxis
 from mavcg.kernels.primitives.direct.terms import TermOrder, ordered_weights
 from mavcg.specs.kernel import Array
-from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
+from mavcg.specs.primitive import (
+    F32_BYTES,
+    AxisWindow,
+    Epilogue,
+    Layout,
+    Lowering,
+    Primitive,
+    Scenario,
+    Stage,
+    StageOperand,
+)
 
 COLUMN_PANEL = 8  # channels of a panel of weights that are multiplied with vectors of columns
 MANY_WEIGHTS_BYTES = 1 << 18  # weights of this size do not stay in a level-2 cache between two rows
@@ -55,9 +65,9 @@ class DirectPrimitive(Primitive):
     def name(self) -> str:
         return f"{self.group}_{self.variant}_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
-    def applies(self, scenario: Scenario) -> bool:
+    def computes(self, scenario: Scenario) -> bool:
         s, grouped = scenario, scenario.groups > 1
-        if self.special is SpecialLayer.ONE_BY_ONE and (s.k, s.stride, s.pad) != (1, 1, 0):
+        if self.special is SpecialLayer.ONE_BY_ONE and s.windows != (AxisWindow(1), AxisWindow(1)):
             return False
         if self.special is SpecialLayer.FIRST_LAYER and (grouped or s.c > FEW_CHANNELS):
             return False
@@ -70,18 +80,19 @@ class DirectPrimitive(Primitive):
     def workspace_bytes(self, scenario: Scenario) -> int:
         return self._workspace(self._input(scenario, MOST_BLOCK))
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, x = scenario, self._input(scenario, block)
         image, out = x.image, image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
         if self.special is SpecialLayer.ONE_BY_ONE:
             image, out = self._flat(image), self._flat(out)
         panel = COLUMN_PANEL if self.along is VectorAxis.COLUMNS else block
-        per_group, terms = s.m // s.groups, s.c // s.groups * s.k * s.k
+        per_group, terms = s.m // s.groups, s.c // s.groups * s.taps
         heavy = s.m * terms * F32_BYTES > MANY_WEIGHTS_BYTES or out.height < FEW_ROWS
         chunk = min(per_group, CHUNK_PANELS * panel) if heavy else per_group
         spec = DirectConv(
             image, out, s.k, s.stride, s.dilation, s.groups, epilogue, self.order, self.along, self.tile_extent, panel,
             chunk, not heavy, x.place.base == "workspace", self.special is SpecialLayer.FIRST_LAYER,
+            s.across_bordered,
         )  # fmt: skip
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
 
@@ -92,7 +103,7 @@ class DirectPrimitive(Primitive):
         return Lowering((*x.stages, Stage(spec, operands)), packed, shape, self._workspace(x))
 
     def _input(self, scenario: Scenario, block: int) -> BorderedInput:
-        phases = scenario.stride if self.along is VectorAxis.COLUMNS else 1
+        phases = scenario.along.stride if self.along is VectorAxis.COLUMNS else 1
         return input_with_border(scenario, self.layout_in, block, phases)
 
     def _workspace(self, x: BorderedInput) -> int:

@@ -37,7 +37,17 @@ from mavcg.kernels.primitives.common import (
 )
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text, window_text
-from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
+from mavcg.specs.primitive import (
+    F32_BYTES,
+    AxisWindow,
+    Epilogue,
+    Layout,
+    Lowering,
+    Primitive,
+    Scenario,
+    Stage,
+    StageOperand,
+)
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
@@ -48,8 +58,9 @@ Value: TypeAlias = ir.Value
 class SumOfChannels(KernelSpec):
     """act(bias + convolution + residual), an input channel at a time; operands: x, weights, out, bias?, residual?.
 
-    x: with its border; where it has phases these are the stride. weights: [M, C / groups, K, K]. columns: True for
-    vectors along the columns, False for one output at a time. A row of work is an output channel.
+    x: with its border; where it has phases these are the stride. weights: [M, C / groups, KH, KW]. columns: True for
+    vectors along the columns, False for one output at a time. across: the window along a row, where it is not that of
+    kernel, stride and dilation. A row of work is an output channel.
     """
 
     x: Image
@@ -60,6 +71,12 @@ class SumOfChannels(KernelSpec):
     groups: int
     epilogue: Epilogue
     columns: bool
+    across: AxisWindow | None = None
+
+    @property
+    def window_across(self) -> AxisWindow:
+        """The window along a row of the image, which has its border."""
+        return self.across or AxisWindow(self.kernel, self.stride, 0, self.dilation)
 
     @property
     def family(self) -> str:
@@ -67,8 +84,10 @@ class SumOfChannels(KernelSpec):
 
     @property
     def symbol_shape(self) -> str:
-        k = self.kernel
-        window = window_text((k, k, self.x.channels // self.groups), (self.stride,), (self.dilation,), self.groups)
+        row, k, channels = self.window_across, self.kernel, self.x.channels // self.groups
+        window = window_text(
+            (k, row.k, channels), (self.stride, row.stride), (self.dilation, row.dilation), self.groups
+        )
         return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
 
     @property
@@ -77,7 +96,7 @@ class SumOfChannels(KernelSpec):
 
     @property
     def work(self) -> int:
-        return 2 * self.out.elements * self.kernel * self.kernel * (self.x.channels // self.groups)
+        return 2 * self.out.elements * self.kernel * self.window_across.k * (self.x.channels // self.groups)
 
 
 def emit_sum2d(module: ir.Module, spec: SumOfChannels, machine: Machine) -> ir.Function:
@@ -100,7 +119,7 @@ class _Sum2dEmitter:
     def channel(self, m: Value) -> None:
         """Emit one output plane: the bias stored, the terms added, the epilogue applied."""
         b, spec = self.b, self.spec
-        in_channels, taps = spec.x.channels // spec.groups, spec.kernel * spec.kernel
+        in_channels, taps = spec.x.channels // spec.groups, spec.kernel * spec.window_across.k
         offset = scale_index(b, m, spec.out.channel_step * F32_BYTES, "plane")
         out = address(b, self.out, offset)
         bias: Value = ir.Constant(F32, 0.0)
@@ -144,20 +163,20 @@ class _Sum2dEmitter:
         store_partial(self.b, self.machine, value, pointer, lanes, used)
 
     def add(self, x: Value, w: Value, out: Value, y: Value, column: Value, lanes: int, used: int) -> None:
-        """Add one channel's K x K terms to a vector of outputs of a row."""
-        b, spec, image = self.b, self.spec, self.spec.x
+        """Add one channel's KH x KW terms to a vector of outputs of a row."""
+        b, spec, image, along = self.b, self.spec, self.spec.x, self.spec.window_across
         pointer = self.at(out, y, column)
         row = address(b, x, scale_index(b, y, spec.stride * image.row_step * F32_BYTES))
-        across = image.column(spec.stride)  # 1 in phases: a stride further on is the next of the phase
+        across = image.column(along.stride)  # 1 in phases: a stride further on is the next of the phase
         corner = address(b, row, scale_index(b, column, across * F32_BYTES), "corner")
 
         def line(ky: Value, carried: Values) -> Values:
             (acc,) = carried
             source = address(b, corner, scale_index(b, ky, spec.dilation * image.row_step * F32_BYTES))
-            taps = address(b, w, scale_index(b, ky, spec.kernel * F32_BYTES))
-            for kx in range(spec.kernel):
+            taps = address(b, w, scale_index(b, ky, along.k * F32_BYTES))
+            for kx in range(along.k):
                 tap = b.load(address(b, taps, kx * F32_BYTES), name="w", align=4, typ=F32)
-                at = address(b, source, image.column(kx * spec.dilation) * F32_BYTES)
+                at = address(b, source, image.column(kx * along.dilation) * F32_BYTES)
                 value = load_partial(b, self.machine, at, lanes, used, "x")
                 acc = fma(b, value, splat(b, tap, lanes), acc, "acc")
             return (acc,)
@@ -191,7 +210,7 @@ class Sum2d(Primitive):
         variant = "columns" if self.columns else "scalar"
         return f"sum2d_{variant}_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
-    def applies(self, scenario: Scenario) -> bool:
+    def computes(self, scenario: Scenario) -> bool:
         return True
 
     def workspace_bytes(self, scenario: Scenario) -> int:
@@ -199,14 +218,15 @@ class Sum2d(Primitive):
 
     def phases(self, scenario: Scenario) -> int:
         """Return the phases of the columns of the input's copy."""
-        return scenario.stride if self.columns else 1
+        return scenario.along.stride if self.columns else 1
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         x = input_with_border(scenario, self.layout_in, block, self.phases(scenario))
         out = image_of(self.layout_out, scenario.m, scenario.out_h, scenario.out_w, block)
         spec = SumOfChannels(
-            x.image, out, scenario.k, scenario.stride, scenario.dilation, scenario.groups, epilogue, self.columns
-        )
+            x.image, out, scenario.k, scenario.stride, scenario.dilation, scenario.groups, epilogue, self.columns,
+            scenario.across_bordered,
+        )  # fmt: skip
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         packed = partial(np.ascontiguousarray, weights, np.float32)
         return Lowering((*x.stages, Stage(spec, operands)), packed, weights.shape, x.workspace_bytes)

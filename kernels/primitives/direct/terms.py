@@ -10,7 +10,7 @@ import numpy as np
 
 from mavcg.kernels.primitives.common import Image
 from mavcg.specs.kernel import Array
-from mavcg.specs.primitive import F32_BYTES
+from mavcg.specs.primitive import F32_BYTES, AxisWindow
 from mavcg.specs.serialize import spec_format
 
 
@@ -68,16 +68,16 @@ _Level: TypeAlias = tuple[int, int] | tuple[tuple[int, ...]]
 
 
 def terms_of(
-    x: Image, kernel: int, dilation: int, in_channels: int, order: TermOrder, unroll: int
+    x: Image, kernel: int, dilation: int, across: AxisWindow, in_channels: int, order: TermOrder, unroll: int
 ) -> tuple[Terms, ...]:
     """Return the terms of one output, with offsets from its window's first input.
 
-    in_channels: channels of a group. unroll: maximum terms without a loop; longer runs are cut into runs of this
-    length.
+    kernel, dilation: along a column; across: the window along a row. in_channels: channels of a group. unroll: maximum
+    terms without a loop; longer runs are cut into runs of this length.
     """
     rows: _Level = (kernel, dilation * x.row_step)
-    across = tuple(x.column(kx * dilation) for kx in range(kernel))
-    columns: _Level = (kernel, dilation * x.column_step) if x.phases == 1 else (across,)
+    offsets = tuple(x.column(kx * across.dilation) for kx in range(across.k))
+    columns: _Level = (across.k, across.dilation * x.column_step) if x.phases == 1 else (offsets,)
     if order is TermOrder.BLOCKS:
         whole, rest = divmod(in_channels, x.block)
         parts: list[Terms] = []

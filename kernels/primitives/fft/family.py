@@ -60,11 +60,11 @@ class Fft(Primitive):
     def plain_sums(self) -> bool:
         return False
 
-    def applies(self, scenario: Scenario) -> bool:
-        """True for stride 1, k of 3 or more whose row fits a transform twice, and CHWc blocks within groups."""
+    def computes(self, scenario: Scenario) -> bool:
+        """True for square windows of stride 1 and k from 3 whose row fits twice; CHWc blocks within groups."""
         s = scenario
         whole = blocks_within_groups(s, self.layout_in, self.layout_out)
-        return s.stride == 1 and s.k >= LEAST_KERNEL and self._length(s) > 0 and whole
+        return s.square and s.stride == 1 and s.k >= LEAST_KERNEL and self._length(s) > 0 and whole
 
     def _length(self, scenario: Scenario) -> int:
         """Return the length of the transforms for a scenario; 0 for none."""
@@ -74,7 +74,7 @@ class Fft(Primitive):
     def workspace_bytes(self, scenario: Scenario) -> int:
         return Transforms(scenario, self._length(scenario)).workspace_bytes
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s = scenario
         transforms = Transforms(s, self._length(s))
         x = image_of(self.layout_in, s.c, s.h, s.w, block)

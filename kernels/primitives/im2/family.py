@@ -45,7 +45,7 @@ class Im2(Primitive):
         parts = ["im2col" if self.columns else "im2row", "t" * self.transposed, "strips" * self.strips]
         return "_".join(filter(None, [*parts, self.layout_in.lower(), self.layout_out.lower()]))
 
-    def applies(self, scenario: Scenario) -> bool:
+    def computes(self, scenario: Scenario) -> bool:
         """True for every scenario but those where CHWc blocks straddle groups."""
         return blocks_within_groups(scenario, self.layout_in, self.layout_out)
 
@@ -56,7 +56,7 @@ class Im2(Primitive):
     def workspace_bytes(self, scenario: Scenario) -> int:
         return 0 if self.strips else align_workspace(self._patches(scenario, 1).matrix_bytes)
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, patches = scenario, self._patches(scenario, block)
         out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
         along_pixels = self.layout_out.planar
@@ -68,7 +68,7 @@ class Im2(Primitive):
             matrix = np.ascontiguousarray(ordered.reshape(s.m, -1), np.float32)
             return pack_panels(matrix, s.groups, PANEL) if in_panels else matrix
 
-        terms = s.c // s.groups * s.k * s.k
+        terms = s.c // s.groups * s.taps
         shape = panels_shape(s.m, terms, s.groups, PANEL) if in_panels else (s.m, terms)
         operands = (StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         if self.strips:

@@ -37,8 +37,8 @@ Value: TypeAlias = ir.Value
 class Patches:
     """A matrix of patches of `pixels` output pixels of an image.
 
-    columns: im2col, [C * K * K, stride of a row], the terms in order of channel, then tap. Else im2row,
-    [pixels, C * K * K], the terms in that order too, or, where channels are neighbours in the image, in order of group,
+    columns: im2col, [C * taps, stride of a row], the terms in order of channel, then tap. Else im2row,
+    [pixels, C * taps], the terms in that order too, or, where channels are neighbours in the image, in order of group,
     tap, channel: neighbours in the image are neighbours in the matrix.
     """
 
@@ -62,7 +62,7 @@ class Patches:
     @property
     def terms(self) -> int:
         """Terms of a patch, of all groups."""
-        return self.scenario.c * self.scenario.k * self.scenario.k
+        return self.scenario.c * self.scenario.taps
 
     @property
     def group_terms(self) -> int:
@@ -175,7 +175,8 @@ def tap_row(
     """Emit stores of the terms of one channel and row of taps, for a region; terms are in order of channel."""
     s, image = patches.scenario, patches.image
     plane = address(b, x, image.channel_bytes(b, channel))
-    first = b.mul(b.add(b.mul(channel, const(s.k)), ky), const(s.k))
+    across = s.along
+    first = b.mul(b.add(b.mul(channel, const(s.k)), ky), const(across.k))
 
     def tap(kx: Value) -> None:
         pointer = address(b, target, scale_index(b, b.add(first, kx), patches.term_bytes))
@@ -185,28 +186,28 @@ def tap_row(
         to = address(b, pointer, scale_index(b, row, region.columns * patches.pixel_bytes))
         y = b.add(scale_index(b, b.add(region.row, row), s.stride), b.sub(scale_index(b, ky, s.dilation), const(s.pad)))
         # Columns `low` to `high` read pixels of the image, the others zeros of the border.
-        shift = b.sub(const(s.pad), scale_index(b, kx, s.dilation))
+        shift = b.sub(const(across.pad), scale_index(b, kx, across.dilation))
         end = b.add(region.column, const(region.columns))
-        low = b.sdiv(b.add(shift, const(s.stride - 1)), const(s.stride))
+        low = b.sdiv(b.add(shift, const(across.stride - 1)), const(across.stride))
         low = _clamp(b, low, region.column, end)
-        high = b.sdiv(b.add(shift, const(s.w - 1 + s.stride * (s.pad + 1))), const(s.stride))
-        high = b.sub(high, const(s.pad))
+        high = b.sdiv(b.add(shift, const(s.w - 1 + across.stride * (across.pad + 1))), const(across.stride))
+        high = b.sub(high, const(across.pad))
         high = _clamp(b, high, low, end)
         in_image = b.icmp_unsigned("<", y, const(s.h))
         low, high = b.select(in_image, low, end), b.select(in_image, high, end)
         before, inside, after = b.sub(low, region.column), b.sub(high, low), b.sub(end, high)
         step = patches.pixel_bytes
         zero_run_of(b, machine, to, before, step)
-        column = b.sub(scale_index(b, low, s.stride), shift)
+        column = b.sub(scale_index(b, low, across.stride), shift)
         offset = b.add(
             scale_index(b, y, image.row_step * F32_BYTES), scale_index(b, column, image.column_step * F32_BYTES)
         )
         source = address(b, plane, offset)
         inner = address(b, to, scale_index(b, before, step))
-        copy_run_of(b, machine, source, inner, inside, image.column_step * s.stride * F32_BYTES, step)
+        copy_run_of(b, machine, source, inner, inside, image.column_step * across.stride * F32_BYTES, step)
         zero_run_of(b, machine, address(b, inner, scale_index(b, inside, step)), after, step)
 
-    repeat(b, 0, s.k, tap, "kx")
+    repeat(b, 0, across.k, tap, "kx")
 
 
 def _by_pixel(
@@ -214,35 +215,35 @@ def _by_pixel(
 ) -> None:  # fmt: skip
     """Emit stores of patches in order of tap: for each pixel runs of channels, or of a row of taps' channels."""
     s, image, lanes = patches.scenario, patches.image, lanes_f32(machine)
-    channels = s.c // s.groups
-    together = s.groups == 1 and s.dilation == 1 and image.layout is Layout.HWC
+    channels, across = s.c // s.groups, s.along
+    together = s.groups == 1 and across.dilation == 1 and image.layout is Layout.HWC
 
     def pixel(row: Value, column: Value) -> None:
         number = b.add(scale_index(b, row, region.columns), column)
         pointer = address(b, target, b.mul(number, const(patches.row_bytes)))
         y0 = b.sub(scale_index(b, b.add(region.row, row), s.stride), const(s.pad))
-        x0 = b.sub(scale_index(b, b.add(region.column, column), s.stride), const(s.pad))
+        x0 = b.sub(scale_index(b, b.add(region.column, column), across.stride), const(across.pad))
 
         def tap_row_of(ky: Value) -> None:
             y = b.add(y0, scale_index(b, ky, s.dilation))
             line = address(b, x, scale_index(b, y, image.row_step * F32_BYTES))
-            here = address(b, pointer, scale_index(b, ky, s.k * channels * F32_BYTES))
+            here = address(b, pointer, scale_index(b, ky, across.k * channels * F32_BYTES))
             seen = b.icmp_unsigned("<", y, const(s.h))
             if together:
-                low = _clamp(b, b.sub(const(0), x0), const(0), const(s.k))
-                high = _clamp(b, b.sub(const(s.w), x0), low, const(s.k))
-                low, high = b.select(seen, low, const(s.k)), b.select(seen, high, const(s.k))
+                low = _clamp(b, b.sub(const(0), x0), const(0), const(across.k))
+                high = _clamp(b, b.sub(const(s.w), x0), low, const(across.k))
+                low, high = b.select(seen, low, const(across.k)), b.select(seen, high, const(across.k))
                 unit = s.c * F32_BYTES
                 zero_run_of(b, machine, here, scale_index(b, low, s.c), F32_BYTES)
                 source = address(b, line, b.mul(b.add(x0, low), const(unit)))
                 count = scale_index(b, b.sub(high, low), s.c)
                 copy_run_of(b, machine, source, address(b, here, b.mul(low, const(unit))), count, F32_BYTES, F32_BYTES)
-                rest = scale_index(b, b.sub(const(s.k), high), s.c)
+                rest = scale_index(b, b.sub(const(across.k), high), s.c)
                 zero_run_of(b, machine, address(b, here, b.mul(high, const(unit))), rest, F32_BYTES)
                 return
 
             def tap(kx: Value) -> None:
-                column = b.add(x0, scale_index(b, kx, s.dilation))
+                column = b.add(x0, scale_index(b, kx, across.dilation))
                 source = address(b, line, scale_index(b, column, image.column_step * F32_BYTES))
                 to = address(b, here, scale_index(b, kx, channels * F32_BYTES))
                 with b.if_else(b.and_(seen, b.icmp_unsigned("<", column, const(s.w)))) as (inside, border):
@@ -251,7 +252,7 @@ def _by_pixel(
                     with border:
                         groups(lambda group: fill_zeros(b, to_group(to, group), channels, lanes))
 
-            repeat(b, 0, s.k, tap, "kx")
+            repeat(b, 0, across.k, tap, "kx")
 
         def to_group(to: Value, group: Value) -> Value:
             return address(b, to, scale_index(b, group, patches.group_terms * F32_BYTES))

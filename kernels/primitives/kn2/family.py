@@ -59,21 +59,21 @@ class Kn2(Primitive):
         parts = [algorithm, "acc" if self.accumulating else "full", self.layout_in.lower(), self.layout_out.lower()]
         return "_".join(parts)
 
-    def applies(self, scenario: Scenario) -> bool:
+    def computes(self, scenario: Scenario) -> bool:
         """True for stride 1, unless CHWc blocks straddle groups."""
-        return scenario.stride == 1 and blocks_within_groups(scenario, self.layout_in, self.layout_out)
+        return scenario.strides == (1, 1) and blocks_within_groups(scenario, self.layout_in, self.layout_out)
 
     def _partial(self, s: Scenario) -> Image:
         """Return the image of the taps' products: K * K * M channels for each pixel of the input."""
-        return image_of(self.layout_out, s.k * s.k * s.m, s.h, s.w, 1)
+        return image_of(self.layout_out, s.taps * s.m, s.h, s.w, 1)
 
     def workspace_bytes(self, scenario: Scenario) -> int:
         return 0 if self.accumulating else align_workspace(self._partial(scenario).elements * F32_BYTES)
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s = scenario
         even = Layout.HCW not in (self.layout_in, self.layout_out)
-        s = as_one_row(s) if even and s.k == 1 and s.pad == 0 else s
+        s = as_one_row(s) if even and s.taps == 1 and s.pads == (0, 0) else s
         x = image_of(self.layout_in, s.c, s.h, s.w, block)
         out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
         operands = (StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
@@ -99,13 +99,13 @@ class Kn2(Primitive):
     def _packed_shape(self, spec: TapProducts) -> tuple[int, ...]:
         s = spec.scenario
         if self.layout_out.planar:
-            return s.k * s.k, s.m, spec.terms
-        return s.k * s.k, *panels_shape(s.m, spec.terms, s.groups, PANEL)
+            return s.taps, s.m, spec.terms
+        return s.taps, *panels_shape(s.m, spec.terms, s.groups, PANEL)
 
     def _pack(self, spec: TapProducts, weights: Array) -> Array:
         s = spec.scenario
-        taps = np.asarray(weights, np.float32).transpose(2, 3, 0, 1).reshape(s.k * s.k, s.m, -1)
-        filled = np.zeros((s.k * s.k, s.m, spec.terms), np.float32)
+        taps = np.asarray(weights, np.float32).transpose(2, 3, 0, 1).reshape(s.taps, s.m, -1)
+        filled = np.zeros((s.taps, s.m, spec.terms), np.float32)
         filled[:, :, : taps.shape[2]] = taps
         if self.layout_out.planar:
             return filled

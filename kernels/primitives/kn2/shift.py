@@ -58,7 +58,7 @@ class ShiftedSum(KernelSpec):
 
     @property
     def work(self) -> int:
-        return self.out.elements * self.scenario.k * self.scenario.k
+        return self.out.elements * self.scenario.taps
 
 
 def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> ir.Function:
@@ -66,7 +66,7 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
     function, b = kernel_function(module, spec, machine)
     source, out = operand(b, 0, "partial"), operand(b, 1, "out")
     outputs = OutputRows(b, machine, spec.out, spec.epilogue, out, *epilogue_operands(b, spec.epilogue, 2))
-    s, partial, lanes = spec.scenario, spec.partial, lanes_f32(machine)
+    s, along_row, partial, lanes = spec.scenario, spec.scenario.along, spec.partial, lanes_f32(machine)
     channels = ChannelSpan(const(0), spec.out.channels)
 
     def row(y: Value) -> None:
@@ -78,10 +78,11 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
         seen = b.add(y, b.sub(scale_index(b, ky, s.dilation), const(s.pad)))
         with b.if_then(b.icmp_unsigned("<", seen, const(s.h))):
             line = address(b, source, scale_index(b, seen, partial.row_step * F32_BYTES))
-            repeat(b, 0, s.k, lambda kx: tap(y, line, b.add(scale_index(b, ky, s.k), kx), kx), "kx")
+            first = scale_index(b, ky, along_row.k)
+            repeat(b, 0, along_row.k, lambda kx: tap(y, line, b.add(first, kx), kx), "kx")
 
     def tap(y: Value, line: Value, number: Value, kx: Value) -> None:
-        shift = b.sub(scale_index(b, kx, s.dilation), const(s.pad))
+        shift = b.sub(scale_index(b, kx, along_row.dilation), const(along_row.pad))
         zero, width = const(0), const(spec.out.width)
         low = b.select(b.icmp_signed("<", shift, zero), b.sub(zero, shift), zero)
         high = b.sub(const(s.w), shift)

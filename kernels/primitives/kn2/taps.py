@@ -87,7 +87,7 @@ class TapProducts(KernelSpec):
     @property
     def taps(self) -> int:
         """Number of taps of the kernel."""
-        return self.scenario.k * self.scenario.k
+        return self.scenario.taps
 
     @property
     def rows(self) -> int:
@@ -99,7 +99,7 @@ class TapProducts(KernelSpec):
 
     def columns(self, kx: int) -> tuple[int, int]:
         """Return the first output column that reads the image through a column of taps, and the number of them."""
-        shift = kx * self.scenario.dilation - self.scenario.pad
+        shift = kx * self.scenario.along.dilation - self.scenario.along.pad
         first = max(0, -shift)
         return first, max(0, min(self.out.width, self.x.width - shift) - first)
 
@@ -160,8 +160,9 @@ class _TapProductEmitter:
         these numbers of outputs, as the columns first have them.
         """
         b, spec, s = self.b, self.spec, self.spec.scenario
+        along = s.along
         widths: dict[int, list[int]] = {}
-        for kx in range(s.k):
+        for kx in range(along.k):
             widths.setdefault(spec.columns(kx)[1], []).append(kx)
         widths.pop(0, None)
         for width, columns in widths.items():
@@ -169,12 +170,12 @@ class _TapProductEmitter:
             def column(number: Value, width: int = width, columns: list[int] = columns) -> None:
                 kx = table_entry(b, number, columns)
                 start = table_entry(b, number, [spec.columns(kx)[0] for kx in columns])
-                from_ = b.add(start, b.sub(scale_index(b, kx, s.dilation), const(s.pad)))
+                from_ = b.add(start, b.sub(scale_index(b, kx, along.dilation), const(along.pad)))
                 repeat(b, 0, s.k, lambda ky: tap(ky, kx, start, from_, width), "ky")
 
             def tap(ky: Value, kx: Value, start: Value, from_: Value, width: int) -> None:
                 shift = b.sub(scale_index(b, ky, s.dilation), const(s.pad))
-                number = b.add(scale_index(b, ky, s.k), kx)
+                number = b.add(scale_index(b, ky, along.k), kx)
                 low = b.select(b.icmp_signed("<", b.add(begin, shift), const(0)), b.sub(const(0), shift), begin)
                 stop = b.sub(const(s.h), shift)
                 high = b.select(b.icmp_signed(">", end, stop), stop, end)

@@ -43,7 +43,7 @@ class Sparse(Primitive):
         kind = "csr" if self.block_rows == 1 else f"bcsr{self.block_rows}"
         return f"sparse_{kind}_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
-    def applies(self, scenario: Scenario) -> bool:
+    def computes(self, scenario: Scenario) -> bool:
         """True for every convolution without groups, whatever part of its weights is zero."""
         return scenario.groups == 1
 
@@ -53,7 +53,7 @@ class Sparse(Primitive):
 
     def in_place(self, s: Scenario) -> bool:
         """True if the image itself is the matrix, without a copy of its patches."""
-        return self.layout_in is Layout.CHW and (s.k, s.stride, s.pad) == (1, 1, 0)
+        return self.layout_in is Layout.CHW and s.square and (s.k, s.stride, s.pad) == (1, 1, 0)
 
     def _patches(self, s: Scenario, block: int) -> Patches:
         block = block if self.layout_in is Layout.CHWC else 1
@@ -66,9 +66,9 @@ class Sparse(Primitive):
         """Return the spec of the stage that multiplies."""
         term_bytes = s.h * s.w * F32_BYTES if self.in_place(s) else self._patches(s, block).term_bytes
         out = image_of(self.layout_out, s.m, s.out_h, s.out_w, block)
-        return SparseProduct(s.c * s.k * s.k, term_bytes, out, self.block_rows, epilogue)
+        return SparseProduct(s.c * s.taps, term_bytes, out, self.block_rows, epilogue)
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, spec = scenario, self.product(scenario, block, epilogue)
         terms, term_bytes = spec.terms, spec.term_bytes
         matrix = np.asarray(weights, np.float32).reshape(s.m, terms)

@@ -49,12 +49,12 @@ def _blocks(matrix: Array, rows: int) -> Array:
 
 
 def mask_of(scenario: Scenario, seed: int = 0) -> Array:
-    """Return a pattern of the scenario's sparsity: true where a weight is not zero, [M, C / groups, K, K].
+    """Return a pattern of the scenario's sparsity: true where a weight is not zero, [M, C / groups, KH, KW].
 
     Blocks that are zero are drawn first, then single weights in the others, until both percentages are reached.
     """
     s, source = scenario, np.random.default_rng(seed)
-    terms = s.c // s.groups * s.k * s.k
+    terms = s.c // s.groups * s.taps
     count = -(-s.m // BLOCK_ROWS)
     kept = source.permutation(count * terms)[: round(count * terms * (100 - s.block_sparsity) / 100)]
     blocks = np.zeros(count * terms, bool)
@@ -64,7 +64,7 @@ def mask_of(scenario: Scenario, seed: int = 0) -> Array:
     excess = ones.size - round(mask.size * (100 - s.sparsity) / 100)
     if excess > 0:
         mask[source.permutation(ones)[:excess]] = False
-    return mask.reshape(s.m, s.c // s.groups, s.k, s.k)
+    return mask.reshape(s.weights_shape)
 
 
 def pack_sparse(weights: Array, rows: int, term_bytes: int) -> Array:
@@ -97,7 +97,7 @@ def packed_elements(weights: Array, rows: int) -> int:
 def stored_blocks(scenario: Scenario, rows: int) -> float:
     """Return how many blocks a scenario's weights take by its percentages: those that are not zero."""
     s = scenario
-    terms = s.c // s.groups * s.k * s.k
+    terms = s.c // s.groups * s.taps
     percent = s.sparsity if rows == 1 else s.block_sparsity
     return -(-s.m // rows) * terms * (100 - percent) / 100
 

@@ -5,7 +5,7 @@ kernels compute a step each for the whole image, in a workspace: threads then sh
 reads only its part of the weights.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -111,14 +111,25 @@ def _pack_constant(weights: Array, tiles: Tiles) -> Array:
     return pack_winograd(tiles, weights)
 
 
+def _transpose(located: Located) -> Located:
+    """Return the view of the transposed image: rows are columns of the same elements."""
+    view = located.view
+    shape, strides = ((n, w, h, c) for n, h, w, c in (view.shape, view.strides))
+    return replace(located, view=View(view.dtype, shape, strides))
+
+
 @dataclass(frozen=True)
 class WinogradPrimitive(Primitive):
-    """A convolution by F(m, k) along rows, or by F(m x m, k x k); staged: in three kernels."""
+    """A convolution by F(m, k) along rows, or by F(m x m, k x k); staged: in three kernels.
+
+    down: along columns instead of rows, of filters whose column is not as long as their row.
+    """
 
     m: int = 4
     k: int = 3
     two_d: bool = True
     staged: bool = False
+    down: bool = False
 
     @property
     def family(self) -> str:
@@ -126,9 +137,9 @@ class WinogradPrimitive(Primitive):
 
     @property
     def name(self) -> str:
-        dimensions, staged = 2 if self.two_d else 1, "_staged" if self.staged else ""
+        dimensions, form = 2 if self.two_d else 1, "_staged" if self.staged else "_down" if self.down else ""
         layouts = f"{self.layout_in.lower()}_{self.layout_out.lower()}"
-        return f"winograd_{dimensions}d_f{self.m}_k{self.k}{staged}_{layouts}"
+        return f"winograd_{dimensions}d_f{self.m}_k{self.k}{form}_{layouts}"
 
     @property
     def error_bound(self) -> float:
@@ -138,29 +149,42 @@ class WinogradPrimitive(Primitive):
     def plain_sums(self) -> bool:
         return False
 
-    def applies(self, scenario: Scenario) -> bool:
-        s = scenario
-        return s.k == self.k and s.stride == s.dilation == s.groups == 1
+    def computes(self, scenario: Scenario) -> bool:
+        s, (k_h, k_w) = scenario, scenario.kernel
+        if (*s.strides, *s.dilations, s.groups) != (1,) * 5:
+            return False
+        if self.two_d:
+            return k_h == k_w == self.k
+        return k_h == self.k != k_w if self.down else k_w == self.k
 
     def workspace_bytes(self, scenario: Scenario) -> int:
         """Return the bytes of the workspace of three kernels, or of the scratch of each thread of one kernel."""
-        tiles = self._tiles(scenario, 1)
+        tiles = self.tiles(scenario, 1)
         if self.staged:
-            sums = products(self._tiles(scenario, 16), tiles.count)
+            sums = products(self.tiles(scenario, 16), tiles.count)
             return align_workspace(input_planes(tiles, tiles.count).bytes) + align_workspace(sums.bytes)
         block = block_of(tiles)
-        sums = products(self._tiles(scenario, 16), block, SLACK_TILES)
+        sums = products(self.tiles(scenario, 16), block, SLACK_TILES)
         return tiles.patch_bytes + input_planes(tiles, block, SLACK_TILES).bytes + sums.bytes
 
-    def _tiles(self, s: Scenario, lanes: int) -> Tiles:
-        return Tiles(self.m, self.k, self.two_d, (s.pad, s.pad), s.h, s.w, s.c, s.out_h, s.out_w, s.m, lanes)
+    def tiles(self, s: Scenario, lanes: int) -> Tiles:
+        """Return the tiles of a scenario; lanes: output channels of a panel."""
+        (pad_h, pad_w), (k_h, k_w) = s.pads, s.kernel
+        if self.down:
+            sizes, pad, rows = (s.w, s.h, s.c, s.out_w, s.out_h, s.m), (pad_w, pad_h), k_w
+        else:
+            sizes, pad, rows = (s.h, s.w, s.c, s.out_h, s.out_w, s.m), (pad_h, pad_w), k_h
+        return Tiles(self.m, self.k, self.two_d, pad, *sizes, lanes, None if rows == self.k else rows)
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        s, tiles = scenario, self._tiles(scenario, block)
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        s, tiles = scenario, self.tiles(scenario, block)
         x = view_in_layout(image_of(self.layout_in, s.c, s.h, s.w, block))
         out = view_in_layout(image_of(self.layout_out, s.m, s.out_h, s.out_w, block))
+        filters = np.asarray(weights).transpose(0, 2, 3, 1)
+        if self.down:
+            x, out, filters = _transpose(x), _transpose(out), filters.transpose(0, 2, 1, 3)
         residual = out if epilogue.residual else None
-        packed = partial(pack_winograd, tiles, np.asarray(weights).transpose(0, 2, 3, 1))
+        packed = partial(pack_winograd, tiles, filters)
         shape = (tiles.planes, tiles.panels, tiles.terms, tiles.lanes)
         act = "" if epilogue.act == "none" else epilogue.act
         epilogue_places = epilogue_operand_places(epilogue)
@@ -194,6 +218,7 @@ ERROR_BOUNDS = {
     (False, 6, 3): 4e-5,
     (False, 2, 5): 2e-5,
     (False, 4, 5): 4e-5,
+    (False, 2, 7): 6e-5,
 }
 
 
@@ -206,6 +231,14 @@ def _primitives() -> tuple[Primitive, ...]:
     staged = [(hwc, hwc), (chwc, chwc)]
     primitives += [
         WinogradPrimitive(i, o, m, k, True, True) for two_d, m, k in ERROR_BOUNDS if two_d for i, o in staged
+    ]
+    # Filters of one column alone: for all others, rows or squares are as good.
+    along_channels = [(hwc, hwc), (chwc, chwc)]
+    primitives += [
+        WinogradPrimitive(i, o, m, k, False, down=True)
+        for two_d, m, k in ERROR_BOUNDS
+        if not two_d
+        for i, o in along_channels
     ]
     return tuple(primitives)
 

@@ -40,7 +40,7 @@ class Winograd(KernelSpec):
 
     @property
     def macs(self) -> int:
-        return self.out.view.elements * self.tiles.k**2 * self.tiles.in_ch
+        return self.out.view.elements * self.tiles.k * self.tiles.k_h * self.tiles.in_ch
 
     @property
     def compute_bound(self) -> bool:
@@ -131,7 +131,7 @@ class WinogradProducts(KernelSpec):
     @property
     def macs(self) -> int:
         t = self.tiles
-        return t.out_h * t.out_w * t.out_ch * t.k**2 * t.in_ch
+        return t.out_h * t.out_w * t.out_ch * t.k * t.k_h * t.in_ch
 
     @property
     def disjoint_reads(self) -> bool:

@@ -65,9 +65,9 @@ def view_in_layout(image: Image) -> Located:
 class Tiles:
     """The tiles that outputs are cut into.
 
-    m: outputs of a tile along a row; k: taps of the filter along a row, and of its column. two_d: tiles are m x m, and
-    products t * t; else 1 x m with t products, and the sums run over the filter's rows too. pad: zeros above and left
-    of the input; those below and right are as many as the output needs.
+    m: outputs of a tile along a row; k: taps of the filter along a row. two_d: tiles are m x m, and products t * t;
+    else 1 x m with t products, and the sums run over the filter's rows too: k of them, unless filter_rows says how
+    many. pad: zeros above and left of the input; those below and right are as many as the output needs.
     """
 
     m: int
@@ -81,16 +81,22 @@ class Tiles:
     out_w: int
     out_ch: int
     lanes: int
+    filter_rows: int | None = None
 
     @property
     def window_text(self) -> str:
         """The filter as kernels' symbols have it, such as 3x3x16s1."""
-        return window_text((self.k, self.k, self.in_ch), (1,))
+        return window_text((self.k_h, self.k, self.in_ch), (1,))
 
     @property
     def filtering(self) -> Filtering:
         """The transforms' matrices."""
         return filtering(self.m, self.k)
+
+    @property
+    def k_h(self) -> int:
+        """Rows of the filter."""
+        return self.filter_rows or self.k
 
     @property
     def t(self) -> int:
@@ -115,7 +121,7 @@ class Tiles:
     @property
     def taps(self) -> int:
         """Rows of the filter that the sum runs over."""
-        return 1 if self.two_d else self.k
+        return 1 if self.two_d else self.k_h
 
     @property
     def patch_bytes(self) -> int:

@@ -167,10 +167,10 @@ class _NodeCosts:
         self.engine_choice = min(
             predicted, key=lambda name: (predicted[name], name != default_primitive), default=default_primitive
         )
-        border = s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad) if s.pad and not from_input else 0
+        border = s.batch * s.c * s.padded_pixels if any(s.pads) and not from_input else 0
         self.border_ms = model.copy_ms(border)
         self.step_ms = model.step_ms
-        self.joined_ms = model.copy_ms(s.m * s.out_h * s.out_w) if joined else 0.0
+        self.joined_ms = model.copy_ms(s.batch * s.m * s.out_h * s.out_w) if joined else 0.0
         default = next((a for a in found if a.name == default_primitive), None)
         modelled = None if default is None or default.primitive is None else model.costs.primitive(s, default.primitive)
         self.scale = 1.0

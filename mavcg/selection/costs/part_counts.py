@@ -25,7 +25,6 @@ from mavcg.kernels.primitives.sparse.family import Sparse
 from mavcg.kernels.primitives.sparse.pattern import packed_bytes, stored_blocks
 from mavcg.kernels.primitives.sparse.product import tile_vectors
 from mavcg.kernels.primitives.winograd.family import BLOCK_TILES, BLOCK_TILES_1D, WinogradPrimitive
-from mavcg.kernels.primitives.winograd.tiles import Tiles
 from mavcg.selection.costs.primitive_model import Parts, PrimitiveModel
 from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
 
@@ -52,7 +51,7 @@ def _plain_bytes(
     parted: rows of work need a part of the weights each, so that several threads read no more than one does.
     """
     passes = passes if parted else max(passes, model.readers)
-    weights = weights or s.m * s.c // s.groups * s.k * s.k * F32_BYTES
+    weights = weights or s.m * s.c // s.groups * s.taps * F32_BYTES
     images = _image_bytes(s) + _out_bytes(s)
     first = model.bytes_ns(weights, max(weights, model.between_bytes))
     return model.bytes_ns(images, images + weights) + first + model.bytes_ns(weights * (passes - 1), weights)
@@ -60,9 +59,9 @@ def _plain_bytes(
 
 def _border(s: Scenario, phases: bool) -> dict[str, float]:
     """Return the part that copies the image with its border, in phases where vectors along the columns take steps."""
-    if phases and s.stride > 1:
-        return {"gather": s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad)}
-    return {"copy": s.c * (s.h + 2 * s.pad) * (s.w + 2 * s.pad)} if s.pad else {}
+    if phases and s.along.stride > 1:
+        return {"gather": s.c * s.padded_pixels}
+    return {"copy": s.c * s.padded_pixels} if any(s.pads) else {}
 
 
 def _transpose_epilogue(layout: Layout, along_pixels: bool, elements: float) -> dict[str, float]:
@@ -84,7 +83,7 @@ def _per_group(s: Scenario) -> tuple[int, int]:
 
 def _direct(model: PrimitiveModel, s: Scenario, p: DirectPrimitive) -> Parts:
     in_ch, out_ch = _per_group(s)
-    terms = in_ch * s.k * s.k
+    terms = in_ch * s.taps
     pixels, rows = s.out_w, s.out_h
     if p.special is SpecialLayer.ONE_BY_ONE:  # pixels are counted through
         pixels, rows = min(64, s.out_h * s.out_w), max(1, s.out_h * s.out_w // 64)
@@ -93,7 +92,7 @@ def _direct(model: PrimitiveModel, s: Scenario, p: DirectPrimitive) -> Parts:
     if p.tile_extent is TileExtent.BOTH:
         name = "columns" if not across_channels else "first" if p.special is SpecialLayer.FIRST_LAYER else "channels"
         if across_channels and p.order is TermOrder.CHANNELS:
-            name = "far_channels" if s.k > 1 else "plane_channels"  # terms of a sum lie an image apart
+            name = "far_channels" if s.taps > 1 else "plane_channels"  # terms of a sum lie an image apart
         cycles = model.product(scalars, columns, terms)
     else:
         pixel = p.tile_extent is TileExtent.ONE_SCALAR
@@ -119,15 +118,13 @@ def _single(model: PrimitiveModel, tile_extent: TileExtent, scalars: int, column
 
 
 def _depthwise(model: PrimitiveModel, s: Scenario, p: Primitive) -> Parts:
-    return _add(
-        {"depthwise": s.m * s.out_h * s.out_w * s.k * s.k}, _border(s, False), {"bytes": _plain_bytes(model, s)}
-    )
+    return _add({"depthwise": s.m * s.out_h * s.out_w * s.taps}, _border(s, False), {"bytes": _plain_bytes(model, s)})
 
 
 def _implicit(model: PrimitiveModel, s: Scenario, p: Implicit) -> Parts:
     in_ch, out_ch = _per_group(s)
-    terms = in_ch * s.k * s.k
-    pixels, rows = (s.out_w, s.out_h) if s.k > 1 else (min(64, s.out_h * s.out_w), max(1, s.out_h * s.out_w // 64))
+    terms = in_ch * s.taps
+    pixels, rows = (s.out_w, s.out_h) if s.taps > 1 else (min(64, s.out_h * s.out_w), max(1, s.out_h * s.out_w // 64))
     blocks = s.m // model.block if p.layout_out is Layout.CHWC else 1
     cycles = model.product(pixels, out_ch // blocks, terms) * blocks * rows * s.groups
     return _add(
@@ -137,7 +134,7 @@ def _implicit(model: PrimitiveModel, s: Scenario, p: Implicit) -> Parts:
 
 def _im2(model: PrimitiveModel, s: Scenario, p: Im2) -> Parts:
     in_ch, out_ch = _per_group(s)
-    terms, pixels = in_ch * s.k * s.k, s.out_h * s.out_w
+    terms, pixels = in_ch * s.taps, s.out_h * s.out_w
     along_pixels = p.layout_out.planar
     strip = min(64, pixels)
     if along_pixels:
@@ -146,10 +143,10 @@ def _im2(model: PrimitiveModel, s: Scenario, p: Im2) -> Parts:
     else:
         cycles = model.product(strip, out_ch, terms) * pixels / strip
         name = "im2_rows"
-    elements = s.c * s.k * s.k * pixels
+    elements = s.c * s.taps * pixels
     matrix = 0.0 if p.strips else model.bytes_ns(2 * elements * F32_BYTES)
     straight = p.layout_in.planar is p.columns and (p.columns or in_ch >= model.lanes)
-    copied = ("patch" if s.stride == 1 or not p.columns else "patch_far") if straight else "patch_far"
+    copied = ("patch" if s.along.stride == 1 or not p.columns else "patch_far") if straight else "patch_far"
     passes = pixels / 64 if p.strips else 1
     weights = s.m * terms * F32_BYTES
     return _add(
@@ -159,7 +156,7 @@ def _im2(model: PrimitiveModel, s: Scenario, p: Im2) -> Parts:
 
 
 def _sparse(model: PrimitiveModel, s: Scenario, p: Sparse) -> Parts:
-    pixels, terms, rows = s.out_h * s.out_w, s.c * s.k * s.k, p.block_rows
+    pixels, terms, rows = s.out_h * s.out_w, s.c * s.taps, p.block_rows
     vectors = tile_vectors(model.machine, rows)
     held = min(vectors, -(-pixels // model.lanes))
     entry = InstructionMix(fma=rows * held, loads=held + 1 + rows, other=4, chain=1).cycles(model.rates.issue)
@@ -169,16 +166,16 @@ def _sparse(model: PrimitiveModel, s: Scenario, p: Sparse) -> Parts:
     if p.in_place(s):
         return _add(parts, {"bytes": _plain_bytes(model, s, packed_bytes(s, rows))})
     elements = terms * pixels
-    copied = "patch" if s.stride == 1 and p.layout_in.planar else "patch_far"
+    copied = "patch" if s.along.stride == 1 and p.layout_in.planar else "patch_far"
     matrix = model.bytes_ns(2 * elements * F32_BYTES)
     return _add(parts, {copied: elements}, {"bytes": matrix + _plain_bytes(model, s, packed_bytes(s, rows))})
 
 
 def _kn2(model: PrimitiveModel, s: Scenario, p: Kn2) -> Parts:
     in_ch, out_ch = _per_group(s)
-    taps, along_pixels = s.k * s.k, p.layout_out.planar
+    taps, along_pixels = s.taps, p.layout_out.planar
     pixels = s.out_h * s.out_w if p.accumulating else s.h * s.w
-    strip = min(pixels, max(s.out_w, 64 if s.k == 1 else s.out_w))
+    strip = min(pixels, max(s.out_w, 64 if taps == 1 else s.out_w))
     a, b = (out_ch, strip) if along_pixels else (strip, out_ch)
     cycles = model.product(a, b, model.filled(p.layout_in, in_ch)) * pixels / strip * taps * s.groups
     name = "kn2_row" if along_pixels else "kn2_col"
@@ -187,12 +184,12 @@ def _kn2(model: PrimitiveModel, s: Scenario, p: Kn2) -> Parts:
     if not p.accumulating:
         parts["shifted"] = sums
         parts["bytes"] = model.bytes_ns(2 * sums * F32_BYTES)
-    turned = _transpose_epilogue(p.layout_in, along_pixels, s.c * s.h * s.w) if s.k > 1 else {}
+    turned = _transpose_epilogue(p.layout_in, along_pixels, s.c * s.h * s.w) if taps > 1 else {}
     return _add(parts, turned, {"bytes": _plain_bytes(model, s)})
 
 
 def _winograd(model: PrimitiveModel, s: Scenario, p: WinogradPrimitive) -> Parts:
-    tiles = Tiles(p.m, p.k, p.two_d, (s.pad, s.pad), s.h, s.w, s.c, s.out_h, s.out_w, s.m, model.block)
+    tiles = p.tiles(s, model.block)
     block = min(tiles.count, BLOCK_TILES if p.two_d else BLOCK_TILES_1D)
     rows = tiles.count if p.staged else block
     in_ch = model.filled(p.layout_in, s.c)
@@ -239,9 +236,9 @@ def _sum2d(model: PrimitiveModel, s: Scenario, p: Sum2d) -> Parts:
     vectors = s.m * s.out_h * in_ch * -(-s.out_w // model.lanes)
     if not p.columns:
         latency = fit_of(model.machine).register_tile.fma_latency
-        return _add({"product_scalar": outputs * (s.k * s.k * latency)}, _border(s, False))
+        return _add({"product_scalar": outputs * (s.taps * latency)}, _border(s, False))
     return _add(
-        {"product_sum2d": vectors * s.k * s.k, "product_sum2d_sofar": vectors * s.k ** 0}, _border(s, True),
+        {"product_sum2d": vectors * s.taps, "product_sum2d_sofar": vectors}, _border(s, True),
         {"bytes": model.bytes_ns(outputs * F32_BYTES, s.out_h * s.out_w * F32_BYTES)},
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -11,7 +11,7 @@ from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.selection.costs.provider import IMPORTED, KINDS, Cost
-from mavcg.specs.primitive import Layout, Scenario
+from mavcg.specs.primitive import AxisWindow, Layout, Scenario
 
 VERSION = 3
 BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a figure is
@@ -71,7 +71,7 @@ def _version(package: str) -> str:
 
 
 _SCENARIO = tuple(field.name for field in fields(Scenario))
-_OPTIONAL = ("sparsity", "block_sparsity")  # left out where they are 0: tables from before have none
+_NEW = {"sparsity": 0, "block_sparsity": 0, "across": None, "batch": 1}  # left out where equal: old tables have none
 
 
 def text_of(what: tuple[Scenario, str] | Conversion) -> str:
@@ -79,8 +79,11 @@ def text_of(what: tuple[Scenario, str] | Conversion) -> str:
     if isinstance(what, Conversion):
         parts: dict[str, Any] = {"conversion": [str(what.layout_from), str(what.layout_to), what.c, what.h, what.w]}
     else:
-        names = [name for name in _SCENARIO if name not in _OPTIONAL or getattr(what[0], name)]
-        parts = {"primitive": what[1], "scenario": {name: getattr(what[0], name) for name in names}}
+        values = {name: getattr(what[0], name) for name in _SCENARIO}
+        kept = {name: value for name, value in values.items() if name not in _NEW or value != _NEW[name]}
+        if "across" in kept:
+            kept["across"] = list(astuple(kept["across"]))
+        parts = {"primitive": what[1], "scenario": kept}
     return json.dumps(parts, separators=(",", ":"))
 
 
@@ -98,8 +101,9 @@ def _what(value: Any) -> tuple[Scenario, str] | Conversion:
         source, target, *sizes = value["conversion"]
         return Conversion(Layout(source), Layout(target), *map(_whole, sizes))
     given = value["scenario"]
-    names = [name for name in _SCENARIO if name not in _OPTIONAL or name in given]
-    scenario = Scenario(**{name: _whole(given[name]) for name in names})
+    names = [name for name in _SCENARIO if name != "across" and (name not in _NEW or name in given)]
+    across = AxisWindow(*map(_whole, given["across"])) if "across" in given else None
+    scenario = Scenario(**{name: _whole(given[name]) for name in names}, across=across)
     return scenario, _word(value["primitive"])
 
 

@@ -49,7 +49,7 @@ def stage_rows(scenario: Scenario, primitive: Primitive, block: int) -> StageRow
 
 def _add_border(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageRows:
     """Add the stage that copies an image that has a border, or whose columns are in phases."""
-    if s.pad == 0 and not (phases and s.stride > 1):
+    if not any(s.pads) and not (phases and s.along.stride > 1):
         return StageRows(main, stages=stages)
     rows = s.h + 2 * s.pad
     return StageRows(main, {"copy": rows, "gather": rows}, stages + 1)
@@ -73,7 +73,7 @@ def _direct(s: Scenario, p: DirectPrimitive, block: int) -> StageRows:
     rows = s.out_h
     if p.special is SpecialLayer.ONE_BY_ONE:
         rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_MOST[p.along])
-    weight_bytes = s.m * (s.c // s.groups) * s.k * s.k * F32_BYTES
+    weight_bytes = s.m * (s.c // s.groups) * s.taps * F32_BYTES
     heavy = weight_bytes > direct_primitive.MANY_WEIGHTS_BYTES or rows < direct_primitive.FEW_ROWS
     panel = COLUMN_PANEL if columns else block
     chunk = min(per_group, direct_primitive.CHUNK_PANELS * panel) if heavy else per_group
@@ -82,12 +82,12 @@ def _direct(s: Scenario, p: DirectPrimitive, block: int) -> StageRows:
 
 def _implicit(s: Scenario, p: Implicit, block: int) -> StageRows:
     blocks = s.m // block if p.layout_out is Layout.CHWC else 1
-    rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_PIXELS) if (s.k, s.stride) == (1, 1) else s.out_h
+    rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_PIXELS) if (s.kernel, s.strides) == ((1, 1), (1, 1)) else s.out_h
     channels = s.m // blocks
     panels = s.groups * -(-(channels // s.groups) // block)
-    weights = channels * (s.c // s.groups) * s.k * s.k
+    weights = channels * (s.c // s.groups) * s.taps
     pixels = s.out_h * s.out_w
-    images = s.c * min((s.h + 2 * s.pad) * (s.w + 2 * s.pad), pixels * s.k * s.k) + channels * pixels
+    images = s.c * min(s.padded_pixels, pixels * s.taps) + channels * pixels
     heavy = weights > max(conv_spec.MANY_WEIGHTS // F32_BYTES, images)
     by_channels = panels >= conv_spec.FEW_ROWS and (heavy or rows < conv_spec.FEW_ROWS)
     return _add_border(s, panels if by_channels else rows, False, blocks)
@@ -104,20 +104,20 @@ def _im2(s: Scenario, p: Im2, block: int) -> StageRows:
 
 def _kn2(s: Scenario, p: Kn2, block: int) -> StageRows:
     even = Layout.HCW not in (p.layout_in, p.layout_out)
-    flat = as_one_row(s) if even and s.k == 1 and s.pad == 0 else s
+    flat = as_one_row(s) if even and s.taps == 1 and not any(s.pads) else s
     if not p.accumulating:
         rows = as_one_row(s).h if even else s.h
-        return StageRows(rows * s.groups * s.k * s.k, {"shifted": flat.out_h}, 2)
+        return StageRows(rows * s.groups * s.taps, {"shifted": flat.out_h}, 2)
     blocks = -(-flat.out_h // min(flat.out_h, max(1, STRIP_PIXELS // flat.out_w)))
     return StageRows(blocks * s.groups * _parts(blocks, s.groups, s.m // s.groups))
 
 
 def _winograd(s: Scenario, p: WinogradPrimitive, block: int) -> StageRows:
-    down, across = -(-s.out_h // (p.m if p.two_d else 1)), -(-s.out_w // p.m)
-    tiles = down * (across if p.two_d else 1)
+    grid = p.tiles(s, block)
+    tiles = grid.count // grid.unit
     if not p.staged:
         return StageRows(tiles)
-    planes = (p.m + p.k - 1) ** (2 if p.two_d else 1)
+    planes = grid.planes
     lanes = -(-s.m // block) * block
     return StageRows(planes * -(-lanes // CHUNK), {"transform": tiles, "turn_winograd": tiles}, 3)
 

@@ -14,7 +14,7 @@ import pytest
 
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.kernels.primitives.winograd.family import WinogradPrimitive
-from mavcg.specs.primitive import Layout, Primitive, Scenario
+from mavcg.specs.primitive import AxisWindow, Layout, Primitive, Scenario
 from mavcg.trials.cases import EPILOGUES, workspace_faults
 from mavcg.trials.check import CheckCase
 from mavcg.trials.emulation import qemu
@@ -31,7 +31,11 @@ from tests.kernels.primitives.conftest import (
 
 # Scenarios around the edges of tiles, vectors, blocks and chunks, by group of primitives.
 EDGES: dict[str, tuple[Scenario, ...]] = {
-    "sum2d": (Scenario(4, 9, 10, 2, 3, 6, 2, 2, 2), Scenario(5, 8, 8, 3, 2, 5, 0, 5), Scenario(3, 6, 17, 1, 3, 5, 1)),
+    "sum2d": (
+        Scenario(4, 9, 10, 2, 3, 6, 2, 2, 2),
+        Scenario(5, 8, 8, 3, 2, 5, 0, 5),
+        Scenario(3, 6, 17, 1, 3, 5, 1, across=AxisWindow(4, 2, 3, 2), batch=2),
+    ),
     # Around vectors of 4, 8 and 16, blocks of 8 and 16, tiles and chunks.
     "direct": (
         Scenario(5, 4, 9, 1, 2, 17),
@@ -39,6 +43,7 @@ EDGES: dict[str, tuple[Scenario, ...]] = {
         Scenario(17, 3, 7, 1, 2, 20),
         Scenario(32, 2, 8, 1, 1, 32, 0, 2),
         Scenario(3, 9, 17, 3, 3, 5, 2, 1, 2),
+        Scenario(6, 6, 11, 1, 1, 9, 0, across=AxisWindow(7, 2, 3)),
     ),
     # Most without a border: its kernel is the same for all primitives.
     "direct_blocked": (
@@ -47,12 +52,20 @@ EDGES: dict[str, tuple[Scenario, ...]] = {
         Scenario(19, 3, 13, 1, 1, 24),
         Scenario(16, 4, 5, 1, 2, 33),
         Scenario(32, 3, 6, 1, 2, 32, 0, 2),
+        Scenario(7, 9, 6, 1, 7, 18, 3, across=AxisWindow(1), batch=2),
     ),
     "direct_blocked_1x1": (Scenario(19, 5, 7, 1, 1, 24), Scenario(9, 3, 3, 1, 1, 5), Scenario(24, 4, 24, 1, 1, 8)),
     "direct_blocked_first": (Scenario(3, 7, 11, 2, 3, 20), Scenario(1, 6, 9, 1, 3, 7)),
-    "direct_blocked_depthwise": (Scenario(20, 5, 9, 1, 2, 20, 0, 20), Scenario(9, 7, 6, 2, 3, 9, 1, 9)),
-    "implicit": (Scenario(6, 7, 9, 2, 3, 20, 1, 2), Scenario(5, 6, 7, 1, 3, 32, 1)),
-    "implicit_depthwise": (Scenario(20, 6, 9, 1, 3, 20, 1, 20),),
+    "direct_blocked_depthwise": (
+        Scenario(20, 5, 9, 1, 2, 20, 0, 20),
+        Scenario(9, 7, 6, 2, 3, 9, 1, 9),
+        Scenario(20, 5, 12, 1, 1, 20, 0, 20, across=AxisWindow(5, 2, 2, 2)),
+    ),
+    "implicit": (
+        Scenario(6, 7, 9, 2, 3, 20, 1, 2, across=AxisWindow(7, 1, 3), batch=3),
+        Scenario(5, 6, 7, 1, 3, 32, 1, across=AxisWindow(1, 2), batch=2),
+    ),
+    "implicit_depthwise": (Scenario(20, 6, 9, 1, 3, 20, 1, 20, across=AxisWindow(1), batch=2),),
     "im2": (
         SMALL,
         Scenario(2, 2, 70, 1, 1, 3),  # a row of two pieces, the second shorter
@@ -61,10 +74,14 @@ EDGES: dict[str, tuple[Scenario, ...]] = {
         Scenario(6, 9, 11, 2, 3, 4, pad=2, groups=2, dilation=2),  # strided and dilated groups
         Scenario(1, 2, 3, 3, 2, 2, pad=4),  # a border wider than the kernel
         Scenario(2, 1, 2, 1, 5, 3, pad=2),  # a kernel larger than the image
+        Scenario(4, 5, 9, 2, 1, 5, across=AxisWindow(7, 1, 3), batch=2),
+        Scenario(6, 9, 5, 1, 5, 4, 2, 2, 2, across=AxisWindow(2, 3, 1)),
     ),
     "kn2": (
         SMALL,
         Scenario(3, 7, 19, 1, 4, 5),  # no border: all columns of taps are as wide
+        Scenario(4, 5, 9, 1, 1, 5, across=AxisWindow(7, 1, 3), batch=2),
+        Scenario(3, 9, 5, 1, 5, 6, 4, 1, 2, across=AxisWindow(2)),
         Scenario(9, 10, 10, 1, 1, 18),  # one tap
         Scenario(6, 5, 8, 1, 3, 9, pad=2, groups=3, dilation=2),
         Scenario(2, 3, 1, 1, 5, 2, pad=4),  # taps that see nothing but border
@@ -80,7 +97,7 @@ EDGES: dict[str, tuple[Scenario, ...]] = {
     "sparse": (
         Scenario(17, 5, 31, 1, 1, 33, sparsity=90),  # pixels of two pieces, where they are
         Scenario(19, 7, 23, 1, 1, 22, sparsity=90, block_sparsity=85),  # a last row of blocks with two channels
-        Scenario(3, 9, 11, 2, 3, 6, 1, 1, 2, 50),
+        Scenario(3, 9, 11, 2, 3, 6, 1, 1, 2, 50, across=AxisWindow(5, 1, 2), batch=2),
         Scenario(5, 4, 6, 1, 3, 9, 1, 1, 1, 100, 100),  # no weight at all
     ),
     # Sizes that are no multiple of a tile, channels of no vector.
@@ -95,12 +112,24 @@ EDGES: dict[str, tuple[Scenario, ...]] = {
         Scenario(16, 10, 14, 1, 3, 16),  # whole tiles, no border
         Scenario(3, 30, 34, 1, 3, 4, 1),  # several blocks
         Scenario(19, 14, 11, 1, 3, 150, 1),
+        Scenario(5, 7, 11, 1, 1, 19, across=AxisWindow(3, pad=1)),
+        Scenario(5, 9, 8, 1, 5, 18, 2, across=AxisWindow(3), batch=2),
     ),
     "winograd_k5": (
         Scenario(9, 8, 11, 1, 5, 19, 2),
         Scenario(18, 9, 10, 1, 5, 16, 2),
         Scenario(5, 9, 8, 1, 5, 33, 2),
         Scenario(8, 9, 13, 1, 5, 16, 4),
+        Scenario(5, 6, 13, 1, 1, 19, across=AxisWindow(5, pad=2)),
+    ),
+    "winograd_k7": (
+        Scenario(9, 8, 11, 1, 7, 19, 3),
+        Scenario(18, 5, 13, 1, 1, 16, across=AxisWindow(7, pad=3)),
+    ),
+    "winograd_down": (
+        Scenario(19, 9, 6, 1, 3, 18, 1, across=AxisWindow(1)),
+        Scenario(17, 11, 5, 1, 5, 9, 2, across=AxisWindow(2)),
+        Scenario(5, 13, 6, 1, 7, 17, 3, across=AxisWindow(1), batch=2),
     ),
 }
 # A primitive of each family and the scenario for which its bits are compared between machines in the fast suite.
@@ -119,7 +148,8 @@ WINOGRAD_EMULATED = {
     "winograd_2d_f2_k3_hwc_hwc", "winograd_2d_f4_k3_chwc_chwc", "winograd_2d_f6_k3_chw_chw",
     "winograd_2d_f2_k5_hwc_chw", "winograd_2d_f4_k5_chw_hwc", "winograd_1d_f2_k3_hcw_hcw",
     "winograd_1d_f4_k3_chwc_hwc", "winograd_1d_f6_k3_hwc_chwc", "winograd_1d_f2_k5_hwc_hwc",
-    "winograd_1d_f4_k5_chw_chw", "winograd_2d_f4_k3_staged_hwc_hwc", "winograd_2d_f6_k3_staged_chwc_chwc",
+    "winograd_1d_f4_k5_chw_chw", "winograd_1d_f2_k7_hwc_hwc",
+    "winograd_2d_f4_k3_staged_hwc_hwc", "winograd_2d_f6_k3_staged_chwc_chwc",
 }  # fmt: skip
 LOWERED_EVERY = 4  # of the fast suite's primitives; workspaces are compared for blocks of every length
 OPTIMISED_EVERY = 18  # of the fast suite's primitives; compiling as for a library takes three times as long
@@ -129,7 +159,7 @@ def group_of(primitive: Primitive) -> str:
     """The primitives that share edge scenarios."""
     parts = primitive.name.split("_")
     if isinstance(primitive, WinogradPrimitive):
-        return f"winograd_k{primitive.k}"
+        return "winograd_down" if primitive.down else f"winograd_k{primitive.k}"
     special = "_".join((primitive.family, parts[parts.index("blocked") + 1 if "blocked" in parts else 1]))
     return special if special in EDGES else primitive.family
 
@@ -279,6 +309,8 @@ def emulated() -> Iterator[tuple[Primitive, Scenario]]:
         if isinstance(primitive, WinogradPrimitive):
             if primitive.name in WINOGRAD_EMULATED:
                 yield primitive, Scenario(19, 12, 11, 1, primitive.k, 37, 1)
+            elif primitive.down and primitive.m == 2:
+                yield from ((primitive, scenario) for scenario in edges_of(primitive))
         elif group in ("im2", "kn2", "fft"):
             yield primitive, wide
         elif group in ("sum2d", "implicit", "implicit_depthwise"):

@@ -24,7 +24,7 @@ COMPUTES: dict[str, Callable[[Scenario], bool]] = {
     "groups of 1": lambda s: s.groups == 1,
     "stride 1": lambda s: s.stride == 1,
     "stride 1, K of at least 3": lambda s: s.stride == 1 and s.k >= 3,
-    "K of 3 and 5, stride, dilation and groups of 1": lambda s: s.k in (3, 5) and s.stride == 1 and s.groups == 1,
+    "K of 3, 5 and 7, stride, dilation and groups of 1": lambda s: s.k in (3, 5, 7) and s.stride == s.groups == 1,
 }
 
 

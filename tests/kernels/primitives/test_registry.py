@@ -1,6 +1,7 @@
 """What holds of every primitive of every family, without computing anything; and that wrong ones are found out."""
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from mavcg.kernels.primitives.direct.sum2d import Sum2d
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.kernels.registry import emitters
 from mavcg.specs.kernel import Array, Machine
-from mavcg.specs.primitive import Epilogue, Layout, Lowering, Scenario
+from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Lowering, Scenario
 from mavcg.trials.check import check, from_layout, reference, to_layout
 from mavcg.trials.jobs import BASES, random_ranges
 from mavcg.trials.run import find_machine
@@ -23,6 +24,8 @@ SCENARIOS = (
     Scenario(3, 21, 21, 2, 7, 16, 3),
     Scenario(48, 9, 9, 1, 3, 48, 1, 48),
     Scenario(64, 7, 7, 2, 3, 128, 1),
+    Scenario(32, 9, 9, 1, 1, 32, across=AxisWindow(7, pad=3)),  # Inception's factorised kernels
+    *(Scenario(32, 9, 9, 1, k, 32, k // 2, across=AxisWindow(1)) for k in (3, 5, 7)),
 )
 
 
@@ -46,14 +49,13 @@ def test_every_primitive_is_found_by_its_name() -> None:
 def test_plain_sums_multiply_the_filters_numbers_themselves() -> None:
     for primitive in all_primitives():
         s = next(scenario for scenario in SCENARIOS if primitive.applies(scenario))
-        count = s.m * (s.c // s.groups) * s.k * s.k
-        filters = np.arange(1, count + 1, dtype=np.float32).reshape(s.m, -1, s.k, s.k)  # all of them exact in f32
+        filters = np.arange(1, prod(s.weights_shape) + 1, dtype=np.float32).reshape(s.weights_shape)  # exact in f32
         lowering = primitive.lower(s, filters, Epilogue(), 16)
         numbers = lowering.weights.ravel()
         if lowering.sparse is not None:  # counts, then blocks of a position and weights
             numbers = numbers[lowering.sparse.blocks + 1 :].reshape(-1, 1 + lowering.sparse.rows)[:, 1:].ravel()
         packed = set(numbers.tolist()) - {0.0}
-        assert (packed == set(range(1, count + 1))) is primitive.plain_sums, primitive.name
+        assert (packed == set(range(1, filters.size + 1))) is primitive.plain_sums, primitive.name
 
 
 def test_every_stage_has_an_emitter_and_places_that_there_are() -> None:
@@ -61,7 +63,7 @@ def test_every_stage_has_an_emitter_and_places_that_there_are() -> None:
         applying = [scenario for scenario in SCENARIOS if primitive.applies(scenario)]
         assert applying, f"{primitive.name} applies to none of the ordinary layers"
         s = applying[0]
-        weights = np.ones((s.m, s.c // s.groups, s.k, s.k), np.float32)
+        weights = np.ones(s.weights_shape, np.float32)
         lowering = primitive.lower(s, weights, Epilogue(bias=True, residual=True, act="relu"), 16)
         places = [place for stage in lowering.stages for place in stage.operands]
         assert {type(stage.spec) for stage in lowering.stages} <= set(emitters()), primitive.name
@@ -100,7 +102,7 @@ def test_reference_is_the_definition() -> None:
     rng = np.random.default_rng(3)
     x, w = rng.normal(size=(4, 5, 6)), rng.normal(size=(6, 2, 2, 2))
     bias, residual = rng.normal(size=6), rng.normal(size=(6, s.out_h, s.out_w))
-    found, _ = reference(s, x, w, bias, residual, Epilogue(True, True, "relu"))
+    found, _ = reference(s, x[None], w, bias, residual[None], Epilogue(True, True, "relu"))
     for m, y, column in ((0, 0, 0), (2, 1, 2), (5, s.out_h - 1, s.out_w - 1)):
         total = bias[m] + residual[m, y, column]
         for c in range(2):
@@ -109,7 +111,7 @@ def test_reference_is_the_definition() -> None:
                     row, col = y * 2 + ky * 2 - 1, column * 2 + kx * 2 - 1
                     if 0 <= row < 5 and 0 <= col < 6:
                         total += x[m // 3 * 2 + c, row, col] * w[m, c, ky, kx]
-        assert found[m, y, column] == pytest.approx(max(total, 0.0))
+        assert found[0, m, y, column] == pytest.approx(max(total, 0.0))
 
 
 def test_errors_are_of_sums_not_of_what_an_activation_leaves_of_them(host: Machine) -> None:

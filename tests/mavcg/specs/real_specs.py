@@ -40,7 +40,7 @@ def specs_of_primitive(number: int, seed: int) -> tuple[KernelSpec, ...]:
     """The stages of a primitive, counted through all of them, on a random scenario."""
     primitive = all_primitives()[number % len(all_primitives())]
     scenario, pick = _scenario(number % len(all_primitives()), seed % 3), random.Random(seed)
-    weights = np.ones((scenario.m, scenario.c // scenario.groups, scenario.k, scenario.k), np.float32)
+    weights = np.ones(scenario.weights_shape, np.float32)
     lowered = primitive.lower(scenario, weights, pick.choice(EPILOGUES), pick.choice((4, 8, 16)))
     return tuple(stage.spec for stage in lowered.stages)
 

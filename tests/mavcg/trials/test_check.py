@@ -47,13 +47,13 @@ class _InNumpy(Primitive):
     def name(self) -> str:
         return "numpy_chw_chw"
 
-    def applies(self, scenario: Scenario) -> bool:
+    def computes(self, scenario: Scenario) -> bool:
         return True
 
     def workspace_bytes(self, scenario: Scenario) -> int:
         return 0
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         return Lowering(
             (Stage(_Spec(scenario, epilogue), (StageOperand("x"), StageOperand("weights"), StageOperand("out"))),),
             lambda: weights,
@@ -106,10 +106,10 @@ class _Run:
             residual = held["residual"].reshape(s.m, s.out_h, s.out_w) if "residual" in held else None
 
             def sums(x: Array, weights: Array, s: Scenario = s) -> Array:
-                return reference(s, x, weights, None, None, Epilogue())[1]
+                return reference(s, x[None], weights, None, None, Epilogue())[1][0]
 
             x = held["x"].reshape(s.c, s.h, s.w)
-            weights = held["weights"].reshape(s.m, s.c // s.groups, s.k, s.k)
+            weights = held["weights"].reshape(s.weights_shape)
             right, total = sums(x, weights), np.asarray(self.fault(x, weights, sums), np.float64)
             self.changed = int((np.abs(total - right) > 1e-4 * np.abs(right).max()).sum())
             if "bias" in held:
@@ -126,7 +126,7 @@ def scenarios(count: int) -> list[Scenario]:
     while len(found) < count:
         s = random_scenario(pick)
         if s.out_h > 0 < s.out_w and s.c % s.groups == s.m % s.groups == 0:
-            found.append(s)
+            found.append(s.image)
     return found
 
 
@@ -192,14 +192,14 @@ class _Faulty(Primitive):
     def error_bound(self) -> float:
         return self.inner.error_bound
 
-    def applies(self, scenario: Scenario) -> bool:
-        return self.inner.applies(scenario)
+    def computes(self, scenario: Scenario) -> bool:
+        return self.inner.computes(scenario)
 
     def workspace_bytes(self, scenario: Scenario) -> int:
         return self.inner.workspace_bytes(scenario)
 
-    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        return self.inner.lower(scenario, _without(weights, self.without), epilogue, block)
+    def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        return self.inner.lower_image(scenario, _without(weights, self.without), epilogue, block)
 
 
 @pytest.mark.parametrize("name", ["implicit_gemm_hwc_hwc", "winograd_1d_f6_k3_hwc_hwc"])

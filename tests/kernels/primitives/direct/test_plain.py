@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mavcg.kernels.primitives.common import Image
 from mavcg.kernels.primitives.direct.plain import PRIMITIVES
 from mavcg.kernels.primitives.direct.terms import TermLoop, TermOrder, Terms, ordered_weights, terms_of
-from mavcg.specs.primitive import Layout, Scenario
+from mavcg.specs.primitive import AxisWindow, Layout, Scenario
 
 
 def test_channels_that_leave_vectors_empty_are_refused() -> None:
@@ -34,23 +34,26 @@ def offsets(terms: tuple[Terms, ...], at: int = 0) -> Iterator[int]:
 
 @given(
     layout=st.sampled_from(list(Layout)), order=st.sampled_from(list(TermOrder)), channels=st.integers(1, 21),
-    kernel=st.integers(1, 5), dilation=st.integers(1, 3), phases=st.integers(1, 4), unroll=st.integers(1, 30),
+    kernel=st.integers(1, 5), dilation=st.integers(1, 3),
+    across=st.builds(AxisWindow, st.integers(1, 5), dilation=st.integers(1, 3)),
+    phases=st.integers(1, 4), unroll=st.integers(1, 30),
 )  # fmt: skip
 def test_weights_are_in_the_order_of_the_loops(
-    layout: Layout, order: TermOrder, channels: int, kernel: int, dilation: int, phases: int, unroll: int
-) -> None:
+    layout: Layout, order: TermOrder, channels: int, kernel: int, dilation: int, across: AxisWindow, phases: int,
+    unroll: int,
+) -> None:  # fmt: skip
     if (layout is Layout.CHWC) != (order is TermOrder.BLOCKS):
         return
-    side = (kernel - 1) * dilation + 3
-    x = Image(channels, side, side, layout, 4 if layout is Layout.CHWC else 1)
+    height, width = (kernel - 1) * dilation + 3, (across.k - 1) * across.dilation + 3
+    x = Image(channels, height, width, layout, 4 if layout is Layout.CHWC else 1)
     if layout in (Layout.CHW, Layout.HCW):
-        x = Image(channels, side, side, layout, phases=phases)
-    terms = terms_of(x, kernel, dilation, channels, order, unroll)
+        x = Image(channels, height, width, layout, phases=phases)
+    terms = terms_of(x, kernel, dilation, across, channels, order, unroll)
     # As weights: the offset of each in the image.
     expected = np.array([
-        [[x.channel(c) + ky * dilation * x.row_step + x.column(kx * dilation) for kx in range(kernel)]
+        [[x.channel(c) + ky * dilation * x.row_step + x.column(kx * across.dilation) for kx in range(across.k)]
          for ky in range(kernel)] for c in range(channels)
     ])[None]  # fmt: skip
 
     assert list(offsets(terms)) == (4 * ordered_weights(expected, order, x.block))[0].tolist()
-    assert sum(part.terms for part in terms) == channels * kernel * kernel
+    assert sum(part.terms for part in terms) == channels * kernel * across.k

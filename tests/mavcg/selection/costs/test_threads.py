@@ -41,7 +41,7 @@ def one_of_each_kind(scenario: Scenario) -> list[Primitive]:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_rows_are_those_of_the_kernels(scenario: Scenario) -> None:
-    weights = np.zeros((scenario.m, scenario.c // scenario.groups, scenario.k, scenario.k), np.float32)
+    weights = np.zeros(scenario.weights_shape, np.float32)
     for primitive in one_of_each_kind(scenario):
         lowered = [stage.spec.rows for stage in primitive.lower(scenario, weights, Epilogue(), 16).stages]
         found = stage_rows(scenario, primitive, 16)

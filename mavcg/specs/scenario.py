@@ -1,0 +1,143 @@
+"""The sizes of a convolution that primitives compute, and that costs are kept by."""
+
+from dataclasses import dataclass, replace
+
+from mavcg.specs.kernel_symbol import window_text
+from mavcg.specs.serialize import spec_format
+
+
+@spec_format("axis_window")
+@dataclass(frozen=True)
+class AxisWindow:
+    """A convolution's window along one axis of the image: taps, stride, zeros on either side, dilation."""
+
+    k: int
+    stride: int = 1
+    pad: int = 0
+    dilation: int = 1
+
+    def outputs(self, length: int) -> int:
+        """Return the number of windows along `length` elements."""
+        return (length + 2 * self.pad - self.dilation * (self.k - 1) - 1) // self.stride + 1
+
+
+@spec_format("scenario")
+@dataclass(frozen=True)
+class Scenario:
+    """Sizes of a convolution (the paper's 6-tuple, with padding, groups, dilation, rectangular kernels and batches).
+
+    c, h, w: of the input without padding; k: height of the kernel; m: output channels. stride, k, pad and dilation are
+    of both axes, unless `across` has those along a row of the image. sparsity: percentage of weights that are zero;
+    block_sparsity: of blocks of neighbouring output channels' weights that are zero together
+    (kernels/primitives/sparse); 0 where few are. batch: number of images, one after the other in memory.
+    """
+
+    c: int
+    h: int
+    w: int
+    stride: int
+    k: int
+    m: int
+    pad: int = 0
+    groups: int = 1
+    dilation: int = 1
+    sparsity: int = 0
+    block_sparsity: int = 0
+    across: AxisWindow | None = None
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        if self.across == self.down:  # equal scenarios are one key of a table of costs
+            object.__setattr__(self, "across", None)
+
+    @property
+    def down(self) -> AxisWindow:
+        """The window along a column of the image."""
+        return AxisWindow(self.k, self.stride, self.pad, self.dilation)
+
+    @property
+    def along(self) -> AxisWindow:
+        """The window along a row of the image."""
+        return self.across or self.down
+
+    @property
+    def windows(self) -> tuple[AxisWindow, AxisWindow]:
+        """The windows along a column and along a row."""
+        return self.down, self.along
+
+    @property
+    def across_bordered(self) -> AxisWindow | None:
+        """`across` over an image that has its border already; None where it is the window along a column then, too."""
+        down, along = (replace(window, pad=0) for window in self.windows)
+        return None if along == down else along
+
+    @property
+    def square(self) -> bool:
+        """True if both axes have the same window."""
+        return self.across is None
+
+    @property
+    def taps(self) -> int:
+        """Taps of the kernel."""
+        return self.k * self.along.k
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Height and width of the kernel."""
+        return self.k, self.along.k
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Zeros above (as many as below) and left (as many as right) of the image."""
+        return self.pad, self.along.pad
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Strides along a column and along a row."""
+        return self.stride, self.along.stride
+
+    @property
+    def dilations(self) -> tuple[int, int]:
+        """Dilations along a column and along a row."""
+        return self.dilation, self.along.dilation
+
+    @property
+    def weights_shape(self) -> tuple[int, int, int, int]:
+        """Shape of the weights: [m, c / groups, height, width of the kernel]."""
+        return self.m, self.c // self.groups, *self.kernel
+
+    @property
+    def padded_pixels(self) -> int:
+        """Pixels of an image with its border of zeros."""
+        return (self.h + 2 * self.pad) * (self.w + 2 * self.along.pad)
+
+    @property
+    def image(self) -> "Scenario":
+        """The scenario of one image of the batch."""
+        return self if self.batch == 1 else replace(self, batch=1)
+
+    @property
+    def dense(self) -> "Scenario":
+        """The scenario without its weights' sparsity."""
+        return replace(self, sparsity=0, block_sparsity=0)
+
+    @property
+    def out_h(self) -> int:
+        """Rows of the output."""
+        return self.down.outputs(self.h)
+
+    @property
+    def out_w(self) -> int:
+        """Columns of the output."""
+        return self.along.outputs(self.w)
+
+    @property
+    def window_text(self) -> str:
+        """Filter, stride, dilation and groups as kernels' symbols have them, such as 3x3x16s1."""
+        channels = self.c // self.groups
+        return window_text((*self.kernel, channels), self.strides, self.dilations, self.groups)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the definition, whatever a primitive saves."""
+        return self.batch * self.out_h * self.out_w * self.m * (self.c // self.groups) * self.taps
