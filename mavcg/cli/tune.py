@@ -26,7 +26,10 @@ def tune(
     ] = None,
     board: Annotated[str, typer.Option(metavar="B", help="What is measured; `host`: this machine.")] = HOST,
     runner: Annotated[
-        str, typer.Option(metavar="R", help="Where it is: local, ssh:user@host[:port], adb or adb:SERIAL.")
+        str,
+        typer.Option(
+            metavar="R", help="Where it is: local, ssh:user@host[:port], adb or adb:SERIAL; fleet:FILE: many."
+        ),
     ] = LOCAL,
     core: Annotated[
         list[str] | None, typer.Option(metavar="CORE", help="Of the board, may be repeated; each of its cores.")
@@ -71,6 +74,7 @@ def tune(
     mavcg tune --runner ssh:pi@10.0.0.7 --board rk3588 --check
     mavcg tune mobilenet_v2.onnx --board rk3588 --runner ssh:pi@10.0.0.7 --export rk3588.json
     mavcg tune squeezenet --board exynos9820 --runner adb --core cortex-a55
+    mavcg tune resnet50.onnx --runner fleet:fleet.toml --db costs.sqlite
     mavcg tune --import rk3588.json --db costs.sqlite --json
     """
     from mavcg.selection.costs.database import default_path, open_db
@@ -124,6 +128,7 @@ def _tune(
     model: str, shapes: list[str], family: str | None, board_name: str, where: str, cores: list[str], threads: int,
     database: "CostDb", resume: bool, limit_s: float | None,
 ) -> dict[str, Any]:  # fmt: skip
+    from mavcg.cli.tune_fleet import is_fleet, open_fleet, tune_on_fleet
     from mavcg.model_pipeline.request import parse_shapes
     from mavcg.runners.core_cpus import differences, hints
     from mavcg.runners.open import open_runner
@@ -131,6 +136,9 @@ def _tune(
     from mavcg.selection.select_network import read_network
 
     primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
+    if is_fleet(where):
+        fleet = open_fleet(where, None if board_name == HOST else board_name)
+        return tune_on_fleet(fleet, model, network, primitives, cores, threads, database, resume, limit_s)
     board = board_of(board_name, where)
     with open_runner(where) as runner:
         facts = runner.facts()
@@ -154,9 +162,14 @@ def _tune(
 
 
 def _check(board_name: str, where: str, as_json: bool) -> None:
+    from mavcg.cli.tune_fleet import check_fleet, is_fleet, open_fleet
     from mavcg.hosts.host import find_board
     from mavcg.runners.open import open_runner
     from mavcg.runners.tune_network import facts_document
+
+    if is_fleet(where):
+        check_fleet(open_fleet(where, None if board_name == HOST else board_name), as_json)
+        return
 
     with open_runner(where) as runner:
         facts = runner.facts()
@@ -181,6 +194,17 @@ def _primitives(family: str | None) -> "list[Primitive]":
 
 
 def _show(document: dict[str, Any]) -> None:
+    if "types" in document:
+        from mavcg.cli.tune_fleet import show_fleet
+
+        for of_type in document["types"]:
+            _show_cores(of_type, str(document["db"]), f"{of_type['type']}: ")
+        show_fleet(document)
+    else:
+        _show_cores(document, str(document["db"]), "")
+
+
+def _show_cores(document: dict[str, Any], database: str, prefix: str) -> None:
     from rich.table import Table
 
     from mavcg.hardware.cpu_list import cpus_text
@@ -188,7 +212,8 @@ def _show(document: dict[str, Any]) -> None:
     out = console()
     for each in document["cores"]:
         where = ", ".join(filter(None, (each["core"], cpus_text(each["cpus"]))))
-        table = Table("C,H,W,stride,K,M,pad,groups", "fastest by itself", "ms", "GMAC/s", "is", title=f"On {where}")
+        headings = ("C,H,W,stride,K,M,pad,groups", "fastest by itself", "ms", "GMAC/s", "is")
+        table = Table(*headings, title=f"{prefix}On {where}")
         for row in each["fastest"]:
             rate = row["macs"] / row["ms"] / 1e6 if row["ms"] else 0.0
             table.add_row(row["scenario"], row["primitive"], f"{row['ms']:.3f}", f"{rate:.1f}", row["kind"])
@@ -197,8 +222,7 @@ def _show(document: dict[str, Any]) -> None:
         out.print(
             f"{each['measured']} measured in {each['seconds']:.0f} s, {each['already']} known already, "
             f"{each['pruned']} left out by the model, {each['left']} left to do{failed}; the fastest of "
-            f"{each['in_turns']} convolutions by interleaved measurement, {each['undecided']} undecided: "
-            f"{document['db']}"
+            f"{each['in_turns']} convolutions by interleaved measurement, {each['undecided']} undecided: {database}"
         )
 
 

@@ -37,21 +37,21 @@ def check_workers(text: str) -> int | str:
 class DaskEngine:
     """Tasks of Dask. To be used by `with`: processes that it started end with it."""
 
-    def __init__(self, workers: int | str, same: Callable[[], str] = fingerprint) -> None:
+    def __init__(self, workers: int | str, same: Callable[[], str] = fingerprint, named: str = "") -> None:
         """workers: a number of processes to start here, or a scheduler's address. same: gives a digest of all that
-        results depend on, which each worker must have in common with this process.
+        results depend on, which each worker must have in common with this process. named: where the user named it,
+        for errors; "": the option --workers.
 
         Raises: MavcgError where Dask is not installed, the scheduler is not reached or has no workers, or where a
         worker has another mavcg or none.
         """
+        self.named = named or f"--workers {workers}"
         try:
             dask: Any = importlib.import_module("dask")
             distributed: Any = importlib.import_module("distributed")
         except ImportError:
             way_out = "pip install 'mavcg[explore]', or --workers 0 to use this process alone"
-            raise MavcgError(
-                f"--workers {workers}: needs dask.distributed, which is not installed; {way_out}"
-            ) from None
+            raise MavcgError(f"{self.named}: needs dask.distributed, which is not installed; {way_out}") from None
         self._distributed = distributed
         self.workers = workers
         self._same = same
@@ -98,14 +98,14 @@ class DaskEngine:
                     raise error
                 elif attempt + 1 == ATTEMPTS:
                     raise MavcgError(
-                        f"--workers {self.workers}: workers ended again and again during a task, such as for want of "
+                        f"{self.named}: workers ended again and again during a task, such as for want of "
                         "memory; what was found is kept"
                     )
                 else:
                     submit(task, attempt + 1)
         except (OSError, self._distributed.client.FutureCancelledError) as error:
             raise MavcgError(
-                f"--workers {self.workers}: the scheduler is gone ({error or type(error).__name__}); what was found is "
+                f"{self.named}: the scheduler is gone ({error or type(error).__name__}); what was found is "
                 "kept: give the same command again"
             ) from error
 
@@ -135,7 +135,7 @@ class DaskEngine:
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise MavcgError(
-                f"--workers {self.workers}: no scheduler is reached there ({reason}); start one with `dask scheduler`, "
+                f"{self.named}: no scheduler is reached there ({reason}); start one with `dask scheduler`, "
                 "or give a number of processes"
             ) from None
 
@@ -147,19 +147,17 @@ class DaskEngine:
             self.client.wait_for_workers(1, timeout=WAIT_S)
         except TimeoutError:
             raise MavcgError(
-                f"--workers {self.workers}: the scheduler has no workers; start some with "
+                f"{self.named}: the scheduler has no workers; start some with "
                 f"`dask worker {self.workers}`, where mavcg is installed"
             ) from None
         try:
             of_workers: dict[str, str] = self.client.run(self._same)
         except Exception as error:  # of any kind: it comes from a worker's Python
-            raise MavcgError(
-                f"--workers {self.workers}: a worker cannot run mavcg ({error}); install it there"
-            ) from None
+            raise MavcgError(f"{self.named}: a worker cannot run mavcg ({error}); install it there") from None
         own = self._same()
         if others := [name for name, of_worker in of_workers.items() if of_worker != own]:
             raise MavcgError(
-                f"--workers {self.workers}: worker {others[0]} has another mavcg, or other measured costs; install "
+                f"{self.named}: worker {others[0]} has another mavcg, or other measured costs; install "
                 "this one there, and copy ~/.cache/mavcg"
             )
 

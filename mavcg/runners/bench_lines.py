@@ -29,14 +29,26 @@ class Rounds:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """State of a machine: the clock of the CPU in kHz, the temperature of its hottest zone; None: not readable."""
+
+    khz: int | None = None
+    celsius: float | None = None
+
+
+UNKNOWN = Condition()
+
+
+@dataclass(frozen=True)
 class JobTimes:
-    """Result of a job. checksum: of its output, the same on every core. khz: the clock after it, where readable."""
+    """Result of a job. checksum: of its output, the same on every core. before, after: the machine's state."""
 
     job: int
     warm: Rounds
     cold: Rounds | None
     checksum: str
-    khz: int | None = None
+    before: Condition = UNKNOWN
+    after: Condition = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,7 @@ class MachineReport:
 @dataclass(frozen=True)
 class InterleavedTimes:
     """An interleaved measurement of a job: ms of one run in each round; lost: True for rounds in which another program
-    had the core. checksum: of its output.
+    had the core. checksum: of its output. before, after: the machine's state around all rounds of the group.
     """
 
     job: int
@@ -69,6 +81,8 @@ class InterleavedTimes:
     ms: tuple[float, ...]
     lost: tuple[bool, ...]
     runs: int
+    before: Condition = UNKNOWN
+    after: Condition = UNKNOWN
 
 
 class BenchLineReader:
@@ -94,7 +108,7 @@ class BenchLineReader:
             elif "job" in record:
                 self._job(record)
             elif "turns" in record:
-                self._interleaved(record["turns"])
+                self._interleaved(record["turns"], *_conditions(record))
             else:
                 self.fault = str(record["fault"])
         except (ValueError, KeyError, TypeError, statistics.StatisticsError) as error:
@@ -107,16 +121,18 @@ class BenchLineReader:
             result: JobTimes | JobFailed = JobFailed(job, str(record["fault"]))
         else:
             cold = _rounds(record["cold"]) if "cold" in record else None
-            result = JobTimes(job, _rounds(record["warm"]), cold, str(record["sum"]), int(record["khz"]) or None)
+            warm = _rounds(record["warm"])
+            result = JobTimes(job, warm, cold, str(record["sum"]), *_conditions(record))
         self.seen.append(job)
         self.taken(result)
 
-    def _interleaved(self, record: Sequence[dict[str, Any]]) -> None:
+    def _interleaved(self, record: Sequence[dict[str, Any]], before: Condition, after: Condition) -> None:
         found = []
         for each in record:
             times = each["times"]
             ms, lost = tuple(float(ns) / 1e6 for ns in times["ns"]), tuple(map(bool, times["lost"]))
-            found.append(InterleavedTimes(each["job"], str(each["sum"]), ms, lost, int(times["runs"])))
+            runs = int(times["runs"])
+            found.append(InterleavedTimes(each["job"], str(each["sum"]), ms, lost, runs, before, after))
         if len({(len(each.ms), len(each.lost)) for each in found}) != 1:
             raise ValueError("rounds of different lengths")
         self.seen += [each.job for each in found]
@@ -157,6 +173,13 @@ def other_core(core: Core, midr: int, record: dict[str, Any]) -> str:
         if core.x86_kind and kind and kind != HYBRID_KINDS[core.x86_kind]:
             return f"the other kind of a hybrid, {kind:#x}"
     return ""
+
+
+def _conditions(record: dict[str, Any]) -> tuple[Condition, Condition]:
+    """Return the machine's state before and after, from clocks in kHz and thousandths of a degree; 0: not known."""
+    pairs = zip(record["khz"], record["mc"], strict=True)
+    before, after = (Condition(int(khz) or None, int(mc) / 1000 if int(mc) else None) for khz, mc in pairs)
+    return before, after
 
 
 def _rounds(record: dict[str, Any]) -> Rounds:

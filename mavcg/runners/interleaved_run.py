@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.runners.bench_lines import InterleavedTimes, JobFailed
-from mavcg.runners.bench_run import BenchOptions, run_interleaved
+from mavcg.runners.bench_program import BenchProgram
+from mavcg.runners.bench_run import BenchOptions, TakenInterleaved, run_interleaved
 from mavcg.runners.spot import Spot, programs
 from mavcg.selection.costs.provider import Cost
 from mavcg.selection.measure.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
@@ -86,6 +87,8 @@ class _Standing:
 
 
 Entry = tuple[CandidateGroup, Mapping[Job, Cost]]
+Groups = Sequence[Sequence[int]]
+Decided = Callable[[CandidateGroup, dict[Job, Cost], dict[Job, str]], None]
 
 
 def measure_interleaved(
@@ -94,7 +97,7 @@ def measure_interleaved(
     folder: Path,
     options: BenchOptions,
     settings: InterleavedOptions,
-    decided: Callable[[CandidateGroup, dict[Job, Cost], dict[Job, str]], None],
+    decided: Decided,
     at_work: Callable[[CandidateGroup], None] = lambda measurement: None,
     note: Callable[[str], None] = lambda words: None,
 ) -> int:
@@ -105,30 +108,54 @@ def measure_interleaved(
     all.
     Raises: RunnerError where the machine fails.
     """
-    batches = _batches(measurements, settings.jobs)
-    jobs = [[job for measurement, _ in batch for job in (measurement.base, *measurement.others)] for batch in batches]
+    batches = interleaved_batches(measurements, settings.jobs)
     largest = 0
-    with closing(programs(jobs, spot, folder)) as made:
+    with closing(programs(jobs_of(batches), spot, folder)) as made:
         for batch, (order, program) in zip(batches, made, strict=True):
             largest = max(largest, program.bytes)
-            numbers = {job: number for number, job in enumerate(order)}
-            standings = [_Standing(measurement, first) for measurement, first in batch]
-            at_work(batch[0][0])
-            while standings:
-                taker = _Taker(standings, numbers, settings, at_work)
+
+            def measure(groups: Groups, taker: TakenInterleaved, program: BenchProgram = program) -> None:
                 run_interleaved(
-                    spot.runner, program, taker.groups, spot.cpus, spot.core, replace(options, rounds=settings.rounds),
+                    spot.runner, program, groups, spot.cpus, spot.core, replace(options, rounds=settings.rounds),
                     taker, note,
                 )  # fmt: skip
-                for standing in list(standings):
-                    standing.processes += 1
-                    if not standing.open(settings):
-                        decided(standing.measurement, standing.costs(), standing.failed)
-                        standings.remove(standing)
+
+            settle(batch, order, measure, settings, decided, at_work)
     return largest
 
 
-def _batches(measurements: Sequence[Entry], most: int) -> list[list[Entry]]:
+def jobs_of(batches: Sequence[Sequence[Entry]]) -> list[list[Job]]:
+    """Return the jobs of the program of each batch."""
+    return [[job for measurement, _ in batch for job in (measurement.base, *measurement.others)] for batch in batches]
+
+
+def settle(
+    batch: Sequence[Entry],
+    order: Sequence[Job],
+    measure: Callable[[Groups, TakenInterleaved], None],
+    settings: InterleavedOptions,
+    decided: Decided,
+    at_work: Callable[[CandidateGroup], None],
+) -> None:
+    """Measure the groups of a program again and again until each is decided.
+
+    order: the program's jobs. measure: runs groups in a process of their own, and hands their results over in order.
+    """
+    numbers = {job: number for number, job in enumerate(order)}
+    standings = [_Standing(measurement, first) for measurement, first in batch]
+    at_work(batch[0][0])
+    while standings:
+        taker = _Taker(standings, numbers, settings, at_work)
+        measure(taker.groups, taker)
+        for standing in list(standings):
+            standing.processes += 1
+            if not standing.open(settings):
+                decided(standing.measurement, standing.costs(), standing.failed)
+                standings.remove(standing)
+
+
+def interleaved_batches(measurements: Sequence[Entry], most: int) -> list[list[Entry]]:
+    """Return the measurements in batches of about so many jobs."""
     batches: list[list[Entry]] = []
     room = 0
     for entry in measurements:

@@ -9,16 +9,24 @@ from mavcg.runners.ssh import parse_ssh
 FORMS = "local, ssh:user@host, ssh:user@host:port, adb or adb:SERIAL"
 
 
+def check_runner(text: str) -> None:
+    """Raise RunnerError for a text that names no runner. No machine is asked."""
+    kind, _, rest = text.partition(":")
+    if kind == "ssh" and rest:
+        parse_ssh(rest)
+    elif kind == "fleet":
+        raise RunnerError(f"--runner {text}: a fleet's file is for `mavcg tune`; here give {FORMS}")
+    elif text not in ("local", "adb") and not (kind == "adb" and rest):
+        raise RunnerError(f"--runner {text}: is none; give {FORMS}")
+
+
 def open_runner(text: str) -> ShellRunner:
     """Return the runner for local, ssh:user@host[:port] or adb[:SERIAL]. Nothing is created there yet.
 
     Raises: RunnerError for anything else, for adb where no device is or more than one, where adb is not there.
     """
+    check_runner(text)
     kind, _, rest = text.partition(":")
-    if text == "local":
-        return ShellRunner(LocalTransport())
-    if kind == "ssh" and rest:
+    if kind == "ssh":
         return ShellRunner(parse_ssh(rest))
-    if text == "adb" or (kind == "adb" and rest):
-        return ShellRunner(find_device(rest))
-    raise RunnerError(f"--runner {text}: is none; give {FORMS}")
+    return ShellRunner(find_device(rest) if kind == "adb" else LocalTransport())

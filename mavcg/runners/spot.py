@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -23,14 +23,13 @@ WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has 
 
 
 @dataclass(frozen=True)
-class Spot:
-    """A core of a machine to measure on.
+class MeasuredCore:
+    """A core that primitives are measured on.
 
     core: None for generic code. cpus: a thread runs on each; none: one that is not bound. ahead: whether the next
     program is made while one runs, which another machine does not feel. host: whose figures, for the database.
     """
 
-    runner: ShellRunner
     machine: Machine
     core: Core | None
     cpus: tuple[int, ...]
@@ -44,8 +43,15 @@ class Spot:
         return max(1, len(self.cpus))
 
 
+@dataclass(frozen=True)
+class Spot(MeasuredCore):
+    """A core of one machine to measure on."""
+
+    runner: ShellRunner = field(kw_only=True)
+
+
 def programs(
-    batches: Sequence[Sequence[Job]], spot: Spot, folder: Path
+    batches: Sequence[Sequence[Job]], spot: MeasuredCore, folder: Path
 ) -> Generator[tuple[Sequence[Job], BenchProgram], None, None]:
     """Yield each batch with its program; the program is removed when the next one is requested."""
 

@@ -19,7 +19,8 @@ from mavcg.runners.core_cpus import cpus_of, differences, hints
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import Spot
-from mavcg.runners.tuning_run import TunedOn, tune_on
+from mavcg.runners.tuning_run import tune_on
+from mavcg.runners.tuning_state import TunedOn
 from mavcg.selection.costs.database import CostDb, compiler_version
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.threads import threaded_costs
@@ -121,40 +122,48 @@ def tune_network(
     host = platform.node() if local else " ".join(word for word in (runner.name, facts.model) if word)
     done: list[TunedCore] = []
     for number, core in enumerate(board_cores):
-        model = modelled_costs(core.cluster) if core.threads == 1 else threaded_costs([core.cluster] * core.threads)
-        plan = plan_of(network, primitives, model)
-        for words in (*core.cluster.assumed, *plan.left_out):
-            note(words)
         where = ", ".join(filter(None, (core.machine.name, cpus_text(core.cpus))))
-        note(
-            f"{where}: {len(plan.scenarios)} convolutions, {len(plan.sizes)} sizes of images: {len(plan.jobs)} "
-            f"measurements, {plan.pruned} left out by the model"
-        )
-        spot = Spot(runner, core.machine, core.core, core.cpus, not local, host, default_workers())
+        plan = core_plan(network, primitives, core, where, note)
+        spot = Spot(core.machine, core.core, core.cpus, not local, host, default_workers(), runner=runner)
         spent_s = sum(each.tuned.seconds for each in done)
         part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(board_cores) - number)
         tuned = tune_on(
-            plan, database, spot, resume=resume, limit_s=part_s, options=_options(board, facts), progress=progress,
-            note=note,
+            plan, database, spot, resume=resume, limit_s=part_s, options=bench_options(board, [facts]),
+            progress=progress, note=note,
         )  # fmt: skip
         for words in (*tuned.notes, *(f"{job.name}: {why}" for job, why in tuned.failed)):
             note(words)
         done.append(TunedCore(core, plan, tuned))
         if tuned.stopped == INTERRUPT:
             break
-    for words in _disagreements(done):
+    for words in disagreements(done):
         note(words)
     return done
 
 
-def _options(board: Board, facts: MachineFacts) -> BenchOptions:
+def core_plan(
+    network: Network, primitives: Sequence[Primitive], core: BoardCore, where: str, note: Callable[[str], None]
+) -> Plan:
+    """Return the measurements of a network on a core; what is assumed and left out is noted. Raises: as plan_of."""
+    model = modelled_costs(core.cluster) if core.threads == 1 else threaded_costs([core.cluster] * core.threads)
+    plan = plan_of(network, primitives, model)
+    for words in (*core.cluster.assumed, *plan.left_out):
+        note(words)
+    note(
+        f"{where}: {len(plan.scenarios)} convolutions, {len(plan.sizes)} sizes of images: {len(plan.jobs)} "
+        f"measurements, {plan.pruned} left out by the model"
+    )
+    return plan
+
+
+def bench_options(board: Board, machines: Sequence[MachineFacts]) -> BenchOptions:
+    """Return the options of programs that run on all of these machines: memory to evict caches is what all have."""
     evict_bytes = max(EVICT_BYTES, 2 * (board.l3_bytes or 0))
-    if facts.memory_bytes:
-        evict_bytes = min(evict_bytes, facts.memory_bytes // 4)
+    evict_bytes = min([evict_bytes, *(facts.memory_bytes // 4 for facts in machines if facts.memory_bytes)])
     return BenchOptions(evict_bytes=evict_bytes)
 
 
-def _disagreements(done: Sequence[TunedCore]) -> list[str]:
+def disagreements(done: Sequence[TunedCore]) -> list[str]:
     """Return the scenarios in which two cores computed different bits from equal inputs; no kernel may."""
     first: dict[object, tuple[str, str]] = {}
     found = []

@@ -190,6 +190,7 @@ static const char no_memory[] = "there is not enough memory";
 
 static void do_job(int number, const struct options *options, const struct memory *evict) {
     struct ready ready;
+    struct condition before = condition_of(this_cpu());
     if (!make_ready(&ready, number, options)) {
         fault(number, no_memory);
         exit(4); /* what was taken is given back by ending; the others are run anew */
@@ -203,8 +204,8 @@ static void do_job(int number, const struct options *options, const struct memor
         fault(number, wrong);
         return;
     }
-    printf("{\"job\": %d, \"sum\": \"%016llx\", \"cpu\": %d, \"khz\": %lld", number, (unsigned long long)ready.sum, cpu,
-           (long long)current_khz(cpu));
+    printf("{\"job\": %d, \"sum\": \"%016llx\", \"cpu\": %d", number, (unsigned long long)ready.sum, cpu);
+    print_conditions(before, condition_of(cpu));
     print_times("warm", &warm);
     if (options->cold) print_times("cold", &cold);
     printf("}\n");

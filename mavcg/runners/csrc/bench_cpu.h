@@ -50,6 +50,37 @@ static int64_t current_khz(int cpu) {
     return strtoll(word, NULL, 10);
 }
 
+enum { MOST_ZONES = 64, COLDEST_MC = -40000, HOTTEST_MC = 150000 }; /* a sensor of nothing says less, or more */
+
+/* The highest temperature of the machine's zones in thousandths of a degree; 0: not known. */
+static int64_t hottest_mc(void) {
+    int64_t most = 0;
+    for (int zone = 0; zone < MOST_ZONES; zone++) {
+        char path[64], text[32];
+        snprintf(path, sizeof path, "/sys/class/thermal/thermal_zone%d/temp", zone);
+        FILE *file = fopen(path, "r");
+        if (!file) continue; /* numbers may have gaps */
+        if (fgets(text, sizeof text, file)) {
+            int64_t mc = strtoll(text, NULL, 10);
+            if (mc > COLDEST_MC && mc < HOTTEST_MC && (!most || mc > most)) most = mc;
+        }
+        fclose(file);
+    }
+    return most;
+}
+
+/* A CPU's clock and the machine's temperature; 0 where they cannot be read. */
+struct condition {
+    int64_t khz, mc;
+};
+
+static struct condition condition_of(int cpu) { return (struct condition){current_khz(cpu), hottest_mc()}; }
+
+static void print_conditions(struct condition before, struct condition after) {
+    printf(", \"khz\": [%lld, %lld], \"mc\": [%lld, %lld]", (long long)before.khz, (long long)after.khz,
+           (long long)before.mc, (long long)after.mc);
+}
+
 /* MIDR_EL1 of an AArch64 core, from sysfs, else from the register where the kernel lets us; how: where from. */
 static uint64_t midr_of(int cpu, const char **how) {
     char word[32];

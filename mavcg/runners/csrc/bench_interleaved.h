@@ -18,6 +18,7 @@ static void measure_interleaved(const int *jobs, int count, const struct options
     static struct ready ready[MAX_INTERLEAVED];
     static struct times times[MAX_INTERLEAVED];
     const char *wrong = NULL;
+    struct condition before = condition_of(this_cpu());
     memset(times, 0, sizeof times);
     for (int i = 0; i < count; i++)
         if (!make_ready(&ready[i], jobs[i], options)) {
@@ -35,12 +36,15 @@ static void measure_interleaved(const int *jobs, int count, const struct options
     }
     for (int i = 0; wrong && i < count; i++) fault(jobs[i], wrong);
     if (wrong) return;
+    struct condition after = condition_of(this_cpu());
     printf("{\"turns\": [");
     for (int i = 0; i < count; i++) {
         printf("%s{\"job\": %d, \"sum\": \"%016llx\"", i ? ", " : "", jobs[i], (unsigned long long)ready[i].sum);
         print_times("times", &times[i]);
         printf("}");
     }
-    printf("]}\n");
+    printf("]");
+    print_conditions(before, after);
+    printf("}\n");
     fflush(stdout);
 }

@@ -130,7 +130,7 @@ class CostDb:
         if tables and application != APPLICATION_ID:
             raise MavcgError(f"{self.path}: is a database of something else than costs; name another file")
         while tables and known in _ADDED:
-            with self._transaction() as connection:
+            with self.transaction() as connection:
                 if self._number("user_version") == known:  # else another process was first
                     connection.execute(_ADDED[known])
                     connection.execute(f"PRAGMA user_version = {known + 1}")
@@ -138,7 +138,7 @@ class CostDb:
         if tables and known != VERSION:
             raise MavcgError(f"{self.path}: is of version {known}, and this is {VERSION}; name another file")
         if not tables:
-            with self._transaction() as connection:  # another process may do so meanwhile: it does the same
+            with self.transaction() as connection:  # another process may do so meanwhile: it does the same
                 connection.execute(_CREATE)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -146,7 +146,7 @@ class CostDb:
     def put(self, record: Record) -> None:
         """Keep a cost, in place of one that is kept for the same. Raises: MavcgError for one that is no number."""
         row = row_of(_of_these_kernels(record))
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(_PUT, row)
 
     def has(self, record: Record) -> bool:
@@ -222,7 +222,7 @@ class CostDb:
         Raises: MavcgError for a file that `export` did not write.
         """
         rows = read_table(path)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.executemany(_IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows])
         return len(rows)
 
@@ -247,8 +247,8 @@ class CostDb:
             ) from None
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it or nothing; other processes wait."""
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Open a transaction: all of it is kept or nothing; other processes wait. Raises: MavcgError."""
         with self._errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:

@@ -187,7 +187,7 @@ def test_every_scenario_of_a_network_once() -> None:
 
 
 def spot(runner: ShellRunner) -> Spot:
-    return Spot(runner, find_machine("host"), None, (), False, "here")
+    return Spot(find_machine("host"), None, (), False, "here", runner=runner)
 
 
 def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_once: Any) -> None:

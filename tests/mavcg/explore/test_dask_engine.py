@@ -6,10 +6,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ from mavcg.explore.exploration import explore
 from mavcg.explore.objectives import read_objectives
 from mavcg.explore.store import ExplorationStore
 from mavcg.explore.workload import workload_of
+from tests.mavcg.explore.dask_cluster import cluster
 from tests.mavcg.explore.test_exploration import NETWORKS, WIDE, space_of
 
 pytest.importorskip("distributed")
@@ -75,34 +73,6 @@ def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
     assert found == explored_by(LocalEngine(), tmp_path, "one.sqlite")
 
 
-@contextmanager
-def cluster() -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
-    """A scheduler with a worker, as a user starts them; its address and its process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    start = [sys.executable, "-m"]
-    log: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    words = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
-    scheduler = subprocess.Popen([*start, *words], **log)
-    until = time.monotonic() + 200
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            break
-        except OSError:
-            assert time.monotonic() < until and scheduler.poll() is None
-            time.sleep(0.1)
-    address = f"tcp://127.0.0.1:{port}"
-    worker = subprocess.Popen([*start, "distributed.cli.dask_worker", address, "--no-dashboard", "--no-nanny"], **log)
-    try:
-        yield address, scheduler
-    finally:
-        for process in (worker, scheduler):
-            process.kill()
-            process.wait()
-
-
 class EndingEngine:
     """Ends the scheduler when a task's results have come."""
 
@@ -122,9 +92,9 @@ class EndingEngine:
 def test_a_scheduler_that_goes_loses_nothing_that_was_found(tmp_path: Path, capfd: Any) -> None:
     import dask
 
-    with cluster() as (address, scheduler), dask.config.set({"distributed.comm.timeouts.connect": "5s"}):
-        with DaskEngine(address) as engine, pytest.raises(MavcgError, match="the scheduler is gone .* is kept"):
-            explored_by(EndingEngine(engine, scheduler), tmp_path, "gone.sqlite")
+    with cluster() as made, dask.config.set({"distributed.comm.timeouts.connect": "5s"}):
+        with DaskEngine(made.address) as engine, pytest.raises(MavcgError, match="the scheduler is gone .* is kept"):
+            explored_by(EndingEngine(engine, made.scheduler), tmp_path, "gone.sqlite")
     kept = content(tmp_path / "gone.sqlite")["tilings"]
 
     alone = explored_by(LocalEngine(), tmp_path, "one.sqlite")
@@ -137,8 +107,8 @@ def test_a_scheduler_that_goes_loses_nothing_that_was_found(tmp_path: Path, capf
 def test_the_verb_on_a_cluster(mavcg: Any, tmp_path: Path) -> None:
     space_of(tmp_path, WIDE)
     words = ("explore", "alexnet", "--space", str(tmp_path / "space.toml"), "--json", "-o")
-    with cluster() as (address, _):
-        done = mavcg(*words, str(tmp_path / "a.sqlite"), "--workers", address.replace("tcp:", "dask:"))
+    with cluster() as made:
+        done = mavcg(*words, str(tmp_path / "a.sqlite"), "--workers", made.address.replace("tcp:", "dask:"))
     assert done.status == 0, done.stderr
     mavcg(*words, str(tmp_path / "b.sqlite"), "--workers", "0")
 

@@ -18,9 +18,11 @@ from mavcg.farm import build_farm as farm
 from mavcg.farm.build_farm import FarmResult, build_farm
 from mavcg.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
 from mavcg.farm.object_store import ObjectStore
+from mavcg.farm.sources_digest import worker_digest
 from mavcg.lowering.kernel_code import kernel_modules
 from mavcg.model_pipeline.model import ModelRequest, prepare_model
 from mavcg.model_pipeline.request import make_model_request
+from tests.mavcg.explore.dask_cluster import DaskCluster, cluster
 
 BOARDS = ("rk3588", "raspberry-pi-4")
 
@@ -175,3 +177,58 @@ def test_killed_workers_lose_nothing(tiny: Path, tmp_path: Path) -> None:
         done = build_farm(two_requests(tiny, tmp_path / "killed"), killing, ObjectStore(None))
 
     assert killing.kills == 0 and built_files(done) == alone
+
+
+@pytest.mark.long
+def test_the_verb_on_a_scheduler(mavcg: Any, tiny: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scheduler and workers as a user starts them; kernels are compiled by the workers."""
+    pytest.importorskip("distributed")
+    words = ("build", tiny, "--boards", ",".join(BOARDS), "--json", "-o")
+    alone = mavcg(*words, "alone", "--workers", "0")
+    assert alone.status == 0, alone.stderr
+    monkeypatch.setenv("MAVCG_CACHE", str(here / "empty"))
+    with cluster((("--nthreads", "1"), ("--nthreads", "1"))) as made:
+        done = mavcg(*words, "farm", "--workers", made.address.replace("tcp:", "dask:"))
+    assert done.status == 0, done.stderr
+
+    assert json.loads(done.stdout)["modules"]["kept"] == 0
+    for board in BOARDS:
+        files = {path.name: path.read_bytes() for path in (here / "farm" / board).iterdir()}
+        assert files and files == {path.name: path.read_bytes() for path in (here / "alone" / board).iterdir()}
+
+
+class EndingEngine:
+    """Kills a worker of a scheduler when the first results of each stage have come; another one is started then."""
+
+    def __init__(self, engine: Any, made: DaskCluster) -> None:
+        self.engine, self.made, self.kills = engine, made, 0
+
+    def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:
+        ended = False
+
+        def then_kill(task: Sequence[Any], results: Any) -> None:
+            nonlocal ended
+            found(task, results)
+            if not ended:
+                ended = True
+                self.made.workers[self.kills].kill()
+                self.made.start_worker("--nthreads", "1")
+                self.kills += 1
+
+        self.engine.run(work, items, most, then_kill)
+
+
+@pytest.mark.long
+def test_workers_of_a_scheduler_killed_in_each_stage(tiny: Path, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    from mavcg.explore.dask_engine import DaskEngine
+
+    alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), ObjectStore(None)))
+    with (
+        cluster((("--nthreads", "1"), ("--nthreads", "1"))) as made,
+        DaskEngine(made.address, worker_digest) as engine,
+    ):
+        ending = EndingEngine(engine, made)
+        done = build_farm(two_requests(tiny, tmp_path / "killed"), ending, ObjectStore(None))
+
+    assert ending.kills == 3 and built_files(done) == alone

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 here, jobs, given = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+COOL = {"khz": [2000000, 1990000], "mc": [41500, 42000]}  # before and after each job
 options = dict(zip(given[::2], given[1::2], strict=True))
 groups = [value for name, value in zip(given[::2], given[1::2], strict=True) if name == "--turns"]
 with (here / "calls").open("a") as calls:
@@ -82,7 +83,7 @@ def alone() -> None:
             if ["end", str(job)] in [words[:2] for words in faults]:
                 sys.exit(4)
             continue
-        result = {"job": job, "sum": f"{job:016x}", "cpu": machine["cpu"], "khz": 0, "warm": times(1000.0 * (job + 1))}
+        result = {"job": job, "sum": f"{job:016x}", "cpu": machine["cpu"], **COOL, "warm": times(1000.0 * (job + 1))}
         tell(result | ({"cold": times(2000.0 * (job + 1))} if options["--cold"] != "0" else {}))
 
 
@@ -99,7 +100,7 @@ def in_turns(group: list[int]) -> None:
     for job in group:
         times = {"ns": [1000.0 * (job + 1)] * rounds, "lost": [0] * rounds, "runs": rounds}
         said.append({"job": job, "sum": f"{job:016x}", "times": times})
-    tell({"turns": said})
+    tell({"turns": said, **COOL})
 
 
 if "--jobs" in options:

@@ -9,7 +9,7 @@ import pytest
 
 from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.runners import bench_lines, bench_run
-from mavcg.runners.bench_lines import JobFailed, JobTimes
+from mavcg.runners.bench_lines import Condition, JobFailed, JobTimes
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.bench_run import BenchOptions, run_bench
 from mavcg.runners.finished import ConnectionLost, RunnerError
@@ -45,6 +45,7 @@ def test_medians_of_the_rounds_that_kept_their_core(fake_bench: Any) -> None:
     assert first.warm.spread_ms == pytest.approx((2.25 - 1.375) * 1e-3)
     assert first.cold.ms == 2 * first.warm.ms and second.warm.ms == 2 * first.warm.ms
     assert (second.job, second.checksum) == (1, f"{1:016x}")
+    assert (first.before, first.after) == (Condition(2_000_000, 41.5), Condition(1_990_000, 42.0))
     options = fake_bench.calls[0]
     assert options == {
         "--cpu": "0", "--seed": "1", "--rounds": "5", "--round-ns": "1000000", "--least-ns": "5000000", "--cold": "5",

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.runners import interleaved_run, tuning_run
+from mavcg.runners import interleaved_run, tuning_run, tuning_state
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.finished import Finished
 from mavcg.runners.spot import Spot
-from mavcg.runners.tuning_run import TunedOn, tune_on
+from mavcg.runners.tuning_run import tune_on
+from mavcg.runners.tuning_state import TunedOn
 from mavcg.selection.costs.database import CostDb, KnownCosts, open_db
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.measure.interleaved import (
@@ -82,16 +83,17 @@ class NoisyRunner:
         place = [self.random.lognormvariate(0, 0.01) for _ in jobs]  # where a process has its memory
         machine = {"jobs": len(jobs), "cpu": 0, "midr": 0, "governor": "", "khz": 0, "lost": 0}
         lines: list[Any] = [{"machine": machine}]
+        unknown = {"khz": [0, 0], "mc": [0, 0]}
         given_ = dict(zip(arguments[::2], arguments[1::2], strict=True))
         for number in numbers(given_["--jobs"]) if "--jobs" in given_ else ():
             times = self.times([self.busy()] * 5, jobs[number], place[number])
-            lines.append({"job": number, "sum": "", "cpu": 0, "khz": 0, "warm": times})
+            lines.append({"job": number, "sum": "", "cpu": 0, **unknown, "warm": times})
         for name, text in zip(arguments[::2], arguments[1::2], strict=True):
             if name == "--turns":
                 busy = [self.busy() for _ in range(int(given_["--rounds"]))]
                 group = numbers(text)
                 said = [{"job": n, "sum": "", "times": self.times(busy, jobs[n], place[n])} for n in group]
-                lines.append({"turns": said})
+                lines.append({"turns": said, **unknown})
         for line in [*lines, {"end": machine}]:
             if self.ends_at == 0:
                 self.ends_at = -1
@@ -120,7 +122,7 @@ def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TunedOn]:
     def work(runner: NoisyRunner, plan: Plan, database: CostDb, **given_: Any) -> TunedOn:
         monkeypatch.setattr(tuning_run, "programs", runner.programs)
         monkeypatch.setattr(interleaved_run, "programs", runner.programs)
-        where = Spot(runner, MACHINE, None, (), False, "here")  # type: ignore[arg-type]
+        where = Spot(MACHINE, None, (), False, "here", runner=runner)  # type: ignore[arg-type]
         return tune_on(plan, database, where, **given_)
 
     return work
@@ -159,7 +161,7 @@ def test_the_choice_is_right_where_single_measurements_are_not(
         runner = drawn(seed, OTHERS)
         with open_db(tmp_path / f"{seed}.sqlite") as database:
             with monkeypatch.context() as context:
-                context.setattr(tuning_run, "contests_of", lambda *_: [])
+                context.setattr(tuning_state, "contests_of", lambda *_: [])
                 tuned(runner, plan, database)
                 alone = min(OTHERS + (USUAL,), key=lambda name: cost_of(database, name).ms)
             tuned(runner, plan, database, resume=True)

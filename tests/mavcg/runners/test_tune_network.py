@@ -9,8 +9,8 @@ from mavcg.errors import MavcgError
 from mavcg.profiles.load import load_board
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.open import open_runner
-from mavcg.runners.tune_network import TunedCore, _disagreements, board_cores, board_of, facts_document
-from mavcg.runners.tuning_run import TunedOn
+from mavcg.runners.tune_network import TunedCore, board_cores, board_of, disagreements, facts_document
+from mavcg.runners.tuning_state import TunedOn
 from mavcg.selection.costs.rows import Conversion
 from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.specs.primitive import Layout
@@ -71,7 +71,7 @@ def test_cores_that_compute_other_bits_are_told(phone: MachineFacts) -> None:
         return TunedCore(places[number], plan, TunedOn((), 0, 0, "", 0.0, checksums=sums))
 
     done = [tuned(0, {same: "1", other: "2"}), tuned(1, {other: "3"}), tuned(2, {same: "1", other: "2"})]
-    assert _disagreements(done) == [f"{other.name}: cortex-a75 and cortex-a55 compute other results; tell the authors"]
+    assert disagreements(done) == [f"{other.name}: cortex-a75 and cortex-a55 compute other results; tell the authors"]
 
 
 def test_what_a_machine_says_as_json(phone: MachineFacts) -> None:

@@ -1,0 +1,240 @@
+"""Boards of one type share work: a task goes to a free board, and again to another one where a figure is no good."""
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from threading import Condition, Event
+
+from mavcg.fleet.board_task import BoardAnswer, BoardTask, Result, Unit
+from mavcg.fleet.fleet_file import FleetBoard, FleetRules
+from mavcg.fleet.hosts import BoardHosts
+from mavcg.fleet.verdicts import FAILED, GOOD, HOT, BoardSummary, reference_ms, summary, verdict
+from mavcg.runners.bench_lines import InterleavedTimes, JobFailed, JobTimes
+from mavcg.runners.finished import RunnerError
+
+POLL_S = 0.1
+MOST_FAILURES = 2  # boards on which a job fails: then it is the job's fault
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Results of a unit's jobs on a board. verdict: GOOD, or why they are not to be counted."""
+
+    unit: Unit
+    results: tuple[Result, ...]
+    board: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class PoolAnswer:
+    """Attempts of a task. accepted: one of each unit, but for a pool that was stopped; rejected: all others.
+
+    An accepted one whose verdict is not GOOD is the best of a unit that no board gave a good figure of. fault: why
+    units are missing, as no board is left.
+    """
+
+    accepted: tuple[Attempt, ...]
+    rejected: tuple[Attempt, ...]
+    fault: str = ""
+
+
+class BoardPool:
+    """Free and busy boards of a type. Its methods may be called by several threads; to be used by `with`."""
+
+    def __init__(
+        self, boards: Sequence[FleetBoard], cpus: Mapping[str, tuple[int, ...]], rules: FleetRules, hosts: BoardHosts,
+        stopped: Event,
+    ) -> None:  # fmt: skip
+        """cpus: to measure on, by the board's name. stopped: set, nothing is begun any more."""
+        self.boards, self.rules, self.stopped = tuple(boards), rules, stopped
+        self.notes: list[str] = []
+        self._cpus, self._hosts = cpus, hosts
+        self._changed = Condition()
+        self._free = {board.name for board in boards}
+        self._aside: dict[str, str] = {}
+        self._resting: dict[str, float] = {}
+        self._begun: dict[str, int] = {board.name: 0 for board in boards}
+        self._probes: dict[str, list[float]] = {board.name: [] for board in boards}
+        self._seconds: list[float] = []  # of a unit, of tasks that are done
+        self._given: dict[str, list[tuple[Result, str]]] = {board.name: [] for board in boards}
+        self._stack = ExitStack()
+        self._threads = self._stack.enter_context(ThreadPoolExecutor(max(1, len(boards))))
+
+    def __enter__(self) -> "BoardPool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def calibrate(self, task: BoardTask) -> None:
+        """Measure a program of the probe alone on all boards at once, so that slow ones are known from the beginning.
+
+        Raises: RunnerError where no board can be used.
+        """
+
+        def one(board: FleetBoard) -> None:
+            with self._changed:
+                self._free.discard(board.name)
+                self._begun[board.name] += 1
+            self._judge(board, task, self._run(board, task, Event()), (0,))
+
+        list(self._threads.map(one, self.boards))
+        if fault := self._no_board():
+            raise RunnerError(fault)
+
+    def measure(self, task: BoardTask, probes: Sequence[int] = ()) -> PoolAnswer:
+        """Run a task's units on boards until each has a good figure, or has been on all boards.
+
+        probes: jobs that are run with every part of the task, and are no units. The task's runner and CPUs are the
+        board's.
+        """
+        left = list(task.units)
+        accepted: list[Attempt] = []
+        rejected: list[Attempt] = []
+        tried: set[str] = set()
+        running: dict[Future[BoardAnswer], tuple[FleetBoard, BoardTask, Event, float]] = {}
+        while (left and not self.stopped.is_set()) or running:
+            latest = max((begun for *_, begun in running.values()), default=0.0)
+            is_late = time.monotonic() - latest > self._patience_s(len(left))
+            board = self._take(tried, bool(not running)) if left and (not running or is_late) else None
+            if board is not None:
+                tried.add(board.name)
+                part = replace(task, units=tuple(sorted((*left, *((probe,) for probe in probes)))))
+                ended = Event()
+                running[self._threads.submit(self._run, board, part, ended)] = board, part, ended, time.monotonic()
+            elif not running:
+                break
+            for future in wait(running, POLL_S, FIRST_COMPLETED).done:
+                board, part, *_ = running.pop(future)
+                for attempt in self._judge(board, part, future.result(), probes):
+                    if attempt.unit not in left:
+                        continue
+                    failures = 1 + sum(each.unit == attempt.unit and each.verdict == FAILED for each in rejected)
+                    if attempt.verdict == GOOD or (attempt.verdict == FAILED and failures >= MOST_FAILURES):
+                        accepted.append(attempt)
+                        left.remove(attempt.unit)
+                    else:
+                        rejected.append(attempt)
+            if not left or self.stopped.is_set():
+                for _, _, ended, _ in running.values():
+                    ended.set()
+        fault = ""
+        for unit in left:
+            best = _best([each for each in rejected if each.unit == unit])
+            if best is not None:
+                accepted.append(best)
+                rejected.remove(best)
+            elif not self.stopped.is_set():
+                fault = self._no_board() or f"no board gave a figure of job {unit[0]}; run it again with --resume"
+        order = {unit: number for number, unit in enumerate(task.units)}
+        accepted.sort(key=lambda each: order[each.unit])
+        return PoolAnswer(tuple(accepted), tuple(rejected), fault)
+
+    def summaries(self) -> list[BoardSummary]:
+        """Return what is known of each board."""
+        with self._changed:
+            return [
+                summary(board.name, board.kind, self._probes, self._given[board.name], self.rules,
+                        self._aside.get(board.name, ""))
+                for board in self.boards
+            ]  # fmt: skip
+
+    def _take(self, tried: set[str], patient: bool) -> FleetBoard | None:
+        """Return a board that is free and was not tried, the one with the fewest tasks; None if there is none left.
+
+        patient: wait for one that is busy or rests.
+        """
+        with self._changed:
+            while not self.stopped.is_set():
+                left = [b for b in self.boards if b.name not in tried and b.name not in self._aside]
+                now = time.monotonic()
+                free = [b for b in left if b.name in self._free and self._resting.get(b.name, 0.0) <= now]
+                if free:
+                    chosen = min(free, key=lambda b: (self._slowdown(b.name) > self.rules.slow, self._begun[b.name]))
+                    self._free.remove(chosen.name)
+                    self._begun[chosen.name] += 1
+                    return chosen
+                if not left or not patient:
+                    return None
+                self._changed.wait(POLL_S)
+        return None
+
+    def _run(self, board: FleetBoard, task: BoardTask, ended: Event) -> BoardAnswer:
+        """Run a task on a board, which is free again then, put aside, or rests."""
+        own = replace(task, runner=board.runner, cpus=self._cpus[board.name])
+        answer = BoardAnswer((), "its task was not done")
+        try:
+            answer = self._hosts.measure(board, own, lambda: ended.is_set() or self.stopped.is_set())
+        finally:
+            with self._changed:
+                self._free.add(board.name)
+                if answer.fault:
+                    self._aside[board.name] = answer.fault
+                self._changed.notify_all()
+        return answer
+
+    def _judge(self, board: FleetBoard, task: BoardTask, answer: BoardAnswer, probes: Sequence[int]) -> list[Attempt]:
+        """Return an attempt for each unit with results; probes and conditions of the board are kept."""
+        with self._changed:
+            self.notes += [note for note in answer.notes if note not in self.notes]
+            timed = [each for each in answer.results if isinstance(each, JobTimes) and each.job in probes]
+            self._probes[board.name] += [each.warm.ms for each in timed]
+            if not answer.fault and answer.results:
+                self._seconds.append(answer.seconds / len(answer.results))
+            slowdown = self._slowdown(board.name, len(timed))
+            attempts = []
+            for unit, results in _by_unit(task.units, answer.results):
+                word = verdict(results, slowdown, self.rules)
+                if word == HOT:
+                    self._resting[board.name] = time.monotonic() + self.rules.rest_s
+                if unit not in [(probe,) for probe in probes]:
+                    attempts.append(Attempt(unit, results, board.name, word))
+                    self._given[board.name] += [(result, word) for result in results]
+            return attempts
+
+    def _slowdown(self, name: str, last: int = 2) -> float:
+        """Return how many times as long as its type's boards this one took for its last probes."""
+        reference, own = reference_ms(self._probes), self._probes[name][-max(1, last) :]
+        return min(own) / reference if own and reference else 1.0
+
+    def _patience_s(self, units: int) -> float:
+        """Seconds after which a task of so many units is late."""
+        with self._changed:
+            typical = statistics.median(self._seconds) * units if self._seconds else 0.0
+        return max(self.rules.late_s, self.rules.late * typical)
+
+    def _no_board(self) -> str:
+        """Return why no board is left; "" if there is one."""
+        with self._changed:
+            if len(self._aside) < len(self.boards):
+                return ""
+            reasons = "; ".join(f"{name}: {why}" for name, why in self._aside.items())
+        return f"no board of type {self.boards[0].kind} is left: {reasons}; mend one, and give --resume"
+
+
+def _by_unit(units: Sequence[Unit], results: Sequence[Result]) -> list[tuple[Unit, tuple[Result, ...]]]:
+    """Return the results of each unit that has all of them; results come in the order of units."""
+    found, start = [], 0
+    for unit in units:
+        part = tuple(results[start : start + len(unit)])
+        if tuple(each.job for each in part) != unit:
+            break
+        found.append((unit, part))
+        start += len(unit)
+    return found
+
+
+def _best(attempts: Sequence[Attempt]) -> Attempt | None:
+    """Return the attempt with the least time, of those that have one; else any."""
+
+    def ms(attempt: Attempt) -> float:
+        times = [each.warm.ms if isinstance(each, JobTimes) else min(each.ms) for each in attempt.results
+                 if isinstance(each, JobTimes | InterleavedTimes)]  # fmt: skip
+        failed = any(isinstance(each, JobFailed) for each in attempt.results)
+        return float("inf") if failed or not times else sum(times)
+
+    return min(attempts, key=ms, default=None)

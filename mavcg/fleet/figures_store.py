@@ -1,0 +1,49 @@
+"""Keep every figure of a fleet in the database of costs: of which board, at which clock and temperature."""
+
+import datetime
+from collections.abc import Sequence
+
+from mavcg.fleet.board_pool import Attempt
+from mavcg.runners.bench_lines import InterleavedTimes, JobTimes
+from mavcg.selection.costs.database import CostDb, Record, compiler_version
+from mavcg.selection.costs.kernel_version import kernel_version
+from mavcg.selection.costs.rows import text_of
+from mavcg.selection.measure.work_list import Job
+
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS board_figures (what TEXT NOT NULL, core TEXT NOT NULL, threads INTEGER NOT NULL, "
+    "compiler TEXT NOT NULL, block INTEGER NOT NULL, kernels TEXT NOT NULL, board TEXT NOT NULL, type TEXT NOT NULL, "
+    "interleaved INTEGER NOT NULL, ms REAL, spread_ms REAL, verdict TEXT NOT NULL, counts INTEGER NOT NULL, "
+    "khz_before INTEGER, khz_after INTEGER, celsius_before REAL, celsius_after REAL, checksum TEXT NOT NULL, "
+    "date TEXT NOT NULL)"
+)
+_PUT = f"INSERT INTO board_figures VALUES ({', '.join('?' * 19)})"
+
+
+def put_figures(
+    database: CostDb, record: Record, kind: str, jobs: Sequence[Job], attempts: Sequence[Attempt], accepted: bool
+) -> None:
+    """Add a row for each job that was timed. record: of the core, whose `what` does not matter; jobs: of the program.
+
+    ms: the median of a job by itself, the least round of an interleaved one. Raises: MavcgError for a full disk.
+    """
+    rows = []
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    for attempt in attempts:
+        for result in attempt.results:
+            if not isinstance(result, JobTimes | InterleavedTimes):
+                continue
+            alone = isinstance(result, JobTimes)
+            ms, spread = (
+                (result.warm.ms, result.warm.spread_ms) if isinstance(result, JobTimes) else (min(result.ms), None)
+            )
+            what = jobs[result.job].what
+            rows.append((
+                text_of(what), record.core, record.threads, compiler_version(), record.block, kernel_version(what),
+                attempt.board, kind, int(not alone), ms, spread, attempt.verdict, int(accepted), result.before.khz,
+                result.after.khz, result.before.celsius, result.after.celsius, result.checksum, date,
+            ))  # fmt: skip
+    if rows:
+        with database.transaction() as connection:
+            connection.execute(_CREATE)
+            connection.executemany(_PUT, rows)

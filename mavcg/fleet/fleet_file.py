@@ -1,0 +1,149 @@
+"""Read a fleet's TOML file: boards, their types and runners, the scheduler of their hosts, rules for their figures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.explore.dask_engine import check_workers
+from mavcg.hosts.host import find_board
+from mavcg.profiles import schema
+from mavcg.profiles.schema import refuse
+from mavcg.runners.open import FORMS, check_runner
+
+MOST_BOARDS = 1000
+# Key of [rules] -> least and greatest value, and what it is.
+_RANGES: dict[str, tuple[float, float, str]] = {
+    "slow": (1.01, 100.0, "times as long as the type's boards"),
+    "outlier": (0.001, 100.0, "fraction"),
+    "hot_celsius": (1.0, 150.0, "degrees Celsius"),
+    "clock_drop": (0.001, 1.0, "fraction of the clock"),
+    "rest_s": (0.0, 86_400.0, "seconds"),
+    "late": (1.1, 1000.0, "times as long as other batches"),
+    "late_s": (0.1, 86_400.0, "seconds"),
+    "silence_s": (1.0, 86_400.0, "seconds"),
+}
+
+
+@dataclass(frozen=True)
+class FleetRules:
+    """Rules for figures that count, and for boards that are left alone.
+
+    slow: a board whose probe takes so many times as long as its type's. outlier: fraction by which a board's probes
+    differ from its type's before it is marked. hot_celsius: a job during which a zone was so hot is repeated elsewhere;
+    clock_drop: as is one during which the clock fell by this fraction. rest_s: how long a hot board is left alone.
+    late, late_s: a batch that takes so many times as long as its type's batches, and so many seconds at least, is begun
+    on another board too. silence_s: a program that prints nothing for so long is ended.
+    """
+
+    slow: float = 1.25
+    outlier: float = 0.05
+    hot_celsius: float = 75.0
+    clock_drop: float = 0.1
+    rest_s: float = 30.0
+    late: float = 3.0
+    late_s: float = 60.0
+    silence_s: float = 300.0
+
+
+@dataclass(frozen=True)
+class FleetBoard:
+    """A board. kind: its type, one of `mavcg cores`; runner: as --runner takes one board."""
+
+    name: str
+    kind: str
+    runner: str
+
+    @property
+    def resource(self) -> str:
+        """The resource that a Dask worker has which reaches this board."""
+        return f"board-{self.name}"
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Boards of a file. scheduler: address of their hosts' Dask scheduler; "": this machine reaches all of them."""
+
+    path: Path
+    boards: tuple[FleetBoard, ...]
+    scheduler: str
+    rules: FleetRules
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The types of its boards, each once."""
+        return tuple(dict.fromkeys(board.kind for board in self.boards))
+
+
+def of_type(fleet: Fleet, kind: str) -> Fleet:
+    """Return the boards of one type as a fleet. Raises: MavcgError where there is none."""
+    boards = tuple(board for board in fleet.boards if board.kind == kind)
+    if not boards:
+        raise MavcgError(f"--board {kind}: {fleet.path} has none of this type; it has {', '.join(fleet.kinds)}")
+    return replace(fleet, boards=boards)
+
+
+def read_fleet(path: Path) -> Fleet:
+    """Return the fleet of a file; docs/measuring-on-boards.md describes it.
+
+    Raises: ProfileError naming file, key, value and way out.
+    """
+    table = schema.read_toml(path)
+    schema.only(path, table, ("scheduler", "rules", "board"))
+    scheduler = schema.text(path, table, "scheduler", "")
+    if scheduler:
+        try:
+            address = check_workers(scheduler)
+        except MavcgError:
+            address = 0
+        if not isinstance(address, str):
+            way_out = "write dask://HOST:8786, or leave it out where this machine reaches all boards"
+            raise refuse(path, "scheduler", f"{schema.shown(scheduler)} is no address of a Dask scheduler", way_out)
+        scheduler = address
+    boards: list[FleetBoard] = []
+    for number, entry in enumerate(schema.tables(path, table, "board")):
+        boards.append(_board(path, entry, f"board[{number}]", boards))
+    if not boards:
+        raise refuse(path, "board", "missing", 'add [[board]] with name = "..", type = ".." and runner = "ssh:.."')
+    if len(boards) > MOST_BOARDS:
+        raise refuse(path, "board", f"{len(boards)} boards", f"a fleet has at most {MOST_BOARDS}; split it")
+    return Fleet(path, tuple(boards), scheduler, _rules(path, table))
+
+
+def _board(path: Path, entry: Mapping[str, Any], place: str, before: list[FleetBoard]) -> FleetBoard:
+    schema.only(path, entry, ("name", "type", "runner"), f"{place}.")
+    name, kind, runner = (schema.text(path, entry, key, place=f"{place}.{key}") for key in ("name", "type", "runner"))
+    if not schema.NAME.fullmatch(name):
+        raise refuse(
+            path, f"{place}.name", schema.shown(name), "use a-z, 0-9, '-', '_' and '.', beginning with one of a-z, 0-9"
+        )
+    try:
+        find_board(kind)
+    except MavcgError as error:
+        raise refuse(path, f"{place}.type", str(error), "name one of `mavcg cores`, or add its file") from None
+    try:
+        check_runner(runner)
+    except MavcgError as error:
+        raise refuse(path, f"{place}.runner", str(error).removeprefix("--runner "), f"give {FORMS}") from None
+    for board in before:
+        if board.name == name:
+            raise refuse(path, f"{place}.name", f"{name} is another board's, too", "name each board once")
+        if board.runner == runner:
+            wrong = f"{schema.shown(runner)} is {board.name}'s, too"
+            raise refuse(path, f"{place}.runner", wrong, "two measurements on one board disturb each other: remove one")
+    return FleetBoard(name, kind, runner)
+
+
+def _rules(path: Path, table: dict[str, Any]) -> FleetRules:
+    given = table.get("rules", {})
+    if not isinstance(given, dict):
+        raise refuse(path, "rules", f"{schema.shown(given)} is no table", "write [rules] with keys below it")
+    schema.only(path, given, tuple(field.name for field in fields(FleetRules)), "rules.")
+    rules = {}
+    for key, value in given.items():
+        low, high, what = _RANGES[key]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise refuse(path, f"rules.{key}", f"{schema.shown(value)}", f"give {low:g} to {high:g} ({what})")
+        rules[key] = float(value)
+    return FleetRules(**rules)

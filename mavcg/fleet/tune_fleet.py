@@ -1,0 +1,175 @@
+"""Measure a network's primitives on the boards of a fleet: all types at once, each by a thread of its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import interrupts_on_signals
+from mavcg.fleet.board_pool import BoardPool
+from mavcg.fleet.fleet_file import Fleet, FleetBoard
+from mavcg.fleet.fleet_tuning import tune_on_fleet
+from mavcg.fleet.hosts import BoardHosts, DaskHosts, OwnHost
+from mavcg.fleet.verdicts import BoardSummary
+from mavcg.hardware.board import Board
+from mavcg.hosts.host import find_board
+from mavcg.runners.core_cpus import differences, hints
+from mavcg.runners.facts import MachineFacts
+from mavcg.runners.finished import RunnerError
+from mavcg.runners.spot import MeasuredCore
+from mavcg.runners.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
+from mavcg.selection.costs.database import open_db
+from mavcg.selection.network import Network
+from mavcg.specs.primitive import Primitive
+from mavcg.toolchain.codegen import default_workers
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TunedType:
+    """Results of each core of a type. boards: by the core's name; "" for boards that were never used."""
+
+    kind: str
+    cores: tuple[TunedCore, ...]
+    boards: tuple[tuple[str, BoardSummary], ...]
+
+
+@dataclass(frozen=True)
+class FleetRequest:
+    """A request to measure a network. cores: those of a type that are measured; none: all. database: its file."""
+
+    network: Network
+    primitives: Sequence[Primitive]
+    cores: tuple[str, ...]
+    threads: int
+    database: Path
+    resume: bool
+    limit_s: float | None
+
+
+@contextmanager
+def open_hosts(fleet: Fleet) -> Iterator[BoardHosts]:
+    """Open what reaches the fleet's boards. Raises: MavcgError where its scheduler is not reached."""
+    if not fleet.scheduler:
+        yield OwnHost()
+        return
+    with DaskHosts(fleet) as hosts:
+        yield hosts
+
+
+def fleet_facts(fleet: Fleet, hosts: BoardHosts) -> dict[FleetBoard, MachineFacts | str]:
+    """Return what each board reports of itself, or why it does not; all are asked at once."""
+    with ThreadPoolExecutor(len(fleet.boards)) as threads:
+        return dict(zip(fleet.boards, threads.map(hosts.facts, fleet.boards), strict=True))
+
+
+def tune_fleet(
+    fleet: Fleet, request: FleetRequest, progress: Callable[[str], None], note: Note
+) -> tuple[list[TunedType], bool]:
+    """Measure on all boards of a fleet; whether it was interrupted. What was measured until then is in the database.
+
+    Raises: MavcgError where a type has no board left, or what tune_network raises for; other types are done first.
+    """
+    kinds = _kinds(fleet, request.cores)
+    stopped = Event()
+    interrupted = False
+    with interrupts_on_signals(), open_hosts(fleet) as hosts, ThreadPoolExecutor(len(kinds)) as threads:
+        facts = fleet_facts(fleet, hosts)
+        futures = [
+            threads.submit(_tune_type, fleet, kind, facts, request, hosts, stopped, progress, note) for kind in kinds
+        ]
+        while True:
+            try:
+                tuned = [future.result() for future in futures]
+                return tuned, interrupted
+            except KeyboardInterrupt:
+                stopped.set()
+                interrupted = True
+            except BaseException:
+                for future in futures:  # the other types are measured to their end
+                    future.exception()
+                raise
+
+
+def _kinds(fleet: Fleet, cores: Sequence[str]) -> tuple[str, ...]:
+    """Return the types that have one of these cores; all for none. Raises: MavcgError for a core that no type has."""
+    of_kind = {kind: find_board(kind).cores for kind in fleet.kinds}
+    for core in cores:
+        if not any(core in has for has in of_kind.values()):
+            has = ", ".join(dict.fromkeys(each for of in of_kind.values() for each in of))
+            raise MavcgError(f"--core {core}: no board of {fleet.path} has it; they have {has}")
+    return tuple(kind for kind, has in of_kind.items() if not cores or set(cores) & set(has))
+
+
+def _tune_type(
+    fleet: Fleet, kind: str, facts: dict[FleetBoard, MachineFacts | str], request: FleetRequest, hosts: BoardHosts,
+    stopped: Event, progress: Callable[[str], None], note: Note,
+) -> TunedType:  # fmt: skip
+    """Measure on the boards of a type, one core after the other."""
+    board = find_board(kind)
+    places, aside = _usable(fleet, board, facts, request, note)
+    known = [each for fleet_board in places if isinstance(each := facts[fleet_board], MachineFacts)]
+    options = replace(bench_options(board, known), silence_s=fleet.rules.silence_s)
+    tuned: list[TunedCore] = []
+    summaries = [("", each) for each in aside]
+    cores = next(iter(places.values()))
+    spent_s = 0.0
+    with open_db(request.database) as database:
+        for number, core in enumerate(cores):
+            name = core.machine.name
+            cpus = {each.name: of_board[number].cpus for each, of_board in places.items()}
+            measured = MeasuredCore(core.machine, core.core, core.cpus, True, f"fleet: {kind}", default_workers())
+            left_s = None if request.limit_s is None else max(request.limit_s - spent_s, 0.0) / (len(cores) - number)
+            plan = core_plan(request.network, request.primitives, core, f"{kind}, {name}, {len(places)} boards", note)
+
+            def tell(done: int, count: int, words: str, name: str = name) -> None:
+                progress(f"{kind}, {name}: {done} of {count}: {words}")
+
+            with BoardPool(list(places), cpus, fleet.rules, hosts, stopped) as pool:
+                result = tune_on_fleet(
+                    plan, database, measured, pool, options, resume=request.resume, limit_s=left_s, progress=tell
+                )
+                summaries += [(name, each) for each in pool.summaries()]
+            for words in (*result.notes, *(f"{job.name}: {why}" for job, why in result.failed)):
+                note(f"{kind}, {name}: {words}")
+            spent_s += result.seconds
+            tuned.append(TunedCore(core, plan, result))
+            if stopped.is_set():
+                break
+    for words in disagreements(tuned):
+        note(f"{kind}: {words}")
+    return TunedType(kind, tuple(tuned), tuple(summaries))
+
+
+def _usable(
+    fleet: Fleet, board: Board, facts: dict[FleetBoard, MachineFacts | str], request: FleetRequest, note: Note
+) -> tuple[dict[FleetBoard, tuple[BoardCore, ...]], list[BoardSummary]]:
+    """Return the boards of a type that can be measured on, with their cores, and the others with reasons.
+
+    Raises: RunnerError where there is none.
+    """
+    requested = [core for core in request.cores if core in board.cores]
+    places: dict[FleetBoard, tuple[BoardCore, ...]] = {}
+    aside: list[BoardSummary] = []
+    for each in fleet.boards:
+        if each.kind != board.name:
+            continue
+        found = facts[each]
+        try:
+            if isinstance(found, str):
+                raise RunnerError(found)
+            places[each], warnings = board_cores(board, requested, each.runner, found, request.threads)
+        except MavcgError as error:
+            note(f"{each.name}: is left out: {error}")
+            aside.append(BoardSummary(each.name, each.kind, aside=str(error)))
+            continue
+        for words in (*warnings, *differences(found, board), *hints(found)):
+            note(f"{each.name}: {words}")
+    if not places:
+        reasons = "; ".join(f"{each.name}: {each.aside}" for each in aside)
+        raise RunnerError(f"{fleet.path}: no board of type {board.name} can be used: {reasons}")
+    return places, aside
