@@ -49,9 +49,9 @@ UNITS: Mapping[str, Unit] = {
     # The engine of one model.
     "engine": Unit(
         (
-            "x86_features.c", "engine_machine.c", "engine_system.c", "engine_wait.c", "engine_memory.c",
-            "engine_library.c", "engine_process.c", "engine_turns.c", "engine_chunk.c", "engine_options.c",
-            "engine_pool.c", "engine_context.c", "engine_run.c", "engine_api.c",
+            "x86_features.c", "engine_machine.c", "engine_affinity.c", "engine_system.c", "engine_wait.c",
+            "engine_memory.c", "engine_library.c", "engine_process.c", "engine_turns.c", "engine_chunk.c",
+            "engine_options.c", "engine_pool.c", "engine_context.c", "engine_run.c", "engine_stage.c", "engine_api.c",
         )
     ),
     # A BLAS library's routines.
@@ -70,7 +70,12 @@ UNITS: Mapping[str, Unit] = {
         )
     ),
     # What the networks of one application have in common.
-    "application": Unit(("engine_memory.c", "engine_library.c", "application.c")),
+    "application": Unit(
+        (
+            "engine_machine.c", "engine_affinity.c", "engine_memory.c", "engine_library.c", "engine_turns.c",
+            "pipeline_stages.c", "pipeline.c", "application.c",
+        )
+    ),
 }  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.runtime.declared import ffi
@@ -18,6 +19,9 @@ from mavcg.runtime.loading import (
     text_of,
     thread_count,
 )
+from mavcg.runtime.pipeline import Pipeline
+
+StagePlaces = Mapping[str, Sequence[Collection[int]]]
 
 
 class LoadedApplication:
@@ -27,9 +31,10 @@ class LoadedApplication:
     Networks that share memory take turns: while one runs, run of another raises MavcgError.
     """
 
-    def __init__(self, path: Path, threads: int, pin: bool) -> None:
+    def __init__(self, path: Path, threads: int, pin: bool, places: StagePlaces) -> None:
         self.path = path
         self._application = ffi.NULL
+        self._pipelines: dict[int, Pipeline] = {}
         self._library, self._where = open_library(path)
         try:
             table = self._table = application_table(path, self._library)
@@ -37,7 +42,9 @@ class LoadedApplication:
                 raise MavcgError(f"{path}: is no application's library; name one that `mavcg app build` made")
             created = ffi.new("void **")
             options = ffi.new("mavcg_options *", context_options(threads, pin))
-            check_status(path, table.networks[0].model, table.create(options, created))
+            rows, _kept = _place_rows(path, table, places)
+            status = table.create_placed(options, rows, len(rows), created)
+            check_status(path, table.networks[0].model, status)
             self._application = created[0]
             self.name = text_of(table.name)
             self.arena_bytes, self.scratch_bytes = int(table.arena_bytes), int(table.scratch_bytes)
@@ -61,8 +68,23 @@ class LoadedApplication:
             raise MavcgError(f"{self.path}: has no network {network!r}; there are {', '.join(self._models)}")
         return self._models[network]
 
+    def pipeline(self, network: str) -> Pipeline:
+        """Return the frame API of a network that was built with partitions. Raises: MavcgError for another one."""
+        model = self[network]
+        number = self.networks.index(network)
+        stages = int(self._table.networks[number].stage_count)
+        if not stages:
+            raise MavcgError(
+                f"{self.path}: network {network!r} is no pipeline; build it with partitions, or call its run"
+            )
+        if number not in self._pipelines:
+            self._pipelines[number] = Pipeline(model, self._table, self._application, number, stages)
+        return self._pipelines[number]
+
     def close(self) -> None:
         """Free the memory, after runs of other threads have ended. A second call does nothing."""
+        for pipeline in self._pipelines.values():
+            pipeline.close()
         for model in self._models.values():
             model.close()
         self._end()
@@ -88,12 +110,38 @@ class LoadedApplication:
             self._where = ""
 
 
-def load_application(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False) -> LoadedApplication:
+def load_application(
+    path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False, stages: StagePlaces | None = None
+) -> LoadedApplication:
     """Create the memory and the contexts of a library that `mavcg app build` made. threads, pin: as of load.
 
+    stages: the CPUs of each stage of a pipeline, by the network's name, such as {"backbone": [{0, 1}, {2, 3}]}, with a
+    thread for each; without them those that were predicted at the build, where this process may use them, else an
+    equal share of its CPUs.
     Raises: MavcgError for a file that is not such a library of this machine; as load.
     """
-    return LoadedApplication(Path(path), thread_count(threads), pin)
+    return LoadedApplication(Path(path), thread_count(threads), pin, stages or {})
+
+
+def _place_rows(path: Path, table: Any, places: StagePlaces) -> tuple[Any, list[Any]]:
+    """Return an array of mavcg_stage_place, with what has to be kept while it is used."""
+    names = [text_of(table.networks[i].model.name) for i in range(table.network_count)]
+    rows, kept = [], []
+    for network, stages in places.items():
+        if network not in names:
+            raise MavcgError(f"{path}: stages: has no network {network!r}; there are {', '.join(names)}")
+        number = names.index(network)
+        if len(stages) != table.networks[number].stage_count:
+            raise MavcgError(
+                f"{path}: stages: {len(stages)} sets of CPUs for {network!r}, which has "
+                f"{table.networks[number].stage_count} stages; give one set for each"
+            )
+        for stage, cpus in enumerate(stages):
+            if not cpus or not all(isinstance(cpu, int) and 0 <= cpu < 8192 for cpu in cpus):
+                raise MavcgError(f"{path}: stages: {network!r}, stage {stage}: {cpus!r} are no CPUs; give numbers")
+            kept.append(ffi.new("uint16_t[]", sorted(cpus)))
+            rows.append({"network": number, "stage": stage, "cpu_count": len(cpus), "cpus": kept[-1]})
+    return ffi.new("mavcg_stage_place[]", rows), kept
 
 
 @contextlib.contextmanager

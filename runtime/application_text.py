@@ -85,7 +85,8 @@ def application_tables(application: ApplicationProgram) -> str:
         *(f"    &network_{i},\n" for i in range(len(symbols))),
         "};\nstatic const mavcg_app_network placed_networks[NETWORKS] = {\n",
         *(
-            f"    {{&model_{i}, {each.arena_offset}ull, {sum(1 << n for n in each.conflicts_with):#x}}},\n"
+            f"    {{&model_{i}, {each.arena_offset}ull, {sum(1 << n for n in each.conflicts_with):#x}, "
+            f"{len(each.program.stages)}}},\n"
             for i, each in enumerate(application.networks)
         ),
         "};\nstatic const uint64_t scratch_offsets[NETWORKS] = {\n",
@@ -111,6 +112,11 @@ def application_header(application: ApplicationProgram, threads: int = 1) -> str
                 f"    return ({word}_context *){EXPORTED}{name}_context(application, {number});\n}}\n"
                 for number, word in enumerate(words)
             ),
+            "PIPELINES": "".join(
+                fill_template(_PIPELINE, {"EXPORTED": EXPORTED + name, "NAME": name, "WORD": word, "N": str(number)})
+                for number, (word, each) in enumerate(zip(words, application.networks, strict=True))
+                if each.program.stages
+            ),
         },
     )  # fmt: skip
     table = re.sub(r'^#include "engine_api.h"\n\n', "", (CSRC / "application_api.h").read_text(), flags=re.MULTILINE)
@@ -120,6 +126,19 @@ def application_header(application: ApplicationProgram, threads: int = 1) -> str
         f"#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n{table}\n{models}\n{own}\n#endif\n"
     )
 
+
+_PIPELINE = """\
+static inline int @NAME@_push_@WORD@(@NAME@_application *application, const void *const *inputs,
+    void *const *outputs, void *frame, int32_t timeout_ms) {
+    return @EXPORTED@_push(application, @N@, inputs, outputs, frame, timeout_ms);
+}
+static inline int @NAME@_pop_@WORD@(@NAME@_application *application, void **frame, int32_t timeout_ms) {
+    return @EXPORTED@_pop(application, @N@, frame, timeout_ms);
+}
+static inline int @NAME@_cancel_frames_of_@WORD@(@NAME@_application *application) {
+    return @EXPORTED@_cancel_frames(application, @N@);
+}
+"""
 
 _HEADER = """\
 #ifdef __cplusplus
@@ -144,6 +163,29 @@ void @EXPORTED@_destroy(void *application);
  * own. */
 void *@EXPORTED@_context(void *application, uint32_t network);
 
+/* As @EXPORTED@_create; places: of stages of pipelines, in place of the CPUs that the library chooses for them: those
+ * of its prediction where the process may use them, else an equal share of the CPUs that it may use. */
+int @EXPORTED@_create_placed(const mavcg_options *options, const mavcg_stage_place *places, uint32_t place_count,
+    void **application);
+
+/* A network built with partitions is a pipeline: its stages, each on CPUs and threads of its own, compute several
+ * frames at the same time. Push a frame: pointers to its inputs and outputs, as for the network's run, which stay the
+ * pipeline's until the frame is popped; frame: any pointer, which pop gives back. Frames are popped in the order in
+ * which they were pushed; pop returns the frame's status. timeout_ms: how long push waits for room, or pop for a
+ * completed frame, before it returns MAVCG_AGAIN; 0: not at all, below 0: for ever. A pipeline takes two frames a stage
+ * before one has to be popped. While it has frames to complete, a run of the network, or of one that shares its memory,
+ * returns MAVCG_BUSY, and a first push during such a run does. From any threads.
+ * MAVCG_ERROR_NULL for a network that is no pipeline; statuses of run. */
+int @EXPORTED@_push(void *application, uint32_t network, const void *const *inputs, void *const *outputs, void *frame,
+    int32_t timeout_ms);
+int @EXPORTED@_pop(void *application, uint32_t network, void **frame, int32_t timeout_ms);
+
+/* End the frames that are not completed: each is popped with MAVCG_CANCELLED, its outputs undefined. */
+int @EXPORTED@_cancel_frames(void *application, uint32_t network);
+
+/* The number of threads of a stage; MAVCG_ERROR_NULL for one that is not there. */
+int @EXPORTED@_stage_threads(void *application, uint32_t network, uint32_t stage);
+
 static inline int @NAME@_create_application(const mavcg_options *options, @NAME@_application **application) {
     void *created;
     int status = @EXPORTED@_create(options, application ? &created : (void **)0);
@@ -151,7 +193,7 @@ static inline int @NAME@_create_application(const mavcg_options *options, @NAME@
     return status;
 }
 static inline void @NAME@_destroy_application(@NAME@_application *application) { @EXPORTED@_destroy(application); }
-@CONTEXTS@
+@CONTEXTS@@PIPELINES@
 #ifdef __cplusplus
 }
 #endif

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mavcg.errors import MavcgError
 from mavcg.runtime.coreset import CoreSet
-from mavcg.specs.model_program import Program, ProgramStep, ThreadPlan
+from mavcg.specs.model_program import Program, ProgramStage, ProgramStep, ThreadPlan
 from mavcg.text.safe_text import comment
 
 DEFAULT_SPEED = 256  # csrc/engine_pool.c
@@ -55,18 +55,31 @@ def plan_rows(program: Program, core_set: CoreSet) -> list[str]:
     return [_plan(plan, core_set) for plan in order]
 
 
+def stage_plan(stage: ProgramStage, core_set: CoreSet) -> str:
+    """Return the plan of a stage's threads; that of no threads where nothing was predicted. Raises: as plan_rows."""
+    if not stage.cores:
+        return "{0}"
+    return _threads_on(stage.threads, stage.cores, core_set, f"stage of {stage.threads} threads on")
+
+
 def _plan(plan: ThreadPlan, core_set: CoreSet) -> str:
     location = f"thread plan {plan.threads} on {'+'.join(plan.cores) or 'nothing'}"
-    if not 1 <= plan.threads <= MAX_THREADS:
-        raise MavcgError(f"{location}: {plan.threads} threads; give 1 to {MAX_THREADS}")
-    if not plan.cores:
-        raise MavcgError(f"{location}: names no core; name those that its threads run on")
+    row = _threads_on(plan.threads, plan.cores, core_set, location)
     if not 0 < plan.relative_time < float("inf"):
         raise MavcgError(f"{location}: a time of {plan.relative_time}; give one above 0")
+    return f"{row}, /* {comment('+'.join(plan.cores))} */"
+
+
+def _threads_on(threads: int, cores: Sequence[str], core_set: CoreSet, location: str) -> str:
+    """Return a struct engine_plan: a number of threads on CPUs of these versions."""
+    if not 1 <= threads <= MAX_THREADS:
+        raise MavcgError(f"{location}: {threads} threads; give 1 to {MAX_THREADS}")
+    if not cores:
+        raise MavcgError(f"{location}: names no core; name those that its threads run on")
     words = [0] * CORE_WORDS
-    for number in _core_ids(plan.cores, core_set, location):
+    for number in _core_ids(cores, core_set, location):
         words[number // WORD_BITS] |= 1 << number % WORD_BITS
-    return f"{{{plan.threads}, {{{', '.join(f'{word:#x}' for word in words)}}}}}, /* {comment('+'.join(plan.cores))} */"
+    return f"{{{threads}, {{{', '.join(f'{word:#x}' for word in words)}}}}}"
 
 
 def _core_ids(labels: Sequence[str], core_set: CoreSet, location: str) -> list[int]:

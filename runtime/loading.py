@@ -157,8 +157,7 @@ class Model:
         return f"<mavcg model {self.name}: in {takes}; out {gives}; threads {self.threads}>"
 
     def _run(self, arrays: Sequence[Array], step_ns: Array | None) -> tuple[tuple[Array, ...], int]:
-        given = self._check_inputs(arrays)
-        outputs = tuple(np.empty(tensor.shape, tensor.dtype) for tensor in self.outputs)
+        given, outputs = self.checked_inputs(arrays), self.empty_outputs()
         # The result of from_buffer keeps its array alive.
         buffers_in, buffers_out = [*map(ffi.from_buffer, given)], [*map(ffi.from_buffer, outputs)]
         pointers_in, pointers_out = ffi.new("void *[]", buffers_in), ffi.new("void *[]", buffers_out)
@@ -170,7 +169,11 @@ class Model:
             times = ffi.from_buffer("double[]", step_ns)
             return outputs, self._profile_model(self._context, pointers_in, pointers_out, times)
 
-    def _check_inputs(self, arrays: Sequence[Array]) -> list[Array]:
+    def empty_outputs(self) -> tuple[Array, ...]:
+        """Return arrays for the outputs."""
+        return tuple(np.empty(tensor.shape, tensor.dtype) for tensor in self.outputs)
+
+    def checked_inputs(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the inputs as dense arrays. Raises: MavcgError for a number, shape or dtype that is not the
         model's."""
         if len(arrays) != len(self.inputs):

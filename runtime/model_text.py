@@ -10,10 +10,10 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
 from mavcg.hardware.board import Board
-from mavcg.runtime.core_speeds import plan_rows, speed_rows
+from mavcg.runtime.core_speeds import plan_rows, speed_rows, stage_plan
 from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet
 from mavcg.runtime.type_codes import TYPE_CODES
-from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase, ProgramTensor
+from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase, ProgramTensor, RingBuffer
 from mavcg.text.safe_text import c_identifier, c_string, comment
 
 CSRC = Path(__file__).parent / "csrc"
@@ -40,6 +40,7 @@ DEFAULT_SPIN_US = 50
 BATTERY_SPIN_US = 10
 SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
 _MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
+MAX_STAGES = 32  # a pipeline's: more than a processor has clusters, and two digits in a thread's name
 _MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_chunk.c
 MOVED_LINE = 64  # bytes; of csrc/engine.h
 _MOVED_CHUNK = 1024  # lines that a thread copies at least
@@ -104,12 +105,13 @@ def tables_text(
     symbols = {name: f"version_{i}" for i, name in enumerate(dict.fromkeys(v for k in kernels for v in versions[k]))}
     runs, operands = _runs(program, number)
     external = [i for i, place in enumerate(operands) if place.base in ("input", "output")]
+    rings = [(i, ring) for i, place in enumerate(operands) if (ring := _ring_of(place, program)) is not None]
     weight_lines, weights_of = speed_rows(program, core_set)
     counts = {
         "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps),
         "PHASES": len(runs),
         "OPERANDS": len(operands), "EXTERNAL_OPERANDS": len(external), "DEFAULT_THREADS": threads,
-        "VERSIONS": core_set.version_count, "SPIN_US": spin_us,
+        "VERSIONS": core_set.version_count, "SPIN_US": spin_us, "STAGES": len(program.stages),
     }  # fmt: skip
     bytes_of = {
         "ARENA_BYTES": program.arena_bytes, "SCRATCH_BYTES": program.scratch_bytes,
@@ -158,6 +160,11 @@ def tables_text(
             (f"{{{place.offset}, {_BASES[place.base]}, {place.index}}}," for place in operands),
         ),
         _array("const uint32_t external_table[]", (f"{i}," for i in external), zero="0,"),
+        _array(
+            "const struct engine_ring_operand ring_table[]",
+            [*(f"{{{i}, {ring.copies}, {ring.stride}}}," for i, ring in rings), "{0},"],
+        ),
+        *([_stages(program, core_set)] if in_application else []),
     ]
     return "".join(parts)
 
@@ -174,6 +181,7 @@ def check_program(program: Program) -> None:
     ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
     if len(program.phases) > _MAX_STEPS:
         raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds {_MAX_STEPS}")
+    _check_stages(program)
     for step in program.steps:
         if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
             raise MavcgError(
@@ -193,6 +201,23 @@ def check_program(program: Program) -> None:
                 fits = place.index < len(tensors) and 0 <= place.offset <= tensors[place.index].type.bytes
             if not fits:
                 raise MavcgError(f"step '{step.name}': an operand at {place}, which the program does not have")
+
+
+def _check_stages(program: Program) -> None:
+    """Check stages and the buffers between them. Raises: MavcgError."""
+    begins = [stage.begin for stage in program.stages]
+    ends = [0, *(stage.end for stage in program.stages)]
+    if program.stages and (
+        program.phases or len(program.stages) > MAX_STAGES or begins != ends[:-1] or ends[-1] != len(program.steps)
+        or any(stage.begin >= stage.end for stage in program.stages)
+    ):  # fmt: skip
+        raise MavcgError(
+            f"model {program.name}: {len(program.stages)} stages; up to {MAX_STAGES} cover all steps, in order, whole"
+        )
+    for ring in program.rings:
+        end = ring.offset + ring.stride * ring.copies
+        if ring.copies < 2 or ring.stride < 1 or not 0 <= ring.offset < end <= program.arena_bytes:
+            raise MavcgError(f"model {program.name}: {ring}: copies of a buffer lie in the arena, two at least")
 
 
 def _at_most(size: int, rows: int) -> int:
@@ -232,6 +257,19 @@ def _runs(
             )  # fmt: skip
         runs.append((phase.step, fields))
     return runs, operands
+
+
+def _ring_of(place: OperandAddress, program: Program) -> RingBuffer | None:
+    """Return the buffer between stages in whose first copy an operand lies."""
+    if place.base != "arena":
+        return None
+    return next((ring for ring in program.rings if ring.offset <= place.offset < ring.offset + ring.stride), None)
+
+
+def _stages(program: Program, core_set: CoreSet) -> str:
+    """Return the table of a pipeline's stages; a phase is a step."""
+    lines = [f"{{{s.begin}, {s.end}, {stage_plan(s, core_set)}}}," for s in program.stages]
+    return _array("const struct engine_stage stage_table[]", lines)
 
 
 def _functions(

@@ -1,16 +1,19 @@
-"""Builds the library of an application whose networks take turns: each network's engine, and one memory for all."""
+"""Builds the library of an application: each network's engine, one memory for all, pipelines of partitions."""
 
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
+from mavcg.apps.buildable import check_buildable, parallel_pairs
+from mavcg.apps.stage_balance import StageBalance
+from mavcg.apps.stage_note import pipeline_note
+from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
@@ -65,7 +68,8 @@ def build_application(
     check_names(name, [entry.name for entry in file.networks])
     check_companions(name, request.output, cpp=False)
     pairs = parallel_pairs(file)
-    networks = [_prepare(file, entry, request, progress) for entry in file.networks]
+    pipelined = [_pipelined(file, entry, request, progress) for entry in file.networks]
+    networks, balances = [each.prepared for each in pipelined], [each.balance for each in pipelined]
     application = place_networks(name, networks, pairs)
     if file.memory is not None and _excess(file, application) > 0:
         networks = _by_parts(file, networks, request, pairs, progress)
@@ -91,7 +95,7 @@ def build_application(
         tasks = kernel_tasks(specs, machines, request.cores, request.target, folder, request.tuning, tiles)
         made = run_tasks([*others, *tasks], request.workers, progress)
         kernels = kernel_code(made[len(others) :], machines, tiles)
-        note = _note(file, application, networks, kernels)
+        note = _note(file, application, networks, balances, kernels)
         notes = [note, *({"made_with": made_with(entry.file, application=True)} for entry in file.networks)]
         note_objects = [folder / f"note-{number}.o" for number in range(len(notes))]
         for document, path in zip(notes, note_objects, strict=True):
@@ -104,37 +108,6 @@ def build_application(
         request.output, application, companions, request.output.stat().st_size, loaded_bytes(request.output),
         time.monotonic() - started, note,
     )  # fmt: skip
-
-
-def check_buildable(file: ApplicationFile) -> None:
-    """Raise MavcgError naming the line of a setting that a library cannot be built with."""
-    for entry in file.networks:
-        location = f"{file.path}: line {entry.line}: network '{entry.name}'"
-        if entry.partitions:
-            raise MavcgError(
-                f"{location}: partitions: a library computes a network as a whole; leave partitions out, or see "
-                "`mavcg app plan` for what a pipeline would take"
-            )
-        if entry.schedules:
-            raise MavcgError(
-                f"{entry.schedule_place}: a library runs layers in an order of its own; leave schedule out, and "
-                "give memory for layers by parts"
-            )
-        if entry.precision != "fp32":
-            raise MavcgError(
-                f"{location}: precision = '{entry.precision}': a library computes in the types of the model's file; "
-                f"leave precision out, or give a file in {entry.precision}"
-            )
-
-
-def parallel_pairs(file: ApplicationFile) -> frozenset[frozenset[int]]:
-    """Return the pairs of networks, by number, that may run at the same time. Raises: MavcgError for unknown names."""
-    names = [entry.name for entry in file.networks]
-    for name in (name for group in file.parallel for name in group):
-        if name not in names:
-            raise MavcgError(f"{file.path}: parallel: '{name}' is no network; there are {', '.join(names)}")
-    numbers = [{names.index(name) for name in group} for group in file.parallel]
-    return frozenset(frozenset(pair) for group in numbers for pair in combinations(sorted(group), 2))
 
 
 def place_networks(
@@ -171,6 +144,16 @@ def _prepare(
         raise type(error)(f"{file.path}: line {entry.line}: network '{entry.name}': {error}") from error
 
 
+def _pipelined(
+    file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
+) -> PipelinedModel:
+    """Prepare a network, and cut it into the stages of a pipeline where it has partitions."""
+    prepared = _prepare(file, entry, request, progress)
+    if not entry.partitions:
+        return PipelinedModel(prepared, None)
+    return pipeline_of(file, entry, prepared, request, progress)
+
+
 def _by_parts(
     file: ApplicationFile,
     networks: Sequence[PreparedModel],
@@ -179,11 +162,11 @@ def _by_parts(
     progress: Callable[[str], None],
 ) -> list[PreparedModel]:
     """Return the networks, those computed by parts of rows whose buffers take more than the limit leaves beside all
-    weights. Networks that run at the same time as others stay as they are."""
+    weights. Pipelines, and networks that run at the same time as others, stay as they are."""
     made = list(networks)
     left = (file.memory or 0) - sum(network.planned.program.constants_bytes for network in networks)
     for number, entry in enumerate(file.networks):
-        alone = not any(number in pair for pair in pairs)
+        alone = not entry.partitions and not any(number in pair for pair in pairs)
         if alone and left > 0 and made[number].planned.program.arena_bytes > left:
             with contextlib.suppress(ArenaTooLargeError):
                 made[number] = _prepare(file, entry, replace(request, max_arena_bytes=left), progress)
@@ -208,17 +191,23 @@ def _check_limit(file: ApplicationFile, application: ApplicationProgram) -> None
 
 
 def _note(
-    file: ApplicationFile, application: ApplicationProgram, networks: Sequence[PreparedModel], kernels: KernelCode
+    file: ApplicationFile,
+    application: ApplicationProgram,
+    networks: Sequence[PreparedModel],
+    balances: Sequence[StageBalance | None],
+    kernels: KernelCode,
 ) -> dict[str, Any]:
     code = kernels.code_bytes()
     notes = []
-    for network, placed in zip(networks, application.networks, strict=True):
+    for network, balance, placed in zip(networks, balances, application.networks, strict=True):
         own = model_note(network.planned, kernels, network.choice.selection)
         own["code_bytes"] = _code_bytes(network.planned.specs, tuple(network.machines), code)
         own["phases"] = len(placed.program.phases) or len(placed.program.steps)
         own["arena_offset"] = placed.arena_offset
         own["scratch_offset"] = placed.scratch_offset
         own["conflicts_with"] = [file.networks[n].name for n in sorted(placed.conflicts_with)]
+        if placed.program.stages:
+            own["pipeline"] = pipeline_note(placed.program, balance)
         notes.append(own)
     return {
         "mavcg": __version__,

@@ -21,6 +21,7 @@ def application_json(result: ApplicationResult) -> dict[str, Any]:
         "networks": [
             {key: network[key] for key in ("arena_offset", "arena_bytes", "scratch_bytes", "weight_bytes", "phases")}
             | {"name": network["model"], "conflicts_with": network["conflicts_with"]}
+            | ({"pipeline": network["pipeline"]} if "pipeline" in network else {})
             for network in note["networks"]
         ],
         "files": [str(path) for path in (result.output, *result.companions)],
@@ -45,7 +46,31 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
             ", ".join(others) or "none",
         )  # fmt: skip
     to.print(table)
+    for network in note["networks"]:
+        if "pipeline" in network:
+            _show_pipeline(network, to)
     to.print(
         f"memory: arena {note['arena_bytes']:,} bytes ({note['separate_arena_bytes']:,} in separate libraries), "
         f"scratch {note['scratch_bytes']:,} bytes a thread, weights {note['weight_bytes']:,} bytes"
     )
+
+
+def _show_pipeline(network: Mapping[str, Any], to: "Console") -> None:
+    """Print the partitions of a pipeline."""
+    from rich.table import Table
+
+    pipeline = network["pipeline"]
+    speed = pipeline.get("predicted_per_second")
+    rate = "" if speed is None else f"; {speed:.1f} frames per second (modelled)"
+    to.print(f"pipeline {network['model']}: {pipeline['ring_bytes']:,} bytes between partitions{rate}")
+    table = Table(box=None, pad_edge=False)
+    for name in ("partition", "from layer", "steps", "on", "ms (modelled)"):
+        table.add_column(name, justify="right" if name in ("steps", "ms (modelled)") else "left")
+    for stage in pipeline["stages"]:
+        predicted = "cores" in stage
+        table.add_row(
+            stage["partition"], stage["first"], str(stage["steps"]),
+            f"{stage['threads']} x {', '.join(stage['cores'])}" if predicted else "a share of the CPUs",
+            f"{stage['predicted_ms']:.3f}" if predicted else "",
+        )  # fmt: skip
+    to.print(table)

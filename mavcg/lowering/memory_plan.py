@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import DTYPES
-from mavcg.lowering.lower import LoweredGraph
+from mavcg.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.memory.arena import Arena, Lifetime, aligned, place_buffers
 from mavcg.memory.storage import lifetimes_of
 from mavcg.specs.kernel import Array, Operand
@@ -117,6 +117,23 @@ def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int
     if location.root in graph.outputs:
         return OperandAddress("output", offset, graph.outputs.index(location.root))
     return OperandAddress("arena", arena.offsets[location.root] + offset)
+
+
+def buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:
+    """Return the bytes of each buffer of the arena, workspaces too, by name."""
+    graph = lowered.graph
+    roots = {location.root for location in lowered.storage.locations.values()}
+    sizes = {root: graph.types[root].bytes for root in roots if root not in (*graph.inputs, *graph.outputs)}
+    return sizes | {workspace_name(output): size for output, size in lowered.workspaces().items()}
+
+
+def operand_buffer(operand: Operand, step: LoweredStep, lowered: LoweredGraph) -> tuple[str, int]:
+    """Return the buffer that an operand lies in, and the bytes from its beginning."""
+    if operand.workspace_bytes:
+        return workspace_name(step.node.output), operand.offset
+    location = lowered.storage.locations[operand.tensor]
+    item = DTYPES[lowered.graph.types[operand.tensor].dtype].itemsize
+    return location.root, location.offset * item + operand.offset
 
 
 class _ConstantLayout:

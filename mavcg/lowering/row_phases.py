@@ -4,15 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES
 from mavcg.lowering.lower import LoweredGraph, LoweredStep
-from mavcg.lowering.memory_plan import workspace_name
+from mavcg.lowering.memory_plan import buffer_sizes, operand_buffer
 from mavcg.lowering.row_access import unit_access
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.memory.arena import Arena, Lifetime, place_buffers
 from mavcg.memory.row_schedule import ALIGN, ByteAccess, Firing, Move, RowSchedule, UnitStep, schedule_rows
 from mavcg.memory.row_segments import RowSegment, all_segments, cheapest_within, least_peak, with_blocks
-from mavcg.specs.kernel import Operand
 from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
 # Bytes of output that a step of a segment computes at once.
@@ -87,7 +85,7 @@ def _rows_of(planned: PlannedModel) -> ProgramRows:
     works = tuple(_step_rows(step, row) for step, row in zip(lowered.steps, program.steps, strict=True))
     steps = tuple(_unit_step(step, rows, lowered) for step, rows in zip(lowered.steps, works, strict=True))
     unit_bytes = tuple(max([1, *(a.step or a.extent for a in step.accesses if a.written)]) for step in steps)
-    return ProgramRows(works, steps, unit_bytes, _buffer_sizes(lowered), tuple(lowered.graph.outputs))
+    return ProgramRows(works, steps, unit_bytes, buffer_sizes(lowered), tuple(lowered.graph.outputs))
 
 
 def plan_phases(planned: PlannedModel, rows: ProgramRows, segments: Sequence[RowSegment], slack: float) -> PlannedModel:
@@ -139,20 +137,12 @@ def _step_rows(step: LoweredStep, row: ProgramStep) -> _StepRows:
     return _StepRows(access.units, access.rows_per_unit * (row.rows // step.spec.rows), row.rows, touched)
 
 
-def _buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:
-    """Return the bytes of each buffer of the arena."""
-    graph = lowered.graph
-    roots = {location.root for location in lowered.storage.locations.values()}
-    sizes = {root: graph.types[root].bytes for root in roots if root not in (*graph.inputs, *graph.outputs)}
-    return sizes | {workspace_name(output): size for output, size in lowered.workspaces().items()}
-
-
 def _unit_step(step: LoweredStep, rows: _StepRows, lowered: LoweredGraph) -> UnitStep:
     accesses: list[ByteAccess] = []
     for number, operand in enumerate(step.operands):
         if operand.constant is not None:
             continue
-        buffer, offset = _place(operand, step, lowered)
+        buffer, offset = operand_buffer(operand, step, lowered)
         if rows.touched is None:
             if operand.workspace_bytes:  # each step of the node may read and write it
                 size = lowered.workspaces()[step.node.output]
@@ -163,15 +153,6 @@ def _unit_step(step: LoweredStep, rows: _StepRows, lowered: LoweredGraph) -> Uni
         begin, way, extent = rows.touched[number]
         accesses.append(ByteAccess(buffer, offset + begin, way, extent, operand.written))
     return UnitStep(rows.units, tuple(accesses), rows.units)
-
-
-def _place(operand: Operand, step: LoweredStep, lowered: LoweredGraph) -> tuple[str, int]:
-    """Return the buffer that an operand lies in, and where."""
-    if operand.workspace_bytes:
-        return workspace_name(step.node.output), operand.offset
-    location = lowered.storage.locations[operand.tensor]
-    item = DTYPES[lowered.graph.types[operand.tensor].dtype].itemsize
-    return location.root, location.offset * item + operand.offset
 
 
 def _with_steps(schedule: RowSchedule) -> list[tuple[Firing | Move, int]]:
@@ -201,7 +182,7 @@ def _phase(
         if operand.constant is not None or address.base != "arena":
             operands.append(address)
             continue
-        buffer, offset = _place(operand, lowered.steps[step], lowered)
+        buffer, offset = operand_buffer(operand, lowered.steps[step], lowered)
         operands.append(OperandAddress("arena", arena.offsets[buffer] + offset - phase.origins[buffer]))
     rows = works[step]
     first = phase.begin * rows.rows_per_unit
@@ -216,7 +197,7 @@ def _addresses(planned: PlannedModel, arena: Arena) -> tuple[tuple[OperandAddres
         own = []
         for operand, address in zip(step.operands, addresses, strict=True):
             if operand.constant is None and address.base == "arena":
-                at = arena.offsets[_place(operand, step, lowered)[0]]
+                at = arena.offsets[operand_buffer(operand, step, lowered)[0]]
                 address = OperandAddress("arena", min(at, arena.bytes))
             own.append(address)
         found.append(tuple(own))

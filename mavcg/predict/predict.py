@@ -82,7 +82,8 @@ class Prediction:
     """Everything here is modelled, not measured.
 
     clusters: the fastest first. chosen: what `layers` were predicted for. by_threads: one row for each number of
-    threads, the fastest cores taken first; sets: whole clusters, added one after the other, and each alone.
+    threads, the fastest cores taken first; sets: whole clusters, added one after the other, and each alone. team_ms: of
+    each layer, for each of the teams that were asked for.
     """
 
     model: str
@@ -93,6 +94,7 @@ class Prediction:
     by_threads: tuple[ThreadPrediction, ...]
     sets: tuple[ThreadPrediction, ...]
     assumed: tuple[str, ...]
+    team_ms: tuple[tuple[float, ...], ...] = ()
 
     @property
     def total_ms(self) -> float:
@@ -132,12 +134,14 @@ def predict(
     plan: TilePlan = UNPLANNED,
     available: Sequence[str] | None = None,
     names: Mapping[str, str] | None = None,
+    teams: Sequence[tuple[int, int]] = (),
 ) -> Prediction:
     """Predict a lowered model on a board.
 
     threads: for `layers` and `chosen`, the fastest cores first; 0: the best number. works, specs: of the program.
     library: where it is built: its loops count as the machine passes left them. plan: the kernels' macro-tiles.
     available: the versions that the library has; a core without its own runs a stand-in's, else the generic one.
+    teams: (cluster's number on the board, cores of it), which work at the same time, on a run each.
     names: a kernel's name in `works` and in the library -> kernel_name of its spec, where they differ.
     Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
     """
@@ -208,8 +212,20 @@ def predict(
     infos = tuple(ClusterInfo(labels[n], versions[n], n, sizes[n], single[n].ghz) for n in order)
     return Prediction(
         name, board.name, infos, layers, by_threads[chosen - 1], by_threads, tuple(row(c) for c in whole),
-        (*ASSUMED_ALWAYS, *_step_sentences(single, labels), *assumed),
+        (*ASSUMED_ALWAYS, *_step_sentences(single, labels), *assumed), _team_ms(steps, board, teams),
     )  # fmt: skip
+
+
+def _team_ms(
+    steps: Sequence[StepModel], board: Board, teams: Sequence[tuple[int, int]]
+) -> tuple[tuple[float, ...], ...]:
+    """Return the time of each step, in ms, for each team beside the others."""
+    everyone = sum(cores for _, cores in teams)
+    found = []
+    for number, cores in teams:
+        workers = [Worker(number, cluster_machine(board, number, cores, everyone - cores))] * cores
+        found.append(tuple(step.together(workers) for step in steps))
+    return tuple(found)
 
 
 def _step_sentences(single: Sequence[Worker], labels: Sequence[str]) -> list[str]:

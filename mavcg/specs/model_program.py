@@ -64,6 +64,29 @@ class ThreadPlan:
 
 
 @dataclass(frozen=True)
+class ProgramStage:
+    """Steps of a pipeline's partition, `begin` to before `end`, which run at the same time as other stages.
+
+    cores: labels of the versions of the CPUs that were predicted for it, none where nothing was; threads: of them.
+    """
+
+    begin: int
+    end: int
+    cores: tuple[str, ...] = ()
+    threads: int = 0
+
+
+@dataclass(frozen=True)
+class RingBuffer:
+    """A buffer of the arena that stages hand on: `copies` of `stride` bytes from `offset` on, which frames take in
+    turn. Operands that lie in the first copy are moved to the frame's."""
+
+    offset: int
+    stride: int
+    copies: int
+
+
+@dataclass(frozen=True)
 class ProgramTensor:
     """An input or output as the user sees it: dense, row-major."""
 
@@ -79,7 +102,7 @@ class Program:
     sum of buffers in use at once. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans:
     what a context that is not told how many threads to use picks the fastest from, of those that its CPUs allow; with
     none it takes a thread per CPU. phases: what is run where steps are computed by parts of rows; with none each step
-    is run as a whole.
+    is run as a whole. stages: of a pipeline, which cover all steps in order, with the buffers between them (rings).
     """
 
     name: str
@@ -92,3 +115,5 @@ class Program:
     arena_lower_bound_bytes: int
     thread_plans: tuple[ThreadPlan, ...] = ()
     phases: tuple[ProgramPhase, ...] = ()
+    stages: tuple[ProgramStage, ...] = ()
+    rings: tuple[RingBuffer, ...] = ()

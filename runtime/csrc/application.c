@@ -7,6 +7,7 @@
 #include "engine_library.h"
 #include "engine_memory.h"
 #include "internal.h"
+#include "pipeline.h"
 #include "mavcg_application_tables.h" /* generated, see runtime/application_text.py */
 
 enum { APPLICATION_ALIGN = 4096 }; /* ARENA_ALIGN of engine.h */
@@ -18,9 +19,11 @@ struct application {
     void *library;
     struct shared_memory memory[NETWORKS];
     void *contexts[NETWORKS];
+    struct pipeline *pipelines[NETWORKS]; /* NULL: the network has none */
 };
 
 static void free_application(struct application *application) {
+    for (uint32_t i = 0; i < NETWORKS; i++) destroy_pipeline(application->pipelines[i]);
     for (uint32_t i = 0; i < NETWORKS; i++)
         if (application->contexts[i]) network_table[i]->destroy(application->contexts[i]);
     free_working(application->arena, APPLICATION_ARENA_BYTES);
@@ -29,20 +32,27 @@ static void free_application(struct application *application) {
     free(application);
 }
 
-/* The most threads that one of the contexts would have. Returns a status. */
-static int most_threads(const mavcg_options *options, uint32_t *most) {
+/* The most threads that one of the contexts, or the stages of a network together, would have. stages: chosen here, of all
+ * networks one after the other. Returns a status. */
+static int most_threads(const mavcg_options *options, const mavcg_stage_place *places, uint32_t place_count,
+                        struct stage_choice *stages, uint32_t *most) {
     *most = 1;
     for (uint32_t i = 0; i < NETWORKS; i++) {
         uint32_t threads = 1;
         int status = network_table[i]->count_threads(options, &threads);
         if (status) return status;
         if (threads > *most) *most = threads;
+        status = choose_stages(network_table[i], i, places, place_count, stages);
+        if (status) return status;
+        threads = 0;
+        for (uint32_t end = network_table[i]->stages; end; end--) threads += stages++->threads;
+        if (threads > *most) *most = threads;
     }
     return MAVCG_OK;
 }
 
-static int create_contexts(struct application *application, const mavcg_options *options, uint32_t threads,
-                           bool cleared) {
+static int create_contexts(struct application *application, const mavcg_options *options,
+                           const struct stage_choice *stages, uint32_t threads, bool cleared) {
     for (uint32_t i = 0; i < NETWORKS; i++) {
         application->memory[i] = (struct shared_memory){
             .arena = application->arena + placed_networks[i].arena_offset,
@@ -55,16 +65,17 @@ static int create_contexts(struct application *application, const mavcg_options 
         };
         int status = network_table[i]->create(options, &application->memory[i], &application->contexts[i]);
         if (status) return status;
+        if (!network_table[i]->stages) continue;
+        const struct pipeline_network network = {network_table[i], placed_networks[i].model};
+        status = create_pipeline(&network, &application->memory[i], stages, &application->pipelines[i]);
+        if (status) return status;
+        stages += network.functions->stages;
     }
     return MAVCG_OK;
 }
 
-static int create_application(const mavcg_options *options, void **created) {
-    if (!created) return MAVCG_ERROR_NULL;
-    *created = NULL;
-    uint32_t threads = 0;
-    int status = most_threads(options, &threads);
-    if (status) return status;
+static int create_in_memory(const mavcg_options *options, const struct stage_choice *stages, uint32_t threads,
+                            void **created) {
     struct application *application = calloc(1, sizeof *application);
     if (!application) return MAVCG_ERROR_MEMORY;
     bool cleared = false;
@@ -73,7 +84,7 @@ static int create_application(const mavcg_options *options, void **created) {
     application->scratch = working_bytes(application->scratch_bytes, APPLICATION_ALIGN);
     application->taken = child_cleared_bytes(sizeof *application->taken, &cleared);
     bool complete = application->arena && application->scratch && application->taken;
-    status = complete ? create_contexts(application, options, threads, cleared) : MAVCG_ERROR_MEMORY;
+    int status = complete ? create_contexts(application, options, stages, threads, cleared) : MAVCG_ERROR_MEMORY;
     if (status) {
         free_application(application);
         return status;
@@ -81,6 +92,27 @@ static int create_application(const mavcg_options *options, void **created) {
     application->library = keep_loaded(network_table);
     *created = application;
     return MAVCG_OK;
+}
+
+static int create_placed_application(const mavcg_options *options, const mavcg_stage_place *places,
+                                     uint32_t place_count, void **created) {
+    if (!created) return MAVCG_ERROR_NULL;
+    *created = NULL;
+    if (place_count && !places) return MAVCG_ERROR_NULL;
+    uint32_t threads = 0, stage_count = 0;
+    for (uint32_t i = 0; i < NETWORKS; i++) stage_count += network_table[i]->stages;
+    for (uint32_t i = 0; i < place_count; i++)
+        if (places[i].network >= NETWORKS) return MAVCG_ERROR_OPTION;
+    struct stage_choice *stages = calloc(stage_count + 1, sizeof *stages);
+    if (!stages) return MAVCG_ERROR_MEMORY;
+    int status = most_threads(options, places, place_count, stages, &threads);
+    if (!status) status = create_in_memory(options, stages, threads, created);
+    free(stages);
+    return status;
+}
+
+static int create_application(const mavcg_options *options, void **created) {
+    return create_placed_application(options, NULL, 0, created);
 }
 
 static void destroy_application(void *application) {
@@ -96,6 +128,35 @@ static void *context_of_network(void *application, uint32_t network) {
     return application && network < NETWORKS ? ((struct application *)application)->contexts[network] : NULL;
 }
 
+/* The pipeline of a network; NULL where it is not there. */
+static struct pipeline *pipeline_of(void *application, uint32_t network) {
+    return application && network < NETWORKS ? ((struct application *)application)->pipelines[network] : NULL;
+}
+
+static int push_to_network(void *application, uint32_t network, const void *const *inputs, void *const *outputs,
+                           void *frame, int32_t timeout_ms) {
+    struct pipeline *pipeline = pipeline_of(application, network);
+    return pipeline ? push_frame(pipeline, inputs, outputs, frame, timeout_ms) : MAVCG_ERROR_NULL;
+}
+
+static int pop_of_network(void *application, uint32_t network, void **frame, int32_t timeout_ms) {
+    struct pipeline *pipeline = pipeline_of(application, network);
+    return pipeline ? pop_frame(pipeline, frame, timeout_ms) : MAVCG_ERROR_NULL;
+}
+
+static int cancel_frames_of_network(void *application, uint32_t network) {
+    struct pipeline *pipeline = pipeline_of(application, network);
+    if (!pipeline) return MAVCG_ERROR_NULL;
+    cancel_frames(pipeline);
+    return MAVCG_OK;
+}
+
+static int stage_threads_of_network(void *application, uint32_t network, uint32_t stage) {
+    struct pipeline *pipeline = pipeline_of(application, network);
+    uint32_t threads = pipeline ? stage_threads(pipeline, stage) : 0;
+    return threads ? (int)threads : MAVCG_ERROR_NULL;
+}
+
 static const mavcg_app_table application_table = {
     .api = MAVCG_APP_API,
     .network_count = NETWORKS,
@@ -106,6 +167,11 @@ static const mavcg_app_table application_table = {
     .create = create_application,
     .destroy = destroy_application,
     .context = context_of_network,
+    .create_placed = create_placed_application,
+    .push = push_to_network,
+    .pop = pop_of_network,
+    .cancel_frames = cancel_frames_of_network,
+    .stage_threads = stage_threads_of_network,
 };
 
 /* As the functions of a model (engine_api.c). */
@@ -116,6 +182,11 @@ static const mavcg_app_table application_table = {
 EXPORT_APPLICATION(create, create_application);
 EXPORT_APPLICATION(destroy, destroy_application);
 EXPORT_APPLICATION(context, context_of_network);
+EXPORT_APPLICATION(create_placed, create_placed_application);
+EXPORT_APPLICATION(push, push_to_network);
+EXPORT_APPLICATION(pop, pop_of_network);
+EXPORT_APPLICATION(cancel_frames, cancel_frames_of_network);
+EXPORT_APPLICATION(stage_threads, stage_threads_of_network);
 
 /* The entry for programs that load the library of any application. */
 __attribute__((visibility("default"))) const mavcg_app_table *mavcg_app_api(void) { return &application_table; }

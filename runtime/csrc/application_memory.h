@@ -17,6 +17,13 @@ struct shared_memory {
     bool cleared_in_child; /* the kernel clears *taken in a forked child */
 };
 
+/* A frame that goes through a pipeline. number: counts frames. */
+struct pipeline_frame {
+    uint64_t number;
+    const void *const *inputs;
+    void *const *outputs;
+};
+
 /* What the engine of a network gives to its application. */
 struct application_network {
     /* Get the number of threads that a context would have. Returns a status. */
@@ -24,6 +31,22 @@ struct application_network {
     /* Create a context in an application's memory, which outlives it; *context is NULL on failure. Returns a status. */
     int (*create)(const mavcg_options *options, const struct shared_memory *memory, void **context);
     void (*destroy)(void *context);
+    /* Check the arrays of a frame. Returns a status. */
+    int (*check)(const void *const *inputs, void *const *outputs);
+    uint32_t stages; /* of its pipeline; 0: it has none */
+    /* Move the CPUs that are predicted for a stage to the front of `cpus`. Returns their number, with the stage's
+     * threads; 0 where nothing was predicted, or the CPUs are not those of the prediction. */
+    uint32_t (*stage_cpus)(uint32_t stage, uint16_t *cpus, uint32_t count, uint32_t *threads);
+    /* Create the context of a stage with so many threads, whose scratch follows that of the first_thread before it.
+     * Its own number of threads is stored: at most as many as have work. Returns a status. */
+    int (*create_stage)(const struct shared_memory *memory, uint32_t stage, uint32_t first_thread, uint32_t *threads,
+                        void **context);
+    /* Make the next run_stage the context's run: a cancel from now on ends it. */
+    void (*begin_frame)(void *context);
+    /* Run a stage for a frame, on the calling thread, with its floating-point mode, and those of the context. Returns a
+     * status. */
+    int (*run_stage)(void *context, const struct pipeline_frame *frame);
+    void (*cancel)(void *context);
 };
 
 #endif

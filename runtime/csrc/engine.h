@@ -43,6 +43,19 @@ struct engine_plan {
     uint64_t cores[CORE_IDS / CORE_WORD];
 };
 
+/* A stage of a pipeline: phases from begin to before end. plan: the CPUs predicted for it; no cores: any, and as many
+ * threads as its share of the CPUs. */
+struct engine_stage {
+    uint32_t begin, end;
+    struct engine_plan plan;
+};
+
+/* An operand that stages hand on, in a buffer of `copies` copies `stride` bytes apart; frames take them in turn. */
+struct engine_ring_operand {
+    uint32_t operand, copies;
+    uint64_t stride;
+};
+
 enum {
     MAX_THREADS = 1024,
     CACHE_LINE = 128, /* of the largest core there is; x86 fetches neighbours in pairs */
@@ -75,6 +88,7 @@ struct mavcg_context {
     struct process_state *process; /* runs and threads of this process, see engine_process.h */
     bool cleared_in_child;         /* the kernel clears that in a forked child */
     uint32_t threads;
+    uint32_t begin, end; /* phases of a run: all, or those of a stage */
     uint32_t flags;
     uint32_t float_mode;                /* rounding and denormals of the thread that is in run */
     const struct engine_plan *plan;     /* NULL: threads may run on any CPU */

@@ -7,6 +7,7 @@
 #include "engine_library.h"
 #include "engine_process.h"
 #include "engine_run.h"
+#include "engine_stage.h"
 
 static const char *error_text_api(int status) {
     switch (status) {
@@ -142,6 +143,13 @@ const struct application_network network_entry = {
     .count_threads = count_threads,
     .create = create_in_application,
     .destroy = destroy_in_application,
+    .check = check_frame,
+    .stages = STAGES,
+    .stage_cpus = stage_cpus,
+    .create_stage = create_stage,
+    .begin_frame = begin_frame,
+    .run_stage = run_stage,
+    .cancel = cancel_stage,
 };
 
 #endif

@@ -81,6 +81,7 @@ MAVCG_PRIVATE int create_context(const mavcg_options *options, const struct shar
     if (!context) return MAVCG_ERROR_MEMORY;
     memset(context, 0, sizeof *context);
     context->threads = threads;
+    context->end = PHASES;
     context->flags = options ? options->flags : 0;
     context->plan = choice.plan;
     context->shared = shared;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine.h"
+#include "engine_affinity.h"
 #include "engine_chunk.h"
 #include "engine_machine.h"
 #include "engine_options.h"

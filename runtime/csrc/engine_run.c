@@ -35,17 +35,21 @@ static int check_overlaps(const void *const *inputs, void *const *outputs) {
     return MAVCG_OK;
 }
 
-MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const void *const *inputs,
-                                  const size_t *input_bytes, void *const *outputs, const size_t *output_bytes) {
-    if (!context) return MAVCG_ERROR_NULL;
+MAVCG_PRIVATE int check_arrays(const void *const *inputs, const size_t *input_bytes, void *const *outputs,
+                               const size_t *output_bytes) {
     int status = check_tensors(inputs_table, INPUTS, inputs, input_bytes);
     if (!status) status = check_tensors(outputs_table, OUTPUTS, (const void *const *)outputs, output_bytes);
     return status ? status : check_overlaps(inputs, outputs);
 }
 
+MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const void *const *inputs,
+                                  const size_t *input_bytes, void *const *outputs, const size_t *output_bytes) {
+    return context ? check_arrays(inputs, input_bytes, outputs, output_bytes) : MAVCG_ERROR_NULL;
+}
+
 static int run_steps(struct mavcg_context *context, double *step_ns) {
     for (uint32_t i = 0; step_ns && i < STEPS; i++) step_ns[i] = 0;
-    for (uint32_t number = 0; number < PHASES; number++) {
+    for (uint32_t number = context->begin; number < context->end; number++) {
         uint64_t before = step_ns ? now_ns() : 0;
         const struct engine_step *step = &run_table[number];
         if (is_cancelled(context)) return MAVCG_CANCELLED;
@@ -56,26 +60,34 @@ static int run_steps(struct mavcg_context *context, double *step_ns) {
     return MAVCG_OK;
 }
 
-static int run_acquired(struct mavcg_context *context, const void *const *inputs, void *const *outputs, double *step_ns,
-                        uint32_t process) {
-    int status = context->threads > 1 ? start_workers(context, process) : MAVCG_OK;
-    if (status) return status;
+/* Set the addresses of the operands that are different in each run. frame: of the pipeline; 0 outside of one. */
+static void resolve_frame(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
+                          uint64_t frame) {
     for (uint32_t i = 0; i < EXTERNAL_OPERANDS; i++) {
         const struct engine_operand *operand = &operand_table[external_table[i]];
         const char *base = operand->base == IN_INPUT ? inputs[operand->index] : outputs[operand->index];
         context->operands[external_table[i]] = (void *)(base + operand->offset);
     }
+    for (const struct engine_ring_operand *ring = ring_table; ring->copies; ring++)
+        context->operands[ring->operand] =
+            context->arena + operand_table[ring->operand].offset + frame % ring->copies * ring->stride;
+}
+
+MAVCG_PRIVATE int run_frame(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
+                            double *step_ns, uint64_t frame) {
+    int status = context->threads > 1 ? start_workers(context, this_process(context)) : MAVCG_OK;
+    if (status) return status;
+    resolve_frame(context, inputs, outputs, frame);
     context->float_mode = float_mode();
     return run_steps(context, step_ns);
 }
 
 MAVCG_PRIVATE int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
                             double *step_ns) {
-    uint32_t process = this_process(context);
-    if (!acquire_context(context, process)) return MAVCG_BUSY;
+    if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
     int status = MAVCG_BUSY;
     if (take_turn(context->shared)) {
-        status = run_acquired(context, inputs, outputs, step_ns, process);
+        status = run_frame(context, inputs, outputs, step_ns, 0);
         end_turn(context->shared);
     }
     release_context(context);

@@ -7,12 +7,21 @@
 #include "engine.h"
 #include "internal.h"
 
-/* Check the arguments of a run; input_bytes, output_bytes: sizes to compare, or NULL. Returns a status. */
+/* Check the arrays of a run; input_bytes, output_bytes: sizes to compare, or NULL. Returns a status. */
+MAVCG_PRIVATE int check_arrays(const void *const *inputs, const size_t *input_bytes, void *const *outputs,
+                               const size_t *output_bytes);
+
+/* Check the arguments of a run; the arrays as check_arrays. Returns a status. */
 MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const void *const *inputs,
                                   const size_t *input_bytes, void *const *outputs, const size_t *output_bytes);
 
 /* Run the model. step_ns: gets the time of each step in nanoseconds, or NULL. Returns a status. */
 MAVCG_PRIVATE int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
                             double *step_ns);
+
+/* Run the context's phases for a frame of a pipeline; the caller has acquired the context. step_ns: as of run_model.
+ * Returns a status. */
+MAVCG_PRIVATE int run_frame(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
+                            double *step_ns, uint64_t frame);
 
 #endif

@@ -2,19 +2,10 @@
 #include "engine_system.h"
 
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "engine.h"
-#include "engine_machine.h"
 #include "internal.h"
 #include "x86_features.h"
-
-MAVCG_PRIVATE void set_affinity(const uint16_t *cpus, uint32_t count) {
-    uint64_t mask[AFFINITY_WORDS] = {0};
-    for (uint32_t i = 0; i < count; i++) mask[cpus[i] / 64] |= (uint64_t)1 << cpus[i] % 64;
-    syscall(SYS_sched_setaffinity, 0, sizeof mask, mask);
-}
 
 static uint32_t core_of(uint32_t cpu) {
     return __atomic_load_n(&MAVCG_NAME(core_of_cpu, MAVCG_SET)[cpu], __ATOMIC_RELAXED);

@@ -8,9 +8,6 @@
 #include "engine.h"
 #include "internal.h"
 
-/* Restrict the calling thread to these CPUs. Where the system does not allow that the thread stays unrestricted. */
-MAVCG_PRIVATE void set_affinity(const uint16_t *cpus, uint32_t count);
-
 /* Move the CPUs of a plan's core types to the front, in their order. Returns their number. */
 MAVCG_PRIVATE uint32_t cpus_of_plan(const struct engine_plan *plan, uint16_t *cpus, uint32_t count);
 

@@ -10,7 +10,7 @@ static const struct application_network *const network_table[NETWORKS] = {
     &network_0,
 };
 static const mavcg_app_network placed_networks[NETWORKS] = {
-    {&model_0, 0ull, 0x1},
+    {&model_0, 0ull, 0x1, 0},
 };
 static const uint64_t scratch_offsets[NETWORKS] = {
     0ull,

@@ -12,6 +12,7 @@
 #define DEFAULT_THREADS 1
 #define VERSIONS 4
 #define SPIN_US 50
+#define STAGES 0
 #define ARENA_BYTES 4096ull
 #define SCRATCH_BYTES 128ull
 #define SCRATCH_STRIDE 128ull
@@ -76,4 +77,7 @@ static const struct engine_operand operand_table[] = {
 static const uint32_t external_table[] = {
     0,
     2,
+};
+static const struct engine_ring_operand ring_table[] = {
+    {0},
 };

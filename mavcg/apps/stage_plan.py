@@ -1,0 +1,117 @@
+"""Makes a pipeline of a prepared network: cuts by name or balanced, and the CPUs of each stage, by prediction."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from mavcg.apps.application_file import ApplicationFile, NetworkEntry
+from mavcg.apps.stage_balance import StageBalance, StageCores, balance_stages, core_teams
+from mavcg.apps.stage_cuts import cuts_at
+from mavcg.errors import MavcgError
+from mavcg.lowering.stage_memory import buffer_uses, plan_stages
+from mavcg.model_pipeline.model import ModelRequest, PreparedModel
+from mavcg.predict.predict import Prediction, predict
+from mavcg.predict.work import step_works
+from mavcg.runtime.model_text import MAX_STAGES
+from mavcg.specs.model_program import ProgramStage
+
+
+@dataclass(frozen=True)
+class PipelinedModel:
+    """prepared: with stages. balance: predicted times of the stages; None where no board was given."""
+
+    prepared: PreparedModel
+    balance: StageBalance | None
+
+
+def pipeline_of(
+    file: ApplicationFile,
+    entry: NetworkEntry,
+    prepared: PreparedModel,
+    request: ModelRequest,
+    progress: Callable[[str], None],
+) -> PipelinedModel:
+    """Cut a network into the stages that app.toml asks for.
+
+    Raises: MavcgError for layers that are not there, for `auto` without a board, for more partitions than the network
+    has steps.
+    """
+    location = f"{file.path}: line {entry.line}: network '{entry.name}': partitions"
+    planned = prepared.planned
+    steps = len(planned.lowered.steps)
+    cuts = None
+    if isinstance(entry.partitions, str):
+        count = _count(entry.partitions, request, location)
+    else:
+        cuts = cuts_at(planned.lowered.steps, entry.partitions, location)
+        count = len(cuts) + 1
+    if count > MAX_STAGES:
+        raise MavcgError(f"{location}: {count}; a pipeline has up to {MAX_STAGES}: write fewer")
+    balance = None
+    if request.board is not None:
+        prediction = _predicted(entry, prepared, request, count, progress)
+        progress(f"{entry.name}: balancing {count} partitions")
+        balance = _balance(prediction, prepared, entry, count, cuts, request)
+        if cuts is None and balance is None:
+            raise MavcgError(
+                f"{location}: {count} on {request.board.name}, which has "
+                f"{sum(len(c.cpus) for c in request.board.clusters)} CPUs, of a network with {steps} steps; write fewer"
+            )
+    if balance is not None:
+        cuts = balance.cuts
+    assert cuts is not None
+    bounds = list(zip((0, *cuts), (*cuts, steps), strict=True))
+    stages = [ProgramStage(begin, end) for begin, end in bounds]
+    if balance is not None:
+        label_of = {info.number: info.core for info in prediction.clusters}
+        stages = [
+            replace(stage, cores=(label_of[team.cluster],), threads=team.cores)
+            for stage, team in zip(stages, balance.teams, strict=True)
+        ]
+    return PipelinedModel(replace(prepared, planned=plan_stages(planned, stages)), balance)
+
+
+def _count(partitions: str, request: ModelRequest, location: str) -> int:
+    """Return the number of stages of `auto` or `auto:n`."""
+    if request.board is None:
+        raise MavcgError(
+            f"{location} = '{partitions}': is balanced by predictions for a board; name a --board, or write the first "
+            "layers of the partitions"
+        )
+    count = int(partitions.partition(":")[2] or len(request.board.clusters))
+    if count < 2:
+        raise MavcgError(
+            f"{location} = '{partitions}': {request.board.name} has one cluster; write auto:2, or leave partitions out"
+        )
+    return count
+
+
+def _teams(request: ModelRequest, count: int) -> tuple[StageCores, ...]:
+    assert request.board is not None
+    return core_teams([len(cluster.cpus) for cluster in request.board.clusters], count)
+
+
+def _predicted(
+    entry: NetworkEntry, prepared: PreparedModel, request: ModelRequest, count: int, progress: Callable[[str], None]
+) -> Prediction:
+    assert request.board is not None
+    progress(f"{entry.name}: predicting on {request.board.name}")
+    teams = [(team.cluster, team.cores) for team in _teams(request, count)]
+    return predict(
+        entry.name, step_works(prepared.planned), prepared.planned.specs, request.board, 1, request.target,
+        request.workers, plan=prepared.tiles, available=[core.name for core in request.cores], teams=teams,
+    )  # fmt: skip
+
+
+def _balance(
+    prediction: Prediction,
+    prepared: PreparedModel,
+    entry: NetworkEntry,
+    count: int,
+    cuts: tuple[int, ...] | None,
+    request: ModelRequest,
+) -> StageBalance | None:
+    lowered = prepared.planned.lowered
+    numbers = {node.output: number for number, node in enumerate(lowered.graph.nodes)}
+    nodes = [numbers[node.output] for node in lowered.nodes]
+    team_ms = list(zip(_teams(request, count), prediction.team_ms, strict=True))
+    return balance_stages(team_ms, count, buffer_uses(lowered), nodes, entry.throughput, cuts)

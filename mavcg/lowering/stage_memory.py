@@ -1,0 +1,92 @@
+"""Cuts a program into the stages of a pipeline, whose buffers never overlap, with copies of those between stages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.lowering.lower import LoweredGraph
+from mavcg.lowering.memory_plan import buffer_sizes, operand_buffer, workspace_name
+from mavcg.lowering.step_list import PlannedModel
+from mavcg.memory.arena import Lifetime, aligned, place_buffers
+from mavcg.specs.model_program import OperandAddress, ProgramStage, RingBuffer
+
+STAGE_ALIGN = 128  # CACHE_LINE of csrc/engine.h: no two stages write into one line
+
+
+@dataclass(frozen=True)
+class BufferUse:
+    """A buffer of the arena, with the first and the last step that touch it, both included."""
+
+    name: str
+    bytes: int
+    first: int
+    last: int
+
+
+def buffer_uses(lowered: LoweredGraph) -> tuple[BufferUse, ...]:
+    """Return the buffers that steps touch, in the order of their names in the arena; steps by their numbers."""
+    sizes, spans = buffer_sizes(lowered), dict[str, tuple[int, int]]()
+    for number, step in enumerate(lowered.steps):
+        for operand in step.operands:
+            if operand.constant is None:
+                name, _ = operand_buffer(operand, step, lowered)
+                first, _ = spans.get(name, (number, number))
+                spans[name] = (first, number)
+    return tuple(BufferUse(name, size, *spans[name]) for name, size in sizes.items() if name in spans)
+
+
+def plan_stages(planned: PlannedModel, stages: Sequence[ProgramStage]) -> PlannedModel:
+    """Return the model as a pipeline of these stages, which cover all steps in order.
+
+    Stages run at the same time, on different frames: what a stage alone uses lies in a range of its own, in which
+    buffers share memory as in any arena. A buffer from stage a to stage b has b - a + 1 copies, since so many frames
+    can be between the two: two for neighbours.
+    """
+    lowered = planned.lowered
+    uses = buffer_uses(lowered)
+    stage_at = [number for number, stage in enumerate(stages) for _ in range(stage.begin, stage.end)]
+    offsets, rings = dict.fromkeys(buffer_sizes(lowered), 0), list[RingBuffer]()
+    end = bound = 0
+    for number in range(len(stages)):
+        own = [u for u in uses if stage_at[u.first] == number == stage_at[u.last]]
+        arena = place_buffers([Lifetime(u.name, u.bytes, u.first, u.last) for u in own])
+        offsets |= {name: end + offset for name, offset in arena.offsets.items()}
+        end = aligned(end + arena.bytes, STAGE_ALIGN)
+        bound += arena.lower_bound_bytes
+    for use in uses:
+        copies = stage_at[use.last] - stage_at[use.first] + 1
+        if copies > 1 and use.bytes:
+            ring = RingBuffer(end, aligned(use.bytes, STAGE_ALIGN), copies)
+            rings.append(ring)
+            offsets[use.name] = end
+            end += ring.stride * copies
+            bound += use.bytes * copies
+    return _with_offsets(planned, offsets, end, bound, stages, rings)
+
+
+def _with_offsets(
+    planned: PlannedModel,
+    offsets: Mapping[str, int],
+    arena_bytes: int,
+    bound: int,
+    stages: Sequence[ProgramStage],
+    rings: Sequence[RingBuffer],
+) -> PlannedModel:
+    lowered, program, memory = planned.lowered, planned.program, planned.memory
+    addresses = []
+    for step, row in zip(lowered.steps, memory.addresses, strict=True):
+        own = []
+        for operand, address in zip(step.operands, row, strict=True):
+            if operand.constant is None and address.base == "arena":
+                name, offset = operand_buffer(operand, step, lowered)
+                address = OperandAddress("arena", offsets[name] + offset)
+            own.append(address)
+        addresses.append(tuple(own))
+    workspaces = {output: (offsets[workspace_name(output)], size) for output, (_, size) in memory.workspaces.items()}
+    arena = replace(memory.arena, offsets=dict(offsets), bytes=arena_bytes, lower_bound_bytes=bound)
+    made = replace(
+        program, arena_bytes=arena_bytes, arena_lower_bound_bytes=bound, stages=tuple(stages), rings=tuple(rings),
+        steps=tuple(replace(s, operands=a) for s, a in zip(program.steps, addresses, strict=True)),
+    )  # fmt: skip
+    return replace(
+        planned, program=made, memory=replace(memory, arena=arena, addresses=tuple(addresses), workspaces=workspaces)
+    )
