@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from mavcg.runtime.application import load_application as load_application
     from mavcg.runtime.loading import Model as Model
     from mavcg.runtime.loading import load as load
+    from mavcg.runtime.sized_model import SizedModel as SizedModel
+    from mavcg.runtime.sized_model import load_sizes as load_sizes
 
 __version__ = "0.1.0"
 
@@ -21,4 +23,8 @@ def __getattr__(name: str) -> Any:
         from mavcg.runtime import application
 
         return getattr(application, name)
+    if name in ("load_sizes", "SizedModel"):
+        from mavcg.runtime import sized_model
+
+        return getattr(sized_model, name)
     raise AttributeError(f"module 'mavcg' has no attribute '{name}'")

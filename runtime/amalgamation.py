@@ -69,6 +69,8 @@ UNITS: Mapping[str, Unit] = {
             "tflite_kernel.c", "tflite_delegate.c",
         )
     ),
+    # The sizes of one model in a library.
+    "sizes": Unit(("engine_sizes.c",)),
     # What the networks of one application have in common.
     "application": Unit(
         (

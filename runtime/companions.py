@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -9,6 +10,7 @@ from mavcg.files.whole_file import write_whole
 from mavcg.runtime.application_text import ApplicationProgram, application_header
 from mavcg.runtime.cpp_header import cpp_header_text
 from mavcg.runtime.model_text import api_name, header_text
+from mavcg.runtime.sizes_text import sized_header
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import cmake_string, cmake_target, comment, pkg_config_flag, printable
 
@@ -26,7 +28,7 @@ HEADER_SUFFIXES = frozenset((".h", ".hpp"))  # of the files that programs includ
 def companion_paths(name: str, output: Path, cpp: bool = True) -> tuple[Path, ...]:
     """Return the paths of the header, the pkg-config and the CMake file of a library, and of the C++ header.
 
-    name: the model's. cpp: False for an application's library, which has no C++ header.
+    name: the model's. cpp: False for a library of an application or of several sizes, which has no C++ header.
     """
     stem = library_stem(output)
     names = [f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake", *([f"{api_name(name)}.hpp"] if cpp else [])]
@@ -76,12 +78,22 @@ def write_application_companions(application: ApplicationProgram, output: Path, 
     return _write(application, application_header(application, threads), output)
 
 
-def _write(program: Program | ApplicationProgram, header: str, output: Path) -> tuple[Path, ...]:
-    cpp = [cpp_header_text(program)] if isinstance(program, Program) else []
-    check_companions(program.name, output, bool(cpp))
+def write_sized_companions(programs: Sequence[Program], output: Path, threads: int = 1) -> tuple[Path, ...]:
+    """Write the same files for a library that has one model in several sizes. programs: of each.
+
+    Returns, Raises: as write_companions.
+    """
+    return _write(programs[0], sized_header(programs, threads), output, cpp=False)
+
+
+def _write(
+    program: Program | ApplicationProgram, header: str, output: Path, cpp: bool = True
+) -> tuple[Path, ...]:  # fmt: skip
+    cpp_texts = [cpp_header_text(program)] if isinstance(program, Program) and cpp else []
+    check_companions(program.name, output, bool(cpp_texts))
     stem = library_stem(output)
-    paths = companion_paths(program.name, output, bool(cpp))
-    texts = (header, pkg_config_text(stem, program, output), cmake_text(stem, output), *cpp)
+    paths = companion_paths(program.name, output, bool(cpp_texts))
+    texts = (header, pkg_config_text(stem, program, output), cmake_text(stem, output), *cpp_texts)
     for path, text in zip(paths, texts, strict=True):
         write_whole(path, text)
     return paths

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 CSRC = Path(__file__).parent / "csrc"
-HEADERS = ("engine_api.h", "application_api.h", "kernel_api.h", "detect_api.h")
+HEADERS = ("engine_api.h", "sizes_api.h", "application_api.h", "kernel_api.h", "detect_api.h")
 DECLARED = Path(__file__).parent / "declared.py"
 
 _HEAD = '''\

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, groupby
 
 from mavcg.runtime.model_text import api_name
 from mavcg.specs.model_program import Program
@@ -11,15 +12,23 @@ from mavcg.text.safe_text import c_string
 
 @dataclass(frozen=True)
 class DropInPart:
-    """A subgraph of a library. program: its name is that of the operator in the user's model; fingerprint: digest of
-    the subgraph, which the node of an ONNX model has too. nodes, inputs, outputs: of a TFLite file, positions of
-    operators, and the tensors that are the program's arguments."""
+    """A subgraph of a library in one size. fingerprint: digest of the subgraph, which the node of an ONNX model has
+    too. nodes, inputs, outputs: of a TFLite file, positions of operators, and the tensors that are the program's
+    arguments. op: of the operator in the user's model; that of the program where it is empty. size: number of the size,
+    from 0; sizes of one operator follow one another."""
 
     program: Program
     fingerprint: str
     nodes: tuple[int, ...] = ()
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
+    op: str = ""
+    size: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the operator in the user's model."""
+        return self.op or self.program.name
 
 
 @dataclass(frozen=True)
@@ -55,12 +64,15 @@ def parts_text(library: str, parts: Sequence[DropInPart], file: DropInFile = NO_
         for what in ("nodes", "inputs", "outputs")
     )
     rows = (
-        f"    {{{c_string(part.program.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {len(part.nodes)}, "
+        f"    {{{c_string(part.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {part.size}, {len(part.nodes)}, "
         f"part_nodes_{i}, part_inputs_{i}, part_outputs_{i}}},\n"
         for i, part in enumerate(parts)
     )
+    ops = [(name, len(list(group))) for name, group in groupby(part.name for part in parts)]
+    firsts = accumulate((count for _, count in ops), initial=0)
     sizes = {
         "PARTS": len(parts),
+        "OPS": len(ops),
         "MAX_INPUTS": max(len(part.program.inputs) for part in parts),
         "MAX_OUTPUTS": max(len(part.program.outputs) for part in parts),
     }
@@ -73,6 +85,8 @@ def parts_text(library: str, parts: Sequence[DropInPart], file: DropInFile = NO_
         *lists,
         "static const struct drop_in_part drop_in_parts[] = {\n",
         *rows,
+        "};\nstatic const struct drop_in_op drop_in_ops[] = {\n",
+        *(f"    {{{first}, {count}}},\n" for first, (_, count) in zip(firsts, ops, strict=False)),
         "};\n",
         f"static const struct drop_in_file drop_in_file = {{{len(file.data)}u, {file.anchor_offset}u, {file.nodes}, "
         f"{file.anchor_tensor}, {{{', '.join(map(str, digest))}}}}};\n",

@@ -22,6 +22,7 @@ from mavcg.runtime.type_codes import TYPE_CODES
 
 Array = NDArray[Any]
 API: int = ffi.integer_const("MAVCG_MODEL_API")
+SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
 AUTO = "auto"  # for a number of threads
 _DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
@@ -64,14 +65,16 @@ class Model:
     Calls from several threads wait for each other; for runs at the same time each thread loads its own.
     """
 
-    def __init__(self, path: Path, threads: int, pin: bool, network: str | None = None) -> None:
+    def __init__(
+        self, path: Path, threads: int, pin: bool, network: str | None = None, size: int | None = None
+    ) -> None:
         library, where = open_library(path)
 
         def close() -> None:
             close_library(library, where)
 
         try:
-            table = _model_table(path, library, network)
+            table = _model_table(path, library, network) if size is None else _size_tables(path, library)[size]
             options = ffi.new("mavcg_options *", context_options(threads, pin))
             context = ffi.new("void **")
             check_status(path, table, table.create(options, context))
@@ -296,6 +299,27 @@ def _model_table(path: Path, library: Any, network: str | None) -> Any:
         given = "holds several networks" if network is None else f"has no network {network!r}"
         raise MavcgError(f"{path}: {given}; name one by --network, or network=: {', '.join(names)}")
     return application.networks[names.index(network)].model
+
+
+def _size_tables(path: Path, library: Any) -> list[Any]:
+    """Return the mavcg_model_table of each size of a library, or its only one. Raises: MavcgError."""
+    try:
+        table = library.mavcg_sizes_api()
+    except ffi.error:
+        return [_model_table(path, library, None)]
+    if table.api != SIZES_API or table.models[0].api != API:
+        raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {SIZES_API}); build it again")
+    return [table.models[i] for i in range(table.count)]
+
+
+def input_shapes_of_sizes(path: Path) -> list[tuple[tuple[int, ...], ...]]:
+    """Return the shapes of the inputs in each size of a library. Raises: MavcgError as load."""
+    library, where = open_library(path)
+    try:
+        tables = _size_tables(path, library)
+        return [tuple(_tensor(table.inputs[i]).shape for i in range(table.input_count)) for table in tables]
+    finally:
+        close_library(library, where)
 
 
 def application_table(path: Path, library: Any) -> Any:

@@ -22,6 +22,7 @@ from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection
 Buffer = Any  # bytes, or a NumPy array of them: typing.Buffer is of Python 3.12
 TABLES = "mavcg_model_tables.h"
 PARTS = "mavcg_parts.h"
+SIZES = "mavcg_sizes.h"
 APPLICATION_TABLES = "mavcg_application_tables.h"
 CONSTANTS_SECTION = ".mavcg_constants"
 X86_BASE = "x86_64_v3"  # as ziglang spells what the generic versions are compiled for
@@ -104,24 +105,50 @@ def engine_tasks(
 
     part, in_application: of a library with several models, as tables_text has them.
     """
+    symbol = constants_symbol(program)
+    return (
+        engine_task(program, defined, core_set, target, folder, threads, spin_us, part, in_application),
+        constants_task(constants, program.constants_bytes, symbol, target, folder, f"model {program.name}"),
+    )
+
+
+def engine_task(
+    program: Program,
+    defined: Set[str],
+    core_set: CoreSet,
+    target: Target,
+    folder: Path,
+    threads: int = 1,
+    spin_us: int = DEFAULT_SPIN_US,
+    part: str = "",
+    in_application: bool = False,
+    constants: str = "",
+) -> Task[Path]:
+    """Return the task that makes the object of a model's engine, as engine_tasks. constants: the symbol of constants
+    that several models have together."""
     if target.system == "macos":
         raise MavcgError(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
         )
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
     needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * X86_WORDS
-    tables = tables_text(program, core_set, versions, needs, threads, spin_us, part, in_application)
+    tables = tables_text(program, core_set, versions, needs, threads, spin_us, part, in_application, constants)
+    return Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o"), ENGINE_MS)
 
-    def constants_made() -> Path:
+
+def constants_task(
+    constants: Callable[[], Buffer], size: int, symbol: str, target: Target, folder: Path, what: str
+) -> Task[Path]:
+    """Return the task that makes the object of packed constants. size: their number of bytes. what: whose they are, for
+    errors."""
+
+    def make_constants() -> Path:
         packed = memoryview(constants())
-        if packed.nbytes != program.constants_bytes:
-            raise MavcgError(f"model {program.name}: {packed.nbytes} bytes of constants, not {program.constants_bytes}")
-        return constants_object(packed, constants_symbol(program), target, folder / "mavcg_constants.o")
+        if packed.nbytes != size:
+            raise MavcgError(f"{what}: {packed.nbytes} bytes of constants, not {size}")
+        return constants_object(packed, symbol, target, folder / "mavcg_constants.o")
 
-    return (
-        Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o"), ENGINE_MS),
-        Task("packing weights", constants_made, program.constants_bytes / WEIGHT_BYTES_PER_MS),
-    )
+    return Task("packing weights", make_constants, size / WEIGHT_BYTES_PER_MS)
 
 
 def selector_task(core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, folder: Path) -> Task[Path]:
@@ -133,6 +160,13 @@ def drop_in_task(parts: str, target: Target, folder: Path) -> Task[Path]:
     """Return the task that makes the object of the entries for other runtimes. parts: the text of mavcg_parts.h."""
     made = folder / "mavcg_drop_in.o"
     return Task("compiling the entries", partial(engine_object, parts, target, made, "drop_in", PARTS))
+
+
+def sizes_task(sizes: str, target: Target, folder: Path) -> Task[Path]:
+    """Return the task that makes the object by which a program finds a model's sizes. sizes: the text of
+    mavcg_sizes.h."""
+    made = folder / "mavcg_sizes.o"
+    return Task("compiling the sizes", partial(engine_object, sizes, target, made, "sizes", SIZES))
 
 
 def application_task(tables: str, target: Target, folder: Path) -> Task[Path]:

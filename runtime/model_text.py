@@ -89,6 +89,7 @@ def tables_text(
     spin_us: int = DEFAULT_SPIN_US,
     part: str = "",
     in_application: bool = False,
+    constants: str = "",
 ) -> str:
     """Return mavcg_model_tables.h.
 
@@ -96,7 +97,8 @@ def tables_text(
     ids. base_needs: CPUID bits that every version needs (csrc/x86_needs.h). threads: a context's, where its
     user does not say. spin_us: time that waiting threads poll before they sleep, in microseconds, where
     MAVCG_SPIN_US is not set. part: the symbol of the engine's table where the model is one of several in a library.
-    in_application: they share memory (runtime/application_text.py).
+    in_application: they share memory (runtime/application_text.py). constants: the symbol of the constants where
+    several models have them together.
     Raises: MavcgError for a program that the engine's tables cannot hold.
     """
     check_program(program)
@@ -125,7 +127,7 @@ def tables_text(
         *([f"#define MODEL_PART {c_string(part)}\n"] if part else []),
         "#define MODEL_IN_APPLICATION 1\n" if in_application else "",
         f"#define MAVCG_SET {core_set.tag}\n",
-        f"#define MAVCG_CONSTANTS {constants_symbol(program)}\n",
+        f"#define MAVCG_CONSTANTS {constants or constants_symbol(program)}\n",
         *(f"#define {name} {value}\n" for name, value in counts.items()),
         *(f"#define {name} {value}ull\n" for name, value in bytes_of.items()),
         _array("const uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{w:#x}" for w in base_needs) + "},"]),

@@ -11,6 +11,7 @@ from mavcg.runtime.blas_text import blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text
 from mavcg.runtime.model_text import tables_text
+from mavcg.runtime.sizes_text import sizes_text
 from mavcg.specs.blas_blocks import BlasBlocks
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
 
@@ -44,6 +45,7 @@ def sample_tables() -> dict[str, str]:
         "mavcg_blas_tables.h": blas_tables_text(_BLOCKS, _CORES, tiles, tiles, ("generic", *_CORES.names), speeds),
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),
+        "mavcg_sizes.h": sizes_text((DropInPart(_PROGRAM, ""),)),
         "mavcg_model_tables.h": tables_text(_PROGRAM, _CORES, versions),
         "mavcg_application_tables.h": application_tables(_APPLICATION),
     }

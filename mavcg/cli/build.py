@@ -89,7 +89,11 @@ def build(
         str | None, typer.Option(metavar="off|fast|best", help="Split and reschedule loops for cores that gain; fast.")
     ] = None,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=1x3x224x224",
+            help="Of a model's input with free dimensions; 1..8x3.. or 1,4x3..: several sizes.",
+        ),
     ] = None,
     weights: Annotated[
         Path | None,
@@ -205,6 +209,7 @@ def build(
     mavcg build face.tflite --board exynos9820 --target aarch64-linux-android --aar face.aar
     mavcg build mobilenet_v2.onnx --board exynos9820 --max-arena 1.2MB
     mavcg build detector.onnx --board host --partial -o libdetector.so --also detector.mavcg.onnx
+    mavcg build net.onnx --board host --shape x=1..8x3x224x224     # eight sizes in one library
     mavcg build face.onnx hands.onnx --boards exynos9820,rk3588,raspberry-pi-4 -o libraries
     mavcg build face.onnx hands.onnx --boards exynos9820,rk3588 --workers dask://farm:8786 -o libraries --json
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
@@ -253,7 +258,7 @@ def build(
         refuse_program_options(of_programs)
         model_request, _ = make_model_request(
             config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            max_error, Selecting(strategy, db, max_workspace, max_size, max_arena), weights, aar,
+            max_error, Selecting(strategy, db, max_workspace, max_size, max_arena), weights, aar, several=True,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
         limits = build_limits(max_seconds, max_memory, config)

@@ -9,6 +9,7 @@ from mavcg.errors import MavcgError, ToolError
 if TYPE_CHECKING:
     from mavcg.model_pipeline.model import ModelRequest
     from mavcg.model_pipeline.partial import PartialRequest
+    from mavcg.model_pipeline.sized_model import SizedResult
 
 
 def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:
@@ -18,9 +19,12 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
     """
     from mavcg.model_pipeline.model import build_model
     from mavcg.model_pipeline.report import model_json, show_model
+    from mavcg.model_pipeline.sized_model import build_sized
 
     with limited(limits, str(request.model)) as progress:
         try:
+            if request.sizes:
+                return _report_sized(build_sized(request, progress), as_json)
             result = build_model(request, progress)
         except ToolError:
             raise
@@ -47,4 +51,14 @@ def build_partial_and_report(request: "PartialRequest", limits: ResourceLimits, 
     if as_json:
         return partial_json(result)
     show_partial(result, console())
+    return {}
+
+
+def _report_sized(result: "SizedResult", as_json: bool) -> dict[str, Any]:
+    from mavcg.model_pipeline.sized_model import sized_json, sized_lines
+
+    if as_json:
+        return sized_json(result)
+    for line in sized_lines(result):
+        console().print(line, highlight=False)
     return {}

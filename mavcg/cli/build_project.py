@@ -168,7 +168,7 @@ def _model_request(
         threads = parse_threads(str(table.threads) if table.threads is not None else None)
         request, _ = make_model_request(
             file, str(output), table.board, table.cores, table.target, table.shapes, threads, jobs, table.tune,
-            table.max_error, selecting, weights,
+            table.max_error, selecting, weights, several=True,
         )  # fmt: skip
         request = replace(request, strip=bool(table.strip))
         limits = build_limits(table.max_seconds, table.max_memory, file)

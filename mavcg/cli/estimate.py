@@ -124,7 +124,7 @@ def _estimate_model(
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hosts.host import HOST
     from mavcg.model_pipeline.estimating import board_of, measured_ms, predict_file
-    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.model_pipeline.sizes import parse_shapes
     from mavcg.predict.report import prediction_json, show_prediction
     from mavcg.predict.timeline import write_timeline
     from mavcg.toolchain.codegen import default_workers
@@ -150,8 +150,8 @@ def _show_sensitivity(
     from rich.table import Table
 
     from mavcg.model_pipeline.estimating import board_of
-    from mavcg.model_pipeline.request import parse_shapes
     from mavcg.model_pipeline.sensitivity import sensitivity, sensitivity_json
+    from mavcg.model_pipeline.sizes import parse_shapes
     from mavcg.toolchain.codegen import default_workers
 
     place, workers = board_of(board), jobs or default_workers()

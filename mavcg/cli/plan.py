@@ -114,7 +114,7 @@ def plan(
         raise MavcgError(
             "plan: no MODEL; name an .onnx, .tflite or .prototxt file or a built-in network, or --check-ir FILE"
         )
-    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.model_pipeline.sizes import parse_shapes
     from mavcg.planner.accelerators.report import plan_json, show_compared, show_levels, show_plan, show_space
     from mavcg.planner.accelerators.request import (
         PlanRequest,

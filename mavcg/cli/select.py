@@ -112,7 +112,7 @@ def select(
     if not time_limit > 0:
         raise MavcgError(f"--time-limit {time_limit}: give a number of seconds above 0")
     from mavcg.drawing.svg_plots import check_plot
-    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.model_pipeline.sizes import parse_shapes
     from mavcg.selection.report.picture import write_picture
     from mavcg.selection.report.report import selection_json, show_selection
     from mavcg.selection.select_network import SelectQuestion, read_network, select_network

@@ -129,7 +129,7 @@ def _tune(
     database: "CostDb", resume: bool, limit_s: float | None,
 ) -> dict[str, Any]:  # fmt: skip
     from mavcg.cli.tune_fleet import is_fleet, open_fleet, tune_on_fleet
-    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.model_pipeline.sizes import parse_shapes
     from mavcg.runners.core_cpus import differences, hints
     from mavcg.runners.open import open_runner
     from mavcg.runners.tune_network import board_cores, board_of, tune_network, tuned_document

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -47,8 +48,8 @@ class TfliteSupport:
     anchor: Anchor | None
 
 
-def tflite_support(path: Path) -> TfliteSupport:
-    """Try every operator of a file, in the shapes that the file has.
+def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> TfliteSupport:
+    """Try every operator of a file, in the shapes that the file has, or with these shapes of inputs, by name.
 
     Raises: MavcgError for a file that is damaged, or has several subgraphs.
     """
@@ -60,15 +61,19 @@ def tflite_support(path: Path) -> TfliteSupport:
         raise
     # The runtime begins with these shapes; where its user takes others, it is told to keep the graph.
     model = replace(parsed, tensors=tuple(replace(tensor, free=()) for tensor in parsed.tensors))
-    operators, shapes = _tried(model)
-    tensors = tuple(replace(tensor, shape=shapes.get(tensor.index, tensor.shape)) for tensor in model.tensors)
+    operators, found = _tried(model, shapes)
+    tensors = tuple(replace(tensor, shape=found.get(tensor.index, tensor.shape)) for tensor in model.tensors)
     return TfliteSupport(replace(model, tensors=tensors), data, operators, _anchor(model, data))
 
 
-def _tried(model: TfliteModel) -> tuple[tuple[OperatorSupport, ...], dict[int, tuple[int, ...]]]:
+def _tried(
+    model: TfliteModel, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[tuple[OperatorSupport, ...], dict[int, tuple[int, ...]]]:
     """Try every operator. Returns them, and shapes by tensor as far as they follow from the inputs'."""
-    walk = TfliteImport(model, "", {})
+    walk = TfliteImport(model, "", shapes)
     walk.add_inputs()
+    # Shapes in the file are of the file's inputs: what an operator that stays would give in others is not known.
+    resized = any(walk.values[index].shape != model.tensors[index].shape for index in model.inputs)
     needed = {operator.index for operator in needed_operators(model)}
     lost: set[int] = set()
     tried = []
@@ -86,7 +91,7 @@ def _tried(model: TfliteModel) -> tuple[tuple[OperatorSupport, ...], dict[int, t
         if why:
             for index in operator.outputs:
                 tensor = model.tensors[index]
-                if tensor.dtype and all(n >= 0 for n in tensor.shape) and index not in walk.values:
+                if not resized and tensor.dtype and all(n >= 0 for n in tensor.shape) and index not in walk.values:
                     type = TensorType(tensor.dtype, tensor.shape)
                     walk.values[index] = Value(type, walk.emitter.builder.input(f"%{index}", type))
                 else:

@@ -57,21 +57,25 @@ class ContentDigests:
         return self._known[id(array)][1]
 
 
-def plan_memory(lowered: LoweredGraph, digests: ContentDigests | None = None) -> MemoryPlan:
+def plan_memory(
+    lowered: LoweredGraph, digests: ContentDigests | None = None, pool: "ConstantPool | None" = None
+) -> MemoryPlan:
     """Assign an address to every buffer and constant.
 
-    Equal constants are there once; constants follow one another in the order of their use.
+    Equal constants are there once; constants follow one another in the order of their use. pool: constants of the
+    models that lie in the same library; more may follow this model's.
     """
     workspaces = lowered.workspaces()
     arena = _arena(lowered, workspaces)
-    constants = _ConstantLayout(lowered.graph.constants, digests or ContentDigests())
+    constants = ConstantPool() if pool is None else pool
+    constants.begin_model(lowered.graph.constants, digests or ContentDigests())
     addresses = tuple(
         tuple(_address(operand, step.node.output, lowered, arena, constants) for operand in step.operands)
         for step in lowered.steps
     )
     begins = {output: arena.offsets[workspace_name(output)] for output in workspaces}
     return MemoryPlan(
-        arena, addresses, tuple(constants.placed), constants.end,
+        arena, addresses, tuple(place for place, _ in constants.placed), constants.end,
         {output: (begins[output], size) for output, size in workspaces.items()},
     )  # fmt: skip
 
@@ -99,7 +103,7 @@ def _arena(lowered: LoweredGraph, workspaces: Mapping[str, int]) -> Arena:
 
 
 def _address(
-    operand: Operand, output: str, lowered: LoweredGraph, arena: Arena, constants: "_ConstantLayout"
+    operand: Operand, output: str, lowered: LoweredGraph, arena: Arena, constants: "ConstantPool"
 ) -> OperandAddress:  # fmt: skip
     if operand.constant is not None:
         return OperandAddress("constants", constants.add(operand.constant, operand.align) + operand.offset)
@@ -136,22 +140,28 @@ def operand_buffer(operand: Operand, step: LoweredStep, lowered: LoweredGraph) -
     return location.root, location.offset * item + operand.offset
 
 
-class _ConstantLayout:
-    """Constants one after the other; those of equal bytes, and equal recipes of equal sources, once."""
+class ConstantPool:
+    """Constants of one or several models, one after the other; those of equal bytes, and equal recipes of equal
+    sources, once. placed: each with the arrays that its recipe names. end: bytes so far."""
 
-    def __init__(self, sources: Mapping[str, Array], digests: ContentDigests) -> None:
-        self.sources, self.digests = sources, digests
+    def __init__(self) -> None:
+        self.sources: Mapping[str, Array] = {}
+        self.digests = ContentDigests()
         self.offsets: dict[object, int] = {}
-        self.placed: list[ConstantPlace] = []
+        self.placed: list[tuple[ConstantPlace, Mapping[str, Array]]] = []
         self.end = 0
 
+    def begin_model(self, sources: Mapping[str, Array], digests: ContentDigests) -> None:
+        """Take constants of this model from now on. sources: its arrays, by name."""
+        self.sources, self.digests = sources, digests
+
     def add(self, constant: Array | PackedConstant, align: int) -> int:
-        """The constant's offset in bytes."""
+        """Return the constant's offset in bytes."""
         key = (align, self._key(constant))
         if key not in self.offsets:
             start = aligned(self.end, align)
             self.offsets[key], self.end = start, start + constant.nbytes
-            self.placed.append(ConstantPlace(start, constant))
+            self.placed.append((ConstantPlace(start, constant), self.sources))
         return self.offsets[key]
 
     def _key(self, constant: Array | PackedConstant) -> object:

@@ -1,10 +1,10 @@
 """Packs the constants of a planned model: the last stage before the link, and the only one that touches their bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from mavcg.lowering.memory_plan import MemoryPlan
+from mavcg.lowering.memory_plan import ConstantPlace, ConstantPool, MemoryPlan
 from mavcg.specs.kernel import Array
 from mavcg.specs.packed_constant import constant_array
 
@@ -14,8 +14,17 @@ def pack_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Array:
 
     constants: the lowered graph's.
     """
-    packed = np.zeros(memory.constants_bytes, np.uint8)
-    for each in memory.constants:
-        content = np.ascontiguousarray(constant_array(each.constant, constants)).reshape(-1).view(np.uint8)
-        packed[each.offset : each.offset + content.size] = content
+    return _packed(memory.constants_bytes, ((place, constants) for place in memory.constants))
+
+
+def pack_pool(pool: ConstantPool) -> Array:
+    """The bytes of the constants of several models, as pack_weights."""
+    return _packed(pool.end, pool.placed)
+
+
+def _packed(size: int, places: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Array:
+    packed = np.zeros(size, np.uint8)
+    for place, constants in places:
+        content = np.ascontiguousarray(constant_array(place.constant, constants)).reshape(-1).view(np.uint8)
+        packed[place.offset : place.offset + content.size] = content
     return packed

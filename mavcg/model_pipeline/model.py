@@ -25,7 +25,7 @@ from mavcg.importers.load import import_model
 from mavcg.lowering.image_rows import with_image_rows
 from mavcg.lowering.kernel_code import KernelObject, kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.machines import machines_for
-from mavcg.lowering.memory_plan import plan_memory
+from mavcg.lowering.memory_plan import ConstantPool, plan_memory
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.lowering.step_list import PlannedModel, make_step_list
@@ -77,7 +77,8 @@ MAX_ERROR = 1e-4
 class ModelRequest:
     """Everything that a model library depends on.
 
-    shapes: of inputs with free dimensions, by name. threads: what a context uses when its user does not say; 0: what
+    shapes: of inputs with free dimensions, by name; sizes: such shapes, for a library of several sizes, the first of
+    which is also in shapes. threads: what a context uses when its user does not say; 0: what
     is predicted to be fastest on the board, of the CPUs that the context may use.
     board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
     max_error: largest error of an algorithm in f32, over its largest sum before the activation; 0:
@@ -108,6 +109,7 @@ class ModelRequest:
     weights: Path | None = None
     graph: Graph | None = None
     aar: Path | None = None
+    sizes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -268,10 +270,11 @@ def plan_choice(
     clusters: Mapping[str, Accelerator],
     tiles: TilePlan,
     progress: Progress,
+    pool: ConstantPool | None = None,
 ) -> PlannedModel:
-    """Plan memory, the step list, and threads where the library is to choose them."""
+    """Plan memory, the step list, and threads where the library is to choose them. pool: as plan_memory has it."""
     lowered = choice.lowered
-    memory = plan_memory(lowered)
+    memory = plan_memory(lowered, pool=pool)
     dump("plan_memory", memory)
     shares = kernel_core_shares(lowered.specs, machines, clusters, tiles)
     planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))

@@ -3,7 +3,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,23 @@ from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
 from mavcg.importers.load import is_tflite
 from mavcg.importers.onnx_file import import_model
-from mavcg.importers.tflite_support import part_graph, tflite_support
+from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.model import ModelRequest, choose_for, dump
 from mavcg.model_pipeline.partial_library import PartEntry, link_parts
+from mavcg.model_pipeline.sizes import size_text
 from mavcg.objects.binaries import loaded_bytes
 from mavcg.partial.convex import convex_sets
-from mavcg.partial.onnx_nodes import onnx_nodes, read_support
-from mavcg.partial.onnx_subgraphs import OperatorNode, make_subgraph, rewritten_model, subgraph_model
+from mavcg.partial.onnx_nodes import nodes_of_sizes, onnx_nodes, read_support
+from mavcg.partial.onnx_subgraphs import (
+    OperatorNode,
+    make_subgraph,
+    rewritten_model,
+    staying_nodes,
+    subgraph_model,
+)
 from mavcg.partial.plan import Nodes, PartialPlan, plan_subgraphs
 from mavcg.partial.tflite_nodes import tflite_nodes
 from mavcg.partial.tflite_sets import delegate_sets
@@ -32,6 +39,8 @@ from mavcg.runtime.model_text import api_name
 
 Progress = Callable[[str], None]
 Choose = Callable[[Graph], AlgorithmChoice]
+Made = tuple[PartEntry, ...]  # a subgraph, in each size
+Plan = PartialPlan[Made]
 
 
 @dataclass(frozen=True)
@@ -47,14 +56,31 @@ class PartialRequest:
 
 @dataclass(frozen=True)
 class PartialResult:
-    """The library and the model that were written. planned: the subgraphs, in the plan's order."""
+    """The library and the model that were written.
+
+    plan: of the first size; planned: its programs, in the plan's order. sizes: of a library of several, each size's
+    share of the multiply-accumulates.
+    """
 
     request: PartialRequest
-    plan: PartialPlan[PartEntry]
+    plan: Plan
     planned: tuple[PlannedModel, ...]
+    sizes: tuple[tuple[str, float], ...]
+    weight_bytes: int
     library_bytes: int
     loaded_bytes: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A library that is to be linked. plan: of the first size; entries: of all sizes, those of one operator one after
+    the other, the first size first. model: that is to be written."""
+
+    plan: Plan
+    entries: tuple[PartEntry, ...]
+    file: DropInFile
+    model: Any = None
 
 
 def build_partial(request: PartialRequest, progress: Progress = lambda message: None) -> PartialResult:
@@ -68,50 +94,111 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
         dump("import", graph)
         return choose_for(graph, build, machines, progress)
 
-    plan, file, model = (_plan_tflite if is_tflite(build.model) else _plan_onnx)(request, choose)
-    planned = link_parts(build, [each.made for each in plan.subgraphs], file, machines, progress)
-    if request.also is not None and model is not None:
-        write_whole(request.also, model.SerializeToString(), "--also")
+    planned = (_plan_tflite if is_tflite(build.model) else _plan_onnx)(request, choose)
+    linked = link_parts(build, planned.entries, planned.file, machines, progress)
+    if request.also is not None and planned.model is not None:
+        write_whole(request.also, planned.model.SerializeToString(), "--also")
+    programs = dict(zip(map(_entry_key, planned.entries), linked.planned, strict=True))
     return PartialResult(
-        request, plan, planned, build.output.stat().st_size, loaded_bytes(build.output), time.monotonic() - started
-    )
+        request, planned.plan, tuple(programs[_entry_key(each.made[0])] for each in planned.plan.subgraphs),
+        tuple(_size_shares(request, planned)), linked.weight_bytes, build.output.stat().st_size,
+        loaded_bytes(build.output), time.monotonic() - started,
+    )  # fmt: skip
 
 
-def _plan_onnx(request: PartialRequest, choose: Choose) -> tuple[PartialPlan[PartEntry], DropInFile, Any]:
-    """Plan the subgraphs of an ONNX model. Returns them, no file, and the model with nodes in their place."""
+def _entry_key(entry: PartEntry) -> str:
+    return entry.choice.graph.name
+
+
+def _size_shares(request: PartialRequest, planned: _Planned) -> Iterator[tuple[str, float]]:
+    """Yield each of several sizes with its subgraphs' share of the multiply-accumulates of the first."""
+    weights = [node.macs or 0 for node in planned.plan.nodes]
+    for number, size in enumerate(request.build.sizes):
+        nodes = (i for entry in planned.entries if entry.size_of_request == number for i in entry.plan_nodes)
+        yield size_text(size), planned.plan.share(sum(weights[i] for i in nodes))
+
+
+def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
+    """Plan the subgraphs of an ONNX model, and the model with nodes in their place."""
     build = request.build
-    support = read_support(build.model, build.shapes)
+    sizes = build.sizes or (build.shapes,)
+    supports = [read_support(build.model, size) for size in sizes]
+    written = supports[0] if len(sizes) == 1 else read_support(build.model, _equal_shapes(sizes))
+    nodes = nodes_of_sizes(supports, [size_text(size) for size in sizes]) if build.sizes else onnx_nodes(supports[0])
+    supported = frozenset(i for i, node in enumerate(nodes) if not node.why and not node.known)
 
-    def attempt(nodes: Nodes) -> PartEntry:
-        model = subgraph_model(support, make_subgraph(support, nodes), _name(request, nodes))
-        graph = replace(import_model(model, build.model), name=_name(request, nodes))
-        digest = hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
-        return PartEntry(choose(graph), digest[:32])
+    def make_entries(chosen: Nodes, staying: frozenset[int]) -> Made:
+        name = _name(request, chosen)
+        subgraphs = [make_subgraph(support, chosen, staying) for support in supports]
+        models = [subgraph_model(s, own, name) for s, own in zip(supports, subgraphs, strict=True)]
+        digest = hashlib.sha256(b"".join(m.SerializeToString(deterministic=True) for m in models)).hexdigest()[:32]
+        names = [name if number == 0 else f"{name}_size{number}" for number in range(len(sizes))]
+        graphs = [replace(import_model(m, build.model), name=n) for m, n in zip(models, names, strict=True)]
+        return tuple(
+            PartEntry(choose(graph), digest, op=name, size=i, size_of_request=i, plan_nodes=chosen)
+            for i, graph in enumerate(graphs)
+        )
 
-    plan = plan_subgraphs(onnx_nodes(support), support.outputs, request.min_share, attempt, convex_sets)
+    guess = staying_nodes(written, supports[0], supported)
+    plan = plan_subgraphs(
+        nodes, written.outputs, request.min_share, lambda chosen: make_entries(chosen, guess), convex_sets
+    )
     _check_any(request, plan)
-    operators = [
-        OperatorNode(make_subgraph(support, each.nodes), _name(request, each.nodes), each.made.fingerprint)
-        for each in plan.subgraphs
-    ]
-    return plan, NO_FILE, rewritten_model(support, operators, build.model.parent)
+    # Which tensors leave a subgraph depends on what stays, which is known now.
+    taken = frozenset(i for each in plan.subgraphs for i in each.nodes)
+    staying = staying_nodes(written, supports[0], taken)
+    operators, subgraphs = [], []
+    for each in plan.subgraphs:
+        border = make_subgraph(supports[0], each.nodes, staying)
+        same = border == make_subgraph(supports[0], each.nodes, guess)
+        made = each.made if same else make_entries(each.nodes, staying)
+        subgraphs.append(replace(each, made=made))
+        operators.append(OperatorNode(border, made[0].op, made[0].fingerprint))
+    sized = supports[0] if build.sizes else None
+    model = rewritten_model(written, operators, build.model.parent, sized)
+    plan = replace(plan, subgraphs=tuple(subgraphs))
+    return _Planned(plan, tuple(entry for each in subgraphs for entry in each.made), NO_FILE, model)
 
 
-def _plan_tflite(request: PartialRequest, choose: Choose) -> tuple[PartialPlan[PartEntry], DropInFile, None]:
-    """Plan the subgraphs of a TFLite file. Returns them, and the file as the delegate recognises it."""
-    support = tflite_support(request.build.model)
-    anchor = support.anchor
-    if anchor is None:
-        raise MavcgError(f"{request.build.model}: has no constants, by which the delegate would recognise it")
+def _equal_shapes(sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes that are the same in all sizes; the others stay as the file has them."""
+    return {name: shape for name, shape in sizes[0].items() if all(size[name] == shape for size in sizes)}
 
-    def attempt(nodes: Nodes) -> PartEntry:
-        graph, inputs, outputs = part_graph(support, nodes, _name(request, nodes))
-        return PartEntry(choose(replace(graph, name=_name(request, nodes))), "", nodes, inputs, outputs)
+
+def _plan_tflite(request: PartialRequest, choose: Choose) -> _Planned:
+    """Plan the subgraphs of a TFLite file in each size, and the file as the delegate recognises it."""
+    build = request.build
+    first, file = None, NO_FILE
+    entries: list[PartEntry] = []
+    for number, size in enumerate(build.sizes or (build.shapes,)):
+        support = tflite_support(build.model, size)
+        if support.anchor is None:
+            raise MavcgError(f"{build.model}: has no constants, by which the delegate would recognise it")
+        file = DropInFile(support.data, len(support.operators), support.anchor.tensor, support.anchor.offset)
+        plan = _plan_tflite_size(request, support, number, len({entry.size for entry in entries}), choose)
+        first = first or plan
+        entries += [entry for each in plan.subgraphs for entry in each.made]
+    assert first is not None
+    return _Planned(first, tuple(entries), file)
+
+
+def _plan_tflite_size(
+    request: PartialRequest, support: TfliteSupport, number: int, dense: int, choose: Choose
+) -> Plan:  # fmt: skip
+    """Plan the subgraphs of a TFLite file in one size. number: of the size; dense: among those with subgraphs."""
+
+    def attempt(nodes: Nodes) -> Made:
+        op = _name(request, nodes)
+        name = op if number == 0 else f"{op}_size{number}"
+        graph, inputs, outputs = part_graph(support, nodes, name)
+        chosen = choose(replace(graph, name=name))
+        return (PartEntry(chosen, "", nodes, inputs, outputs, op, dense, number, nodes),)
 
     outputs = [str(index) for index in support.model.outputs]
     plan = plan_subgraphs(tflite_nodes(support), outputs, request.min_share, attempt, delegate_sets)
-    _check_any(request, plan)
-    return plan, DropInFile(support.data, len(support.operators), anchor.tensor, anchor.offset), None
+    if number == 0:
+        _check_any(request, plan)
+    return plan
 
 
 def _name(request: PartialRequest, nodes: Nodes) -> str:
@@ -119,7 +206,7 @@ def _name(request: PartialRequest, nodes: Nodes) -> str:
     return f"{api_name(library_stem(request.build.output))}_{nodes[0]}"
 
 
-def _check_any(request: PartialRequest, plan: PartialPlan[PartEntry]) -> None:
+def _check_any(request: PartialRequest, plan: Plan) -> None:
     """Raise MavcgError that states why no subgraph is left to build."""
     if plan.subgraphs:
         return

@@ -1,7 +1,7 @@
 """Links subgraphs of one model to a library that other runtimes load."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,8 @@ from mavcg import __version__
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
-from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.memory_plan import ConstantPool
+from mavcg.lowering.pack_weights import pack_pool
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.model import ModelRequest, dump, link_with_note, plan_choice
@@ -21,8 +22,9 @@ from mavcg.runtime.companions import library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.drop_in_text import DropInFile, DropInPart, part_symbol, parts_text
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import drop_in_task, engine_tasks, selector_task
-from mavcg.runtime.model_text import default_spin_us
+from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, selector_task, sizes_task
+from mavcg.runtime.model_text import constants_symbol, default_spin_us
+from mavcg.runtime.sizes_text import sizes_text
 from mavcg.specs.kernel import Machine
 
 Progress = Callable[[str], None]
@@ -30,48 +32,70 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class PartEntry:
-    """A subgraph that is to be linked. fingerprint: of the node in an ONNX model. nodes, inputs, outputs: as
-    DropInPart has them."""
+    """A subgraph that is to be linked, in one size. fingerprint: of the node in an ONNX model. nodes, inputs, outputs,
+    op, size: as DropInPart has them. size_of_request: the size's number among those that were requested; plan_nodes:
+    positions in the plan."""
 
     choice: AlgorithmChoice
     fingerprint: str = ""
     nodes: tuple[int, ...] = ()
     inputs: tuple[int, ...] = ()
     outputs: tuple[int, ...] = ()
+    op: str = ""
+    size: int = 0
+    size_of_request: int = 0
+    plan_nodes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class LinkedParts:
+    """Programs of the subgraphs in the order of the entries. weight_bytes: of all their packed constants, each once."""
+
+    planned: tuple[PlannedModel, ...]
+    weight_bytes: int
 
 
 def link_parts(
     build: ModelRequest,
     entries: Sequence[PartEntry],
-    file: DropInFile,
+    file: DropInFile | None,
     machines: Mapping[str, Machine],
     progress: Progress,
-) -> tuple[PlannedModel, ...]:
-    """Compile all subgraphs, which share kernels, and link the library. Returns their programs.
+) -> LinkedParts:
+    """Compile all subgraphs, which share kernels and constants, and link the library.
 
-    file: what the model was read from, where the runtime reads it too.
+    file: what the model was read from, where the runtime reads it too; None for a library without entries for other
+    runtimes, whose entries are the sizes of one model.
     """
     choices = [entry.choice for entry in entries]
     specs = tuple(dict.fromkeys(spec for choice in choices for spec in choice.lowered.specs))
     clusters = cores_of(tuple(machines), build.target, build.board)
     tiles = plan_tiles(specs, machines, clusters, cores_each(tuple(machines), build.board))
     dump("plan_tiles", tiles)
-    planned = tuple(plan_choice(choice, build, machines, clusters, tiles, progress) for choice in choices)
+    pool = ConstantPool()
+    planned = tuple(plan_choice(choice, build, machines, clusters, tiles, progress, pool) for choice in choices)
+    planned = tuple(replace(each, program=replace(each.program, constants_bytes=pool.end)) for each in planned)
     core_set, defined = CoreSet(build.cores), version_symbols(specs, tuple(machines))
     parts = [
-        DropInPart(each.program, entry.fingerprint, entry.nodes, entry.inputs, entry.outputs)
+        DropInPart(each.program, entry.fingerprint, entry.nodes, entry.inputs, entry.outputs, entry.op, entry.size)
         for each, entry in zip(planned, entries, strict=True)
     ]
+    symbol = constants_symbol(planned[0].program)
     with scratch_folder("mavcg-model-") as folder:
         others = [
-            drop_in_task(parts_text(build.output.name, parts, file), build.target, folder),
+            sizes_task(sizes_text(parts), build.target, folder)
+            if file is None
+            else drop_in_task(parts_text(build.output.name, parts, file), build.target, folder),
             selector_task(core_set, load_cores(), build.target, folder),
+            constants_task(partial(pack_pool, pool), pool.end, symbol, build.target, folder, str(build.model)),
         ]
         for i, each in enumerate(planned):
             (folder / str(i)).mkdir()
-            others += engine_tasks(
-                each.program, partial(pack_weights, each.memory, each.lowered.graph.constants), defined, core_set,
-                build.target, folder / str(i), build.threads, default_spin_us(build.board), part_symbol(each.program),
+            others.append(
+                engine_task(
+                    each.program, defined, core_set, build.target, folder / str(i), build.threads,
+                    default_spin_us(build.board), part_symbol(each.program), constants=symbol,
+                )
             )  # fmt: skip
         tasks = kernel_tasks(specs, machines, build.cores, build.target, folder, build.tuning, tiles)
         made: list[Any] = run_tasks([*others, *tasks], build.workers, progress)
@@ -81,9 +105,9 @@ def link_parts(
         note = {
             "mavcg": __version__,
             "model": library_stem(build.output),
-            "weight_bytes": sum(each.program.constants_bytes for each in planned),
-            "subgraphs": notes,
+            "weight_bytes": pool.end,
+            "sizes" if file is None else "subgraphs": notes,
             "made_with": made_with(build.model),
         }
         link_with_note([*kernels.objects, *made[: len(others)]], note, build, folder, progress)
-    return planned
+    return LinkedParts(planned, pool.end)

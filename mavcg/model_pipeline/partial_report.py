@@ -20,7 +20,7 @@ def partial_json(result: PartialResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "library_bytes": result.library_bytes,
         "loaded_bytes": result.loaded_bytes,
-        "weight_bytes": sum(each.program.constants_bytes for each in result.planned),
+        "weight_bytes": result.weight_bytes,
         "subgraphs": [
             {
                 "name": planned.program.name,
@@ -38,6 +38,7 @@ def partial_json(result: PartialResult) -> dict[str, Any]:
         "macs": plan.macs,
         "macs_share": plan.share(sum(each.macs for each in plan.subgraphs)),
         "nodes_with_unknown_macs": plan.unknown_macs,
+        "sizes": [{"shape": shape, "macs_share": share} for shape, share in result.sizes],
     }
 
 
@@ -61,6 +62,10 @@ def show_partial(result: PartialResult, to: "Console") -> None:
     unknown = document["nodes_with_unknown_macs"]
     more = f"; of {unknown} more nodes they are known only in a run" if unknown else ""
     to.print(f"{document['macs_share']:.1%} of {document['macs']:,} MACs{more}")
+    if document["sizes"]:
+        to.print(f"{len(document['sizes'])} sizes; the table above is of the first")
+        for size in document["sizes"]:
+            to.print(f"  {size['shape']}: {size['macs_share']:.1%} of the MACs")
     if not document["left"]:
         to.print("nothing stays with the runtime")
         return

@@ -147,8 +147,8 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
     """`mavcg inspect` on a model library: the whole of its note as tables, of a partial one subgraph after subgraph."""
     from rich.table import Table
 
-    if "subgraphs" in note:  # a partial library
-        for subgraph in note["subgraphs"]:
+    if "subgraphs" in note or "sizes" in note:  # a partial library, or one of several sizes
+        for subgraph in note.get("subgraphs") or note["sizes"]:
             show_note({**subgraph, "code_bytes": note["code_bytes"]}, to)
         return
     to.print(f"model {note['model']}, versions: {', '.join(note['versions'])}")

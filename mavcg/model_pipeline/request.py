@@ -15,6 +15,7 @@ from mavcg.importers.load import is_tflite
 from mavcg.model_pipeline.aar import check_aar
 from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
 from mavcg.model_pipeline.partial import PartialRequest
+from mavcg.model_pipeline.sizes import parse_shapes, parse_sizes
 from mavcg.objects.bionic import check_soname
 from mavcg.profiles.load import cores_for
 from mavcg.selection.select_model import ENGINE
@@ -23,7 +24,6 @@ from mavcg.toolchain.codegen import default_workers
 
 MAX_THREADS = 256  # that a library is planned for; its contexts take up to 1024 (runtime/csrc/engine.h)
 AUTO_THREADS = 0  # of a library: the fastest, as predicted
-_DIMENSIONS = re.compile(r"\d+(x\d+)*")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,12 @@ def make_model_request(
     selecting: Selecting = Selecting(),
     weights: Path | None = None,
     aar: Path | None = None,
+    several: bool = False,
 ) -> tuple[ModelRequest, Board | None]:
-    """Everything that a build of a model needs. Raises: MavcgError naming the option, its value and the way out."""
+    """Everything that a build of a model needs. several: shapes may name several sizes.
+
+    Raises: MavcgError naming the option, its value and the way out.
+    """
     its_board = find_board(board) if board else None
     chosen = _cores(cores, its_board)
     its_target = _target(target, its_board, chosen)
@@ -88,14 +92,27 @@ def make_model_request(
         raise MavcgError(f"--strategy {strategy}: costs are of a board; name one, or leave the choice to {ENGINE}")
     if board == HOST:  # with whatever strategy: what is selected and what the engine would take go by the same facts
         its_board = measured_host_board()
+    sizes = parse_sizes(shapes) if several else (parse_shapes(shapes),)
+    if len(sizes) > 1:
+        _check_several(aar, selecting)
     request = ModelRequest(
-        model, path, its_target, chosen, parse_shapes(shapes), threads, parse_tuning(tune),
+        model, path, its_target, chosen, sizes[0], threads, parse_tuning(tune),
         jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
         strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size),
         parse_size(selecting.max_arena, "--max-arena"), weights=weights,
-        aar=aar,
+        aar=aar, sizes=sizes if len(sizes) > 1 else (),
     )  # fmt: skip
     return request, its_board
+
+
+def _check_several(aar: Path | None, selecting: Selecting) -> None:
+    """Raise MavcgError for an option that a library of several sizes does not take."""
+    if aar is not None:
+        raise MavcgError(f"--aar {aar}: packs a library of one size; name one by --shape")
+    if selecting.max_arena is not None:
+        raise MavcgError(
+            f"--max-arena {selecting.max_arena}: holds for one size; each size of a library has an arena of its own"
+        )
 
 
 DEFAULT_MIN_SHARE = 1.0  # percent: below that, calls cost more than they bring
@@ -124,8 +141,6 @@ def make_partial_request(
     if is_tflite(build.model):
         if also is not None:
             raise MavcgError(f"--also {also}: is of ONNX models; LiteRT's delegate takes the TFLite file as it is")
-        if build.shapes:
-            raise MavcgError("--shape: is of ONNX models; LiteRT's delegate takes the shapes of the TFLite file")
         return PartialRequest(build, None, share / 100)
     if build.model.suffix.lower() != ".onnx":
         raise MavcgError(f"--partial: takes ONNX and TFLite models; {build.model} is neither")
@@ -162,19 +177,6 @@ def parse_size(text: str | None, option: str = "--max-size") -> int | None:
     if match is None:
         raise MavcgError(f"{option} {text}: is no size; write it as in {option} 4000000 or {option} 4MB")
     return int(float(match[1]) * _UNITS[match[2] or "B"])
-
-
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """{"x": (1, 3, 224, 224)} of ("x=1x3x224x224",). Raises: MavcgError for another form."""
-    found: dict[str, tuple[int, ...]] = {}
-    for text in texts:
-        name, equals, dims = text.rpartition("=")
-        if not equals or not name or not _DIMENSIONS.fullmatch(dims):
-            raise MavcgError(f"--shape {text}: is not NAME=DIMENSIONS; write it as in --shape input=1x3x224x224")
-        if name in found:
-            raise MavcgError(f"--shape {text}: {name} is given twice; give each input one shape")
-        found[name] = tuple(int(d) for d in dims.split("x"))
-    return found
 
 
 def _cores(names: Sequence[str], board: Board | None) -> tuple[Core, ...]:

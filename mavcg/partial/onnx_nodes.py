@@ -1,6 +1,7 @@
 """The nodes of an ONNX model as a partial build divides them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -40,3 +41,19 @@ def onnx_nodes(support: ModelSupport) -> list[PlanNode]:
             PlanNode(domain + node.op_type, label, inputs, each.outputs, each.why, each.known, each.replicable, macs)
         )
     return found
+
+
+def nodes_of_sizes(supports: Sequence[ModelSupport], names: Sequence[str]) -> list[PlanNode]:
+    """Return the nodes of a model in several sizes: supported where they are in each of them. names: of the sizes.
+
+    Multiply-accumulates are those of the first size.
+    """
+    merged = []
+    for nodes in zip(*map(onnx_nodes, supports), strict=True):
+        first = nodes[0]
+        why = next((f"{name}: {node.why}" for name, node in zip(names, nodes, strict=True) if node.why), "")
+        if not why and len({(node.known, node.kept) for node in nodes}) > 1:
+            why = "its result is known when the model is read in some of the sizes only"
+        known = not why and first.known
+        merged.append(replace(first, why=why, known=known, kept=known and first.kept))
+    return merged

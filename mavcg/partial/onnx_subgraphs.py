@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -32,19 +32,43 @@ class Subgraph:
     outputs: tuple[str, ...]
 
 
-def make_subgraph(support: ModelSupport, nodes: Sequence[int]) -> Subgraph:
-    """Return the nodes with the tensors that they read of others and that others, or the user, read of them."""
+def make_subgraph(support: ModelSupport, nodes: Sequence[int], staying: Set[int] = frozenset()) -> Subgraph:
+    """Return the nodes with the tensors that they read of others and that others, or the user, read of them.
+
+    staying: nodes with results known in `support` that stay in the written model (staying_nodes).
+    """
     inside = set(nodes)
     made = {name for i in nodes for name in support.nodes[i].outputs}
     read = dict.fromkeys(name for i in nodes for name in support.nodes[i].inputs)
     inputs = tuple(name for name in read if name not in made and name not in support.values)
     elsewhere = {
-        name for i, node in enumerate(support.nodes) if i not in inside and not node.known for name in node.inputs
+        name
+        for i, node in enumerate(support.nodes)
+        if i not in inside and (not node.known or i in staying)
+        for name in node.inputs
     } | set(support.outputs)
     outputs = tuple(
         name for i in nodes for name in support.nodes[i].outputs if name in elsewhere and name not in support.values
     )
     return Subgraph(tuple(nodes), inputs, outputs)
+
+
+def staying_nodes(written: ModelSupport, support: ModelSupport, taken: Set[int]) -> frozenset[int]:
+    """Return the nodes that the written model keeps: those that its outputs and the taken nodes need.
+
+    written: of the model that is written, whose free dimensions stay free where the library has several sizes; support:
+    of one size, in which more is known.
+    """
+    makers = {name: i for i, node in enumerate(written.nodes) for name in node.outputs}
+    needed = [name for i in taken for name in support.nodes[i].inputs if name not in support.values]
+    needed += written.outputs
+    staying: set[int] = set()
+    while needed:
+        i = makers.get(needed.pop())
+        if i is not None and i not in taken and i not in staying and not written.nodes[i].known:
+            staying.add(i)
+            needed += written.nodes[i].inputs
+    return frozenset(staying)
 
 
 def subgraph_model(support: ModelSupport, subgraph: Subgraph, name: str) -> onnx.ModelProto:
@@ -109,9 +133,12 @@ class OperatorNode:
     fingerprint: str
 
 
-def rewritten_model(support: ModelSupport, operators: Sequence[OperatorNode], folder: Path | None) -> onnx.ModelProto:
+def rewritten_model(
+    support: ModelSupport, operators: Sequence[OperatorNode], folder: Path | None, sized: ModelSupport | None = None
+) -> onnx.ModelProto:
     """The user's model with one node in the place of each subgraph; all else stays as it is.
 
+    support: of the model that is written, as staying_nodes has it. sized: of one size, where the library has several.
     folder: where the model's external data lie; what the rest needs of them is put into the model.
     Raises: MavcgError where it would be larger than a file can be.
     """
@@ -119,7 +146,7 @@ def rewritten_model(support: ModelSupport, operators: Sequence[OperatorNode], fo
     model = onnx.ModelProto()
     model.CopyFrom(support.model)
     taken = {i for operator in operators for i in operator.subgraph.nodes}
-    left = [node for i, node in enumerate(support.nodes) if i not in taken and not node.known]
+    left = [support.nodes[i] for i in sorted(staying_nodes(support, sized or support, taken))]
     needed = [name for node in left for name in node.inputs] + list(support.outputs)
     known, initializers = known_parts(support, needed)
     stand_ins = [_operator_node(operator) for operator in operators]
@@ -127,7 +154,7 @@ def rewritten_model(support: ModelSupport, operators: Sequence[OperatorNode], fo
     model.graph.node.extend(_in_order([*known, *(node.node for node in left), *stand_ins]))
     del model.graph.initializer[:]
     model.graph.initializer.extend(_embedded(initializers, folder))
-    _keep_infos(model, support, operators)
+    _keep_infos(model, support, operators, sized)
     model.opset_import.add(domain=DOMAIN, version=1)
     size = model.ByteSize()
     if size > LARGEST_MODEL_BYTES:
@@ -166,15 +193,22 @@ def _embedded(tensors: Iterable[onnx.TensorProto], folder: Path | None) -> Itera
             yield tensor
 
 
-def _keep_infos(model: onnx.ModelProto, support: ModelSupport, operators: Sequence[OperatorNode]) -> None:
-    """Keep descriptions of tensors that are still there, and describe the results of the new nodes."""
+def _keep_infos(
+    model: onnx.ModelProto, support: ModelSupport, operators: Sequence[OperatorNode], sized: ModelSupport | None
+) -> None:
+    """Keep descriptions of tensors that are still there, and describe the results of the new nodes: their types alone
+    where the library has several sizes."""
     there = {name for node in model.graph.node for name in node.output}
     new = [name for operator in operators for name in operator.subgraph.outputs]
     outputs = set(support.outputs)
     infos = [info for info in model.graph.value_info if info.name in there and info.name not in set(new)]
     del model.graph.value_info[:]
     model.graph.value_info.extend(infos)
-    model.graph.value_info.extend(_info(name, support.types[name]) for name in new if name not in outputs)
+    types = (sized or support).types
+    described = [_info(name, types[name]) for name in new if name not in outputs]
+    for info in described if sized is not None else ():
+        info.type.tensor_type.ClearField("shape")
+    model.graph.value_info.extend(described)
     used = {name for node in model.graph.node for name in node.input} | {t.name for t in model.graph.initializer}
     defaults: Mapping[str, object] = {t.name: t for t in support.model.graph.initializer}
     inputs = [info for info in model.graph.input if info.name not in defaults or info.name in used]

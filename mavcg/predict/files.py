@@ -27,6 +27,8 @@ def library_note(path: Path) -> dict[str, Any] | None:
         note = model_of(path)
     except (OSError, MavcgError):
         return None
+    if note is not None and "sizes" in note:
+        raise MavcgError(f"{path}: holds several sizes of a model; name the model's file, with one --shape")
     if note is not None and "subgraphs" in note:
         raise MavcgError(f"{path}: holds subgraphs of a model (--partial), which are not predicted; name the model")
     return note

@@ -9,7 +9,7 @@ from mavcg.lowering.lower import LoweredGraph
 from mavcg.lowering.memory_plan import tensor_address
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.specs.kernel import KernelSpec, View
-from mavcg.specs.model_program import OperandAddress, Program
+from mavcg.specs.model_program import OperandAddress
 
 INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
 
@@ -79,7 +79,7 @@ class StepWork:
 def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
     """Return the work of every step of a program, in order."""
     lowered, program = model.lowered, model.program
-    ends = _constant_ends(program)
+    ends = _constant_ends(model)
     workspaces = _Workspaces(model)
     found = []
     for step, lowered_step in zip(program.steps, lowered.steps, strict=True):
@@ -164,10 +164,10 @@ class _Workspaces:
         return Touch(role, "arena", operand.offset, end - operand.offset, end - operand.offset)
 
 
-def _constant_ends(program: Program) -> list[int]:
-    """Return the first bytes of constants, in order, and the end of the last one."""
-    starts = {p.offset for step in program.steps for p in step.operands if p.base == "constants"}
-    return [*sorted(starts), program.constants_bytes]
+def _constant_ends(model: PlannedModel) -> list[int]:
+    """Return the first bytes of constants, in order, and the end of the last one; those of other models too."""
+    starts = {p.offset for step in model.program.steps for p in step.operands if p.base == "constants"}
+    return sorted({*starts, *(place.offset for place in model.memory.constants), model.memory.constants_bytes})
 
 
 def _places(model: PlannedModel, names: tuple[str, ...]) -> dict[OperandAddress, tuple[str, View]]:

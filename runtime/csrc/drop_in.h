@@ -6,14 +6,20 @@
 
 #include "engine_api.h"
 
-/* name: of the operator that stands for the subgraph in an ONNX model. fingerprint: digest of the subgraph, which the
- * model's node has too. table: the functions of its engine. nodes, inputs, outputs: of a TFLite file, the positions of its
- * operators, ascending, and the tensors that are the arguments of the engine. */
+/* A subgraph in one size. name: of the operator that stands for the subgraph in an ONNX model. fingerprint: digest of the
+ * subgraph, which the model's node has too. table: the functions of its engine. size: number of the size, from 0.
+ * nodes, inputs, outputs: of a TFLite file, the positions of its operators, ascending, and the tensors that are the
+ * arguments of the engine. */
 struct drop_in_part {
     const char *name, *fingerprint;
     const mavcg_model_table *table;
-    uint32_t node_count;
+    uint32_t size, node_count;
     const int32_t *nodes, *inputs, *outputs;
+};
+
+/* A subgraph of an ONNX model: its parts, one for each size, lie one after the other. */
+struct drop_in_op {
+    uint32_t first, count;
 };
 
 enum { DIGEST_BYTES = 32, MESSAGE_BYTES = 512 };

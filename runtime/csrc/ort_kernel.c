@@ -2,6 +2,7 @@
 #include "ort_kernel.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,21 @@
 #include "ort_api.h"
 #include "part_contexts.h"
 
-enum { SHAPE_BYTES = 160, MAX_RANK = 16, FINGERPRINT_BYTES = 128 };
+enum { SHAPE_BYTES = 160, MAX_RANK = 16, FINGERPRINT_BYTES = 128, SHOWN_SHAPES = 8 };
 
+/* sizes: parts of the operator, one for each size, with their contexts. */
 struct ort_kernel {
     const struct ort_api *api;
-    const struct drop_in_part *part;
-    struct part_contexts contexts;
+    const struct drop_in_part *parts;
+    uint32_t sizes;
+    struct part_contexts contexts[];
+};
+
+/* An argument of a run. */
+struct ort_input {
+    const ort_value *value;
+    int64_t dims[MAX_RANK];
+    size_t rank;
 };
 
 MAVCG_PRIVATE ort_status *ort_error(const struct ort_api *api, int code, const char *format, ...) {
@@ -49,23 +59,37 @@ static ort_status *check_fingerprint(const struct ort_api *api, const ort_kernel
                      part->name);
 }
 
+static void free_ort_kernel(struct ort_kernel *kernel) {
+    for (uint32_t i = 0; i < kernel->sizes; i++) destroy_contexts(&kernel->contexts[i]);
+    free(kernel);
+}
+
+/* Make a kernel; the first size has a context at once, others when they first run. Returns an enum mavcg_status. */
+static int new_kernel(const struct ort_api *api, const struct drop_in_op *op, int threads, struct ort_kernel **made) {
+    struct ort_kernel *kernel = calloc(1, sizeof *kernel + op->count * sizeof *kernel->contexts);
+    int status = kernel ? MAVCG_OK : MAVCG_ERROR_MEMORY;
+    if (status) return status;
+    kernel->api = api;
+    kernel->parts = &drop_in_parts[op->first];
+    for (; !status && kernel->sizes < op->count; kernel->sizes += !status)
+        status = create_contexts(&kernel->contexts[kernel->sizes], kernel->parts[kernel->sizes].table, threads,
+                                 kernel->sizes == 0);
+    if (status) free_ort_kernel(kernel);
+    else *made = kernel;
+    return status;
+}
+
 MAVCG_PRIVATE ort_status *create_ort_kernel(const struct ort_custom_op *op, const struct ort_api *api,
                                             const ort_kernel_info *info, void **kernel) {
     const struct ort_part *own = (const struct ort_part *)op;
+    const struct drop_in_part *part = &drop_in_parts[own->own->first];
     *kernel = NULL;
-    ort_status *failed = check_fingerprint(api, info, own->part);
+    ort_status *failed = check_fingerprint(api, info, part);
     if (failed) return failed;
-    struct ort_kernel *made = calloc(1, sizeof *made);
-    if (!made) return status_error(api, own->part, MAVCG_ERROR_MEMORY);
-    made->api = api;
-    made->part = own->part;
-    int status = create_contexts(&made->contexts, own->part->table, own->threads);
-    if (status) {
-        free(made);
-        return status_error(api, own->part, status);
-    }
+    struct ort_kernel *made = NULL;
+    int status = new_kernel(api, own->own, own->threads, &made);
     *kernel = made;
-    return NULL;
+    return status ? status_error(api, part, status) : NULL;
 }
 
 static void write_shape(char text[SHAPE_BYTES], const int64_t *dims, size_t rank) {
@@ -77,69 +101,97 @@ static void write_shape(char text[SHAPE_BYTES], const int64_t *dims, size_t rank
     }
 }
 
-/* Check the shape of an input, which the graph may leave free. Its type ONNX Runtime has checked. */
-static ort_status *check_shape(const struct ort_kernel *kernel, const ort_value *value, const mavcg_tensor *tensor) {
+static bool fits_shape(const struct ort_input *input, const mavcg_tensor *tensor) {
+    size_t dims_bytes = (size_t)tensor->rank * sizeof *input->dims;
+    return input->rank == (size_t)tensor->rank && input->rank <= MAX_RANK &&
+           !memcmp(input->dims, tensor->dims, dims_bytes);
+}
+
+/* An error that says which input fits none of the sizes, or that they do not fit together, and which sizes there are. */
+static ort_status *shape_error(const struct ort_kernel *kernel, const struct ort_input *inputs) {
+    const struct drop_in_part *parts = kernel->parts;
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < parts->table->input_count; i++) {
+        bool fits = false;
+        for (uint32_t size = 0; size < kernel->sizes; size++)
+            fits |= fits_shape(&inputs[i], &parts[size].table->inputs[i]);
+        wrong = i;
+        if (!fits) break;
+    }
+    char given[SHAPE_BYTES], built[MESSAGE_BYTES / 2], shape[SHAPE_BYTES];
+    size_t used = 0;
+    write_shape(given, inputs[wrong].dims, inputs[wrong].rank < MAX_RANK ? inputs[wrong].rank : MAX_RANK);
+    for (uint32_t size = 0; size < kernel->sizes && size < SHOWN_SHAPES && used < sizeof built - 1; size++) {
+        const mavcg_tensor *tensor = &parts[size].table->inputs[wrong];
+        write_shape(shape, tensor->dims, (size_t)tensor->rank);
+        int length = snprintf(built + used, sizeof built - used, "%s[%s]", size ? ", " : "", shape);
+        used += length > 0 ? (size_t)length : 0;
+    }
+    return ort_error(kernel->api, ORT_INVALID_ARGUMENT,
+                     "mavcg: %s: %s has shape [%s], the library was built for %s%s; build one for this shape (--shape)",
+                     parts->name, parts->table->inputs[wrong].name, given, built,
+                     kernel->sizes > SHOWN_SHAPES ? ", .." : "");
+}
+
+static ort_status *read_input(const struct ort_kernel *kernel, const ort_kernel_context *context, uint32_t i,
+                              struct ort_input *input) {
     const struct ort_api *api = kernel->api;
-    int64_t dims[MAX_RANK];
     ort_shape *shape = NULL;
-    size_t rank = 0;
-    ort_status *failed = api->get_tensor_type_and_shape(value, &shape);
+    ort_status *failed = api->kernel_context_get_input(context, i, &input->value);
     if (failed) return failed;
-    failed = api->get_dimensions_count(shape, &rank);
-    size_t known = rank < MAX_RANK ? rank : MAX_RANK;
-    if (!failed) failed = api->get_dimensions(shape, dims, known);
+    if (!input->value)
+        return ort_error(api, ORT_INVALID_ARGUMENT, "mavcg: %s: %s is absent", kernel->parts->name,
+                         kernel->parts->table->inputs[i].name);
+    failed = api->get_tensor_type_and_shape(input->value, &shape);
+    if (failed) return failed;
+    failed = api->get_dimensions_count(shape, &input->rank);
+    if (!failed) failed = api->get_dimensions(shape, input->dims, input->rank < MAX_RANK ? input->rank : MAX_RANK);
     api->release_tensor_type_and_shape_info(shape);
-    if (failed) return failed;
-    size_t dims_bytes = (size_t)tensor->rank * sizeof *dims;
-    if (rank == (size_t)tensor->rank && rank <= MAX_RANK && !memcmp(dims, tensor->dims, dims_bytes)) return NULL;
-    char given[SHAPE_BYTES], built[SHAPE_BYTES];
-    write_shape(given, dims, known);
-    write_shape(built, tensor->dims, (size_t)tensor->rank);
-    return ort_error(api, ORT_INVALID_ARGUMENT,
-                     "mavcg: %s: %s has shape [%s], the library was built for [%s]; build one for this shape (--shape)",
-                     kernel->part->name, tensor->name, given, built);
+    return failed;
 }
 
-static ort_status *input_data(const struct ort_kernel *kernel, const ort_kernel_context *context, uint32_t i,
-                              const void **data) {
-    const mavcg_tensor *tensor = &kernel->part->table->inputs[i];
-    const ort_value *value = NULL;
-    ort_status *failed = kernel->api->kernel_context_get_input(context, i, &value);
-    if (failed) return failed;
-    if (!value)
-        return ort_error(kernel->api, ORT_INVALID_ARGUMENT, "mavcg: %s: %s is absent", kernel->part->name,
-                         tensor->name);
-    failed = check_shape(kernel, value, tensor);
-    /* The interface has no accessor for constant data; it is only read. */
-    return failed ? failed : kernel->api->get_tensor_mutable_data((ort_value *)value, (void **)data);
+/* Find the size whose inputs have these shapes, which the graph may leave free; their types ONNX Runtime has checked. */
+static ort_status *choose_size(const struct ort_kernel *kernel, const struct ort_input *inputs, uint32_t *chosen) {
+    for (uint32_t size = 0; size < kernel->sizes; size++) {
+        const mavcg_model_table *table = kernel->parts[size].table;
+        bool fits = true;
+        for (uint32_t i = 0; fits && i < table->input_count; i++) fits = fits_shape(&inputs[i], &table->inputs[i]);
+        *chosen = size;
+        if (fits) return NULL;
+    }
+    return shape_error(kernel, inputs);
 }
 
-static ort_status *output_data(const struct ort_kernel *kernel, ort_kernel_context *context, uint32_t i, void **data) {
-    const mavcg_tensor *tensor = &kernel->part->table->outputs[i];
+static ort_status *output_data(const struct ort_kernel *kernel, const struct drop_in_part *part,
+                               ort_kernel_context *context, uint32_t i, void **data) {
+    const mavcg_tensor *tensor = &part->table->outputs[i];
     ort_value *value = NULL;
     ort_status *failed = kernel->api->kernel_context_get_output(context, i, tensor->dims, (size_t)tensor->rank, &value);
     if (failed) return failed;
     if (!value)
-        return ort_error(kernel->api, ORT_FAIL, "mavcg: %s: no memory for %s", kernel->part->name, tensor->name);
+        return ort_error(kernel->api, ORT_FAIL, "mavcg: %s: no memory for %s", part->name, tensor->name);
     return kernel->api->get_tensor_mutable_data(value, data);
 }
 
 MAVCG_PRIVATE ort_status *compute_ort_kernel(void *kernel, ort_kernel_context *context) {
     struct ort_kernel *own = kernel;
-    const mavcg_model_table *table = own->part->table;
+    uint32_t size = 0, input_count = own->parts->table->input_count, output_count = own->parts->table->output_count;
+    struct ort_input given[MAX_INPUTS + 1];
     const void *inputs[MAX_INPUTS + 1];
     void *outputs[MAX_OUTPUTS + 1];
     ort_status *failed = NULL;
-    for (uint32_t i = 0; !failed && i < table->input_count; i++) failed = input_data(own, context, i, &inputs[i]);
-    for (uint32_t i = 0; !failed && i < table->output_count; i++) failed = output_data(own, context, i, &outputs[i]);
+    for (uint32_t i = 0; !failed && i < input_count; i++) failed = read_input(own, context, i, &given[i]);
+    if (!failed) failed = choose_size(own, given, &size);
+    /* The interface has no accessor for constant data; it is only read. */
+    for (uint32_t i = 0; !failed && i < input_count; i++)
+        failed = own->api->get_tensor_mutable_data((ort_value *)given[i].value, (void **)&inputs[i]);
+    const struct drop_in_part *part = &own->parts[size];
+    for (uint32_t i = 0; !failed && i < output_count; i++) failed = output_data(own, part, context, i, &outputs[i]);
     if (failed) return failed;
-    int status = run_part(&own->contexts, inputs, outputs);
-    return status ? status_error(own->api, own->part, status) : NULL;
+    int status = run_part(&own->contexts[size], inputs, outputs);
+    return status ? status_error(own->api, part, status) : NULL;
 }
 
 MAVCG_PRIVATE void destroy_ort_kernel(void *kernel) {
-    struct ort_kernel *own = kernel;
-    if (!own) return;
-    destroy_contexts(&own->contexts);
-    free(own);
+    if (kernel) free_ort_kernel(kernel);
 }

@@ -9,7 +9,7 @@
 /* An operator of ONNX Runtime: op comes first, its callbacks get its address. threads: as in struct part_contexts. */
 struct ort_part {
     struct ort_custom_op op;
-    const struct drop_in_part *part;
+    const struct drop_in_op *own;
     int threads;
 };
 

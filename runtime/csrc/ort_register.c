@@ -24,16 +24,17 @@ struct registration {
     struct registration *next;
     const struct ort_api *api;
     ort_domain *domain;
-    struct ort_part parts[PARTS];
+    struct ort_part parts[OPS];
 };
 
 static struct registration *registrations; /* list, pushed to atomically */
 
-static const mavcg_model_table *table_of(const struct ort_custom_op *op) {
-    return ((const struct ort_part *)op)->part->table;
+/* The first size of an operator; all have arguments of the same types. */
+static const struct drop_in_part *part_of(const struct ort_custom_op *op) {
+    return &drop_in_parts[((const struct ort_part *)op)->own->first];
 }
-
-static const char *get_name(const struct ort_custom_op *op) { return ((const struct ort_part *)op)->part->name; }
+static const mavcg_model_table *table_of(const struct ort_custom_op *op) { return part_of(op)->table; }
+static const char *get_name(const struct ort_custom_op *op) { return part_of(op)->name; }
 /* The CPU's execution provider. */
 static const char *provider(const struct ort_custom_op *op) {
     (void)op;
@@ -83,8 +84,8 @@ static ort_status *read_threads(const struct ort_api *api, const ort_session_opt
 static ort_status *add_parts(struct registration *made, ort_session_options *options, int threads) {
     const struct ort_api *api = made->api;
     ort_status *failed = api->create_custom_op_domain("mavcg", &made->domain);
-    for (uint32_t i = 0; !failed && i < PARTS; i++) {
-        made->parts[i] = (struct ort_part){part_op, &drop_in_parts[i], threads};
+    for (uint32_t i = 0; !failed && i < OPS; i++) {
+        made->parts[i] = (struct ort_part){part_op, &drop_in_ops[i], threads};
         failed = api->custom_op_domain_add(made->domain, &made->parts[i].op);
     }
     return failed ? failed : api->add_custom_op_domain(options, made->domain);

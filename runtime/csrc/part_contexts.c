@@ -20,11 +20,13 @@ static int new_context(const struct part_contexts *contexts, struct idle_context
     return status;
 }
 
-MAVCG_PRIVATE int create_contexts(struct part_contexts *contexts, const mavcg_model_table *table, int threads) {
+MAVCG_PRIVATE int create_contexts(struct part_contexts *contexts, const mavcg_model_table *table, int threads,
+                                  bool first) {
     contexts->table = table;
     contexts->threads = threads;
+    contexts->idle = NULL;
     if (pthread_mutex_init(&contexts->lock, NULL)) return MAVCG_ERROR_MEMORY;
-    int status = new_context(contexts, &contexts->idle);
+    int status = first ? new_context(contexts, &contexts->idle) : MAVCG_OK;
     if (status) pthread_mutex_destroy(&contexts->lock);
     return status;
 }

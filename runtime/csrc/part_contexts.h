@@ -3,6 +3,7 @@
 #define MAVCG_PART_CONTEXTS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "drop_in.h"
 #include "internal.h"
@@ -19,8 +20,9 @@ struct part_contexts {
     struct idle_context *idle;
 };
 
-/* Make the first context. Returns an enum mavcg_status. */
-MAVCG_PRIVATE int create_contexts(struct part_contexts *contexts, const mavcg_model_table *table, int threads);
+/* Begin with no context, or with one, which `first` asks for. Returns an enum mavcg_status. */
+MAVCG_PRIVATE int create_contexts(struct part_contexts *contexts, const mavcg_model_table *table, int threads,
+                                  bool first);
 
 /* Run the subgraph in a context that no other caller uses. Returns an enum mavcg_status. */
 MAVCG_PRIVATE int run_part(struct part_contexts *contexts, const void *const *inputs, void *const *outputs);

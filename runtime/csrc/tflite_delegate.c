@@ -16,18 +16,43 @@ static void say(const struct own_delegate *own, const char *text) {
     if (!own->quiet) dprintf(STDERR_FILENO, "INFO: mavcg: " LIBRARY_NAME ": %s\n", text);
 }
 
-/* True if the arguments of a subgraph have the types and shapes that they have in the file, and no other delegate has
- * its results. */
-static bool fits_part(const tflite_context *context, const tflite_delegate *delegate, const struct drop_in_part *part) {
-    for (uint32_t i = 0; i < part->table->input_count; i++)
-        if (!fits_tensor(context, part->inputs[i], &part->table->inputs[i])) return false;
+/* True if a subgraph fits, and no other delegate has its results. */
+static bool may_take(const tflite_context *context, const tflite_delegate *delegate, const struct drop_in_part *part) {
+    if (!fits_part(context, part)) return false;
     for (uint32_t i = 0; i < part->table->output_count; i++) {
-        if (!fits_tensor(context, part->outputs[i], &part->table->outputs[i])) return false;
         /* The runtime refuses to give a tensor to two delegates; after resizing, XNNPACK's still has its own. */
         const tflite_delegate *owner = context->tensors[part->outputs[i]].delegate;
         if (owner && owner != delegate) return false;
     }
     return true;
+}
+
+/* Forget results of an earlier division of the graph, which the runtime has undone without forgetting whose they were. */
+static void release_results(const tflite_context *context, const tflite_delegate *delegate) {
+    for (uint32_t i = 0; i < PARTS; i++)
+        for (uint32_t j = 0; j < drop_in_parts[i].table->output_count; j++) {
+            int32_t index = drop_in_parts[i].outputs[j];
+            if (index < 0 || (size_t)index >= context->tensors_size) continue;
+            tflite_tensor *tensor = &context->tensors[index];
+            if (tensor->delegate == delegate) tensor->delegate = NULL;
+        }
+}
+
+/* Take the subgraphs that fit, of the size of which most do: one may fit in several. Returns the number of subgraphs that
+ * this size has. */
+static uint32_t take_size(const tflite_context *context, const tflite_delegate *delegate, bool taken[PARTS],
+                          uint32_t *fit) {
+    uint32_t fits[PARTS] = {0}, of_size[PARTS] = {0}, size = 0;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        taken[i] = may_take(context, delegate, &drop_in_parts[i]);
+        fits[drop_in_parts[i].size] += taken[i];
+        of_size[drop_in_parts[i].size]++;
+    }
+    for (uint32_t i = 1; i < PARTS; i++)
+        if (fits[i] > fits[size]) size = i;
+    for (uint32_t i = 0; i < PARTS; i++) taken[i] &= drop_in_parts[i].size == size;
+    *fit = fits[size];
+    return of_size[size];
 }
 
 /* Put the nodes of all subgraphs that fit into `nodes`, in the order of the file. */
@@ -61,9 +86,9 @@ static int prepare_delegate(tflite_context *context, tflite_delegate *delegate) 
         say(own, "was built of another file; the runtime keeps this graph");
         return TFLITE_OK;
     }
+    release_results(context, delegate);
     bool taken[PARTS];
-    uint32_t fit = 0, count = 0, before = 0;
-    for (uint32_t i = 0; i < PARTS; i++) fit += taken[i] = fits_part(context, delegate, &drop_in_parts[i]);
+    uint32_t fit = 0, count = 0, before = 0, all = take_size(context, delegate, taken, &fit);
     tflite_ints *nodes = malloc(sizeof *nodes + ((size_t)drop_in_file.nodes + 1) * sizeof *nodes->data);
     if (!nodes) return TFLITE_ERROR;
     /* Without one subgraph the runtime may divide the others in another way. */
@@ -73,9 +98,9 @@ static int prepare_delegate(tflite_context *context, tflite_delegate *delegate) 
         count = keep_whole(context, taken, nodes);
     }
     char text[MESSAGE_BYTES];
-    snprintf(text, sizeof text, "%u of %u subgraphs with %d of %d nodes%s", count, (uint32_t)PARTS,
+    snprintf(text, sizeof text, "%u of %u subgraphs with %d of %d nodes%s", count, all,
              count ? nodes->size : 0, drop_in_file.nodes,
-             fit == PARTS ? "" : "; the runtime keeps those whose inputs were resized, or that another delegate has");
+             fit == all ? "" : "; the runtime keeps those whose inputs have another shape, or that another delegate has");
     say(own, text);
     int status = TFLITE_OK;
     if (count)

@@ -26,7 +26,7 @@ MAVCG_PRIVATE bool is_part(const struct drop_in_part *part, const tflite_ints *n
     return true;
 }
 
-MAVCG_PRIVATE bool fits_tensor(const tflite_context *context, int index, const mavcg_tensor *tensor) {
+static bool fits_tensor(const tflite_context *context, int index, const mavcg_tensor *tensor) {
     if (index < 0 || (size_t)index >= context->tensors_size) return false;
     const tflite_tensor *own = &context->tensors[index];
     if (own->type != tflite_types[tensor->type] || !own->dims || own->dims->size != tensor->rank) return false;
@@ -35,16 +35,24 @@ MAVCG_PRIVATE bool fits_tensor(const tflite_context *context, int index, const m
     return true;
 }
 
+MAVCG_PRIVATE bool fits_part(const tflite_context *context, const struct drop_in_part *part) {
+    for (uint32_t i = 0; i < part->table->input_count; i++)
+        if (!fits_tensor(context, part->inputs[i], &part->table->inputs[i])) return false;
+    for (uint32_t i = 0; i < part->table->output_count; i++)
+        if (!fits_tensor(context, part->outputs[i], &part->table->outputs[i])) return false;
+    return true;
+}
+
 static void *init_kernel(tflite_context *context, const char *buffer, size_t length) {
     const tflite_delegate_params *params = (const tflite_delegate_params *)(const void *)buffer;
     (void)length; /* 0 for a delegate's kernels */
     for (uint32_t i = 0; i < PARTS; i++) {
-        if (!is_part(&drop_in_parts[i], params->nodes_to_replace)) continue;
+        if (!is_part(&drop_in_parts[i], params->nodes_to_replace) || !fits_part(context, &drop_in_parts[i])) continue;
         struct part_kernel *made = calloc(1, sizeof *made);
         int threads = ((const struct own_delegate *)params->delegate)->threads, status = MAVCG_ERROR_MEMORY;
         if (made) {
             made->part = &drop_in_parts[i];
-            status = create_contexts(&made->contexts, made->part->table, threads);
+            status = create_contexts(&made->contexts, made->part->table, threads, true);
         }
         if (!status) return made;
         context->report_error(context, "mavcg: %s: %s", drop_in_parts[i].name,
@@ -66,12 +74,7 @@ static int prepare_kernel(tflite_context *context, tflite_node *node) {
     const struct part_kernel *kernel = node->user_data;
     if (!kernel) return TFLITE_ERROR;
     const struct drop_in_part *part = kernel->part;
-    bool fits = true;
-    for (uint32_t i = 0; i < part->table->input_count; i++)
-        fits &= fits_tensor(context, part->inputs[i], &part->table->inputs[i]);
-    for (uint32_t i = 0; i < part->table->output_count; i++)
-        fits &= fits_tensor(context, part->outputs[i], &part->table->outputs[i]);
-    if (fits) return TFLITE_OK;
+    if (fits_part(context, part)) return TFLITE_OK;
     context->report_error(context, "mavcg: %s: a tensor has not the shape that the library was built for", part->name);
     return TFLITE_ERROR;
 }

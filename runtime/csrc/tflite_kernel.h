@@ -18,8 +18,8 @@ struct own_delegate {
 /* True if these nodes are those of the part. */
 MAVCG_PRIVATE bool is_part(const struct drop_in_part *part, const tflite_ints *nodes);
 
-/* True if the runtime's tensor is of the type and shape that the engine takes. */
-MAVCG_PRIVATE bool fits_tensor(const tflite_context *context, int index, const mavcg_tensor *tensor);
+/* True if the arguments of a subgraph have the types and shapes that its engine takes. */
+MAVCG_PRIVATE bool fits_part(const tflite_context *context, const struct drop_in_part *part);
 
 /* The functions of a delegate kernel. */
 MAVCG_PRIVATE tflite_registration part_registration(void);

@@ -63,7 +63,7 @@ def build(
     from mavcg.accel.host.build_parts import CpuCores
     from mavcg.accel.image.elf_file import write_elf
     from mavcg.accel.target import find_target
-    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.model_pipeline.sizes import parse_shapes
 
     if not output.parent.is_dir():
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")

@@ -53,7 +53,7 @@ def fuse(
     from mavcg.accel.target import find_target
     from mavcg.drawing.svg_plots import check_plot, save_drawing
     from mavcg.errors import MavcgError
-    from mavcg.model_pipeline.request import parse_shapes
+    from mavcg.model_pipeline.sizes import parse_shapes
 
     if search not in SEARCHES:
         raise MavcgError(f"--search {search}: no such search; there are {', '.join(SEARCHES)}")

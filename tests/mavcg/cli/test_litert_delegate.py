@@ -177,6 +177,25 @@ def test_a_resized_input_stays_with_the_runtime(build: Build, here: Path, capfd:
     assert near(invoke(interpreter, X)[0], first)
 
 
+def test_a_library_of_several_sizes(mavcg: Any, here: Path, cores: tuple[str, str], capfd: Any) -> None:
+    """The delegate takes the size that the interpreter has; another one stays with the runtime."""
+    data = chain(Writer())
+    (here / "m.tflite").write_bytes(data)
+    options = ["--partial", "--cores", cores[1], "-o", "libm.so", "--shape", "x=1,3x8x8x6", "--json"]
+    ended = mavcg("build", "m.tflite", *options)
+    assert ended.status == 0, ended.stderr
+    assert [size["macs_share"] for size in json.loads(ended.stdout)["sizes"]] == [1, 1]
+    (first,), interpreter = delegated(here / "m.tflite", X)
+    assert near(first, litert(data, [X])[0]) and "1 of 1 subgraphs with 2 of 2" in capfd.readouterr().err
+    index = interpreter.get_input_details()[0]["index"]
+    for batch, lines in ((3, "1 of 1 subgraphs"), (1, "1 of 1 subgraphs"), (2, "0 of 1 subgraphs"), (3, "")):
+        interpreter.resize_tensor_input(index, (batch, 8, 8, 6))
+        interpreter.allocate_tensors()
+        x = np.concatenate([X * (i + 1) for i in range(batch)])
+        assert near(invoke(interpreter, x)[0], litert(data, [x])[0])
+        assert lines in capfd.readouterr().err
+
+
 def test_a_model_that_is_in_memory(build: Build, here: Path, capfd: Any) -> None:
     data = chain(Writer())
     build(here, data)
@@ -228,7 +247,7 @@ def test_a_thousand_interpreters_leave_nothing_behind(build: Build, here: Path) 
     ("options", "words"),
     [
         (["--also", "y.onnx"], "--also y.onnx: is of ONNX models"),
-        (["--shape", "x=2x8x8x6"], "--shape: is of ONNX models"),
+        (["--shape", "z=2x8x8x6"], "--shape z: there is no such input; inputs are x"),
     ],
 )
 def test_options_of_onnx(mavcg: Any, here: Path, cores: tuple[str, str], options: list[str], words: str) -> None:

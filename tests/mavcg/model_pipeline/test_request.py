@@ -12,10 +12,10 @@ from mavcg.model_pipeline.request import (
     AUTO_THREADS,
     identifier,
     make_model_request,
-    parse_shapes,
     parse_threads,
     refuse_program_options,
 )
+from mavcg.model_pipeline.sizes import parse_shapes
 
 
 def test_a_board_gives_cores_and_target(tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""The table of a library's sizes as C (csrc/engine_sizes.c). Pure."""
+
+from collections.abc import Sequence
+
+from mavcg.runtime.drop_in_text import DropInPart, part_symbol
+from mavcg.runtime.model_text import CSRC, api_name, shared_declarations, tensor_lists
+from mavcg.specs.model_program import Program
+from mavcg.text.safe_text import c_string, comment
+
+
+def sizes_text(parts: Sequence[DropInPart]) -> str:
+    """Return mavcg_sizes.h: the tables of one model's engines, one for each size."""
+    hidden = '__attribute__((visibility("hidden")))'
+    return "".join([
+        "/* Sizes of a model. Made by mavcg. */\n",
+        f"#define SIZES {len(parts)}\n",
+        *(
+            f"extern const mavcg_model_table size_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
+            for i, part in enumerate(parts)
+        ),
+        "static const mavcg_model_table *const size_tables[SIZES] = {\n",
+        *(f"    &size_{i},\n" for i in range(len(parts))),
+        "};\n",
+    ])  # fmt: skip
+
+
+def sized_header(programs: Sequence[Program], threads: int = 1) -> str:
+    """Return <name>.h of a library of several sizes. threads: a context's, where its user does not say."""
+    name = programs[0].name
+    guard = f"MAVCG_SIZES_{api_name(name).upper()}_H"
+    lists = "".join(f" * Size {i}.\n{tensor_lists(program)}" for i, program in enumerate(programs))
+    return (
+        f"/* Model {comment(name)}. Made by mavcg.\n *\n * It has {len(programs)} sizes. mavcg_find_size(dims) returns "
+        f"the functions of one: create, run, destroy.\n * Threads of a context by default: {threads} (0: the library "
+        f"chooses).\n *\n{lists} */\n#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n"
+        f"{(CSRC / 'sizes_api.h').read_text()}\n#endif\n"
+    )

@@ -1,0 +1,176 @@
+"""`mavcg build MODEL --shape x=1..3x..`: one library with several sizes, whole and of subgraphs."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mavcg as package
+from mavcg.errors import MavcgError
+from mavcg.objects.elf import exported_symbols
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+X = np.random.default_rng(1).standard_normal((4, 3, 8, 8)).astype(np.float32)
+M = np.random.default_rng(2).standard_normal((3, 3)).astype(np.float32)
+
+
+def make_model(path: Path, whole: bool) -> None:
+    """A convolution, a reshape to rows whose number is computed from the input's shape, a product; of not `whole`
+    networks a determinant, which mavcg has not, and the shape of an inner tensor as a result."""
+    rng = np.random.default_rng(0)
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        node("Conv", ["x", "w1"], ["a"], name="first", pads=[1, 1, 1, 1]),
+        node("Relu", ["a"], ["b"]),
+        node("Shape", ["b"], ["b_shape"]),
+        node("Gather", ["b_shape", "zero"], ["batch"]),
+        node("Concat", ["batch", "rest"], ["rows"], axis=0),
+        node("Reshape", ["b", "rows"], ["flat"]),
+        node("MatMul", ["flat", "w2"], ["p"]),
+    ]
+    inputs, outputs = [value("x", 1, ["N", 3, 8, 8])], [value("y", 1, ["N", 5])]
+    if whole:
+        nodes.append(node("Relu", ["p"], ["y"]))
+    else:
+        nodes += [node("Det", ["m"], ["d"]), node("Add", ["p", "d"], ["q"]), node("CumSum", ["q", "axis"], ["y"])]
+        inputs.append(value("m", 1, [3, 3]))
+        outputs.append(value("b_shape", 7, [4]))
+    arrays = {
+        "w1": rng.standard_normal((4, 3, 3, 3)).astype(np.float32), "zero": np.array([0]), "rest": np.array([-1]),
+        "w2": rng.standard_normal((256, 5)).astype(np.float32), "axis": np.array(1),
+    }  # fmt: skip
+    initializers = [onnx.numpy_helper.from_array(a, n) for n, a in arrays.items() if n != "axis" or not whole]
+    graph = onnx.helper.make_graph(nodes, "g", inputs, outputs, initializers)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def build(folder: Path, whole: bool, core: str) -> Any:
+    make_model(folder / "m.onnx", whole)
+    command = [sys.executable, "-m", "mavcg.cli", "build", "m.onnx", "--shape", "x=1,3x3x8x8", "--cores", core]
+    command += ["-o", "libnet.so", "--json"] + ["--partial"] * (not whole)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def near(have: Any, want: Any) -> bool:
+    return bool(have.shape == want.shape and np.abs(have - want).max() <= 1e-5 * np.abs(want).max())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("sizes")
+    return folder, build(folder, True, cores[1])
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("partial-sizes")
+    return folder, build(folder, False, cores[1])
+
+
+def test_a_whole_library_takes_the_size_of_its_inputs(whole: tuple[Path, Any]) -> None:
+    folder, _ = whole
+    reference = onnxruntime.InferenceSession(str(folder / "m.onnx"))
+    with package.load_sizes(folder / "libnet.so") as model:
+        assert model.shapes == (((1, 3, 8, 8),), ((3, 3, 8, 8),))
+        for batch in (3, 1, 3):
+            assert near(model.run(X[:batch])[0], reference.run(None, {"x": X[:batch]})[0])
+        with pytest.raises(MavcgError, match="no size has inputs 2x3x8x8; the library was built for 1x3x8x8, 3x3x8x8"):
+            model.run(X[:2])
+        with pytest.raises(MavcgError, match="float64"):
+            model.run(X[:1].astype(np.float64))
+    with pytest.raises(MavcgError, match="closed"):
+        model.run(X[:1])
+
+
+def test_sizes_share_their_weights(whole: tuple[Path, Any]) -> None:
+    """Packed weights of both sizes take less than twice those of one, in panels of 16 output channels."""
+    _, report = whole
+    one = 16 * (27 + 256) * 4
+    assert [size["shape"] for size in report["sizes"]] == ["x=1x3x8x8", "x=3x3x8x8"]
+    assert report["weight_bytes"] < 2 * one
+
+
+def test_one_size_of_a_library_by_load(whole: tuple[Path, Any]) -> None:
+    folder, _ = whole
+    with package.load(folder / "libnet.so") as first:
+        assert first.inputs[0].shape == (1, 3, 8, 8)
+    assert {"mavcg_model_api", "mavcg_sizes_api", "mavcg_find_size"} <= exported_symbols(folder / "libnet.so")
+
+
+C_PROGRAM = """\
+#include <stdio.h>
+#include "net.h"
+int main(void) {
+    static float x[3 * 3 * 8 * 8], y[3 * 5];
+    const int64_t shape[] = {3, 3, 8, 8}, absent[] = {2, 3, 8, 8};
+    const int64_t *dims[] = {shape}, *no_dims[] = {absent};
+    const mavcg_model_table *model = mavcg_find_size(dims);
+    const void *inputs[] = {x};
+    void *outputs[] = {y}, *context;
+    for (int i = 0; i < 576; i++) x[i] = (float)(i % 7) - 3;
+    int status = model->create(NULL, &context);
+    if (!status) status = model->run(context, inputs, outputs);
+    model->destroy(context);
+    for (int i = 0; i < 15; i++) printf("%.9g ", y[i]);
+    return status || mavcg_find_size(no_dims) || mavcg_find_size(NULL);
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+def test_the_header_in_c(whole: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, _ = whole
+    (tmp_path / "app.c").write_text(C_PROGRAM)
+    command = ["gcc", "-Wall", "-Wextra", "-Werror", "-I", str(folder), "app.c", str(folder / "libnet.so")]
+    subprocess.run([*command, f"-Wl,-rpath,{folder}", "-o", "app"], cwd=tmp_path, check=True)
+    done = subprocess.run(["./app"], cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 0
+    x = (np.arange(576) % 7 - 3).astype(np.float32).reshape(3, 3, 8, 8)
+    want = onnxruntime.InferenceSession(str(folder / "m.onnx")).run(None, {"x": x})[0]
+    assert near(np.array(done.stdout.split(), np.float32).reshape(3, 5), want)
+
+
+def test_onnx_runtime_takes_the_size_of_its_inputs(parts: tuple[Path, Any]) -> None:
+    folder, report = parts
+    assert [size["macs_share"] for size in report["sizes"]] == [1, 1]
+    assert {left["op"] for left in report["left"]} >= {"CumSum", "Det"}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.register_custom_ops_library(str(folder / "libnet.so"))
+    session = onnxruntime.InferenceSession(str(folder / "m.mavcg.onnx"), options)
+    reference = onnxruntime.InferenceSession(str(folder / "m.onnx"))
+    for batch in (3, 1, 3):
+        arrays = {"x": X[:batch], "m": M}
+        have, want = session.run(None, arrays), reference.run(None, arrays)
+        assert near(have[0], want[0]) and have[1].tolist() == want[1].tolist() == [batch, 4, 8, 8]
+    with pytest.raises(Exception, match=r"x has shape \[2x3x8x8\].* built for \[1x3x8x8\], \[3x3x8x8\];"):
+        session.run(None, {"x": X[:2], "m": M})
+    assert near(session.run(None, {"x": X[:1], "m": M})[0], reference.run(None, {"x": X[:1], "m": M})[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--max-arena", "1MB"], "--max-arena 1MB: holds for one size"),
+        (["--shape", "x=2..1x3x8x8"], "the range 2..1 has no length"),
+    ],
+)
+def test_options_that_do_not_fit(
+    mavcg: Any, here: Path, cores: tuple[str, str], options: list[str], words: str
+) -> None:  # fmt: skip
+    make_model(here / "m.onnx", True)
+    shape = [] if "--shape" in options else ["--shape", "x=1..2x3x8x8"]
+    ended = mavcg("build", "m.onnx", "--cores", cores[1], *shape, *options)
+
+    assert ended.status == 2 and words in ended.stderr
+    assert [path.name for path in here.iterdir()] == ["m.onnx"]

@@ -1,0 +1,52 @@
+"""Several sizes on the command line."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mavcg.errors import MavcgError
+from mavcg.model_pipeline.sizes import MAX_SIZES, parse_shapes, parse_sizes, size_text
+
+
+def test_ranges_and_lists_of_lengths() -> None:
+    assert parse_sizes([]) == ({},)
+    assert parse_sizes(["x=1..3x4"]) == ({"x": (1, 4)}, {"x": (2, 4)}, {"x": (3, 4)})
+    assert [size["x"][0] for size in parse_sizes(["x=8,1,2..3,1x4"])] == [8, 1, 2, 3]
+    assert parse_sizes(["x=1..2x5,7"]) == tuple({"x": shape} for shape in [(1, 5), (1, 7), (2, 5), (2, 7)])
+
+
+def test_inputs_with_several_sizes_go_together() -> None:
+    sizes = parse_sizes(["x=1..2x3", "state=4", "y=5,6"])
+
+    assert sizes == ({"x": (1, 3), "state": (4,), "y": (5,)}, {"x": (2, 3), "state": (4,), "y": (6,)})
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["x=3..1"], "the range 3..1 has no length"),
+        (["x=1..x3"], "is not NAME=DIMENSIONS"),
+        (["x=1,,2"], "is not NAME=DIMENSIONS"),
+        (["x=1..100000"], f"a library has at most {MAX_SIZES}"),
+        (["x=1..16x1..16"], f"256 sizes; a library has at most {MAX_SIZES}"),
+        (["x=1..2", "y=1..3"], "x has 2, y has 3; name as many for each"),
+        (["x=1", "x=1..2"], "x is given twice"),
+    ],
+)
+def test_what_is_no_size(texts: list[str], words: str) -> None:
+    with pytest.raises(MavcgError, match=words.replace(".", r"\.")):
+        parse_sizes(texts)
+
+
+def test_commands_of_one_size_refuse_several() -> None:
+    with pytest.raises(MavcgError, match="names 2 sizes; only `mavcg build MODEL` takes several"):
+        parse_shapes(["x=1..2"])
+
+
+@given(st.lists(st.lists(st.integers(0, 999), min_size=1, max_size=3, unique=True), min_size=1, max_size=3))
+def test_all_combinations_are_there(lengths: list[list[int]]) -> None:
+    sizes = parse_sizes(["x=" + "x".join(",".join(map(str, each)) for each in lengths)])
+
+    assert len({size_text(size) for size in sizes}) == len(sizes)
+    for i, each in enumerate(lengths):
+        assert {size["x"][i] for size in sizes} == set(each)
