@@ -14,20 +14,20 @@ import numpy as np
 from rich.console import Console
 
 from bench.record import facts, write
-from mavcg.accel.apply_radices import with_radices
+from mavcg.accel.apply_radices import with_fixed_radices
 from mavcg.accel.codegen.choose_tile import tiled_group
 from mavcg.accel.codegen.generate import generate, generate_group
 from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
 from mavcg.accel.from_graph import xgraph_of
 from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
 from mavcg.accel.fusion.templates import read_templates
-from mavcg.accel.image.program import AccelProgram, NodeRadix
+from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.networks import network
 from mavcg.accel.shapes import check_xgraph
 from mavcg.accel.simulator.cycles import simulate
 from mavcg.accel.simulator.report import simulated_json
 from mavcg.accel.target import IsaTarget, find_target
-from mavcg.accel.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
+from mavcg.accel.xgraph import Parameters, XGraph, XNode
 
 NETWORKS = ("vgg16", "resnet50", "resnet152", "googlenet")
 OTHERS = ("mobilenet_v2", "yolo_small", "squeezenet")
@@ -38,16 +38,6 @@ PAPER_ZU9 = {"vgg16": 2820.0, "resnet50": 1380.0, "googlenet": 1410.0}
 POWER_W = {"zu2": 7.5, "zu9": 22.8}  # table V
 FACTORS = (0.5, 1.0, 2.0)  # of the bandwidth, for the sensitivity
 _Groups = tuple[tuple[tuple[str, ...], float | None], ...]  # groups with the paper's milliseconds
-
-
-def quantised(graph: XGraph) -> XGraph:
-    """Return a network at fixed radix positions: its cycles are those of any."""
-    radices = tuple(
-        NodeRadix(node.name, 4, (7,) if node.kind in CONVOLUTIONS else ())
-        for node in graph.nodes
-        if node.on_accelerator or node.kind == "input"
-    )
-    return with_radices(graph, radices, graph.name)
 
 
 def network_rows(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
@@ -163,7 +153,7 @@ def main() -> None:
     out = Console(width=150)
     rows = []
     for name in args.networks:
-        graph = quantised(xgraph_of(network(name)))
+        graph = with_fixed_radices(xgraph_of(network(name)))
         for target in map(find_target, args.targets):
             row = network_rows(name, graph, target)
             row["paper"] = PAPER_ZU2.get(name) if target.name == "zu2" else PAPER_ZU9.get(name)

@@ -41,13 +41,18 @@ def accel_fusion(record: Record, table: Table) -> str:
 def accel_accuracy(record: Record, table: Table) -> str:
     """Return the table of signal to quantisation noise."""
     rows = [
-        [row["model"] + (", trained" if row["trained"] else ""), row["weights"], row["sqnr_db"],
+        [row["model"] + (", trained" if row["trained"] else ""), row["inputs_of"], row["weights"], row["sqnr_db"],
          f"{row['top1_agreement']:.0%}", row["worst_layer_db"], row["cpu_seconds"]]
         for row in record["rows"]
     ]  # fmt: skip
-    text = f"Counted, against f32 on {record['rows'][0]['inputs']} inputs of seeded noise, calibrated on "
-    text += f"{record['calibration_inputs']} others: how near the integers are, not how well images are classified."
-    head = ["model", "radix positions of weights", "SQNR, dB", "first class agrees", "worst layer, dB", "search, CPU s"]
+    text = f"Counted, against f32 on {record['rows'][0]['inputs']} inputs of seeded noise, white or with the spectrum "
+    text += f"of natural images, calibrated on {record['calibration_inputs']} others: how near the integers are, not "
+    text += (
+        "how well images are classified. Per tensor with biases as they are is the paper's; per channel of depthwise "
+    )
+    text += "is the default of `mavcg accel build`."
+    head = ["model", "inputs", "radix positions of weights", "SQNR, dB", "first class agrees", "worst layer, dB",
+            "search, CPU s"]  # fmt: skip
     return f"{text}\n\n" + table(head, rows)
 
 

@@ -3,10 +3,21 @@
 from dataclasses import replace
 
 from mavcg.accel.image.program import NodeRadix
-from mavcg.accel.quantise import integer_parameters
+from mavcg.accel.layer_search import integer_parameters
 from mavcg.accel.shapes import check_xgraph
-from mavcg.accel.xgraph import XGraph
+from mavcg.accel.xgraph import CONVOLUTIONS, XGraph
 from mavcg.errors import MavcgError
+
+
+def with_fixed_radices(graph: XGraph) -> XGraph:
+    """Return an f32 network at fixed positions, for its cycles alone: these do not depend on values."""
+    read = {name for node in graph.nodes if node.on_accelerator for name in node.inputs}
+    radices = tuple(
+        NodeRadix(node.name, 4, (7,) if node.kind in CONVOLUTIONS else ())
+        for node in graph.nodes
+        if node.on_accelerator or node.kind == "input" or node.name in read
+    )
+    return with_radices(graph, radices, graph.name)
 
 
 def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XGraph:
@@ -23,7 +34,12 @@ def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XG
             "give the model that it was built from"
         )
     nodes = {
-        node.name: replace(node, radix=known[node.name].radix, weight_radix=known[node.name].weights)
+        node.name: replace(
+            node,
+            radix=known[node.name].radix,
+            weight_radix=known[node.name].weights,
+            bias_steps=known[node.name].bias_steps,
+        )  # fmt: skip
         for node in graph.nodes
         if node.name in known
     }
@@ -32,10 +48,14 @@ def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XG
         if node.name in parameters:
             if len(node.weight_radix) not in (1, node.channels):
                 raise MavcgError(f"{name}: {node.name} has {len(node.weight_radix)} radix positions; build it again")
+            if len(node.bias_steps) not in (0, node.channels):
+                raise MavcgError(f"{name}: {node.name} has {len(node.bias_steps)} steps of biases; build it again")
             in_radix = nodes[node.inputs[0]].radix if node.inputs[0] in nodes else None
             if in_radix is None:
                 raise MavcgError(f"{name}: {node.inputs[0]} has no radix position; build the file again")
-            parameters[node.name] = integer_parameters(parameters[node.name], node.weight_radix, in_radix)
+            parameters[node.name] = integer_parameters(
+                parameters[node.name], node.weight_radix, in_radix, node.bias_steps
+            )
     quantised = replace(graph.with_nodes(nodes), parameters=parameters)
     check_xgraph(quantised)
     return quantised

@@ -9,7 +9,8 @@ from typing import Any
 
 from mavcg.accel.codegen.division import divide
 from mavcg.accel.codegen.generate import generate
-from mavcg.accel.group_search import SEARCHES, choose_groups
+from mavcg.accel.costs.providers import CostRequest, group_costs
+from mavcg.accel.group_search import SEARCHES, TileComparison, choose_groups
 from mavcg.accel.groups import FusedGroup
 from mavcg.accel.host.build_parts import CpuCores, build_parts
 from mavcg.accel.image.program import AccelProgram
@@ -23,16 +24,22 @@ from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
 
 Progress = Callable[[str], None]
+SIMULATED = CostRequest("simulated")
 
 
 @dataclass(frozen=True)
 class BuiltProgram:
-    """A program and how it came about. embeddings: of templates that were found; seconds: of each stage."""
+    """A program and how it came about.
+
+    embeddings: of templates that were found. tiles: simulated cycles of groups with the paper's tile and the searched
+    one. seconds: of each stage.
+    """
 
     program: AccelProgram
     graph: XGraph
     groups: tuple[FusedGroup, ...]
     embeddings: int
+    tiles: tuple[TileComparison, ...]
     time: SimulatedTime
     calibration: str
     seconds: Mapping[str, float]
@@ -56,14 +63,16 @@ def build_program(
     calibrate: Path | None,
     shapes: Mapping[str, tuple[int, ...]],
     progress: Progress,
-    per_channel: bool = False,
+    granularity: str = "depthwise",
     weights: Path | None = None,
+    costs: CostRequest = SIMULATED,
 ) -> BuiltProgram:
     """Compile a model for a target.
 
     model: an .onnx, .tflite or .prototxt file, or a built-in network's name.
     search: of group_search.SEARCHES. calibrate: file of inputs; None for seeded ones. shapes: of inputs with free
-    dimensions. per_channel: radix positions of weights for each output channel. weights: of a .prototxt.
+    dimensions. granularity: of weights' radix positions, of layer_search.GRANULARITIES. weights: of a .prototxt.
+    costs: provider of groups' costs.
     Raises: MavcgError.
     """
     if search not in SEARCHES:
@@ -74,18 +83,18 @@ def build_program(
         real = load_xgraph(model, target, shapes, weights)
     with stages.stage("quantise"):
         images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
-        graph = quantise(real, images, target.rounding, per_channel, progress).graph
+        graph = quantise(real, images, target.rounding, granularity, progress).graph
     if not divide(graph).accelerator:
         raise MavcgError(f"{model}: no node that the accelerator computes; build it for the CPU by `mavcg build`")
-    with stages.stage("fuse"):
-        chosen = choose_groups(graph, target, search, progress)
+    with stages.stage("fuse"), group_costs(costs, target) as provider:
+        chosen = choose_groups(graph, target, search, progress, provider)
     with stages.stage("generate"):
         program, groups = generate(graph, chosen.groups, target, progress)
     with stages.stage("simulate"):
         progress("simulation")
         simulated = simulate(program)
     calibration = f"{len(images)} images of {calibrate}" if calibrate is not None else f"{len(images)} seeded images"
-    return BuiltProgram(program, graph, groups, chosen.embeddings, simulated, calibration, stages.seconds)
+    return BuiltProgram(program, graph, groups, chosen.embeddings, chosen.tiles, simulated, calibration, stages.seconds)
 
 
 def with_cpu_parts(built: BuiltProgram, cores: CpuCores, output: Path, progress: Progress) -> BuiltProgram:
@@ -109,6 +118,10 @@ def build_json(built: BuiltProgram) -> dict[str, Any]:
         "nodes": sum(node.kind != "input" for node in built.graph.nodes),
         "embeddings": built.embeddings,
         "groups": [list(group.nodes) for group in built.groups],
+        "tiles": [
+            {"nodes": list(one.nodes), "paper_cycles": one.paper, "searched_cycles": one.searched}
+            for one in built.tiles
+        ],
         "instructions": len(program.instructions),
         "bytes": {
             "code": 4 * sum(one.form.words for one in program.instructions),

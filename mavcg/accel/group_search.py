@@ -1,58 +1,140 @@
 """The groups that a network is executed in: one node each, or fused as a path search decides."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from mavcg.accel.codegen.choose_tile import simulated_cycles
 from mavcg.accel.codegen.division import divide
+from mavcg.accel.codegen.generate import generate_group
 from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
-from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
+from mavcg.accel.costs.learned import LearnedGroupCosts
+from mavcg.accel.fusion.costs import GroupCosts
+from mavcg.accel.fusion.group_shape import GraphFacts, group_shape
+from mavcg.accel.fusion.plan import SEARCHES, FusionChoices, choose_fusion
 from mavcg.accel.fusion.templates import read_templates
+from mavcg.accel.fusion.tiling import paper_tile
 from mavcg.accel.groups import FusedGroup
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
 
+MOST_ROUNDS = 4  # of searches with learned costs: what each chooses is then known exactly
+
 
 @dataclass(frozen=True)
 class ChosenGroups:
-    """Groups with their tiles, in the order of execution. embeddings: groups that the search chose from."""
+    """Groups with their tiles, in the order of execution.
+
+    embeddings: groups that the search chose from. tiles: of each group that has some, its cycles by simulation with the
+    paper's tile and with the searched one; the better is the group's.
+    """
 
     groups: tuple[FusedGroup, ...]
     embeddings: int
+    tiles: tuple["TileComparison", ...] = ()
 
 
-def choose_groups(graph: XGraph, target: IsaTarget, search: str, progress: Callable[[str], None]) -> ChosenGroups:
-    """Return the groups of the accelerator's nodes, by costs from simulation.
+@dataclass(frozen=True)
+class TileComparison:
+    """Simulated cycles of a group by itself, with the tile of equations 5 and 6 and with the searched one."""
 
-    search: exact, paper or greedy over the embeddings of all templates; none: a group for each node. Raises: MavcgError
-    where a node does not fit by itself.
+    nodes: tuple[str, ...]
+    paper: int
+    searched: int
+
+
+def choose_groups(
+    graph: XGraph,
+    target: IsaTarget,
+    search: str,
+    progress: Callable[[str], None],
+    costs: GroupCosts | None = None,
+) -> ChosenGroups:
+    """Return the groups of the accelerator's nodes.
+
+    search: exact, paper or greedy over the embeddings of all templates; none: a group for each node. costs: None for
+    those of simulation. Raises: MavcgError where a node does not fit by itself.
     """
     ours = divide(graph).accelerator
-    costs = SimulatedGroupCosts(target)
+    costs = SimulatedGroupCosts(target) if costs is None else costs
     if search == "none":
         groups = []
         for number, name in enumerate(ours):
             progress(f"tiles of node {number + 1} of {len(ours)}: {name}")
-            groups.append(_single(graph, name, costs))
-        return ChosenGroups(tuple(groups), 0)
+            groups.append(_single(graph, name, costs, target))
+        return compare_tiles(graph, ChosenGroups(tuple(groups), 0), target, progress)
     if len(ours) < sum(node.on_accelerator for node in graph.nodes):
         raise MavcgError(
             f"--search {search}: {graph.name} needs the CPU between nodes of the accelerator; give --search none"
         )
-    choices = choose_fusion(graph, target, read_templates(), costs, (search,), progress)
+    choices = search_path(graph, target, search, progress, costs)
     embeddings = sum(len(group.nodes) > 1 for group in choices.instance.groups)
-    return ChosenGroups(choices.plan(search).groups, embeddings)
+    return compare_tiles(graph, ChosenGroups(choices.plan(search).groups, embeddings), target, progress)
 
 
-def _single(graph: XGraph, name: str, costs: SimulatedGroupCosts) -> FusedGroup:
+def search_path(
+    graph: XGraph, target: IsaTarget, search: str, progress: Callable[[str], None], costs: GroupCosts
+) -> FusionChoices:
+    """Return the choice of one search. Learned costs of chosen groups are made exact, and the search is done again."""
+    templates = read_templates()
+    if not isinstance(costs, LearnedGroupCosts):
+        return choose_fusion(graph, target, templates, costs, (search,), progress)
+    for _ in range(MOST_ROUNDS):
+        choices = choose_fusion(graph, target, templates, costs, (search,), progress)
+        if not costs.make_exact(graph, [group.nodes for group in choices.plan(search).groups], progress):
+            return choices
+    costs.make_exact(graph, [group.nodes for group in choices.instance.groups], progress)
+    return choose_fusion(graph, target, templates, costs, (search,), progress)
+
+
+def compare_tiles(
+    graph: XGraph, chosen: ChosenGroups, target: IsaTarget, progress: Callable[[str], None]
+) -> ChosenGroups:
+    """Simulate each group with the paper's tile too, and take the better one."""
+    facts, groups = GraphFacts(graph), list[FusedGroup]()
+    compared: dict[object, tuple[int, int, FusedGroup] | None] = {}
+    found = []
+    for number, group in enumerate(chosen.groups, 1):
+        progress(f"the paper's tile of group {number} of {len(chosen.groups)}")
+        key = group_shape(facts, group.nodes).key, group.tile
+        if key not in compared:
+            compared[key] = _compared(graph, facts, group, target)
+        result = compared[key]
+        if result is None:
+            groups.append(group)
+            continue
+        paper, searched, better = result
+        groups.append(replace(group, tile=better.tile, cost=better.cost))
+        found.append(TileComparison(group.nodes, paper, searched))
+    return replace(chosen, groups=tuple(groups), tiles=tuple(found))
+
+
+def _compared(
+    graph: XGraph, facts: GraphFacts, group: FusedGroup, target: IsaTarget
+) -> tuple[int, int, FusedGroup] | None:
+    """Cycles with the paper's tile and with the group's own, and the better group; None where the paper has no tile."""
+    shape = group_shape(facts, group.nodes)
+    paper = None if facts.nodes[group.nodes[0]].kind == "concat" else paper_tile(shape, target)
+    if paper is None:
+        return None
+    tried = []
+    for tile in (paper[0], group.tile):
+        program, fitted = generate_group(graph, replace(group, tile=tile), target)
+        cycles = simulated_cycles(program)
+        tried.append((cycles, replace(fitted, cost=float(cycles))))
+    (by_paper, smaller), (searched, own) = tried
+    return by_paper, searched, smaller if by_paper < searched else own
+
+
+def _single(graph: XGraph, name: str, costs: GroupCosts, target: IsaTarget) -> FusedGroup:
     found = costs.cost(graph, (name,))
     if found is None:
         node: XNode = graph.by_name()[name]
         raise MavcgError(
             f"{graph.name}: {node.origin or name} ({node.kind}) does not fit on chip even as tiles of a pixel; give "
-            f"the target {costs.target.name} larger buffers, or leave the node to the CPU"
+            f"the target {target.name} larger buffers, or leave the node to the CPU"
         )
     return FusedGroup((name,), "single", found.tile, found.cycles)
 
 
-__all__ = ["SEARCHES", "ChosenGroups", "choose_groups"]
+__all__ = ["SEARCHES", "ChosenGroups", "TileComparison", "choose_groups", "compare_tiles", "search_path"]

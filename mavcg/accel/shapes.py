@@ -143,6 +143,8 @@ def _check_parameters(graph: XGraph, node: XNode, x: XNode) -> None:
             raise refuse_node(graph, node, "has a radix position, but its weights are not int8 with an int32 bias")
         if len(node.weight_radix) not in (1, node.channels):
             raise refuse_node(graph, node, f"{len(node.weight_radix)} radix positions of weights")
+        if len(node.bias_steps) not in (0, node.channels):
+            raise refuse_node(graph, node, f"{len(node.bias_steps)} steps of biases")
 
 
 def _check_radices(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:

@@ -32,8 +32,8 @@ class XNode:
     operator, of input "nchw" where the model's own order is N, C, H, W. factor: of upsample (nearest) and reorganise
     (space to depth), height and width. act: one of ACTS, applied last; act_args: clip's lower and upper bound,
     leaky's slope, as real numbers. radix: of the tensor; None before quantisation, and for a host node whose result
-    stays f32. weight_radix: one, or one for each output channel; () before quantisation. origin: the node of the
-    user's file.
+    stays f32. weight_radix: one, or one for each output channel; () before quantisation. bias_steps: what quantisation
+    adds to each output channel's integer bias, () for nothing. origin: the node of the user's file.
     """
 
     name: str
@@ -53,6 +53,7 @@ class XNode:
     act_args: tuple[float, ...] = ()
     radix: int | None = None
     weight_radix: tuple[int, ...] = ()
+    bias_steps: tuple[int, ...] = ()
     origin: str = ""
 
     @property

@@ -93,7 +93,7 @@ def _quantised(key: _QuantisedModel) -> XGraph:
     if model_digest(key.model) != key.digest:
         raise MavcgError(f"{key.model}: is another file than where the exploration was started; give it the same path")
     real = load_xgraph(key.model, key.target, {})
-    return quantise(real, seeded_images(real), key.rounding, False, lambda message: None).graph
+    return quantise(real, seeded_images(real), key.rounding).graph
 
 
 def model_digest(model: str) -> str:

@@ -19,6 +19,7 @@ struct mavcg_accel_context {
     uint32_t core, timeout_ms;
     bool submitted;
     uint32_t ticket; /* of the job: it has ended when as many have */
+    uint64_t cycles; /* of the last job that ended */
     mavcg_accel_memory features;
     struct buffer *buffers; /* by value */
     void *before, *after;   /* contexts of the CPU parts */
@@ -207,6 +208,8 @@ static int job_status(mavcg_accel_context *context, bool ended) {
              *text ? ": " : "", text);
     }
     if (ended) {
+        context->cycles = device->read(device->context, MAVCG_ACCEL_CYCLES) |
+                          (uint64_t)device->read(device->context, MAVCG_ACCEL_CYCLES + 4) << 32;
         device->write(device->context, MAVCG_ACCEL_ACKNOWLEDGE, 1);
         context->submitted = false;
     }
@@ -256,6 +259,8 @@ int mavcg_accel_run(mavcg_accel_context *context, const float *const *inputs, fl
     int status = mavcg_accel_submit(context, inputs);
     return status ? status : mavcg_accel_finish(context, outputs);
 }
+
+uint64_t mavcg_accel_cycles(const mavcg_accel_context *context) { return context ? context->cycles : 0; }
 
 void mavcg_accel_set_timeout(mavcg_accel_context *context, uint32_t milliseconds) {
     if (context) context->timeout_ms = milliseconds;

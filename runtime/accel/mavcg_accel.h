@@ -42,13 +42,14 @@ enum mavcg_accel_register {
     MAVCG_ACCEL_PARAMETER_BYTES = 0x58,
     MAVCG_ACCEL_FEATURES = 0x60, /* write: its features segment, device address; 0x64 the upper half */
     MAVCG_ACCEL_FEATURE_BYTES = 0x68,
-    MAVCG_ACCEL_CORE = 0x6c,       /* write: the core that executes it */
-    MAVCG_ACCEL_SUBMIT = 0x70,     /* write: anything puts the job into the core's queue */
-    MAVCG_ACCEL_QUEUE_FREE = 0x74, /* read: jobs that the queue of CORE takes now */
-    MAVCG_ACCEL_SUBMITTED = 0x78,  /* read: jobs that CORE's queue has taken since the start, modulo 2^32 */
-    MAVCG_ACCEL_FINISHED = 0x7c,   /* read: those of them that have ended, in order */
-    MAVCG_ACCEL_ERROR = 0x80,      /* read: 0, or 1 + the number of the instruction at which the last one stopped */
-    MAVCG_ACCEL_ACKNOWLEDGE = 0x84 /* write: clears ERROR of CORE, which goes on with its queue, and the interrupt */
+    MAVCG_ACCEL_CORE = 0x6c,        /* write: the core that executes it */
+    MAVCG_ACCEL_SUBMIT = 0x70,      /* write: anything puts the job into the core's queue */
+    MAVCG_ACCEL_QUEUE_FREE = 0x74,  /* read: jobs that the queue of CORE takes now */
+    MAVCG_ACCEL_SUBMITTED = 0x78,   /* read: jobs that CORE's queue has taken since the start, modulo 2^32 */
+    MAVCG_ACCEL_FINISHED = 0x7c,    /* read: those of them that have ended, in order */
+    MAVCG_ACCEL_ERROR = 0x80,       /* read: 0, or 1 + the number of the instruction at which the last one stopped */
+    MAVCG_ACCEL_ACKNOWLEDGE = 0x84, /* write: clears ERROR of CORE, which goes on with its queue, and the interrupt */
+    MAVCG_ACCEL_CYCLES = 0x88 /* read: cycles that CORE's last ended job took; 0x8c the upper half; 0: not counted */
 };
 #define MAVCG_ACCEL_ID_VALUE 0x4741564du /* "MVAG" */
 
@@ -112,6 +113,9 @@ int mavcg_accel_run(mavcg_accel_context *context, const float *const *inputs, fl
  * writes the outputs. */
 int mavcg_accel_submit(mavcg_accel_context *context, const float *const *inputs);
 int mavcg_accel_finish(mavcg_accel_context *context, float *const *outputs);
+
+/* Cycles that the device counted for the last run that finish brought to its end; 0 where it counts none. */
+uint64_t mavcg_accel_cycles(const mavcg_accel_context *context);
 
 /* Milliseconds that finish waits for the device; 10,000 unless set. */
 void mavcg_accel_set_timeout(mavcg_accel_context *context, uint32_t milliseconds);

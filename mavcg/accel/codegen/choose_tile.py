@@ -1,6 +1,6 @@
 """Choose a group's tile: the best of a grid by estimate, and among the best few by simulation."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from mavcg.accel.codegen.clusters import channel_step, clusters_of
@@ -9,6 +9,7 @@ from mavcg.accel.codegen.estimate import EstimatedGroup, alike_passes, divide_ch
 from mavcg.accel.codegen.generate import generate_group
 from mavcg.accel.codegen.group_code import GroupCode
 from mavcg.accel.groups import ORDERS, FusedGroup, GroupTile
+from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.isa.datapath import Datapath, blocks, datapath
 from mavcg.accel.simulator.cycles import simulate
 from mavcg.accel.target import IsaTarget
@@ -18,10 +19,20 @@ from mavcg.errors import MavcgError
 FINALISTS = 2  # tiles that are simulated
 
 
+def simulated_cycles(program: AccelProgram) -> int:
+    """Return the cycles of a program by simulation."""
+    return simulate(program).cycles
+
+
 def tiled_group(
-    graph: XGraph, nodes: Sequence[str], template: str, target: IsaTarget, finalists: int = FINALISTS
+    graph: XGraph,
+    nodes: Sequence[str],
+    template: str,
+    target: IsaTarget,
+    finalists: int = FINALISTS,
+    cycles_of: Callable[[AccelProgram], int] = simulated_cycles,
 ) -> FusedGroup:
-    """Return a group of nodes with its tile and its cycles by simulation.
+    """Return a group of nodes with its tile and its cycles by simulation, or by what `cycles_of` says of its program.
 
     Raises: MavcgError where no tile fits.
     """
@@ -36,7 +47,7 @@ def tiled_group(
         except MavcgError as error:
             wrong = error
             continue
-        cycles = simulate(program).cycles
+        cycles = cycles_of(program)
         found.append((cycles, replace(fitted, cost=float(cycles))))
     if not found:
         assert wrong is not None

@@ -74,7 +74,7 @@ def host_plan(graph: XGraph, division: Division) -> HostPlan:
         *graph.outputs,
     ))  # fmt: skip
     by_name = graph.by_name()
-    tensors = tuple(_tensor(by_name[name]) for name in moved)
+    tensors = tuple(host_tensor(by_name[name]) for name in moved)
     return HostPlan(tensors, inputs, graph.outputs, before, after)
 
 
@@ -88,7 +88,8 @@ def _part(graph: XGraph, names: tuple[str, ...], read_later: tuple[str, ...]) ->
     return CpuPart(names, _read_by(graph, names), tuple(name for name in names if name in kept))
 
 
-def _tensor(node: XNode) -> HostTensor:
+def host_tensor(node: XNode) -> HostTensor:
+    """Return a node's tensor as the host has it."""
     nchw = node.op == "nchw" and node.kind == "input"
     dims = (node.shape[0], node.shape[3], node.shape[1], node.shape[2]) if nchw else node.shape
     return HostTensor(node.name, dims, node.radix, nchw)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mavcg.accel.codegen.code import CodeState
-from mavcg.accel.codegen.division import Division, divide, host_plan
+from mavcg.accel.codegen.division import Division, divide, host_plan, host_tensor
 from mavcg.accel.codegen.fit import emit_fitted
 from mavcg.accel.codegen.segments import stored_tensors
 from mavcg.accel.codegen.tokens import with_tokens
 from mavcg.accel.groups import FusedGroup
+from mavcg.accel.image.host import HostPlan
 from mavcg.accel.image.program import AccelProgram, NodeRadix
 from mavcg.accel.isa.datapath import datapath
 from mavcg.accel.isa.forms import VERSION
@@ -50,11 +51,13 @@ def generate(
 
 
 def _radices(graph: XGraph) -> tuple[NodeRadix, ...]:
-    return tuple(NodeRadix(n.name, n.radix, n.weight_radix) for n in graph.nodes if n.radix is not None)
+    nodes = [node for node in graph.nodes if node.radix is not None]
+    return tuple(NodeRadix(n.name, n.radix or 0, n.weight_radix, n.bias_steps) for n in nodes)
 
 
 def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple[AccelProgram, FusedGroup]:
-    """Return a program of one group alone, whose inputs are in the features segment: for its cost by simulation.
+    """Return a program of one group alone, whose inputs are in the features segment: for its cost by simulation or on
+    a device.
 
     Raises: MavcgError as generate.
     """
@@ -77,6 +80,7 @@ def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple
         parameters=bytes(code.parameters), feature_bytes=arena.bytes, nodes=tuple(node.name for node in graph.nodes),
         tensors=tuple(tensors.values()), inputs=tuple(inputs), outputs=tuple(outputs),
         operations=sum(operations(graph, by_name[name]) for name in group.nodes),
+        host=HostPlan(tuple(host_tensor(by_name[name]) for name in (*inputs, *outputs)), tuple(inputs), tuple(outputs)),
     )  # fmt: skip
     return program, replace(group, tile=tile)
 

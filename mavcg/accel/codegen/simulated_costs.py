@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mavcg.accel.codegen.choose_tile import tiled_group
-from mavcg.accel.concats import placements
+from mavcg.accel.codegen.group_key import GroupKeys
 from mavcg.accel.fusion.costs import GroupCost
-from mavcg.accel.fusion.group_shape import GraphFacts, group_shape
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
@@ -27,14 +26,13 @@ class SimulatedGroupCosts:
 
     target: IsaTarget
     _known: dict[object, GroupCost | None] = field(default_factory=dict)
-    _facts: GraphFacts | None = None
-    _parts: dict[str, tuple[bool, int]] = field(default_factory=dict)
+    _keys: GroupKeys = field(default_factory=GroupKeys)
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Progress) -> None:
         """Simulate all groups that are not known yet, in processes beside each other."""
         unlike: dict[object, Sequence[str]] = {}
         for nodes in groups:
-            key = self._key(graph, nodes)
+            key = self._keys.key(graph, nodes)
             if key not in self._known:
                 unlike.setdefault(key, nodes)
         tasks = [
@@ -45,22 +43,10 @@ class SimulatedGroupCosts:
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         """Return the simulated cost with the best tile found; None if the group does not fit on chip."""
-        key = self._key(graph, nodes)
+        key = self._keys.key(graph, nodes)
         if key not in self._known:
             self._known[key] = self._simulated(graph, nodes)
         return self._known[key]
-
-    def _key(self, graph: XGraph, nodes: Sequence[str]) -> object:
-        """Groups with equal keys have equal costs."""
-        if self._facts is None or self._facts.graph is not graph:
-            self._facts = GraphFacts(graph)
-            places = placements(graph)
-            self._parts = {n.name: (places[n.name].root != n.name, places[n.name].stride) for n in graph.nodes}
-        shape = group_shape(self._facts, nodes)
-        # A part of a concat is transferred pixel by pixel; rows' strides decide how tiles lie in the banks.
-        tensors = [self._parts[node.name] for node in (*shape.inputs, *shape.nodes)]
-        copied = [self._facts.copied.get(node.name) for node in shape.nodes]
-        return shape.key, tuple(tensors), tuple(copied)
 
     def _simulated(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         try:

@@ -1,6 +1,7 @@
 """Run programs by the host side in C (runtime/accel) on its simulated device, from Python by cffi."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,7 @@ from mavcg.runtime.declare import declarations
 from mavcg.runtime.helper_library import load_helper
 
 SOURCES = Path(mavcg.runtime.__file__).parent / "accel"
-HEADERS = ("mavcg_accel.h", "mavcg_accel_simulator.h")  # those of the interface
+HEADERS = ("mavcg_accel.h", "mavcg_accel_simulator.h", "mavcg_accel_driver.h")  # those of the interface
 ENGINE_API = SOURCES.parent / "csrc" / "engine_api.h"  # the table of a model library
 _FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{ENGINE_API.parent}")
 _MESSAGE_BYTES = 256
@@ -57,21 +58,63 @@ def missing_part(program: AccelProgram, path: Path) -> str:
     return ""
 
 
-class DeviceProgram:
-    """A program's file on the simulated device, with its CPU parts; a context manager.
+@dataclass(frozen=True)
+class DeviceDriver:
+    """A driver's shared library, which exports the functions of mavcg_accel_driver.h. argument: what it is given."""
 
-    inputs, outputs: shapes of the whole network's tensors by name, in order. Raises: MavcgError with the host side's
-    message.
+    library: Path
+    argument: str = ""
+
+    @staticmethod
+    def of(text: str) -> "DeviceDriver":
+        """The driver of LIBRARY or LIBRARY:ARGUMENT. Raises: MavcgError where there is no such file."""
+        library, _, argument = text.partition(":")
+        if not Path(library).is_file():
+            raise MavcgError(f"--driver {text}: there is no file {library}; give LIBRARY.so or LIBRARY.so:ARGUMENT")
+        return DeviceDriver(Path(library).absolute(), argument)
+
+    def open(self, device: Any) -> Callable[[], None]:
+        """Fill in a mavcg_accel_device of cffi's; return what releases it.
+
+        Raises: MavcgError for a library that is no driver, and with its own message.
+        """
+        ffi = _ffi()
+        try:
+            library = ffi.dlopen(str(self.library))
+            opened, closed = library.mavcg_accel_driver_open, library.mavcg_accel_driver_close
+        except (OSError, AttributeError) as error:
+            raise MavcgError(f"{self.library}: no driver of mavcg_accel_driver.h ({error}); build it again") from error
+        message = ffi.new("char[]", _MESSAGE_BYTES)
+        if opened(self.argument.encode(), device, message):
+            text = ffi.string(message).decode(errors="replace") or "no device"
+            raise MavcgError(f"{self.library}: {text}")
+
+        def release() -> None:
+            closed(device)
+
+        return release
+
+
+class DeviceProgram:
+    """A program's file on a device, with its CPU parts; a context manager.
+
+    driver: of the device; None for the simulated one. inputs, outputs: shapes of the whole network's tensors by name,
+    in order. Raises: MavcgError with the host side's message.
     """
 
-    def __init__(self, path: Path, threads: int = 0) -> None:
+    def __init__(self, path: Path, threads: int = 0, driver: DeviceDriver | None = None) -> None:
         ffi, library = _ffi(), _library()
         self._device = ffi.new("mavcg_accel_device *")
         self._program = self._context = ffi.NULL
         message = ffi.new("char[]", _MESSAGE_BYTES)
         program, context = ffi.new("mavcg_accel_program **"), ffi.new("mavcg_accel_context **")
+        self._release: Callable[[], None] = lambda: library.mavcg_accel_simulator_close(self._device)
         try:
-            self._check(library.mavcg_accel_simulator_for(str(path).encode(), self._device, message), message)
+            if driver is not None:
+                self._release = lambda: None
+                self._release = driver.open(self._device)
+            else:
+                self._check(library.mavcg_accel_simulator_for(str(path).encode(), self._device, message), message)
             self._check(library.mavcg_accel_open(str(path).encode(), self._device, program, message), message)
             self._program = program[0]
             self._check(library.mavcg_accel_create(self._program, 0, threads, context), message)
@@ -117,12 +160,18 @@ class DeviceProgram:
         self._check(status, library.mavcg_accel_message(self._context))
         return made
 
+    @property
+    def cycles(self) -> int:
+        """Cycles that the device counted for the last run; 0 where it counts none."""
+        return int(_library().mavcg_accel_cycles(self._context))
+
     def close(self) -> None:
         """Release the context, the program and the device; a second time does nothing."""
         ffi, library = _ffi(), _library()
         library.mavcg_accel_destroy(self._context)
         library.mavcg_accel_close(self._program)
-        library.mavcg_accel_simulator_close(self._device)
+        self._release()
+        self._release = lambda: None
         self._context = self._program = ffi.NULL
 
     def __enter__(self) -> "DeviceProgram":

@@ -12,6 +12,7 @@ from mavcg.accel.target import WHOLE, IsaTarget
 from mavcg.errors import MavcgError
 
 MOST_FEATURE_BYTES = 1 << 32  # offsets in the features segment have 32 bits
+MOST_STEPS = 1 << 31  # that a 32-bit bias can differ by
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,14 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class NodeRadix:
-    """Positions of the binary point that the quantiser chose for a node: of its tensor and of its weights."""
+    """Choices of the quantiser for a node: positions of the binary point of its tensor and its weights, and what it
+    adds to the integer bias of each output channel, () for nothing.
+    """
 
     node: str
     radix: int
     weights: tuple[int, ...]
+    bias_steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def description(program: AccelProgram) -> dict[str, Any]:
         "operations": program.operations,
         "host": host_json(program.host),
         "tensors": [asdict(one) for one in program.tensors],
-        "radices": [[one.node, one.radix, list(one.weights)] for one in program.radices],
+        "radices": [[one.node, one.radix, list(one.weights), list(one.bias_steps)] for one in program.radices],
         **{key: list(getattr(program, key)) for key in _NAMES},
     }
 
@@ -141,7 +145,7 @@ def from_description(
     radices = [_node_radix(entry) for entry in table["radices"]] if isinstance(table["radices"], list) else [None]
     known_radices = [one for one in radices if one is not None]
     if len(known_radices) != len(radices):
-        raise refuse("radices", "is no list of names, positions and lists of positions")
+        raise refuse("radices", "is no list of names, positions, lists of positions and lists of steps")
     for index, one_instruction in enumerate(instructions):
         origin = one_instruction.origin
         if origin is not None and not 0 <= origin.node < len(table["nodes"]):
@@ -178,14 +182,17 @@ def _tensor(entry: Any) -> StoredTensor | None:
 def _node_radix(entry: Any) -> NodeRadix | None:
     if (
         not isinstance(entry, list)
-        or len(entry) != 3
+        or len(entry) != 4
         or not isinstance(entry[0], str)
         or not isinstance(entry[2], list)
+        or not isinstance(entry[3], list)
     ):
         return None
     if any(_whole(each, LEAST_RADIX, MOST_RADIX) is None for each in (entry[1], *entry[2])):
         return None
-    return NodeRadix(entry[0], entry[1], tuple(entry[2]))
+    if any(_whole(each, -MOST_STEPS, MOST_STEPS) is None for each in entry[3]):
+        return None
+    return NodeRadix(entry[0], entry[1], tuple(entry[2]), tuple(entry[3]))
 
 
 def _target(table: Any, refuse: Any) -> IsaTarget:

@@ -30,6 +30,10 @@ def build(
     per_channel: Annotated[
         bool, typer.Option("--per-channel", help="Radix positions of weights for each output channel.")
     ] = False,
+    per_tensor: Annotated[
+        bool,
+        typer.Option("--per-tensor", help="One for each tensor; default: for channels of depthwise convolutions."),
+    ] = False,
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of an input with free dimensions.")
     ] = None,
@@ -41,6 +45,15 @@ def build(
     ] = None,
     cores: Annotated[
         str | None, typer.Option(metavar="A,B", help="The same for these cores, such as cortex-a53.")
+    ] = None,
+    costs: Annotated[
+        str, typer.Option(help="Costs of groups: simulated; learned from a part of these; model; or device.")
+    ] = "simulated",
+    cost_db: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An SQLite file that keeps simulated and measured costs.")
+    ] = None,
+    driver: Annotated[
+        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="The device's driver, for --costs device.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
@@ -55,11 +68,13 @@ def build(
     mavcg accel build resnet50.onnx --target zu2 --calibrate images.npz -o resnet50.elf
     mavcg accel build net.onnx --target ./mine.toml --search none -o net.elf --json
     mavcg accel build squeezenet --target zu9 --search paper -o squeezenet.elf
+    mavcg accel build googlenet --target zu9 --costs learned --cost-db costs.sqlite -o googlenet.elf
     mavcg accel build deploy.prototxt --weights net.caffemodel --target zu2 -o net.elf
     mavcg accel build resnet50.onnx --target zu2 --cores cortex-a53 -o resnet50.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
     """
     from mavcg.accel.build import build_json, build_program, with_cpu_parts
+    from mavcg.accel.costs.providers import CostRequest
     from mavcg.accel.host.build_parts import CpuCores
     from mavcg.accel.image.elf_file import write_elf
     from mavcg.accel.target import find_target
@@ -67,10 +82,14 @@ def build(
 
     if not output.parent.is_dir():
         raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
+    if per_channel and per_tensor:
+        raise MavcgError("--per-channel and --per-tensor: give one of the two")
+    granularity = "channel" if per_channel else "tensor" if per_tensor else "depthwise"
     cpu = CpuCores(board, tuple(name.strip() for name in cores.split(",")) if cores else ())
     with Progress() as progress:
         built = build_program(
-            model, find_target(target), search, calibrate, parse_shapes(shape or ()), progress, per_channel, weights
+            model, find_target(target), search, calibrate, parse_shapes(shape or ()), progress, granularity, weights,
+            CostRequest(costs, cost_db, driver),
         )  # fmt: skip
         if cpu.are_named:
             built = with_cpu_parts(built, cpu, output, progress)

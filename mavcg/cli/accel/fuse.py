@@ -32,19 +32,32 @@ def fuse(
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
     ] = None,
+    costs: Annotated[
+        str, typer.Option(help="Costs of groups: model; simulated; learned from a part of these; or device.")
+    ] = "model",
+    cost_db: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An SQLite file that keeps simulated and measured costs.")
+    ] = None,
+    driver: Annotated[
+        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="The device's driver, for --costs device.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
 ) -> None:
     """Find all groups of operations that could run as one, their costs, and the cheapest execution path.
 
-    Groups are embeddings of fusion templates, and connected parts that fit on chip whole. Costs are cycles of one image
-    by an analytic model. The exact search is compared with the paper's (DNNVM, algorithm 2), greedy fusion, and none.
+    Groups are embeddings of fusion templates, and connected parts that fit on chip whole. Costs are cycles of one
+    image, by an analytic model unless --costs says otherwise. The exact search is compared with the paper's (DNNVM,
+    algorithm 2), greedy fusion, and none.
 
     \b
     mavcg accel fuse resnet50.onnx --target zu2
     mavcg accel fuse googlenet --target zu9 --svg googlenet.svg
     mavcg accel fuse vgg16 --target ./mine.toml --search paper --json
+    mavcg accel fuse googlenet --target zu2 --costs learned --cost-db costs.sqlite
+    mavcg accel fuse squeezenet --target ./mine.toml --costs device --driver ./libdevice.so:/dev/accel0
     """
-    from mavcg.accel.fusion.costs import ModelledGroupCosts
+    from mavcg.accel.apply_radices import with_fixed_radices
+    from mavcg.accel.costs.providers import CostRequest, group_costs
     from mavcg.accel.fusion.picture import plan_svg
     from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
     from mavcg.accel.fusion.report import fusion_json
@@ -63,19 +76,21 @@ def fuse(
     with Progress() as progress:
         progress(f"reading {model}")
         graph = load_xgraph(model, found_target, parse_shapes(shape or ()))
-        costs = ModelledGroupCosts(found_target)
-        choices = choose_fusion(graph, found_target, patterns, costs, progress=progress)
+        if costs != "model":
+            graph = with_fixed_radices(graph)
+        with group_costs(CostRequest(costs, cost_db, driver), found_target) as provider:
+            choices = choose_fusion(graph, found_target, patterns, provider, progress=progress)
     if svg is not None:
         title = f"{graph.name} on {found_target.name}: {search}"
         save_drawing(plan_svg(graph, choices.plan(search), title), svg, "--svg")
         note(f"{svg}: the groups of the {search} search")
     if as_json:
-        print_json(fusion_json(choices, found_target, model, "model"))
+        print_json(fusion_json(choices, found_target, model, costs))
         return
-    _show(choices, found_target, search)
+    _show(choices, found_target, search, costs)
 
 
-def _show(choices: "FusionChoices", target: "IsaTarget", search: str) -> None:
+def _show(choices: "FusionChoices", target: "IsaTarget", search: str, costs: str) -> None:
     from collections import Counter
 
     from rich.table import Table
@@ -90,7 +105,7 @@ def _show(choices: "FusionChoices", target: "IsaTarget", search: str) -> None:
               f"{', '.join(hosts) or 'nothing'}")  # fmt: skip
     out.print("embeddings: " + (", ".join(f"{count} {name}" for name, count in kinds.items()) or "none"))
     table = Table(
-        box=None, title=f"Execution paths (modelled, peak {target.peak_gops:.0f} GOP/s)", title_justify="left"
+        box=None, title=f"Execution paths (costs: {costs}; peak {target.peak_gops:.0f} GOP/s)", title_justify="left"
     )
     for title in ("search", "cycles", "ms", "GOP/s", "of peak", "speed-up", "groups", "MB off chip", "CTC"):
         table.add_column(title, justify="left" if title == "search" else "right")

@@ -26,6 +26,9 @@ def run(
     integers: Annotated[
         bool, typer.Option("--integers", help="Outputs as the int8 that the accelerator writes.")
     ] = False,
+    driver: Annotated[
+        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="Run on the device of this driver.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")] = False,
 ) -> None:
     """Run a program in the functional simulator, on the bytes of the accelerator's memories.
@@ -39,6 +42,7 @@ def run(
     \b
     mavcg accel run resnet50.elf --input x.npy -o y.npz
     mavcg accel run resnet50.elf --seed 0 --json
+    mavcg accel run resnet50.elf --input x.npy --driver ./libdevice.so:/dev/accel0 -o y.npz
     """
     if seed is not None and (seed < 0 or inputs):
         why = "makes all inputs; leave --input out" if inputs else "is no seed; give 0 or more"
@@ -49,12 +53,16 @@ def run(
 
     image = read_elf(program)
     missing = missing_part(image, program) if image.cpu_nodes else ""
-    whole = bool(image.cpu_nodes) and not missing and not integers
+    if driver is not None and (missing or integers):
+        raise MavcgError(f"--driver {driver}: runs whole networks; {missing or 'leave --integers out'}")
+    whole = driver is not None or (bool(image.cpu_nodes) and not missing and not integers)
     if missing:
         note(f"left to the CPU, not computed ({len(image.cpu_nodes)}): {', '.join(image.cpu_nodes[:6])}: {missing}")
     elif image.cpu_nodes and integers:
         note(f"--integers: of what the accelerator writes; the CPU's {len(image.cpu_nodes)} nodes are not computed")
-    shown = _run_whole(image, program, inputs, seed) if whole else _run_accelerator(image, inputs, seed, integers)
+    shown = (
+        _run_whole(image, program, inputs, seed, driver) if whole else _run_accelerator(image, inputs, seed, integers)
+    )
     if output is not None:
         write_arrays(output, shown)
     summary = [summary_of(name, array) for name, array in shown.items()]
@@ -66,15 +74,17 @@ def run(
         console().print(f"{entry['name']} {entry['dtype']}{entry['shape']}: {entry['min']:g} to {entry['max']:g}")
 
 
-def _run_whole(image: "AccelProgram", path: Path, inputs: list[str] | None, seed: int | None) -> dict[str, Any]:
-    from mavcg.accel.host.runtime import DeviceProgram
+def _run_whole(
+    image: "AccelProgram", path: Path, inputs: list[str] | None, seed: int | None, driver: str | None
+) -> dict[str, Any]:
+    from mavcg.accel.host.runtime import DeviceDriver, DeviceProgram
     from mavcg.accel.images import network_inputs
 
     tensors = [image.host.tensor(name) for name in image.host.inputs]
     names = [tensor.name for tensor in tensors]
     given = _random({t.name: t.dims for t in tensors}, seed) if seed is not None else _arrays(names, inputs or [])
-    with DeviceProgram(path) as simulated:
-        return simulated.run(network_inputs(given, tensors))
+    with DeviceProgram(path, driver=None if driver is None else DeviceDriver.of(driver)) as device:
+        return device.run(network_inputs(given, tensors))
 
 
 def _run_accelerator(

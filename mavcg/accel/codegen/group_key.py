@@ -1,0 +1,52 @@
+"""Keys of groups: groups with equal keys have equal costs, in one network or in several."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+
+import mavcg.accel
+from mavcg.accel.concats import placements
+from mavcg.accel.fusion.group_shape import GraphFacts, group_shape
+from mavcg.accel.target import IsaTarget
+from mavcg.accel.xgraph import XGraph
+
+_TEXTS = ("name", "description", "sources", "dense", "rounding", "frequency_mhz")  # of a target; cycles know none
+
+
+@dataclass
+class GroupKeys:
+    """Keys of a graph's groups; the facts of the graph that was asked for last are kept."""
+
+    _facts: GraphFacts | None = None
+    _parts: dict[str, tuple[bool, int]] = field(default_factory=dict)
+
+    def key(self, graph: XGraph, nodes: Sequence[str]) -> tuple[object, ...]:
+        """Return the key of a group: all that its code depends on but values. nodes: in the graph's order."""
+        if self._facts is None or self._facts.graph is not graph:
+            self._facts = GraphFacts(graph)
+            places = placements(graph)
+            self._parts = {n.name: (places[n.name].root != n.name, places[n.name].stride) for n in graph.nodes}
+        shape = group_shape(self._facts, nodes)
+        # A part of a concat is transferred pixel by pixel; rows' strides decide how tiles lie in the banks.
+        tensors = [self._parts[node.name] for node in (*shape.inputs, *shape.nodes)]
+        copied = [self._facts.copied.get(node.name) for node in shape.nodes]
+        return shape.key, tuple(tensors), tuple(copied)
+
+
+def key_digest(key: tuple[object, ...], target: IsaTarget) -> str:
+    """Return a key as text that files keep: of the group, the target's figures and the version of the compiler."""
+    figures = {name: value for name, value in asdict(target).items() if name not in _TEXTS}
+    return hashlib.sha256(repr((key, sorted(figures.items()), compiler_version())).encode()).hexdigest()[:32]
+
+
+@cache
+def compiler_version() -> str:
+    """Return a digest of the sources that make a group's code and its simulated cycles."""
+    folder, digest = Path(mavcg.accel.__file__).parent, hashlib.sha256()
+    sources = [*folder.glob("*.py"), *(file for part in ("codegen", "isa", "simulator") for file in
+                                       (folder / part).glob("*.py"))]  # fmt: skip
+    for source in sorted(sources):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]

@@ -1,0 +1,52 @@
+"""Providers of groups' costs by their names: the choice of `--costs`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accel.costs.device import DeviceGroupCosts
+from mavcg.accel.costs.kept import GroupCostFile, KeptGroupCosts
+from mavcg.accel.costs.learned import LearnedGroupCosts
+from mavcg.accel.fusion.costs import GroupCosts, ModelledGroupCosts
+from mavcg.accel.host.runtime import DeviceDriver
+from mavcg.accel.target import IsaTarget
+from mavcg.errors import MavcgError
+
+PROVIDERS = ("model", "simulated", "learned", "device")
+
+
+@dataclass(frozen=True)
+class CostRequest:
+    """The user's choice. provider: of PROVIDERS; file: of kept costs; driver: of the device, LIBRARY[:ARGUMENT]."""
+
+    provider: str
+    file: Path | None = None
+    driver: str | None = None
+
+
+@contextmanager
+def group_costs(request: CostRequest, target: IsaTarget) -> Iterator[GroupCosts]:
+    """Yield the provider for a target; what is simulated or measured is kept in the request's file.
+
+    Raises: MavcgError for another provider's name, and for a driver that the provider does not use.
+    """
+    if request.provider not in PROVIDERS:
+        raise MavcgError(f"--costs {request.provider}: no such provider; there are {', '.join(PROVIDERS)}")
+    if (request.provider == "device") != (request.driver is not None):
+        raise MavcgError("--costs device: needs --driver LIBRARY[:ARGUMENT], and no other provider does")
+    if request.provider == "model":
+        if request.file is not None:
+            raise MavcgError(f"--cost-db {request.file}: modelled costs are not kept; give --costs simulated")
+        yield ModelledGroupCosts(target)
+        return
+    driver = None if request.driver is None else DeviceDriver.of(request.driver)
+    exact: GroupCosts = SimulatedGroupCosts(target) if driver is None else DeviceGroupCosts(target, driver)
+    name = "simulated" if driver is None else f"device {driver.library}:{driver.argument}"
+    if request.file is None:
+        yield LearnedGroupCosts(target, exact) if request.provider == "learned" else exact
+        return
+    with GroupCostFile(request.file) as file:
+        kept = KeptGroupCosts(exact, name, target, file)
+        yield LearnedGroupCosts(target, kept) if request.provider == "learned" else kept
