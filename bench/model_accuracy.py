@@ -123,12 +123,17 @@ def unoptimised(model: Path, arrays: Sequence[Array]) -> list[Array]:
 
 def check(name: str) -> Row:
     """One model on seeded inputs against its reference."""
+    with tempfile.TemporaryDirectory() as folder:
+        return check_library(name, build(model_path(name), shapes_of(name), Path(folder)))
+
+
+def check_library(name: str, library: Path) -> Row:
+    """Check the library of a model as check does."""
     path, shapes = model_path(name), shapes_of(name)
     runner, against = reference(path, shapes)
     arrays = seeded_inputs(runner)
     wanted = runner.run(arrays)
-    with tempfile.TemporaryDirectory() as folder:
-        found = outputs_of(build(path, shapes, Path(folder)), arrays)
+    found = outputs_of(library, arrays)
     if name.endswith("-int8"):
         # Where the last operator is not quantised: of the range that 8 bits would divide.
         quantum = quantum_of(path) or float(np.ptp(wanted[0])) / 255

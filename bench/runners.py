@@ -95,7 +95,8 @@ def onnxruntime_runner(model: Path, threads: int, profile: bool = False) -> Runn
         return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
     session = session_of(None)
-    kinds = {"tensor(float)": "f4", "tensor(uint8)": "u1", "tensor(int8)": "i1", "tensor(int64)": "i8"}
+    kinds = {"tensor(float)": "f4", "tensor(uint8)": "u1", "tensor(int8)": "i1", "tensor(int64)": "i8",
+             "tensor(int32)": "i4"}  # fmt: skip
     own = [i for i in session.get_inputs()]
     inputs = [(tuple(d if isinstance(d, int) else 1 for d in i.shape), np.dtype(kinds[i.type])) for i in own]
     names = [o.name for o in session.get_outputs()]

@@ -74,6 +74,9 @@ SUBJECTS: Mapping[str, Subject] = {
     "onnx_node_tests": Subject(_OPERATORS),
     "onnx_node_tests_library": _MODEL,
     "pbqp": Subject(("mavcg.selection.pbqp", "mavcg.selection.choice", "mavcg.kernels.primitives.registry")),
+    "paper_networks": Subject(
+        (*_OPERATORS, "mavcg.profiling.function_classes", "mavcg.predict.predict"), ("bench/seeded_networks/*.py",)
+    ),
     "peers": _MODEL,
     "peers_amx": _MODEL,
     "plan_baselines": Subject(_PLANNER),

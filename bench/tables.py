@@ -19,6 +19,7 @@ from bench import (
     gpu_record,
     memory_tables,
     model_tables,
+    paper_tables,
     planner_tables,
     selection_tables,
     silicon_tables,
@@ -131,6 +132,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
             **accelerator_tables.TABLES,
             **memory_tables.TABLES,
             **thread_tables.TABLES,
+            **paper_tables.TABLES,
             **selection_tables.TABLES,
             **simulated_tables.TABLES,
         }.items()

@@ -29,7 +29,10 @@ Array = NDArray[Any]
 
 
 def seeded_inputs(runner: Runner) -> list[Array]:
-    """Standard normal numbers from seed 0, in order; for integers scaled to their range, the same for every runtime."""
+    """Standard normal numbers from seed 0, in order; for integers scaled to their range, the same for every runtime.
+
+    Integers of 64 bits are the numbers of words below 30,000, those of 32 bits are 0 and 1: masks and segments.
+    """
     rng = np.random.default_rng(0)
     found = []
     for shape, dtype in runner.inputs:
@@ -37,7 +40,11 @@ def seeded_inputs(runner: Runner) -> list[Array]:
         values = rng.standard_normal((shape[0], shape[3], *shape[1:3]) if turned else shape)
         if turned:
             values = np.ascontiguousarray(values.transpose(0, 2, 3, 1))
-        if dtype.kind in "iu":
+        if dtype == np.int64:
+            values = np.floor(np.abs(values) * 9000) % 30000
+        elif dtype == np.int32:
+            values = (values > -0.5).astype(np.float64)
+        elif dtype.kind in "iu":
             info = np.iinfo(dtype)
             middle, low, high = (128, 0, 255) if info.min == 0 else (0, -128, 127)
             values = np.clip(np.round(values * 40 + middle), low, high)

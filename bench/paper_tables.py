@@ -1,0 +1,64 @@
+"""The records of the rows of Park's thesis as markdown tables; bench/tables.py prints them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bench.paper_names import NETWORKS, group_of
+from mavcg.profiling.function_classes import DEPTHWISE, GEMM
+
+Record = Mapping[str, Any]
+Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+
+
+def paper_networks(record: Record, table: Table) -> str:
+    """Networks of the thesis: what they are, how near to onnxruntime, and their share of GEMM."""
+    cores = list(next((row["arm"] for row in record["rows"].values() if "arm" in row), {}))
+    rows = [_row(name, record["rows"][name], cores) for name in NETWORKS if name in record["rows"]]
+    for group, words in (("f32", "mean of f32"), ("8-bit", "mean of 8-bit"), ("encoder", "mean of encoders")):
+        of = [row for name, row in record["rows"].items() if group_of(name) == group]
+        cells = ["", "", ""]
+        cells += [_mean([r["profile"][k] if k else r["profile"]["shares"][GEMM] for r in of if "profile" in r])
+                  for k in ("", "hottest_share")]  # fmt: skip
+        cells += [_mean([r["arm"][core]["shares"][GEMM] for r in of if "arm" in r]) for core in cores]
+        rows.append([words, *cells, ""])
+    paper = record["paper_hottest"]
+    text = (
+        "Measured: shares of the library's own time by perf, one thread, while other programs kept the machine busy; "
+        f"modelled: shares of the time on the cores of {record['board']}, one thread. `{GEMM}` has bias, residual and "
+        f"activation inside; `{DEPTHWISE}` is apart. Results beside onnxruntime: the largest difference, f32 over the "
+        "largest element, 8-bit in quanta of the output. In the thesis (figure 2.1, TensorFlow Lite on an Exynos 9820) "
+        f"the hottest function alone has {paper['f32']:.0%} of the time in f32 and {paper['8-bit']:.0%} in 8 bits: "
+        "there one function is all products, here each layer's shape is a kernel of its own, so that the class is what "
+        "compares. All weights but MobileNet v2's are drawn; topologies are the published ones, those of the encoders "
+        "written here."
+    )
+    head = [
+        "network",
+        "million MACs",
+        "million parameters",
+        "from onnxruntime",
+        "GEMM/conv, measured",
+        "hottest kernel",
+    ]
+    return f"{text}\n\n" + table([*head, *(f"{core}, modelled" for core in cores), "depthwise, measured"], rows)
+
+
+def _row(name: str, row: Record, cores: Sequence[str]) -> list[object]:
+    if "macs" not in row:
+        return [name, "", "", row["why"], *[""] * (3 + len(cores))]
+    unit = {"quanta": " quanta"}.get(row["unit"], "")
+    shares = row.get("profile", {"shares": {}})
+    arm = [f"{row['arm'][core]['shares'][GEMM]:.0%}" if "arm" in row else "" for core in cores]
+    return [
+        name, f"{row['macs'] / 1e6:,.0f}", f"{row['parameters'] / 1e6:.1f}", f"{row['error']:.1g}{unit}",
+        f"{shares['shares'][GEMM]:.0%}", f"{shares['hottest_share']:.0%}", *arm, f"{shares['shares'][DEPTHWISE]:.0%}",
+    ]  # fmt: skip
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.0%}" if values else ""
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
+    "paper_networks": ("Networks of Park's thesis and their share of GEMM", paper_networks),
+}
