@@ -20,5 +20,5 @@ NETWORKS: Mapping[str, str] = {**F32, **INT8, **ENCODERS}
 
 
 def group_of(name: str) -> str:
-    """Which mean a network counts in: "f32", "8-bit" or "encoder"."""
+    """Return the mean that a network counts in: "f32", "8-bit" or "encoder"."""
     return "encoder" if name in ENCODERS else "8-bit" if name in INT8 else "f32"

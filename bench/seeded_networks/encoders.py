@@ -18,7 +18,7 @@ _MASKED = -10000.0
 
 
 class _Encoder(OnnxWriter):
-    """What both encoders are made of: [1, tokens, features] all along."""
+    """Parts of both encoders: tensors are [1, tokens, features] all along."""
 
     def linear(self, x: str, name: str, inputs: int, outputs: int, gain: float = 1.0) -> str:
         """x times weights plus bias. name: of the weights, which layers may share."""
