@@ -147,17 +147,20 @@ def input_with_border(
 ) -> BorderedInput:
     """Return the input with its border of zeros: x itself without padding and phases, else a copy in the workspace.
 
-    block: channels of a block of CHWc. phases: of the copy's columns. offset: of the copy in the workspace, in bytes.
+    Images of a batch are copied one by one, by a stage each. block: channels of a block of CHWc. phases: of the
+    copy's columns. offset: of the copy in the workspace, in bytes.
     """
     image = image_of(layout, scenario.c, scenario.h, scenario.w, block)
     pad, pad_across = scenario.pads
     if pad == pad_across == 0 and phases == 1:
         return BorderedInput(image, StageOperand("x"))
     spec = Padded(image, pad, phases, None if pad == pad_across else pad_across)
-    place = StageOperand("workspace", offset)
-    return BorderedInput(
-        spec.out, place, (Stage(spec, (StageOperand("x"), place)),), align_workspace(spec.out.elements * F32_BYTES)
+    place, read, written = (StageOperand("workspace", offset), *(i.elements * F32_BYTES for i in (image, spec.out)))
+    stages = tuple(
+        Stage(spec, (StageOperand("x", i * read), StageOperand("workspace", offset + i * written)))
+        for i in range(scenario.batch)
     )
+    return BorderedInput(spec.out, place, stages, align_workspace(scenario.batch * written))
 
 
 EMIT = {Padded: emit_padded}

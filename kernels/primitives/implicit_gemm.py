@@ -46,14 +46,25 @@ class Implicit(Primitive):
         # Nothing would write the zeros that fill up a partial block.
         return self.layout_out is Layout.HWC or (scenario.groups == 1 and scenario.m % MOST_BLOCK == 0)
 
+    @property
+    def batch_at_once(self) -> bool:
+        return self.layout_out is Layout.HWC
+
     def workspace_bytes(self, scenario: Scenario) -> int:
-        return input_with_border(scenario, self.layout_in, 1).workspace_bytes
+        s = scenario if self.batch_at_once else scenario.image
+        return input_with_border(s, self.layout_in, 1).workspace_bytes
+
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        if self.batch_at_once:
+            return self.lower_image(scenario, weights, epilogue, block)
+        return super().lower(scenario, weights, epilogue, block)
 
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        """Return the kernels of one image; of all images of a batch where its outputs are in HWC."""
         s, x = scenario, input_with_border(scenario, self.layout_in, block)
         blocked = self.layout_out is Layout.CHWC
         channels = block if blocked else s.m
-        spec = _spec(s, _view(x), image_view(Layout.HWC, channels, s.out_h, s.out_w), epilogue, block)
+        spec = _spec(s, _view(x, s.batch), image_view(Layout.HWC, channels, s.out_h, s.out_w, s.batch), epilogue, block)
         shape = panels_shape(s.m, s.c // s.groups * s.taps, s.groups, block)
 
         def packed() -> Array:
@@ -73,8 +84,8 @@ class Implicit(Primitive):
         return Lowering(tuple(stages), packed, shape, x.workspace_bytes)
 
 
-def _view(x: BorderedInput) -> View:
-    return image_view(x.image.layout, x.image.channels, x.image.height, x.image.width)
+def _view(x: BorderedInput, batch: int) -> View:
+    return image_view(x.image.layout, x.image.channels, x.image.height, x.image.width, batch)
 
 
 def _spec(s: Scenario, x: View, out: View, epilogue: Epilogue, lanes: int) -> Conv2d:
@@ -105,15 +116,23 @@ class ImplicitDepthwise(Primitive):
     def computes(self, scenario: Scenario) -> bool:
         return scenario.c == scenario.m == scenario.groups > 1 and scenario.taps <= MOST_TAPS
 
+    @property
+    def batch_at_once(self) -> bool:
+        return True
+
     def workspace_bytes(self, scenario: Scenario) -> int:
         return input_with_border(scenario, self.layout_in, 1).workspace_bytes
 
+    def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        return self.lower_image(scenario, weights, epilogue, block)
+
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
+        """Return the kernels of all images."""
         s, x = scenario, input_with_border(scenario, self.layout_in, block)
-        out = image_view(self.layout_out, s.m, s.out_h, s.out_w)
+        out = image_view(self.layout_out, s.m, s.out_h, s.out_w, s.batch)
         act = "" if epilogue.act == "none" else epilogue.act
         spec = Depthwise(
-            _view(x), out, out if epilogue.residual else None, s.kernel, s.strides, s.dilations,
+            _view(x, s.batch), out, out if epilogue.residual else None, s.kernel, s.strides, s.dilations,
             epilogue.bias, act, epilogue.act_args,
         )  # fmt: skip
 

@@ -10,16 +10,16 @@ from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.specs.kernel import Array, KernelSpec, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
-from mavcg.specs.primitive import Epilogue, Layout, Scenario, StageOperand
+from mavcg.specs.primitive import F32_BYTES, AxisWindow, Epilogue, Layout, Scenario, StageOperand, image_elements
 
 
 def scenario_of(node: Node, graph: Graph) -> Scenario:
     """Return the scenario that a primitive_conv2d node computes."""
-    m, k, _, _ = graph.shape(node.inputs[1])
-    c, h, w, stride, pad, groups, dilation = (
-        int(node.attr(name)) for name in ("c", "h", "w", "stride", "pad", "groups", "dilation")
-    )
-    return Scenario(c, h, w, stride, k, m, pad, groups, dilation)
+    m, k_h, k_w, _ = graph.shape(node.inputs[1])
+    c, h, w, groups, batch = (int(node.attr(name)) for name in ("c", "h", "w", "groups", "n"))
+    stride, pad, dilation = (tuple(map(int, node.attr(name))) for name in ("stride", "pads", "dilation"))
+    across = AxisWindow(k_w, stride[1], pad[1], dilation[1])
+    return Scenario(c, h, w, stride[0], k_h, m, pad[0], groups, dilation[0], across=across, batch=batch)
 
 
 def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -74,14 +74,24 @@ def _packed_weights(weights: Array, primitive: str, scenario: Scenario, lanes: i
 
 
 def lower_convert_layout(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step that converts an image from a layout into another. Raises: MavcgError for anything but f32."""
+    """Return the steps that convert images from a layout into another. Raises: MavcgError for anything but f32."""
     location = f"node '{node.origin or node.output}' (convert_layout)"
     if graph.types[node.inputs[0]].dtype != "f32":
         raise MavcgError(f"{location}: of {graph.types[node.inputs[0]].dtype}; images of f32 are converted")
     _check_block(location, node, packing)
     conversion = find_conversion(Layout(node.attr("layout_from")), Layout(node.attr("layout_to")))
-    stage = lower_conversion(conversion, node.attr("c"), node.attr("h"), node.attr("w"), packing.lanes)
-    return (Step(stage.spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
+    c, h, w = (int(node.attr(name)) for name in "chw")
+    stage = lower_conversion(conversion, c, h, w, packing.lanes)
+    ends = (conversion.layout_from, conversion.layout_to)
+    read, written = (image_elements(layout, c, h, w, packing.lanes) * F32_BYTES for layout in ends)
+    return tuple(
+        Step(
+            stage.spec,
+            (Operand(node.inputs[0], offset=i * read), Operand(node.output, written=True, offset=i * written)),
+            node.origin,
+        )
+        for i in range(int(node.attr("n")))
+    )
 
 
 def _check_block(location: str, node: Node, packing: Packing) -> None:

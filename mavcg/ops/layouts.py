@@ -9,17 +9,23 @@ from mavcg.ops.spatial import ACT
 from mavcg.specs.layout import Layout, image_shape
 
 _LAYOUT = Attr("str", choices=tuple(map(str, Layout)))
-_IMAGE: Mapping[str, Attr] = {"c": Attr("int"), "h": Attr("int"), "w": Attr("int"), "block": Attr("int")}
+_IMAGE: Mapping[str, Attr] = {
+    "c": Attr("int"),
+    "h": Attr("int"),
+    "w": Attr("int"),
+    "block": Attr("int"),
+    "n": Attr("int", 1),
+}
 
 
 def _image(case: TypedNode, layout: str, c: int, h: int, w: int) -> tuple[int, ...]:
-    return image_shape(Layout(case.attr(layout)), c, h, w, case.attr("block"))
+    return image_shape(Layout(case.attr(layout)), c, h, w, case.attr("block"), case.attr("n"))
 
 
 def _reads(case: TypedNode, dtypes: tuple[str, ...], layout: str) -> TensorType:
-    """The input x, checked to be an image of c, h, w in the attribute's layout."""
+    """The input x, checked to be n images of c, h, w in the attribute's layout."""
     x = case.type("x", dtypes, rank=4)
-    case.at_least(1, "c", "h", "w", "block")
+    case.at_least(1, "c", "h", "w", "block", "n")
     c, h, w = (case.attr(name) for name in "chw")
     want = _image(case, layout, c, h, w)
     if x.shape != want:
@@ -38,22 +44,23 @@ def _convert_layout(case: TypedNode) -> tuple[TensorType, ...]:
 def _primitive_conv2d(case: TypedNode) -> tuple[TensorType, ...]:
     x, w = _reads(case, ("f32",), "layout_in"), case.type("w", ("f32",), rank=4)
     case.at_least(1, "stride", "dilation", "groups")
-    case.at_least(0, "pad")
-    channels, groups, (out_ch, k, k_w, per_group) = case.attr("c"), case.attr("groups"), w.shape
-    if k != k_w or k < 1 or per_group * groups != channels or out_ch < 1 or out_ch % groups:
+    case.at_least(0, "pads")
+    channels, groups, (out_ch, *kernel, per_group) = case.attr("c"), case.attr("groups"), w.shape
+    if min(kernel) < 1 or per_group * groups != channels or out_ch < 1 or out_ch % groups:
         raise case.fail(
-            f"w is to be square, of {channels} channels in {groups} groups, O,KH,KW,C/groups: of {out_ch} output and "
-            f"{per_group} input channels, {k} x {k_w}"
+            f"w is to be of {channels} channels in {groups} groups, O,KH,KW,C/groups: of {out_ch} output and "
+            f"{per_group} input channels, {kernel[0]} x {kernel[1]}"
         )
     bias = case.maybe("bias")
     if bias is not None and (bias.dtype, bias.shape) != ("f32", (out_ch,)):
         raise case.fail(f"bias {bias} where {out_ch} elements are needed")
     sizes = []
-    for name in "hw":
-        room = case.attr(name) + 2 * case.attr("pad") - case.attr("dilation") * (k - 1) - 1
+    for axis, name in enumerate("hw"):
+        pad, dilation, stride = (case.attr(each)[axis] for each in ("pads", "dilation", "stride"))
+        room = case.attr(name) + 2 * pad - dilation * (kernel[axis] - 1) - 1
         if room < 0:
-            raise case.fail(f"the kernel does not fit into {name} {case.attr(name)} with a pad of {case.attr('pad')}")
-        sizes.append(room // case.attr("stride") + 1)
+            raise case.fail(f"the kernel does not fit into {name} {case.attr(name)} with a pad of {pad}")
+        sizes.append(room // stride + 1)
     result = TensorType(x.dtype, _image(case, "layout_out", out_ch, *sizes))
     residual = case.maybe("residual")
     if residual is not None and residual != result:
@@ -72,10 +79,10 @@ OPS = (
             "layout_in": _LAYOUT,
             "layout_out": _LAYOUT,
             **_IMAGE,
-            "pad": Attr("int", 0),
-            "stride": Attr("int", 1),
+            "pads": Attr("ints", (0, 0), length=2),  # above and below, left and right
+            "stride": Attr("ints", (1, 1), length=2),
             "groups": Attr("int", 1),
-            "dilation": Attr("int", 1),
+            "dilation": Attr("ints", (1, 1), length=2),
             **ACT,
         },
     ),

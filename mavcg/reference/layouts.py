@@ -20,10 +20,10 @@ def _primitive_conv2d(node: Node, inputs: Sequence[Any]) -> Array:
     layout_in, layout_out = Layout(node.attr("layout_in")), Layout(node.attr("layout_out"))
     image = image_in(x, layout_in, node.attr("c"))
     added = None if residual is None else image_in(residual, layout_out, w.shape[0])
-    twice = {name: (node.attr(name),) * 2 for name in ("stride", "dilation")}
+    window = {name: node.attr(name) for name in ("stride", "dilation")}
     plain = make_node(
-        "conv2d", node.inputs, node.outputs, node.origin, pads=(node.attr("pad"),) * 4, groups=node.attr("groups"),
-        act=node.attr("act"), act_args=node.attr("act_args"), **twice,
+        "conv2d", node.inputs, node.outputs, node.origin, pads=(*node.attr("pads"),) * 2, groups=node.attr("groups"),
+        act=node.attr("act"), act_args=node.attr("act_args"), **window,
     )  # fmt: skip
     return laid_out(SPATIAL["conv2d"](plain, (image, w, bias, added)), layout_out, node.attr("block"))
 

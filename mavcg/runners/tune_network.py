@@ -24,7 +24,7 @@ from mavcg.runners.tuning_state import TunedOn
 from mavcg.selection.costs.database import CostDb, compiler_version
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.threads import threaded_costs
-from mavcg.selection.measure.work_list import Plan, fastest, plan_of, scenario_text
+from mavcg.selection.measure.work_list import Plan, fastest, plan_of
 from mavcg.selection.network import Network
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Primitive
@@ -223,7 +223,7 @@ def _core_document(each: TunedCore, database: CostDb, primitives: Sequence[Primi
         "seconds": tuned.seconds,
         "program_bytes": tuned.program_bytes,
         "fastest": [
-            {"scenario": scenario_text(scenario), "primitive": name, "macs": scenario.macs, **asdict(cost)}
+            {"scenario": scenario.text, "primitive": name, "macs": scenario.macs, **asdict(cost)}
             for scenario, name, cost in fastest(plan, costs, primitives)
         ],
         "costs": [{"what": job.name, "predicted_ms": job.predicted_ms, **asdict(cost)} for job, cost in tuned.measured],

@@ -9,7 +9,7 @@ from mavcg.runners.spot import MeasuredCore
 from mavcg.selection.costs.database import CostDb, Record
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.measure.interleaved import CandidateGroup, contests_of
-from mavcg.selection.measure.work_list import Job, Plan, scenario_text
+from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.trials.check import block_of
 
 NOTHING = Cost(0.0, MEASURED)
@@ -117,7 +117,7 @@ class TuningState:
     def tell_interleaved(self, measurement: CandidateGroup) -> None:
         """Report the interleaved measurement in progress. Raises: TimeIsUp."""
         self.check_time()
-        words = f"{1 + len(measurement.others)} interleaved, {scenario_text(measurement.scenario)}"
+        words = f"{1 + len(measurement.others)} interleaved, {measurement.scenario.text}"
         self.progress(self.decided, self.measurements, words)
 
     def _known(self, job: Job) -> Cost | None:

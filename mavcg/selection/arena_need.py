@@ -60,7 +60,7 @@ class Need:
 
 def image_bytes(size: Size, block: int) -> int:
     """Return the bytes of an image in its largest layout, in blocks of so many channels; 1: in any other layout."""
-    return -(-size.c // block) * block * size.h * size.w * F32_BYTES
+    return -(-size.c // block) * block * size.h * size.w * size.n * F32_BYTES
 
 
 def steps_of(problem: Problem, block: int) -> tuple[ArenaStep, ...]:

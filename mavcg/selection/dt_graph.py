@@ -5,7 +5,7 @@ a routine costs depends on the image, so that there is a graph, and shortest pat
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -21,14 +21,15 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Size:
-    """Size of an image: channels, rows, columns."""
+    """Size of an image: channels, rows, columns; n: images of a batch, which are converted one after the other."""
 
     c: int
     h: int
     w: int
+    n: int = 1
 
     def __str__(self) -> str:
-        return f"{self.c}x{self.h}x{self.w}"
+        return f"{self.c}x{self.h}x{self.w}" + (f" x {self.n}" if self.n > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def dt_graph(costs: CostProvider, size: Size) -> DtGraph:
 def _direct(costs: CostProvider, a: Layout, b: Layout, size: Size) -> Cost | None:
     if same_in_memory(a, b, size):
         return Cost(0.0, SAME)
-    return costs.conversion(a, b, size.c, size.h, size.w)
+    one = costs.conversion(a, b, size.c, size.h, size.w)
+    return one if one is None or size.n == 1 else replace(one, ms=one.ms * size.n, spread_ms=one.spread_ms * size.n)
 
 
 SAME = "same in memory"

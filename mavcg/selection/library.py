@@ -81,14 +81,14 @@ def library_choice(choice: Choice, network: Network, graph: Graph, block: int) -
         assert node.scenario is not None
         algorithm = engine_algorithm(producers[node.tensor], graph, alternative.name)
         if algorithm is None:
-            primitives[node.tensor] = _chosen_primitive(alternative.primitive, node.image, node.scenario.pad)
+            primitives[node.tensor] = _chosen_primitive(alternative.primitive, node.image, node.scenario.pads)
         elif algorithm:
             algorithms[node.tensor] = algorithm
     return LibraryChoice(LayoutChoice(block, primitives, layouts, chains_of(choice)), algorithms)
 
 
-def _chosen_primitive(primitive: Primitive, image: str, pad: int) -> ChosenPrimitive:
-    return ChosenPrimitive(primitive.name, primitive.layout_in, primitive.layout_out, image, pad)
+def _chosen_primitive(primitive: Primitive, image: str, pads: tuple[int, int]) -> ChosenPrimitive:
+    return ChosenPrimitive(primitive.name, primitive.layout_in, primitive.layout_out, image, pads)
 
 
 def chains_of(choice: Choice) -> dict[tuple[str, Layout], tuple[Layout, ...]]:

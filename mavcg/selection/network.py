@@ -14,7 +14,7 @@ from mavcg.kernels.primitives.common import MOST_BLOCK
 from mavcg.kernels.primitives.sparse.pattern import with_sparsity
 from mavcg.passes.graph.layout_forms import is_entry, is_image, layouts_of
 from mavcg.selection.dt_graph import Size
-from mavcg.specs.primitive import Layout, Scenario
+from mavcg.specs.primitive import AxisWindow, Layout, Scenario
 
 ENGINE_LAYOUT = Layout.HWC
 
@@ -81,9 +81,9 @@ class Network:
 
 
 def network_of(graph: Graph, block: int = MOST_BLOCK) -> Network:
-    """The network of a graph after passes; a pad before a convolution becomes its own where it is the same all round.
+    """The network of a graph after passes; pads that are the same on opposite sides become the next convolution's.
 
-    An image is an f32 tensor of 1, H, W, C. Weights and other constants are laid out when a library is built, and cost
+    Images are an f32 tensor of N, H, W, C. Weights and other constants are laid out when a library is built, and cost
     nothing. block: channels of a block of CHWc; what is possible in blocks of 16 is in those of 8, too.
     """
     return _Reader(graph, block).network()
@@ -164,14 +164,13 @@ class _Reader:
             if node.inputs[3] not in self.graph.constants:
                 yield node.inputs[3], True
 
-    def _skip_pads(self, node: Node) -> tuple[str, int]:
-        """The image before pads that are the same all round, as far back as there are any, and their sum.
+    def _skip_pads(self, node: Node) -> tuple[str, tuple[int, int] | None]:
+        """The image before pads that are the same on opposite sides, as far back as there are any, and their sum.
 
-        The last of the convolution's own pads that differ keep it from being a scenario: then -1.
+        The last of the convolution's own pads that differ keep it from being a scenario: then None.
         """
-        top, left, bottom, right = node.attr("pads")
-        name, pads = node.inputs[0], (top, left, bottom, right)
-        best = (name, top) if len(set(pads)) == 1 else (name, -1)
+        name, pads = node.inputs[0], tuple(node.attr("pads"))
+        best = (name, _symmetric(pads))
         before = self.producers.get(name)
         while before is not None and before.op == "pad" and before.attr("mode") == "constant":
             low, high = before.attr("before"), before.attr("after")
@@ -182,8 +181,8 @@ class _Reader:
             name = before.inputs[0]
             if min(added) < 0:
                 break
-            if len(set(pads)) == 1:
-                best = (name, pads[0])
+            if (even := _symmetric(pads)) is not None:
+                best = (name, even)
             before = self.producers.get(name)
         return best
 
@@ -191,10 +190,15 @@ class _Reader:
         return None if self._reason(node) else self._scenario_of(node)
 
     def _scenario_of(self, node: Node) -> Scenario:
-        image, pad = self._skip_pads(node)
-        _, h, w, c = self.graph.shape(image)
-        m, k, _, _ = self.graph.shape(node.inputs[1])
-        made = Scenario(c, h, w, node.attr("stride")[0], k, m, pad, node.attr("groups"), node.attr("dilation")[0])
+        image, pads = self._skip_pads(node)
+        assert pads is not None
+        n, h, w, c = self.graph.shape(image)
+        m, *kernel, _ = self.graph.shape(node.inputs[1])
+        stride, dilation = node.attr("stride"), node.attr("dilation")
+        made = Scenario(
+            c, h, w, stride[0], kernel[0], m, pads[0], node.attr("groups"), dilation[0],
+            across=AxisWindow(kernel[1], stride[1], pads[1], dilation[1]), batch=n,
+        )  # fmt: skip
         weights = self.graph.constants.get(node.inputs[1])
         return made if weights is None else with_sparsity(made, weights)
 
@@ -203,18 +207,11 @@ class _Reader:
         x, w = self.graph.types[node.inputs[0]], self.graph.types[node.inputs[1]]
         if x.dtype != "f32" or w.dtype != "f32":
             return f"is of {x.dtype}"
-        if x.shape[0] != 1:
-            return f"has a batch of {x.shape[0]}"
         if node.inputs[1] in self.producers:
             return "has weights that the graph computes"
         if 0 in x.shape or 0 in self.graph.shape(node.output):
             return "has no elements"
-        for words, pair in (
-            ("a kernel", w.shape[1:3]), ("a stride", node.attr("stride")), ("a dilation", node.attr("dilation"))
-        ):  # fmt: skip
-            if pair[0] != pair[1]:
-                return f"has {words} of {pair[0]} x {pair[1]}"
-        if self._skip_pads(node)[1] < 0:
+        if self._skip_pads(node)[1] is None:
             return f"has pads of {', '.join(map(str, node.attr('pads')))}"
         return ""
 
@@ -222,5 +219,11 @@ class _Reader:
         return is_image(self.graph.types.get(name))
 
     def _size(self, name: str) -> Size:
-        _, h, w, c = self.graph.shape(name)
-        return Size(c, h, w)
+        n, h, w, c = self.graph.shape(name)
+        return Size(c, h, w, n)
+
+
+def _symmetric(pads: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return the rows above and the columns left of top, left, bottom, right; None where opposite sides differ."""
+    top, left, bottom, right = pads
+    return (top, left) if (top, left) == (bottom, right) else None

@@ -1,32 +1,38 @@
-"""Division of a batch of images among threads: all threads on one image, or several images at a time.
+"""Division of a batch of images among threads: all threads on one image, or several images at a time, or in one call.
 
 With few threads an image each needs no handing over of steps and reads weights once an image; all threads on one image
 need the least memory and give the first result soonest. What is faster depends on how well a network's layers divide,
-and on what threads take from one another: caches and bandwidth. The CGO 2018 paper names it as further work.
+and on what threads take from one another: caches and bandwidth. A library of several images a call may read weights
+once for all of them. The CGO 2018 paper names batches as further work.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
+from mavcg.passes.graph.layout_forms import BINARY, FORMS
 from mavcg.selection.choice import Problem, make_choice
-from mavcg.selection.network import Network
+from mavcg.selection.network import Network, NetworkNode
 from mavcg.selection.select_network import SelectQuestion, problem_on
 from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import Selected, select
+from mavcg.specs.layout import Layout
 
 MOST_IMAGES = 1 << 20
+IMAGES_A_CALL = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """A batch by so many images at a time, each by as many threads.
+    """A batch by so many groups of as many threads at a time.
 
-    workers: of all threads, those of an image one after the other. image_ms: of an image, by the group of threads that
-    computes it; all groups run one library, whose primitives are selected for the first, fastest one. batch_ms: of all
-    images, each computed by the group that ends it first.
+    workers: of all threads, those of a group one after the other. images_a_call: images that the library computes in a
+    call, in one group. image_ms: of an image, by the group of threads that computes it; all groups run one library,
+    whose primitives are selected for the first, fastest one. batch_ms: of all images, each call computed by the group
+    that ends it first.
     """
 
     at_a_time: int
@@ -34,6 +40,7 @@ class BatchPlan:
     workers: tuple[ClusterMachine, ...]
     image_ms: tuple[float, ...]
     batch_ms: float
+    images_a_call: int = 1
 
     @property
     def team(self) -> tuple[ClusterMachine, ...]:
@@ -42,7 +49,9 @@ class BatchPlan:
 
 
 def plan_batch(network: Network, board: str, question: SelectQuestion, images: int) -> tuple[BatchPlan, ...]:
-    """Every division of the question's threads into groups of equal size, the one that takes least first.
+    """Every division of the question's threads into groups of equal size and of the images into calls of 1, 2, 4 or 8.
+
+    The one that takes least first.
 
     Raises: MavcgError for a number of images that is none, an unknown board, and what a selection raises.
     """
@@ -50,13 +59,38 @@ def plan_batch(network: Network, board: str, question: SelectQuestion, images: i
         raise MavcgError(f"--batch {images}: give 1 to {MOST_IMAGES} images")
     workers = workers_of(board_of(board), question.core, question.threads)
     plans = []
-    for groups in range(1, len(workers) + 1):
-        if len(workers) % groups == 0:
-            times = _times_of_groups(network, workers, len(workers) // groups, question)
-            plans.append(
-                BatchPlan(groups, len(workers) // groups, tuple(workers), times, batch_time(times, images))
-            )  # fmt: skip
-    return tuple(sorted(plans, key=lambda plan: (plan.batch_ms, plan.at_a_time)))
+    divisors = [groups for groups in range(1, len(workers) + 1) if len(workers) % groups == 0]
+    for together in (each for each in IMAGES_A_CALL if images % each == 0):
+        batched = of_batch(network, together)
+        for groups in divisors:
+            size = len(workers) // groups
+            calls = _times_of_groups(batched, workers, size, question)
+            image_ms = tuple(ms / together for ms in calls)
+            batch_ms = batch_time(calls, images // together)
+            plans.append(BatchPlan(groups, size, tuple(workers), image_ms, batch_ms, together))
+    return tuple(sorted(plans, key=lambda plan: (plan.batch_ms, plan.at_a_time, plan.images_a_call)))
+
+
+def of_batch(network: Network, images: int) -> Network:
+    """Return a network of one image as that of so many images a call.
+
+    In blocks of channels, constants and slices of a batch have no form (passes/graph/layout_forms.py): nodes that are
+    not over images alone keep to other layouts.
+    """
+    if images == 1:
+        return network
+    reads = Counter(link.target for link in network.links)
+
+    def node_of(node: NetworkNode) -> NetworkNode:
+        if node.scenario is not None:
+            return replace(node, scenario=replace(node.scenario, batch=images))
+        form = FORMS.get(node.op)
+        whole = form is not None and form.batch_in_blocks and (reads[node.name] > 1 or node.op not in BINARY)
+        layouts = tuple(layout for layout in node.layouts if whole or layout is not Layout.CHWC)
+        return replace(node, layouts=layouts or node.layouts)
+
+    links = tuple(replace(link, size=replace(link.size, n=images)) for link in network.links)
+    return replace(network, nodes={name: node_of(node) for name, node in network.nodes.items()}, links=links)
 
 
 def batch_time(image_ms: Sequence[float], images: int) -> float:

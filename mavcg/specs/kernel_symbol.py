@@ -85,12 +85,13 @@ def window_text(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence
 
     kernel: height, width, and input channels where they are summed.
     """
-    text = f"{sizes_text(*kernel)}s{_pair(stride)}"
-    text += f"d{_pair(dilation)}" if set(dilation) != {1} else ""
+    text = f"{sizes_text(*kernel)}s{pair_text(stride)}"
+    text += f"d{pair_text(dilation)}" if set(dilation) != {1} else ""
     return text + (f"g{groups}" if groups != 1 else "")
 
 
-def _pair(lengths: Sequence[int]) -> str:
+def pair_text(lengths: Sequence[int]) -> str:
+    """Return lengths along two axes, such as 1x7; a single number where they are equal."""
     return str(lengths[0]) if len(set(lengths)) == 1 else sizes_text(*lengths)
 
 

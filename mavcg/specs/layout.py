@@ -37,32 +37,34 @@ AXES: dict[Layout, tuple[int, int, int, int]] = {
 }
 
 
-def image_shape(layout: Layout, c: int, h: int, w: int, block: int) -> tuple[int, int, int, int]:
-    """The tensor of an image: [1, C, H, W], [1, H, C, W], [1, H, W, C], [ceil(C / block), H, W, block]."""
+def image_shape(layout: Layout, c: int, h: int, w: int, block: int, n: int = 1) -> tuple[int, int, int, int]:
+    """The tensor of n images: [N, C, H, W], [N, H, C, W], [N, H, W, C], [N * ceil(C / block), H, W, block]."""
     if layout is Layout.CHWC:
-        return (-(-c // block), h, w, block)
-    lengths = dict(zip(AXES[layout], (1, h, w, c), strict=True))
+        return (n * -(-c // block), h, w, block)
+    lengths = dict(zip(AXES[layout], (n, h, w, c), strict=True))
     return (lengths[0], lengths[1], lengths[2], lengths[3])
 
 
 def laid_out(image: Array, layout: Layout, block: int) -> Array:
-    """[1, H, W, C] -> the tensor of the same image in a layout, contiguous; zeros fill the last block of CHWc."""
+    """[N, H, W, C] -> the tensor of the same images in a layout, contiguous; zeros fill the last block of CHWc."""
     if layout is not Layout.CHWC:
         order = sorted(range(4), key=lambda axis: AXES[layout][axis])
         return np.ascontiguousarray(image.transpose(order))
-    _, h, w, c = image.shape
+    n, h, w, c = image.shape
     blocks = -(-c // block)
-    filled = np.zeros((h, w, blocks * block), image.dtype)
-    filled[..., :c] = image[0]
-    return np.ascontiguousarray(filled.reshape(h, w, blocks, block).transpose(2, 0, 1, 3))
+    filled = np.zeros((n, h, w, blocks * block), image.dtype)
+    filled[..., :c] = image
+    split = filled.reshape(n, h, w, blocks, block).transpose(0, 3, 1, 2, 4)
+    return np.ascontiguousarray(split).reshape(n * blocks, h, w, block)
 
 
 def image_in(tensor: Array, layout: Layout, c: int) -> Array:
-    """Return the image of a tensor that laid_out returned, as [1, H, W, C]."""
+    """Return the images of a tensor that laid_out returned, as [N, H, W, C]."""
     if layout is not Layout.CHWC:
         return np.ascontiguousarray(tensor.transpose(AXES[layout]))
-    blocks, h, w, block = tensor.shape
-    image = tensor.transpose(1, 2, 0, 3).reshape(1, h, w, blocks * block)
+    _, h, w, block = tensor.shape
+    blocks = -(-c // block)
+    image = tensor.reshape(-1, blocks, h, w, block).transpose(0, 2, 3, 1, 4).reshape(-1, h, w, blocks * block)
     return np.ascontiguousarray(image[..., :c])
 
 

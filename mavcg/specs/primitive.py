@@ -157,6 +157,11 @@ class Primitive(ABC):
         return 1e-5
 
     @property
+    def batch_at_once(self) -> bool:
+        """True if a batch is one stage, that reads weights once, instead of one image after the other."""
+        return False
+
+    @property
     def plain_sums(self) -> bool:
         """True if outputs are the definition's sums of products, without transforms."""
         return True
@@ -170,14 +175,14 @@ def _of_image(stage: Stage, image_bytes: Mapping[str, int], number: int) -> Stag
     return Stage(stage.spec, tuple(operands))
 
 
-def image_view(layout: Layout, c: int, h: int, w: int) -> View:
-    """The view of an image as N, H, W, C, which all layouts but CHWc have by strides alone."""
+def image_view(layout: Layout, c: int, h: int, w: int, n: int = 1) -> View:
+    """The view of n images as N, H, W, C, which all layouts but CHWc have by strides alone."""
     strides = {
         Layout.CHW: (c * h * w, w, 1, h * w),
         Layout.HCW: (c * h * w, c * w, 1, w),
         Layout.HWC: (c * h * w, w * c, c, 1),
     }[layout]
-    return View("f32", (1, h, w, c), strides)
+    return View("f32", (n, h, w, c), strides)
 
 
 def image_elements(layout: Layout, c: int, h: int, w: int, block: int) -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from mavcg.specs.kernel_symbol import window_text
+from mavcg.specs.kernel_symbol import pair_text, window_text
 from mavcg.specs.serialize import spec_format
 
 
@@ -136,6 +136,23 @@ class Scenario:
         """Filter, stride, dilation and groups as kernels' symbols have them, such as 3x3x16s1."""
         channels = self.c // self.groups
         return window_text((*self.kernel, channels), self.strides, self.dilations, self.groups)
+
+    @property
+    def numbers_text(self) -> str:
+        """C,H,W,stride,K,M,pad,groups, as `mavcg primitives check --scenario` takes them; 1x7 where axes differ."""
+        stride, kernel, pads = (pair_text(pair) for pair in (self.strides, self.kernel, self.pads))
+        return ",".join(map(str, (self.c, self.h, self.w, stride, kernel, self.m, pads, self.groups)))
+
+    @property
+    def text(self) -> str:
+        """The scenario for people: its numbers, and dilation, batch and zeros among the weights where there are any."""
+        words = [self.numbers_text]
+        words += [f"dilation {pair_text(self.dilations)}"] if self.dilations != (1, 1) else []
+        words += [f"batch {self.batch}"] if self.batch > 1 else []
+        if self.sparsity:
+            blocks = f", {self.block_sparsity} % in blocks" if self.block_sparsity else ""
+            words.append(f"{self.sparsity} % zeros{blocks}")
+        return " ".join(words)
 
     @property
     def macs(self) -> int:

@@ -15,6 +15,7 @@ from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.lowering.machines import packing_for
 from mavcg.reference.elementwise import activate
 from mavcg.specs.kernel import Array, Machine
+from mavcg.specs.kernel_symbol import pair_text
 from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Lowering, Primitive, Scenario
 from mavcg.trials.jobs import GuardedMemory, TrialJob, all_rows, memory, random_ranges
 from mavcg.trials.run import run_jobs
@@ -93,7 +94,7 @@ def check_all(cases: Sequence[CheckCase], machine: Machine, optimised: bool = Tr
 def verify_scenario(scenario: Scenario) -> None:
     """Raise MavcgError for one that is no convolution."""
     s = scenario
-    stride, kernel, pad = (pair_text(*pair) for pair in (s.strides, s.kernel, s.pads))
+    stride, kernel, pad = (pair_text(pair) for pair in (s.strides, s.kernel, s.pads))
     words = f"scenario C={s.c}, H={s.h}, W={s.w}, stride={stride}, K={kernel}, M={s.m}, pad={pad}, groups={s.groups}"
     for name in ("c", "h", "w", "m", "groups", "batch"):
         if getattr(s, name) < 1:
@@ -240,11 +241,6 @@ def _seen(window: AxisWindow, tap: int, outputs: int) -> slice:
     """Return the inputs that a tap sees, one for each output."""
     first = tap * window.dilation
     return slice(first, first + (outputs - 1) * window.stride + 1, window.stride)
-
-
-def pair_text(first: int, second: int) -> str:
-    """Return a size along a column and along a row, such as 1x7; a single number where they are equal."""
-    return str(first) if first == second else f"{first}x{second}"
 
 
 def batch_to_layout(images: Array, layout: Layout, block: int) -> Array:

@@ -1,8 +1,9 @@
 """Layouts in which nodes other than convolutions can compute images, and their form in each.
 
-An image of 1, H, W, C is [1, C, H, W] in CHW, [1, H, C, W] in HCW, and blocks of channels [B, H, W, b] in CHWc. In CHW
-and HCW the axes are others. In CHWc a block is one of B images of b channels, and what fills up the last one has to
-stay zero: what would write other numbers there, or look across channels, is left to other layouts.
+Images of N, H, W, C are [N, C, H, W] in CHW, [N, H, C, W] in HCW, and blocks of channels [N * B, H, W, b] in CHWc. In
+CHW and HCW the axes are others. In CHWc a block is one of B images of b channels, and what fills up the last one has to
+stay zero: what would write other numbers there, or look across channels, is left to other layouts, as are constants and
+slices of a batch, whose images are not an axis of their own there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ PLANAR = tuple(layout for layout in Layout if layout.planar)
 WITHOUT_BLOCKS = (*PLANAR, Layout.HWC)
 # Of zeros they make zeros, and of a zero and anything.
 _KEEP_ZEROS = ("add", "sub", "mul", "max", "min", "prelu")
-_BINARY = (*_KEEP_ZEROS, "div", "pow", "mod")
+BINARY = (*_KEEP_ZEROS, "div", "pow", "mod")
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class ImageNode:
 
 
 def is_image(tensor: TensorType | None) -> bool:
-    """True if a tensor is an f32 image that can lie in other layouts: 1, H, W, C."""
-    return tensor is not None and tensor.dtype == "f32" and len(tensor.shape) == 4 and tensor.shape[0] == 1
+    """True if a tensor is f32 images that can lie in other layouts: N, H, W, C."""
+    return tensor is not None and tensor.dtype == "f32" and len(tensor.shape) == 4 and tensor.shape[0] > 0
 
 
 def is_entry(node: Node, graph: Graph) -> bool:
@@ -76,7 +77,12 @@ def layouts_of(node: Node, graph: Graph, block: int) -> tuple[Layout, ...]:
         return (Layout.HWC,)
     if any(0 in graph.shape(name) for name in tensors):
         return (Layout.HWC,)
-    return form.layouts(ImageNode(node, graph, block))
+    case = ImageNode(node, graph, block)
+    able, batches = form.layouts(case), {graph.shape(name)[0] for name in tensors}
+    without_constants = not any(name in graph.constants for name in node.inputs)
+    if batches == {1} or (form.batch_in_blocks and len(batches) == 1 and without_constants):
+        return able
+    return tuple(layout for layout in able if layout is not Layout.CHWC)
 
 
 def in_layout(new: Rewrite, node: Node, inputs: Mapping[str, str], layout: Layout, block: int) -> str:
@@ -147,10 +153,11 @@ class Placed:
 
 @dataclass(frozen=True)
 class Form:
-    """The form of an operator in other layouts."""
+    """The form of an operator in other layouts. batch_in_blocks: CHWc also of several images, without constants."""
 
     layouts: Callable[[ImageNode], tuple[Layout, ...]]
     write: Callable[[Placed], str]
+    batch_in_blocks: bool = False
 
 
 def _unary(case: ImageNode) -> tuple[Layout, ...]:
@@ -186,19 +193,19 @@ def _write_pool(placed: Placed) -> str:
     """Write a pool in CHWc unchanged; else rows first, where neighbours are whole rows, then columns: maxima and sums
     of both.
 
-    For that CHW is C images of H rows, and HCW one image, whose rows are C lines of W.
+    For that CHW is N * C images of H rows, and HCW N images, whose rows are C lines of W.
     """
     if placed.layout is Layout.CHWC:
         return placed.same()
     node = placed.node
-    _, h, w, c = placed.case.graph.shape(node.inputs[0])
+    n, h, w, c = placed.case.graph.shape(node.inputs[0])
     _, out_h, out_w, _ = placed.case.graph.shape(node.output)
-    images, length = (c, w) if placed.layout is Layout.CHW else (1, c * w)
+    images, length = (n * c, w) if placed.layout is Layout.CHW else (n, c * w)
     rows = placed.add("reshape", (placed.image(node.inputs[0]),), shape=(images, h, 1, length))
     rows = _along(placed, rows, 0)
-    columns = placed.add("reshape", (rows,), shape=(1, c * out_h, w, 1))
+    columns = placed.add("reshape", (rows,), shape=(1, n * c * out_h, w, 1))
     columns = _along(placed, columns, 1)
-    return placed.add("reshape", (columns,), shape=image_shape(placed.layout, c, out_h, out_w, 1))
+    return placed.add("reshape", (columns,), shape=image_shape(placed.layout, c, out_h, out_w, 1, n))
 
 
 def _along(placed: Placed, x: str, axis: int) -> str:
@@ -230,7 +237,7 @@ def _concat(case: ImageNode) -> tuple[Layout, ...]:
 def _slice(case: ImageNode) -> tuple[Layout, ...]:
     starts, stops, steps = (case.node.attr(name) for name in ("starts", "stops", "steps"))
     channels = case.channels(case.node.inputs[0])
-    if min(steps) < 1 or (starts[0], stops[0]) != (0, 1):
+    if min(steps) < 1 or (starts[0], stops[0], steps[0]) != (0, case.graph.shape(case.node.inputs[0])[0], 1):
         return (Layout.HWC,)
     ends = stops[3] % case.block == 0 or stops[3] == channels
     return ALL if steps[3] == 1 and starts[3] % case.block == 0 and ends else WITHOUT_BLOCKS
@@ -277,9 +284,9 @@ def _write_concat(placed: Placed) -> str:
 
 
 FORMS: Mapping[str, Form] = {
-    **{name: Form(_unary, Placed.same) for name in ACTIVATIONS},
-    **{name: Form(_binary, Placed.same) for name in _BINARY},
-    **{name: Form(_pool, _write_pool) for name in ("max_pool2d", "avg_pool2d")},
+    **{name: Form(_unary, Placed.same, True) for name in ACTIVATIONS},
+    **{name: Form(_binary, Placed.same, True) for name in BINARY},
+    **{name: Form(_pool, _write_pool, True) for name in ("max_pool2d", "avg_pool2d")},
     **{name: Form(_reduce, _write_reduce) for name in REDUCTIONS},
     "concat": Form(_concat, _write_concat),
     "slice": Form(_slice, _write_slice),

@@ -9,6 +9,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.passes.graph.layout_forms import in_layout, is_entry, layouts_of
 from mavcg.passes.graph.rewrite import Rewrite
+from mavcg.specs.kernel_symbol import pair_text
 from mavcg.specs.layout import Layout, image_shape, laid_out, same_order
 
 Chain = tuple[Layout, ...]
@@ -16,14 +17,14 @@ Chain = tuple[Layout, ...]
 
 @dataclass(frozen=True)
 class ChosenPrimitive:
-    """A convolution's primitive. image, pad: what it reads in place of the node's own input: the image before pads
-    that are the same all round, and how many they are."""
+    """A convolution's primitive. image, pads: what it reads in place of the node's own input: the image before pads,
+    and how many rows these are above and below, and columns left and right."""
 
     name: str
     layout_in: Layout
     layout_out: Layout
     image: str
-    pad: int
+    pads: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def legalise(graph: Graph, choice: LayoutChoice) -> Graph:
         %z = relu(%y)
         return %z
     After:
-        %y.1 = primitive_conv2d(%x, %w) primitive=im2_.._hwc_chw layout_in=HWC layout_out=CHW pad=1 ..
+        %y.1 = primitive_conv2d(%x, %w) primitive=im2_.._hwc_chw layout_in=HWC layout_out=CHW pads=[1,1] ..
         %z.1 = relu(%y.1)
         %z = convert_layout(%z.1) layout_from=CHW layout_to=HWC ..
         return %z
@@ -119,14 +120,14 @@ class _Legaliser:
         return self.have[name, layout]
 
     def _step(self, name: str, source: str, layout_from: Layout, layout_to: Layout) -> str:
-        _, h, w, c = self.old.shape(name)
+        n, h, w, c = self.old.shape(name)
         origin = self.producers[name].origin if name in self.producers else name
         if same_order(layout_from, layout_to, c, h, w):
-            shape = image_shape(layout_to, c, h, w, self.choice.block)
+            shape = image_shape(layout_to, c, h, w, self.choice.block, n)
             return self.new.add("reshape", (source,), name, origin, shape=shape)
         return self.new.add(
             "convert_layout", (source,), name, origin, layout_from=str(layout_from), layout_to=str(layout_to),
-            c=c, h=h, w=w, block=self.choice.block,
+            c=c, h=h, w=w, block=self.choice.block, n=n,
         )  # fmt: skip
 
     def _set(self, name: str, layout: Layout, made: str) -> None:
@@ -134,21 +135,21 @@ class _Legaliser:
         self.have[name, layout] = made
 
     def _primitive(self, node: Node, chosen: ChosenPrimitive) -> None:
-        _, h, w, c = self.old.shape(chosen.image)
+        n, h, w, c = self.old.shape(chosen.image)
         residual = self.read(node.inputs[3], chosen.layout_out)
         made = self.new.add(
             "primitive_conv2d",
             (self.read(chosen.image, chosen.layout_in), node.inputs[1], node.inputs[2], residual),
             node.output, node.origin, primitive=chosen.name, layout_in=str(chosen.layout_in),
-            layout_out=str(chosen.layout_out), c=c, h=h, w=w, block=self.choice.block, pad=chosen.pad,
-            stride=node.attr("stride")[0], groups=node.attr("groups"), dilation=node.attr("dilation")[0],
+            layout_out=str(chosen.layout_out), c=c, h=h, w=w, block=self.choice.block, n=n, pads=chosen.pads,
+            stride=node.attr("stride"), groups=node.attr("groups"), dilation=node.attr("dilation"),
             act=node.attr("act"), act_args=node.attr("act_args"),
         )  # fmt: skip
         _, out_h, out_w, out_c = self.old.shape(node.output)
-        shape = image_shape(chosen.layout_out, out_c, out_h, out_w, self.choice.block)
+        shape = image_shape(chosen.layout_out, out_c, out_h, out_w, self.choice.block, n)
         if self.new.types[made] != TensorType("f32", shape):
             raise MavcgError(
-                f"node '{node.origin or node.output}': a pad of {chosen.pad} on %{chosen.image} makes "
+                f"node '{node.origin or node.output}': a pad of {pair_text(chosen.pads)} on %{chosen.image} makes "
                 f"{self.new.types[made]} where {self.old.types[node.output]} in {chosen.layout_out} is needed"
             )
         self._set(node.output, chosen.layout_out, made)

@@ -220,7 +220,7 @@ class DepthwisePrimitive(Primitive):
         return scenario.c == scenario.m == scenario.groups and scenario.taps <= MOST_TAPS
 
     def workspace_bytes(self, scenario: Scenario) -> int:
-        return input_with_border(scenario, self.layout_in, MOST_BLOCK).workspace_bytes
+        return input_with_border(scenario.image, self.layout_in, MOST_BLOCK).workspace_bytes
 
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, x = scenario, input_with_border(scenario, self.layout_in, block)

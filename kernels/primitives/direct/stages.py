@@ -78,7 +78,7 @@ class DirectPrimitive(Primitive):
         return not (grouped and self.along is VectorAxis.CHANNELS and s.m // s.groups < FEW_CHANNELS)
 
     def workspace_bytes(self, scenario: Scenario) -> int:
-        return self._workspace(self._input(scenario, MOST_BLOCK))
+        return self._workspace(self._input(scenario.image, MOST_BLOCK))
 
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
         s, x = scenario, self._input(scenario, block)

@@ -214,7 +214,7 @@ class Sum2d(Primitive):
         return True
 
     def workspace_bytes(self, scenario: Scenario) -> int:
-        return input_with_border(scenario, self.layout_in, 1, self.phases(scenario)).workspace_bytes
+        return input_with_border(scenario.image, self.layout_in, 1, self.phases(scenario)).workspace_bytes
 
     def phases(self, scenario: Scenario) -> int:
         """Return the phases of the columns of the input's copy."""

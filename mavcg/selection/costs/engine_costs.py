@@ -231,8 +231,9 @@ def _joined_tensors(graph: Graph) -> frozenset[str]:
 
 def _as_dummy(one: Alternative, node: NetworkNode, graph: Graph, model: LibraryModel) -> Alternative:
     if node.tensor and one.layout_in is Layout.HWC and is_entry(graph.producers()[node.tensor], graph):
-        _, h, w, c = graph.shape(node.tensor)
-        return replace(one, cost=model.costs.conversion(Layout.CHW, Layout.HWC, c, h, w) or one.cost)
+        n, h, w, c = graph.shape(node.tensor)
+        cost = model.costs.conversion(Layout.CHW, Layout.HWC, c, h, w)
+        return one if cost is None else replace(one, cost=replace(cost, ms=cost.ms * n))
     if not node.op.endswith("pool2d") or not one.layout_in.planar:
         return one
     taps = graph.producers()[node.tensor].attr("kernel")[1]

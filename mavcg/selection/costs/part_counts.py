@@ -6,6 +6,7 @@ transformed, copied or turned round, and the time of the bytes that come from ea
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mavcg.cost_model.fits import fit_of
@@ -30,9 +31,26 @@ from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
 
 
 def parts_of(model: PrimitiveModel, scenario: Scenario, primitive: Primitive) -> Parts | None:
-    """Return the parts of a primitive that applies; None if its family is not known here."""
+    """Return the parts of a primitive that applies; None if its family is not known here.
+
+    Of a batch the first image is as one alone; for the others weights come from where their own size says, or not at
+    all where the primitive reads them once for all images.
+    """
     counted = _COUNTERS.get(type(primitive))
-    return None if counted is None else counted(model, scenario, primitive)
+    if counted is None:
+        return None
+    s, more = scenario.image, scenario.batch - 1
+    first = counted(model, s, primitive)
+    if not more:
+        return first
+    near = replace(model, between_bytes=0.0)
+    again = dict(counted(near, s, primitive))
+    if primitive.batch_at_once:
+        weights = s.m * s.c // s.groups * s.taps * F32_BYTES
+        again["bytes"] = max(0.0, again.get("bytes", 0.0) - near.bytes_ns(weights, weights))
+    else:
+        again["kernel"] = again.get("kernel", 0.0) + 1.0
+    return _add(first, {name: more * count for name, count in again.items()})
 
 
 def _image_bytes(s: Scenario) -> int:

@@ -43,8 +43,13 @@ class StageRows:
 
 def stage_rows(scenario: Scenario, primitive: Primitive, block: int) -> StageRows:
     """Return the rows of each stage of a primitive that applies. block: channels of a block of CHWc."""
-    counted = _COUNTED.get(type(primitive))
-    return StageRows(scenario.out_h) if counted is None else counted(scenario, primitive, block)
+    s, counted = scenario.image, _COUNTED.get(type(primitive))
+    rows = StageRows(s.out_h) if counted is None else counted(s, primitive, block)
+    if scenario.batch == 1:
+        return rows
+    if primitive.batch_at_once:  # the last stage is one of all images
+        return StageRows(rows.main * scenario.batch, rows.others, 1 + scenario.batch * (rows.stages - 1))
+    return StageRows(rows.main, rows.others, rows.stages * scenario.batch)
 
 
 def _add_border(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageRows:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from mavcg.errors import MavcgError
@@ -33,7 +33,7 @@ class Job:
         """The job's name for people."""
         if isinstance(self.what, Conversion):
             return f"{self.what.layout_from} to {self.what.layout_to}, {self.what.c}x{self.what.h}x{self.what.w}"
-        return f"{self.what[1]}, {scenario_text(self.what[0])}"
+        return f"{self.what[1]}, {self.what[0].text}"
 
 
 @dataclass(frozen=True)
@@ -49,20 +49,6 @@ class Plan:
     jobs: tuple[Job, ...]
     pruned: int
     left_out: tuple[str, ...] = ()
-
-
-def scenario_text(s: Scenario) -> str:
-    """Return the scenario as `mavcg primitives check --scenario` takes it, with the dilation if there is one."""
-    numbers = ",".join(map(str, (s.c, s.h, s.w, s.stride, s.k, s.m, s.pad, s.groups)))
-    dilation = "" if s.dilation == 1 else f" dilation {s.dilation}"
-    return f"{numbers}{dilation}{sparsity_text(s)}"
-
-
-def sparsity_text(s: Scenario) -> str:
-    """Return the percentages of zeros, with a blank before, or "" where few weights are zero."""
-    if not s.sparsity:
-        return ""
-    return f" {s.sparsity} % zeros" + (f", {s.block_sparsity} % in blocks" if s.block_sparsity else "")
 
 
 def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvider) -> Plan:
@@ -86,7 +72,7 @@ def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvid
         pruned += dropped
     # Between two ends that cannot choose nothing is converted.
     free = (link for link in network.links if any(network.nodes[n].kind is not Kind.FIXED for n in _ends(link)))
-    sizes = tuple(dict.fromkeys(link.size for link in free))
+    sizes = tuple(dict.fromkeys(replace(link.size, n=1) for link in free))
     queues += [_conversions(size, model) for size in sizes]
     # By turns, so that a tuning that is cut short knows the most promising ones of everything.
     by_turns = (job for turn in zip_longest(*queues) for job in turn if job is not None)
@@ -111,8 +97,8 @@ def _order_by_promise(
             )
     known = [job for job in jobs if job.predicted_ms < math.inf]
     ends = (
-        dt_graph(model, Size(scenario.c, scenario.h, scenario.w)),
-        dt_graph(model, Size(scenario.m, scenario.out_h, scenario.out_w)),
+        dt_graph(model, Size(scenario.c, scenario.h, scenario.w, scenario.batch)),
+        dt_graph(model, Size(scenario.m, scenario.out_h, scenario.out_w, scenario.batch)),
     )
     best = min((job.predicted_ms for job in known), default=0.0)
     fastest_of: dict[tuple[Layout, Layout], float] = {}

@@ -18,6 +18,7 @@ def batch_json(plans: Sequence[BatchPlan], images: int) -> dict[str, Any]:
             {
                 "images_at_a_time": plan.at_a_time,
                 "threads_each": plan.threads_each,
+                "images_a_call": plan.images_a_call,
                 "image_ms": [finite(ms) for ms in plan.image_ms],
                 "batch_ms": finite(plan.batch_ms),
                 "images_per_s": images / plan.batch_ms * 1e3 if plan.batch_ms else None,
@@ -32,14 +33,29 @@ def show_batch(plans: Sequence[BatchPlan], images: int, out: "Console") -> None:
     from rich.table import Table
 
     table = Table()
-    for title in ("images at a time", "threads each", "ms an image", f"ms of {images} images", "images a second"):
+    for title in (
+        "images at a time",
+        "threads each",
+        "images a call",
+        "ms an image",
+        f"ms of {images} images",
+        "images a second",
+    ):
         table.add_column(title, justify="right")
     for plan in plans:
         slowest, fastest = max(plan.image_ms), min(plan.image_ms)
         an_image = shown_ms(fastest) if fastest == slowest else f"{shown_ms(fastest)} to {shown_ms(slowest)}"
         rate = f"{images / plan.batch_ms * 1e3:.1f}" if plan.batch_ms else ""
-        table.add_row(str(plan.at_a_time), str(plan.threads_each), an_image, shown_ms(plan.batch_ms), rate)
+        table.add_row(
+            str(plan.at_a_time),
+            str(plan.threads_each),
+            str(plan.images_a_call),
+            an_image,
+            shown_ms(plan.batch_ms),
+            rate,
+        )
     out.print(table)
     best = plans[0]
     words = "one context of a library" if best.at_a_time == 1 else f"{best.at_a_time} contexts of one library"
-    out.print(f"Least: {words}, threads of each: {best.threads_each}. What follows is selected for one context.")
+    call = f"{best.images_a_call} image{'s' if best.images_a_call > 1 else ''} a call"
+    out.print(f"Least: {words}, {call}, threads of each: {best.threads_each}. What follows is for one context.")

@@ -1,10 +1,10 @@
 """A network's selection as JSON and as tables: primitives, conversions, and the alternatives."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mavcg.selection.choice import Alternative
-from mavcg.selection.measure.work_list import sparsity_text
 from mavcg.selection.network import Kind
 from mavcg.selection.report.answer import Selection, family_of, finite, shown_ms
 from mavcg.selection.report.paper_tables import families_json, show_tables, tables_json
@@ -69,11 +69,7 @@ def _node_json(found: Selection, name: str, scenario: Scenario) -> dict[str, Any
         "cost_ms": chosen.cost.ms,
         "cost_is": chosen.cost.kind,
         "spread_ms": chosen.cost.spread_ms,
-        "scenario": {
-            "c": scenario.c, "h": scenario.h, "w": scenario.w, "stride": scenario.stride, "k": scenario.k,
-            "m": scenario.m, "pad": scenario.pad, "groups": scenario.groups, "dilation": scenario.dilation,
-            "sparsity": scenario.sparsity, "block_sparsity": scenario.block_sparsity,
-        },
+        "scenario": asdict(scenario),
         "fastest": {"primitive": fastest.name, "cost_ms": fastest.cost.ms},
         "next_best": None if other is None else {"primitive": other.name, "cost_ms": other.cost.ms},
         "families": families_json(found, name),
@@ -125,7 +121,7 @@ def _show_nodes(found: Selection, out: "Console") -> None:
         chosen, s = found.choice.chosen[node.name], node.scenario
         if s is None:
             continue
-        asked = f"{s.c},{s.h},{s.w},{s.stride},{s.k},{s.m},{s.pad},{s.groups}{sparsity_text(s)}"
+        asked = s.text
         other, fastest = _next_best(found, node.name), _fastest(found, node.name)
         next_family = "" if other is None else f"{family_of(other)} {_relative(other, chosen)}"
         faster = f"{fastest.name} {_relative(fastest, chosen)}" if fastest.cost.ms < chosen.cost.ms else ""

@@ -8,7 +8,7 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.selection.dt_graph import Size
 from mavcg.selection.network import Kind, Network, network_of
-from mavcg.specs.primitive import Scenario
+from mavcg.specs.primitive import AxisWindow, Scenario
 
 
 def image(*shape: int, dtype: str = "f32") -> TensorType:
@@ -105,10 +105,8 @@ def test_dummies_take_any_layout_unless_the_order_of_memory_matters_to_them() ->
 @pytest.mark.parametrize(
     ("attrs", "shape", "why"),
     [
-        ({"stride": (1, 2)}, (9, 8, 6), "has a stride of 1 x 2"),
-        ({"dilation": (2, 1)}, (9, 8, 6), "has a dilation of 2 x 1"),
-        ({"kernel": (1, 3)}, (9, 8, 6), "has a kernel of 1 x 3"),
         ({"pads": (0, 0, 1, 1)}, (9, 8, 6), "has pads of 0, 0, 1, 1"),
+        ({"pads": (1, 0, 0, 0)}, (9, 8, 6), "has pads of 1, 0, 0, 0"),
     ],
 )
 def test_what_no_scenario_describes_stays_in_the_engines_order_and_says_why(
@@ -122,12 +120,29 @@ def test_what_no_scenario_describes_stays_in_the_engines_order_and_says_why(
     assert edges(found) == [("input", "conv2d", False), ("conv2d", "output", False)]
 
 
-def test_several_images_at_once_are_left_out() -> None:
+@pytest.mark.parametrize(
+    ("attrs", "scenario"),
+    [
+        ({"stride": (1, 2)}, Scenario(6, 9, 8, 1, 3, 4, across=AxisWindow(3, 2))),
+        ({"dilation": (2, 1)}, Scenario(6, 9, 8, 1, 3, 4, dilation=2, across=AxisWindow(3))),
+        ({"kernel": (1, 7), "pads": (0, 3, 0, 3)}, Scenario(6, 9, 8, 1, 1, 4, across=AxisWindow(7, 1, 3))),
+        ({"kernel": (7, 1), "pads": (3, 0, 3, 0)}, Scenario(6, 9, 8, 1, 7, 4, 3, across=AxisWindow(1))),
+        ({"pads": (1, 2, 1, 2)}, Scenario(6, 9, 8, 1, 3, 4, 1, across=AxisWindow(3, 1, 2))),
+    ],
+)
+def test_axes_with_windows_of_their_own(attrs: dict[str, tuple[int, ...]], scenario: Scenario) -> None:
+    s = Small(9, 8, 6)
+    found = s.network(s.conv(s.x, 4, **attrs))  # type: ignore[arg-type]
+
+    assert [node.scenario for node in found.convolutions] == [scenario]
+
+
+def test_a_batch_is_a_scenario_and_its_images_are_converted_one_by_one() -> None:
     s = Small(9, 8, 6, batch=2)
     found = s.network(s.conv(s.x, 4))
 
-    assert [node.why for node in found.left_out] == ["has a batch of 2"]
-    assert not found.links
+    assert [node.scenario for node in found.convolutions] == [Scenario(6, 9, 8, 1, 3, 4, batch=2)]
+    assert [link.size for link in found.links] == [Size(6, 9, 8, 2), Size(4, 7, 6, 2)]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,7 @@ from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.selection.network import Network, network_of
-from mavcg.selection.select_batch import batch_time, plan_batch
+from mavcg.selection.select_batch import batch_time, of_batch, plan_batch
 from mavcg.selection.select_network import SelectQuestion, problem_on
 from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import select
@@ -51,17 +51,41 @@ def test_one_thread_computes_one_image_after_the_other() -> None:
 @pytest.mark.parametrize("board", ["rk3588", "exynos9820"])  # cores of one type, and of two
 def test_divisions_of_four_threads(board: str) -> None:
     single = {plan.at_a_time: plan for plan in plan_batch(network(), board, SelectQuestion(threads=4), 1)}
-    many = plan_batch(network(), board, SelectQuestion(threads=4), 40)
+    many = plan_batch(network(), board, SelectQuestion(threads=4), 6)
 
     assert {(plan.at_a_time, plan.threads_each, len(plan.image_ms)) for plan in many} == {
         (1, 4, 1),
         (2, 2, 2),
         (4, 1, 4),
     }
+    assert {plan.images_a_call for plan in many} == {1, 2}
     assert [plan.batch_ms for plan in many] == sorted(plan.batch_ms for plan in many)
     for plan in many:
-        assert single[plan.at_a_time].batch_ms == min(plan.image_ms)
-        assert 40 * min(plan.image_ms) / plan.at_a_time <= plan.batch_ms * (1 + 1e-9)
+        assert plan.images_a_call == 2 or single[plan.at_a_time].batch_ms == min(plan.image_ms)
+        assert 6 * min(plan.image_ms) / plan.at_a_time <= plan.batch_ms * (1 + 1e-9)
+
+
+def test_weights_that_no_cache_holds_are_read_once_for_several_images_a_call() -> None:
+    """The classifier of a network: 16 MB of weights for a single pixel."""
+    b = GraphBuilder("g")
+    x = b.input("x", TensorType("f32", (1, 1, 1, 2048)))
+    graph = b.finish([b.add("conv2d", [x, b.constant(np.ones((2048, 1, 1, 2048), np.float32))])])
+    plans = plan_batch(network_of(graph), "rk3588", SelectQuestion(), 8)
+
+    assert [plan.images_a_call for plan in plans] == [8, 4, 2, 1]
+    assert plans[0].batch_ms < 0.7 * plans[-1].batch_ms
+
+
+def test_a_network_of_several_images_is_that_of_the_graph() -> None:
+    def conv(batch: int) -> Network:
+        b = GraphBuilder("g")
+        x = b.input("x", TensorType("f32", (batch, 9, 9, 16)))
+        y = b.add("conv2d", [x, b.constant(np.ones((16, 3, 3, 16), np.float32))], pads=(1, 1, 1, 1))
+        y = b.add("max_pool2d", [b.add("add", [b.add("relu", [y]), x])], kernel=(3, 3))
+        y = b.add("mul", [y, b.constant(np.ones(16, np.float32))])
+        return network_of(b.finish([y]))
+
+    assert of_batch(conv(1), 4) == conv(4)
 
 
 def test_numbers_of_images_that_make_no_sense() -> None:
@@ -74,7 +98,7 @@ def test_the_command_line(mavcg: Callable[..., Any]) -> None:
     document = json.loads(ended.stdout)
     divisions = document["batch"]["divisions"]
 
-    assert document["batch"]["images"] == 6 and len(divisions) == 2
+    assert document["batch"]["images"] == 6 and len(divisions) == 4
     assert document["threads"] == divisions[0]["threads_each"]
     for division in divisions:
         assert division["images_per_s"] == pytest.approx(6e3 / division["batch_ms"])

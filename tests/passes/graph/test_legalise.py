@@ -31,7 +31,9 @@ class RandomNetwork:
         self.pick = Random(seed)
         self.rng = np.random.default_rng(seed)
         self.b = GraphBuilder(f"random{seed}")
-        self.images = [self.b.input("x", TensorType("f32", (1, 9, 11, self.pick.choice([3, 5, 16, 24]))))]
+        self.images = [
+            self.b.input("x", TensorType("f32", (self.pick.choice([1, 1, 2]), 9, 11, self.pick.choice([3, 5, 16, 24]))))
+        ]
 
     def numbers(self, *shape: int) -> str:
         return self.b.constant(self.rng.normal(0, 0.5, shape).astype(np.float32))
@@ -81,23 +83,23 @@ class RandomNetwork:
     def conv(self, x: str) -> str:
         pick, b = self.pick, self.b
         _, h, w, c = b.types[x].shape
-        k = pick.choice([1, 1, 3, 3, 3, 5])
-        pad = pick.choice([k // 2, 0, 1])
-        if min(h, w) + 2 * pad < k:
-            k, pad = 1, 0
+        k = pick.choice([(1, 1), (1, 1), (3, 3), (3, 3), (3, 3), (5, 5), (1, 7), (7, 1), (3, 1)])
+        pad = pick.choice([(k[0] // 2, k[1] // 2), (0, 0), (1, 1)])
+        if h + 2 * pad[0] < k[0] or w + 2 * pad[1] < k[1]:
+            k, pad = (1, 1), (0, 0)
         groups = pick.choice([1, 1, 1, c, 2 if c % 2 == 0 else 1])
         m = c if groups == c else pick.choice([7, 16, 20, 32]) * groups
-        stride = pick.choice([1, 1, 1, 2])
+        stride = pick.choice([(1, 1), (1, 1), (1, 1), (2, 2), (1, 2)])
         out = b.add(
-            "conv2d", [x, self.numbers(m, k, k, c // groups), self.numbers(m)], pads=(pad,) * 4,
-            stride=(stride,) * 2, groups=groups, act=pick.choice(["", "relu", "sigmoid"]),
+            "conv2d", [x, self.numbers(m, *k, c // groups), self.numbers(m)], pads=pad * 2,
+            stride=stride, groups=groups, act=pick.choice(["", "relu", "sigmoid"]),
         )  # fmt: skip
         mates = [t for t in self.images if b.types[t] == b.types[out]]
         if not mates or pick.random() < 0.5:
             return out
         residual = pick.choice(mates)
         return b.add(
-            "conv2d", [x, self.numbers(m, k, k, c // groups), "", residual], pads=(pad,) * 4, stride=(stride,) * 2,
+            "conv2d", [x, self.numbers(m, *k, c // groups), "", residual], pads=pad * 2, stride=stride,
             groups=groups, act="relu",
         )  # fmt: skip
 
@@ -118,7 +120,7 @@ def random_choice(graph: Graph, seed: int, block: int = BLOCK) -> LayoutChoice:
             layout = pick.choice([p.layout_in for p in able])
             one = pick.choice([p for p in able if p.layout_in is layout])
             primitives[node.tensor] = ChosenPrimitive(
-                one.name, one.layout_in, one.layout_out, node.image, node.scenario.pad
+                one.name, one.layout_in, one.layout_out, node.image, node.scenario.pads
             )
         elif node.kind is Kind.ANY_LAYOUT:
             layouts[node.tensor] = pick.choice(node.layouts)
@@ -175,7 +177,7 @@ def test_an_input_in_chw_is_read_as_it_is() -> None:
     weights = b.constant(np.random.default_rng(0).normal(0, 1, (4, 3, 3, 3)).astype(np.float32))
     graph = b.finish([b.add("conv2d", [image, weights]), b.add("relu", [image])])
     conv = graph.producers()[graph.outputs[0]]
-    primitive = ChosenPrimitive("sum2d_columns_chw_chw", Layout.CHW, Layout.CHW, image, 0)
+    primitive = ChosenPrimitive("sum2d_columns_chw_chw", Layout.CHW, Layout.CHW, image, (0, 0))
     legal = legalise(graph, LayoutChoice(BLOCK, {conv.output: primitive}, {image: Layout.CHW}))
     ops = [node.op for node in legal.nodes]
     assert ops.count("transpose") == 0 and ops.count("convert_layout") == 2  # for relu, and of the result
@@ -190,9 +192,9 @@ def test_readers_of_one_layout_share_a_conversion_and_its_way() -> None:
     weights = b.constant(np.random.default_rng(0).normal(0, 1, (4, 1, 1, 5)).astype(np.float32))
     outs = [b.add("conv2d", [x, weights]) for _ in range(3)]
     graph = b.finish(outs)
-    chosen = {out: ChosenPrimitive("sum2d_columns_chw_chw", Layout.CHW, Layout.CHW, x, 0) for out in outs[:2]}
+    chosen = {out: ChosenPrimitive("sum2d_columns_chw_chw", Layout.CHW, Layout.CHW, x, (0, 0)) for out in outs[:2]}
     blocked = next(p for p in all_primitives() if p.layout_in is Layout.CHWC and p.layout_out is Layout.CHWC)
-    chosen[outs[2]] = ChosenPrimitive(blocked.name, Layout.CHWC, Layout.CHWC, x, 0)
+    chosen[outs[2]] = ChosenPrimitive(blocked.name, Layout.CHWC, Layout.CHWC, x, (0, 0))
     chains = {(x, Layout.CHWC): (Layout.HWC, Layout.CHW, Layout.CHWC)}
     legal = legalise(graph, LayoutChoice(BLOCK, chosen, {}, chains))
     made = [(n.attr("layout_from"), n.attr("layout_to")) for n in legal.nodes if n.op == "convert_layout"]
