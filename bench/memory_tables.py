@@ -92,8 +92,30 @@ def row_parts(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
+def pipelines(record: Record, table: Table) -> str:
+    """Return the table of pipelines beside single runs."""
+    rows = [
+        [
+            row["network"],
+            *(f"{each['per_second']:.1f} ({each['spread']:.1f})" for each in (*row["single"], row["pipelined"])),
+            f"{row['ratio']:.3f}", " + ".join(f"{ms:.2f}" for ms in row["predicted_ms"]),
+            f"{row['ring_bytes'] / 1e3:.0f}",
+        ]
+        for row in record["rows"]
+    ]  # fmt: skip
+    text = (
+        "Measured, in turns: frames per second, with the spread (interquartile range). The ratio is of the pipeline to "
+    )
+    text += "the better of the two single runs in the same round, above 1 where the pipeline completes more frames. "
+    text += "Stages are balanced by prediction, modelled in ms; two CPUs stand for two clusters."
+    head = ["network", "one thread", "two threads", "pipeline, 1 + 1", "ratio", "ms of the stages, modelled",
+            "kB between stages"]  # fmt: skip
+    return f"{text}\n\n{table(head, rows)}"
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "arena": ("Buffers of MiniMalloc's problems in one memory", arena),
     "joint_memory": ("Applications of several networks in one memory", joint_memory),
     "row_parts": ("Networks computed by parts of rows", row_parts),
+    "pipelines": ("Pipelines over two CPUs beside single runs", pipelines),
 }

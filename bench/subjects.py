@@ -79,6 +79,7 @@ SUBJECTS: Mapping[str, Subject] = {
     ),
     "peers": _MODEL,
     "peers_amx": _MODEL,
+    "pipelines": Subject(("mavcg.apps.library", "mavcg.predict.predict", "mavcg.runtime.timed_pipeline"), _ENGINE),
     "plan_baselines": Subject(_PLANNER),
     "plan_networks": Subject(
         (

@@ -68,11 +68,16 @@ class LoadedApplication:
             raise MavcgError(f"{self.path}: has no network {network!r}; there are {', '.join(self._models)}")
         return self._models[network]
 
+    def stages(self, network: str) -> int:
+        """Return the number of stages of a network; 0 for one that is no pipeline."""
+        self[network]
+        return int(self._table.networks[self.networks.index(network)].stage_count)
+
     def pipeline(self, network: str) -> Pipeline:
         """Return the frame API of a network that was built with partitions. Raises: MavcgError for another one."""
         model = self[network]
         number = self.networks.index(network)
-        stages = int(self._table.networks[number].stage_count)
+        stages = self.stages(network)
         if not stages:
             raise MavcgError(
                 f"{self.path}: network {network!r} is no pipeline; build it with partitions, or call its run"

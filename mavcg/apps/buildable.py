@@ -4,6 +4,7 @@ from itertools import combinations
 
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.errors import MavcgError
+from mavcg.graph import Graph
 
 
 def check_buildable(file: ApplicationFile) -> None:
@@ -15,11 +16,33 @@ def check_buildable(file: ApplicationFile) -> None:
                 f"{entry.schedule_place}: a library runs layers in an order of its own; leave schedule out, and "
                 "give memory for layers by parts"
             )
-        if entry.precision != "fp32":
+        if entry.precision == "mixed":
             raise MavcgError(
-                f"{location}: precision = '{entry.precision}': a library computes in the types of the model's file; "
-                f"leave precision out, or give a file in {entry.precision}"
+                f"{location}: precision = 'mixed': no kernel computes data in fp16 with weights in 8 bits; give a file "
+                "in 8 bits with precision = 'int8', or one in fp16"
             )
+
+
+def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
+    """Check that a network's file has the precision that app.toml says, which a build does not change.
+
+    graph: optimised. int8: every convolution and product of matrices with constant weights is of 8 bits. fp16: there is
+    data in f16. fp32, the default, takes any file. Raises: MavcgError naming the node and the way out.
+    """
+    if entry.precision == "int8":
+        for node in graph.nodes:
+            if node.op in ("conv2d", "primitive_conv2d", "matmul") and node.inputs[1] in graph.constants:
+                raise MavcgError(
+                    f"{location}: precision = 'int8': node '{node.origin or node.output}' of {entry.file.name} is "
+                    f"computed in {graph.types[node.inputs[0]].dtype}: a build does not quantise; give a file in 8 "
+                    "bits (ONNX: onnxruntime.quantization.quantize_static in QDQ format; TFLite: a converter with "
+                    "representative_dataset), or leave precision out"
+                )
+    if entry.precision == "fp16" and not any(kind.dtype == "f16" for kind in graph.types.values()):
+        raise MavcgError(
+            f"{location}: precision = 'fp16': {entry.file.name} has no data in f16: a build does not convert; give a "
+            "file in fp16 (onnxconverter_common.float16.convert_float_to_float16), or leave precision out"
+        )
 
 
 def parallel_pairs(file: ApplicationFile) -> frozenset[frozenset[int]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
-from mavcg.apps.buildable import check_buildable, parallel_pairs
+from mavcg.apps.buildable import check_buildable, check_precision, parallel_pairs
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.apps.stage_note import pipeline_note
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
@@ -149,6 +149,7 @@ def _pipelined(
 ) -> PipelinedModel:
     """Prepare a network, and cut it into the stages of a pipeline where it has partitions."""
     prepared = _prepare(file, entry, request, progress)
+    check_precision(entry, prepared.choice.graph, f"{file.path}: line {entry.line}: network '{entry.name}'")
     if not entry.partitions:
         return PipelinedModel(prepared, None)
     return pipeline_of(file, entry, prepared, request, progress)

@@ -29,7 +29,8 @@ def bench(
 ) -> None:
     """Time a model library: median, minimum, spread (interquartile range) and number of runs, on random inputs.
 
-    The times are measured here and now: other programs that run at the same time make them longer.
+    The times are measured here and now: other programs that run at the same time make them longer. Of a network that
+    is a pipeline, its frames per second too, beside those of single runs with each number of threads up to all stages'.
 
     \b
     mavcg bench libmobilenet_v2.so --threads 1,2
@@ -50,6 +51,7 @@ def bench(
         raise MavcgError(
             f"--threads {threads}: is no list of thread counts; write it as in --threads 1,2 or --threads auto"
         ) from error
+    pipeline = _pipeline_of(library, network, seconds)
     rows: list[dict[str, Any]] = []
     for count in counts:
         if seconds > 1:
@@ -64,9 +66,40 @@ def bench(
                 row["layers"] = _layers(library, network, model, arrays, max(5, min(50, len(times.ms))))
         rows.append(row)
     if as_json:
-        print_json({"library": str(library), "measured": rows})
+        print_json({"library": str(library), "measured": rows} | ({"pipeline": pipeline} if pipeline else {}))
         return
     _show(rows)
+    if pipeline is not None:
+        _show_pipeline(pipeline)
+
+
+def _pipeline_of(library: Path, network: str | None, seconds: float) -> dict[str, Any] | None:
+    """Measure the pipeline of a network beside its single runs; None where it has none."""
+    from mavcg.cli.run import random_inputs
+    from mavcg.runtime.application import is_application, load_application
+    from mavcg.runtime.timed_pipeline import measure_pipeline
+
+    if network is None or not is_application(library):
+        return None
+    with load_application(library) as application:
+        if network not in application.networks or not application.stages(network):
+            return None
+        arrays = random_inputs(application[network], 0)
+    return measure_pipeline(library, network, arrays, seconds)
+
+
+def _show_pipeline(measured: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None)
+    for name in ("", "threads", "frames/s", "spread"):
+        table.add_column(name, justify="right" if name else "left")
+    for row in (*measured["single"], measured["pipelined"]):
+        kind = "one run after the other" if "stages" not in row else f"pipeline of {row['stages']} stages"
+        threads = "+".join(map(str, row["threads"]))
+        table.add_row(kind, threads, f"{row['per_second']:.1f}", f"{row['spread']:.1f}")
+    console().print(table)
+    console().print(f"pipeline over the best of single runs: {measured['ratio']:.3f} times the frames, interleaved")
 
 
 def _layers(library: Path, network: str | None, model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:

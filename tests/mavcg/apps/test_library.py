@@ -181,7 +181,9 @@ def test_networks_that_run_together_have_memory_apart(tmp_path: Path, mavcg: Mav
         ("", {"tracker": 'partitions = "auto:2"'}, "network 'tracker': partitions = 'auto:2': is balanced by"),
         ("", {"tracker": 'partitions = ["nobody"]'}, "network 'tracker': partitions: 'nobody' is no layer"),
         ("", {"tracker": 'partitions = ["c", "a"]'}, "partitions: 'a' is not behind the first layer of"),
-        ("", {"tracker": 'precision = "int8"'}, "network 'tracker': precision = 'int8'"),
+        ("", {"tracker": 'precision = "mixed"'}, "network 'tracker': precision = 'mixed': no kernel computes"),
+        ("", {"detector": 'precision = "int8"'}, "precision = 'int8': node 'a' of detector.onnx is computed in f32"),
+        ("", {"detector": 'precision = "fp16"'}, "precision = 'fp16': detector.onnx has no data in f16"),
         ("", {"tracker": 'shapes = { nobody = [1, 3, 8, 8] }'}, "network 'tracker': "),
     ],
 )  # fmt: skip

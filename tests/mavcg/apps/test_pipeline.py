@@ -158,3 +158,17 @@ def test_inspect_shows_partitions(built: Path, mavcg: Mavcg) -> None:
     assert [stage["first_step"] for stage in pipeline["stages"]][0] == 0
     assert sum(stage["steps"] for stage in pipeline["stages"]) == len(note["steps"])
     assert pipeline["ring_bytes"] == sum(ring["bytes"] * ring["copies"] for ring in pipeline["rings"]) > 0
+
+
+def test_bench_compares_the_pipeline_with_single_runs(built: Path, mavcg: Mavcg) -> None:
+    words = ("--seconds", "0.02", "--runs", "1")
+    ended = mavcg("bench", built / "libapp.so", "--network", "backbone", *words, "--json")
+    assert ended.status == 0, ended.stderr
+    made = json.loads(ended.stdout)["pipeline"]
+    assert made["pipelined"]["stages"] == 3 and len(made["single"]) == sum(made["pipelined"]["threads"])
+    assert made["ratio"] > 0 and all(row["per_second"] > 0 for row in made["single"])
+    ended = mavcg("bench", built / "libapp.so", "--network", "backbone", *words)
+    assert ended.status == 0 and "pipeline of 3 stages" in ended.stdout and "times the frames" in ended.stdout
+    assert "pipeline" not in json.loads(
+        mavcg("bench", built / "libapp.so", "--network", "other", *words, "--json").stdout
+    )
