@@ -65,8 +65,8 @@ UNITS: Mapping[str, Unit] = {
     # The entries of a library of subgraphs for other runtimes.
     "drop_in": Unit(
         (
-            "numbers.c", "part_contexts.c", "ort_kernel.c", "ort_register.c", "blake2b.c", "tflite_file.c",
-            "tflite_kernel.c", "tflite_delegate.c",
+            "numbers.c", "part_contexts.c", "ort_kernel.c", "ort_register.c", "blake2b.c", "ort_model.c", "ort_graph.c",
+            "ort_provider.c", "tflite_file.c", "tflite_kernel.c", "tflite_delegate.c",
         )
     ),
     # The sizes of one model in a library.

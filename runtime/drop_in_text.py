@@ -15,7 +15,7 @@ class DropInPart:
     """A subgraph of a library in one size. fingerprint: digest of the subgraph, which the node of an ONNX model has
     too. nodes, inputs, outputs: of a TFLite file, positions of operators, and the tensors that are the program's
     arguments. op: of the operator in the user's model; that of the program where it is empty. size: number of the size,
-    from 0; sizes of one operator follow one another."""
+    from 0; sizes of one operator follow one another. input_names, output_names: values of the ONNX model."""
 
     program: Program
     fingerprint: str
@@ -24,6 +24,8 @@ class DropInPart:
     outputs: tuple[int, ...] = ()
     op: str = ""
     size: int = 0
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -42,6 +44,15 @@ class DropInFile:
     anchor_offset: int
 
 
+@dataclass(frozen=True)
+class ModelFile:
+    """An ONNX model's file, or a file of its external data. location: path from the model's folder; digest: BLAKE2b."""
+
+    location: str
+    size: int
+    digest: bytes
+
+
 NO_FILE = DropInFile(b"", -1, -1, 0)
 DIGEST_BYTES = 32  # of BLAKE2b; as in csrc/drop_in.h
 
@@ -51,8 +62,11 @@ def part_symbol(program: Program) -> str:
     return f"mavcg_part_{api_name(program.name)}"
 
 
-def parts_text(library: str, parts: Sequence[DropInPart], file: DropInFile = NO_FILE) -> str:
-    """Return mavcg_parts.h. library: the name of its file, for messages. file: what a TFLite model was read from."""
+def parts_text(
+    library: str, parts: Sequence[DropInPart], file: DropInFile = NO_FILE, model_files: Sequence[ModelFile] = ()
+) -> str:
+    """Return mavcg_parts.h. library: the name of its file, for messages. file: what a TFLite model was read from.
+    model_files: what an ONNX model was read from, the model itself first."""
     hidden = '__attribute__((visibility("hidden")))'
     declared = (
         f"extern const mavcg_model_table part_table_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
@@ -69,10 +83,12 @@ def parts_text(library: str, parts: Sequence[DropInPart], file: DropInFile = NO_
         for i, part in enumerate(parts)
     )
     ops = [(name, len(list(group))) for name, group in groupby(part.name for part in parts)]
-    firsts = accumulate((count for _, count in ops), initial=0)
+    firsts = list(accumulate((count for _, count in ops), initial=0))
+    starts = firsts[:-1]
     sizes = {
         "PARTS": len(parts),
         "OPS": len(ops),
+        "MODEL_FILES": len(model_files),
         "MAX_INPUTS": max(len(part.program.inputs) for part in parts),
         "MAX_OUTPUTS": max(len(part.program.outputs) for part in parts),
     }
@@ -83,10 +99,24 @@ def parts_text(library: str, parts: Sequence[DropInPart], file: DropInFile = NO_
         *(f"#define {name} {value}\n" for name, value in sizes.items()),
         *declared,
         *lists,
+        *(
+            _strings(f"op_{what}_{first}", getattr(parts[first], f"{what[:-1]}_names"))
+            for first in starts
+            for what in ("inputs", "outputs")
+        ),
         "static const struct drop_in_part drop_in_parts[] = {\n",
         *rows,
         "};\nstatic const struct drop_in_op drop_in_ops[] = {\n",
-        *(f"    {{{first}, {count}}},\n" for first, (_, count) in zip(firsts, ops, strict=False)),
+        *(
+            f"    {{{first}, {count}, op_inputs_{first}, op_outputs_{first}}},\n"
+            for first, (_, count) in zip(firsts, ops, strict=False)
+        ),
+        "};\n",
+        "static const struct drop_in_model_file drop_in_model_files[] = {\n",
+        *(
+            f"    {{{c_string(each.location)}, {each.size}u, {{{', '.join(map(str, each.digest))}}}}},\n"
+            for each in model_files or [ModelFile("", 0, bytes(DIGEST_BYTES))]
+        ),
         "};\n",
         f"static const struct drop_in_file drop_in_file = {{{len(file.data)}u, {file.anchor_offset}u, {file.nodes}, "
         f"{file.anchor_tensor}, {{{', '.join(map(str, digest))}}}}};\n",
@@ -95,3 +125,7 @@ def parts_text(library: str, parts: Sequence[DropInPart], file: DropInFile = NO_
 
 def _numbers(name: str, numbers: Sequence[int]) -> str:
     return f"static const int32_t {name}[] = {{{', '.join(map(str, numbers)) or '0'}}};\n"
+
+
+def _strings(name: str, texts: Sequence[str]) -> str:
+    return f"static const char *const {name}[] = {{{', '.join(map(c_string, texts)) or 'NULL'}}};\n"

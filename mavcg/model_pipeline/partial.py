@@ -22,6 +22,7 @@ from mavcg.model_pipeline.partial_library import PartEntry, link_parts
 from mavcg.model_pipeline.sizes import size_text
 from mavcg.objects.binaries import loaded_bytes
 from mavcg.partial.convex import convex_sets
+from mavcg.partial.onnx_files import onnx_files
 from mavcg.partial.onnx_nodes import nodes_of_sizes, onnx_nodes, read_support
 from mavcg.partial.onnx_subgraphs import (
     OperatorNode,
@@ -34,7 +35,7 @@ from mavcg.partial.plan import Nodes, PartialPlan, plan_subgraphs
 from mavcg.partial.tflite_nodes import tflite_nodes
 from mavcg.partial.tflite_sets import delegate_sets
 from mavcg.runtime.companions import library_stem
-from mavcg.runtime.drop_in_text import NO_FILE, DropInFile
+from mavcg.runtime.drop_in_text import NO_FILE, DropInFile, ModelFile
 from mavcg.runtime.model_text import api_name
 
 Progress = Callable[[str], None]
@@ -75,12 +76,13 @@ class PartialResult:
 @dataclass(frozen=True)
 class _Planned:
     """A library that is to be linked. plan: of the first size; entries: of all sizes, those of one operator one after
-    the other, the first size first. model: that is to be written."""
+    the other, the first size first. model: that is to be written; model_files: of the user's."""
 
     plan: Plan
     entries: tuple[PartEntry, ...]
     file: DropInFile
     model: Any = None
+    model_files: tuple[ModelFile, ...] = ()
 
 
 def build_partial(request: PartialRequest, progress: Progress = lambda message: None) -> PartialResult:
@@ -95,7 +97,7 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
         return choose_for(graph, build, machines, progress)
 
     planned = (_plan_tflite if is_tflite(build.model) else _plan_onnx)(request, choose)
-    linked = link_parts(build, planned.entries, planned.file, machines, progress)
+    linked = link_parts(build, planned.entries, planned.file, machines, progress, planned.model_files)
     if request.also is not None and planned.model is not None:
         write_whole(request.also, planned.model.SerializeToString(), "--also")
     programs = dict(zip(map(_entry_key, planned.entries), linked.planned, strict=True))
@@ -135,7 +137,16 @@ def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
         names = [name if number == 0 else f"{name}_size{number}" for number in range(len(sizes))]
         graphs = [replace(import_model(m, build.model), name=n) for m, n in zip(models, names, strict=True)]
         return tuple(
-            PartEntry(choose(graph), digest, op=name, size=i, size_of_request=i, plan_nodes=chosen)
+            PartEntry(
+                choose(graph),
+                digest,
+                op=name,
+                size=i,
+                size_of_request=i,
+                plan_nodes=chosen,
+                input_names=subgraphs[i].inputs,
+                output_names=subgraphs[i].outputs,
+            )
             for i, graph in enumerate(graphs)
         )
 
@@ -157,7 +168,9 @@ def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
     sized = supports[0] if build.sizes else None
     model = rewritten_model(written, operators, build.model.parent, sized)
     plan = replace(plan, subgraphs=tuple(subgraphs))
-    return _Planned(plan, tuple(entry for each in subgraphs for entry in each.made), NO_FILE, model)
+    return _Planned(
+        plan, tuple(entry for each in subgraphs for entry in each.made), NO_FILE, model, onnx_files(build.model)
+    )
 
 
 def _equal_shapes(sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:

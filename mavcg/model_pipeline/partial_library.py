@@ -20,7 +20,7 @@ from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.drop_in_text import DropInFile, DropInPart, part_symbol, parts_text
+from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, selector_task, sizes_task
 from mavcg.runtime.model_text import constants_symbol, default_spin_us
@@ -33,8 +33,8 @@ Progress = Callable[[str], None]
 @dataclass(frozen=True)
 class PartEntry:
     """A subgraph that is to be linked, in one size. fingerprint: of the node in an ONNX model. nodes, inputs, outputs,
-    op, size: as DropInPart has them. size_of_request: the size's number among those that were requested; plan_nodes:
-    positions in the plan."""
+    op, size, input_names, output_names: as DropInPart has them. size_of_request: the size's number among those that
+    were requested; plan_nodes: positions in the plan."""
 
     choice: AlgorithmChoice
     fingerprint: str = ""
@@ -45,6 +45,8 @@ class PartEntry:
     size: int = 0
     size_of_request: int = 0
     plan_nodes: tuple[int, ...] = ()
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,12 @@ def link_parts(
     file: DropInFile | None,
     machines: Mapping[str, Machine],
     progress: Progress,
+    model_files: Sequence[ModelFile] = (),
 ) -> LinkedParts:
     """Compile all subgraphs, which share kernels and constants, and link the library.
 
     file: what the model was read from, where the runtime reads it too; None for a library without entries for other
-    runtimes, whose entries are the sizes of one model.
+    runtimes, whose entries are the sizes of one model. model_files: what an ONNX model was read from.
     """
     choices = [entry.choice for entry in entries]
     specs = tuple(dict.fromkeys(spec for choice in choices for spec in choice.lowered.specs))
@@ -77,7 +80,17 @@ def link_parts(
     planned = tuple(replace(each, program=replace(each.program, constants_bytes=pool.end)) for each in planned)
     core_set, defined = CoreSet(build.cores), version_symbols(specs, tuple(machines))
     parts = [
-        DropInPart(each.program, entry.fingerprint, entry.nodes, entry.inputs, entry.outputs, entry.op, entry.size)
+        DropInPart(
+            each.program,
+            entry.fingerprint,
+            entry.nodes,
+            entry.inputs,
+            entry.outputs,
+            entry.op,
+            entry.size,
+            entry.input_names,
+            entry.output_names,
+        )
         for each, entry in zip(planned, entries, strict=True)
     ]
     symbol = constants_symbol(planned[0].program)
@@ -85,7 +98,7 @@ def link_parts(
         others = [
             sizes_task(sizes_text(parts), build.target, folder)
             if file is None
-            else drop_in_task(parts_text(build.output.name, parts, file), build.target, folder),
+            else drop_in_task(parts_text(build.output.name, parts, file, model_files), build.target, folder),
             selector_task(core_set, load_cores(), build.target, folder),
             constants_task(partial(pack_pool, pool), pool.end, symbol, build.target, folder, str(build.model)),
         ]

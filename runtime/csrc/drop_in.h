@@ -17,9 +17,11 @@ struct drop_in_part {
     const int32_t *nodes, *inputs, *outputs;
 };
 
-/* A subgraph of an ONNX model: its parts, one for each size, lie one after the other. */
+/* A subgraph of an ONNX model: its parts, one for each size, lie one after the other. inputs, outputs: names of the
+ * model's values. */
 struct drop_in_op {
     uint32_t first, count;
+    const char *const *inputs, *const *outputs;
 };
 
 enum { DIGEST_BYTES = 32, MESSAGE_BYTES = 512 };
@@ -29,6 +31,13 @@ enum { DIGEST_BYTES = 32, MESSAGE_BYTES = 512 };
 struct drop_in_file {
     uint64_t bytes, anchor_offset;
     int32_t nodes, anchor_tensor;
+    uint8_t digest[DIGEST_BYTES];
+};
+
+/* An ONNX model's file, or a file of its external data: location is its path from the model's folder. */
+struct drop_in_model_file {
+    const char *location;
+    uint64_t bytes;
     uint8_t digest[DIGEST_BYTES];
 };
 

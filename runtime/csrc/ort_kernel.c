@@ -19,6 +19,7 @@ struct ort_kernel {
     const struct ort_api *api;
     const struct drop_in_part *parts;
     uint32_t sizes;
+    struct ort_positions at;
     struct part_contexts contexts[];
 };
 
@@ -64,19 +65,21 @@ static void free_ort_kernel(struct ort_kernel *kernel) {
     free(kernel);
 }
 
-/* Make a kernel; the first size has a context at once, others when they first run. Returns an enum mavcg_status. */
-static int new_kernel(const struct ort_api *api, const struct drop_in_op *op, int threads, struct ort_kernel **made) {
-    struct ort_kernel *kernel = calloc(1, sizeof *kernel + op->count * sizeof *kernel->contexts);
-    int status = kernel ? MAVCG_OK : MAVCG_ERROR_MEMORY;
-    if (status) return status;
-    kernel->api = api;
-    kernel->parts = &drop_in_parts[op->first];
-    for (; !status && kernel->sizes < op->count; kernel->sizes += !status)
-        status = create_contexts(&kernel->contexts[kernel->sizes], kernel->parts[kernel->sizes].table, threads,
-                                 kernel->sizes == 0);
-    if (status) free_ort_kernel(kernel);
-    else *made = kernel;
-    return status;
+MAVCG_PRIVATE ort_status *new_ort_kernel(const struct ort_api *api, const struct drop_in_op *op, int threads,
+                                         const struct ort_positions *positions, void **kernel) {
+    const struct drop_in_part *parts = &drop_in_parts[op->first];
+    struct ort_kernel *made = calloc(1, sizeof *made + op->count * sizeof *made->contexts);
+    int status = made ? MAVCG_OK : MAVCG_ERROR_MEMORY;
+    *kernel = NULL;
+    if (status) return status_error(api, parts, status);
+    made->api = api;
+    made->parts = parts;
+    made->at = *positions;
+    for (; !status && made->sizes < op->count; made->sizes += !status)
+        status = create_contexts(&made->contexts[made->sizes], parts[made->sizes].table, threads, made->sizes == 0);
+    if (status) free_ort_kernel(made);
+    else *kernel = made;
+    return status ? status_error(api, parts, status) : NULL;
 }
 
 MAVCG_PRIVATE ort_status *create_ort_kernel(const struct ort_custom_op *op, const struct ort_api *api,
@@ -86,10 +89,10 @@ MAVCG_PRIVATE ort_status *create_ort_kernel(const struct ort_custom_op *op, cons
     *kernel = NULL;
     ort_status *failed = check_fingerprint(api, info, part);
     if (failed) return failed;
-    struct ort_kernel *made = NULL;
-    int status = new_kernel(api, own->own, own->threads, &made);
-    *kernel = made;
-    return status ? status_error(api, part, status) : NULL;
+    struct ort_positions in_order;
+    for (uint32_t i = 0; i <= MAX_INPUTS; i++) in_order.inputs[i] = i;
+    for (uint32_t i = 0; i <= MAX_OUTPUTS; i++) in_order.outputs[i] = i;
+    return new_ort_kernel(api, own->own, own->threads, &in_order, kernel);
 }
 
 static void write_shape(char text[SHAPE_BYTES], const int64_t *dims, size_t rank) {
@@ -137,7 +140,7 @@ static ort_status *read_input(const struct ort_kernel *kernel, const ort_kernel_
                               struct ort_input *input) {
     const struct ort_api *api = kernel->api;
     ort_shape *shape = NULL;
-    ort_status *failed = api->kernel_context_get_input(context, i, &input->value);
+    ort_status *failed = api->kernel_context_get_input(context, kernel->at.inputs[i], &input->value);
     if (failed) return failed;
     if (!input->value)
         return ort_error(api, ORT_INVALID_ARGUMENT, "mavcg: %s: %s is absent", kernel->parts->name,
@@ -166,7 +169,7 @@ static ort_status *output_data(const struct ort_kernel *kernel, const struct dro
                                ort_kernel_context *context, uint32_t i, void **data) {
     const mavcg_tensor *tensor = &part->table->outputs[i];
     ort_value *value = NULL;
-    ort_status *failed = kernel->api->kernel_context_get_output(context, i, tensor->dims, (size_t)tensor->rank, &value);
+    ort_status *failed = kernel->api->kernel_context_get_output(context, kernel->at.outputs[i], tensor->dims, (size_t)tensor->rank, &value);
     if (failed) return failed;
     if (!value)
         return ort_error(kernel->api, ORT_FAIL, "mavcg: %s: no memory for %s", part->name, tensor->name);

@@ -19,6 +19,15 @@ MAVCG_PRIVATE ort_status *ort_error(const struct ort_api *api, int code, const c
 
 MAVCG_PRIVATE ort_status *create_ort_kernel(const struct ort_custom_op *op, const struct ort_api *api,
                                             const ort_kernel_info *info, void **kernel);
+
+/* Where the arguments of a subgraph are among those of the runtime's node. */
+struct ort_positions {
+    uint32_t inputs[MAX_INPUTS + 1], outputs[MAX_OUTPUTS + 1];
+};
+
+/* Make a kernel; the first size has a context at once, others when they first run. threads: as in struct part_contexts. */
+MAVCG_PRIVATE ort_status *new_ort_kernel(const struct ort_api *api, const struct drop_in_op *op, int threads,
+                                         const struct ort_positions *positions, void **kernel);
 MAVCG_PRIVATE ort_status *compute_ort_kernel(void *kernel, ort_kernel_context *context);
 MAVCG_PRIVATE void destroy_ort_kernel(void *kernel);
 

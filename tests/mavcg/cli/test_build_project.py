@@ -87,7 +87,9 @@ def test_paths_are_relative_to_the_file_and_options_win(
     assert (here / "elsewhere" / "mine.so").is_file() and not (here / "libtiny.so").exists()
 
 
-@pytest.mark.parametrize("options", [[], ["--partial", "--also", "calls.onnx", "--min-share", "0"]])
+@pytest.mark.parametrize(
+    "options", [[], pytest.param(["--partial", "--also", "calls.onnx", "--min-share", "0"], marks=pytest.mark.long)]
+)
 def test_a_partial_build_by_a_file(mavcg: Any, here: Path, model: str, options: list[str]) -> None:
     config(model if options else f'{model}partial = true\nalso = "calls.onnx"\nmin_share = 0\n')
     ended = mavcg("build", *options, "--json")
