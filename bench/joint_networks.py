@@ -58,21 +58,31 @@ class _Builder(NetworkBuilder):
 
 def efficientnet_b0() -> Graph:
     """16 inverted residuals, each with a gate over channels (squeeze and excite)."""
-    net = _Builder("efficientnet_b0", 224, 224)
-    x = net.silu(net.conv(net.image, "conv1", 32, 3, 2, pad=1, act=""))
+    return _efficientnet(_Builder("efficientnet_b0", 224, 224), lite=False)
+
+
+def efficientnet_lite0(side: int = 224) -> Graph:
+    """EfficientNet-Lite0 (the authors' later release for devices): B0 with ReLU6 and without gates."""
+    return _efficientnet(_Builder("efficientnet_lite0", side, side), lite=True)
+
+
+def _efficientnet(net: _Builder, lite: bool) -> Graph:
+    act = net.relu6 if lite else net.silu
+    x = act(net.conv(net.image, "conv1", 32, 3, 2, pad=1, act=""))
     for stage, (expansion, kernel, channels, blocks, first_stride) in enumerate(_EFFICIENTNET, 1):
         for block in range(blocks):
             part, before = f"block{stage}_{block}", net.shape(x)[3]
             stride, inside, y = first_stride if block == 0 else 1, before * expansion, x
             if expansion > 1:
-                y = net.silu(net.conv(y, f"{part}_expand", inside, 1, act=""))
+                y = act(net.conv(y, f"{part}_expand", inside, 1, act=""))
             name = f"{part}_depthwise"
-            y = net.silu(net.conv(y, name, inside, kernel, stride, pad=kernel // 2, groups=inside, act=""))
-            gate = net.silu(net.conv(net.mean(y), f"{part}_squeeze", before // 4, 1, act=""))
-            y = net.product(y, net.conv(gate, f"{part}_excite", inside, 1, act="sigmoid"))
+            y = act(net.conv(y, name, inside, kernel, stride, pad=kernel // 2, groups=inside, act=""))
+            if not lite:
+                gate = act(net.conv(net.mean(y), f"{part}_squeeze", before // 4, 1, act=""))
+                y = net.product(y, net.conv(gate, f"{part}_excite", inside, 1, act="sigmoid"))
             y = net.conv(y, f"{part}_end", channels, 1, act="")
             x = net.add(y, x, part) if net.shape(x) == net.shape(y) else y
-    return net.classes(net.silu(net.conv(x, "conv_last", 1280, 1, act="")))
+    return net.classes(act(net.conv(x, "conv_last", 1280, 1, act="")))
 
 
 def mobilenet_v1(width: float = 1.0) -> Graph:

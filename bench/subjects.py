@@ -94,6 +94,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "planned_tiles": Subject(("mavcg.planner.engine.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
     "predicted": Subject(("mavcg.predict.predict", "mavcg.model_pipeline.model")),
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
+    "depth_first": Subject(("mavcg.predict.depth_first", "mavcg.model_pipeline.model")),
     "row_parts": Subject(("mavcg.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
     "selection_boards": Subject(("mavcg.selection.select_network", "mavcg.selection.strategies"), _ARM_FACTS),
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),

@@ -21,11 +21,12 @@ from mavcg.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, ve
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.memory.turns import place_together
-from mavcg.model_pipeline.model import ModelRequest, PreparedModel, prepare_model
+from mavcg.model_pipeline.model import ModelRequest, PreparedModel, bands_note, prepare_model
 from mavcg.model_pipeline.note import model_note
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
+from mavcg.predict.depth_first import OFF
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, application_tables, check_names
 from mavcg.runtime.companions import check_companions, library_stem, write_application_companions
@@ -136,6 +137,8 @@ def _prepare(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
 ) -> PreparedModel:
     own = replace(request, model=entry.file, shapes=entry.shapes)
+    if entry.partitions:  # a stage has its steps whole
+        own = replace(own, depth_first=OFF)
     try:
         return prepare_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
     except ArenaTooLargeError:
@@ -201,7 +204,7 @@ def _note(
     code = kernels.code_bytes()
     notes = []
     for network, balance, placed in zip(networks, balances, application.networks, strict=True):
-        own = model_note(network.planned, kernels, network.choice.selection)
+        own = model_note(network.planned, kernels, network.choice.selection) | bands_note(network)
         own["code_bytes"] = _code_bytes(network.planned.specs, tuple(network.machines), code)
         own["phases"] = len(placed.program.phases) or len(placed.program.steps)
         own["arena_offset"] = placed.arena_offset

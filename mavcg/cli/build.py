@@ -157,6 +157,13 @@ def build(
             help="What the buffers of a model's context may take: layers are computed by parts of rows where needed.",
         ),
     ] = None,
+    depth_first: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|on|off",
+            help="Layers of a model by bands of rows that stay in a cache: auto, where it is predicted to pay.",
+        ),
+    ] = None,
     max_seconds: Annotated[
         float | None,
         typer.Option(
@@ -218,6 +225,7 @@ def build(
     from mavcg.cli.build_boards import farm_requests, refuse_without_boards
     from mavcg.cli.resource_limits import build_limits
     from mavcg.importers.load import is_model
+    from mavcg.model_pipeline.request import Selecting
 
     of_programs = {
         "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
@@ -228,13 +236,14 @@ def build(
         "--link-option": link_option, "--version-script": version_script, "--library": library,
         "--library-dir": library_dir, "--soname": soname, "--runtime": runtime,
     }  # fmt: skip
+    selecting = Selecting(strategy, db, max_workspace, max_size, max_arena, depth_first)
     if boards is not None:
-        from mavcg.model_pipeline.request import Selecting, parse_threads
+        from mavcg.model_pipeline.request import parse_threads
 
         single = {"--board": board, "--cores": cores, "--partial": partial, "--also": also, "--min-share": min_share,
                   "--weights": weights, "--aar": aar}  # fmt: skip
         requests = farm_requests(
-            inputs or (), boards, output, workers, Selecting(strategy, db, max_workspace, max_size, max_arena),
+            inputs or (), boards, output, workers, selecting,
             {**of_programs, **single},
             {"target": target, "shapes": shape or (), "threads": parse_threads(threads), "jobs": jobs, "tune": tune,
              "max_error": max_error},
@@ -248,7 +257,6 @@ def build(
         from mavcg.cli.build_model import build_and_report as build_model_library
         from mavcg.cli.build_model import build_partial_and_report
         from mavcg.model_pipeline.request import (
-            Selecting,
             make_model_request,
             make_partial_request,
             parse_threads,
@@ -258,7 +266,7 @@ def build(
         refuse_program_options(of_programs)
         model_request, _ = make_model_request(
             config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            max_error, Selecting(strategy, db, max_workspace, max_size, max_arena), weights, aar, several=True,
+            max_error, selecting, weights, aar, several=True,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
         limits = build_limits(max_seconds, max_memory, config)
@@ -289,7 +297,8 @@ def build(
     of_models = ModelTable(
         "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),
         threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=_from_here(str(db) if db else None),
-        max_workspace=max_workspace, max_size=max_size, max_arena=max_arena, max_seconds=max_seconds,
+        max_workspace=max_workspace, max_size=max_size, max_arena=max_arena,
+        depth_first=depth_first, max_seconds=max_seconds,
         max_memory=max_memory, weights=_from_here(str(weights) if weights else None), strip=strip or None,
         partial=partial or None, also=_from_here(str(also) if also else None), min_share=min_share,
     )  # fmt: skip
@@ -301,6 +310,7 @@ def build(
             "--shape": shape, "--weights": weights, "--threads": threads, "--max-error": max_error,
             "--strategy": strategy, "--db": db,
             "--max-workspace": max_workspace, "--max-size": max_size, "--max-arena": max_arena,
+            "--depth-first": depth_first,
             "--partial": partial or None, "--also": also,
             "--min-share": min_share, "--aar": aar,
         })  # fmt: skip

@@ -163,7 +163,7 @@ def _model_request(
     weights = folder / table.weights if table.weights else None
     max_size = str(table.max_size) if table.max_size is not None else None
     max_arena = str(table.max_arena) if table.max_arena is not None else None
-    selecting = Selecting(table.strategy, db, table.max_workspace, max_size, max_arena)
+    selecting = Selecting(table.strategy, db, table.max_workspace, max_size, max_arena, table.depth_first)
     try:
         threads = parse_threads(str(table.threads) if table.threads is not None else None)
         request, _ = make_model_request(

@@ -1,19 +1,29 @@
 """Lets the rows of work of products over pixels be the rows of the image, for a program that is computed by parts."""
 
+from collections.abc import Container
 from dataclasses import replace
 
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.lowering.lower import LoweredGraph, LoweredStep
+from mavcg.specs.kernel import KernelSpec
 
 
-def with_image_rows(lowered: LoweredGraph) -> LoweredGraph:
+def with_image_rows(lowered: LoweredGraph, numbers: Container[int] | None = None) -> LoweredGraph:
     """Return the graph with rows of the image as rows of work, where a convolution over single pixels has runs of
-    pixels across them. The results are the same to the bit: an output's sum has the same terms in the same order."""
-    steps = tuple(_by_image_rows(step, lowered) for step in lowered.steps)
-    renamed = {old.spec: new.spec for old, new in zip(lowered.steps, steps, strict=True)}
-    specs = tuple(dict.fromkeys(renamed.get(spec, spec) for spec in lowered.specs))
-    return replace(lowered, steps=steps, specs=specs)
+    pixels across them. The results are the same to the bit: an output's sum has the same terms in the same order.
+
+    numbers: of the steps to change; None: all.
+    """
+    steps = tuple(
+        _by_image_rows(step, lowered) if numbers is None or number in numbers else step
+        for number, step in enumerate(lowered.steps)
+    )
+    renamed: dict[KernelSpec, dict[KernelSpec, None]] = {}
+    for old, new in zip(lowered.steps, steps, strict=True):
+        renamed.setdefault(old.spec, {})[new.spec] = None
+    specs = dict.fromkeys(new for old in lowered.specs for new in renamed.get(old, (old,)))
+    return replace(lowered, steps=steps, specs=tuple(specs))
 
 
 def _by_image_rows(step: LoweredStep, lowered: LoweredGraph) -> LoweredStep:

@@ -10,7 +10,7 @@ from mavcg.lowering.row_access import unit_access
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.memory.arena import Arena, Lifetime, place_buffers
 from mavcg.memory.row_schedule import ALIGN, ByteAccess, Firing, Move, RowSchedule, UnitStep, schedule_rows
-from mavcg.memory.row_segments import RowSegment, all_segments, cheapest_within, least_peak, with_blocks
+from mavcg.memory.row_segments import StepRange, all_segments, blocked_steps, cheapest_within, least_peak
 from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
 # Bytes of output that a step of a segment computes at once.
@@ -39,7 +39,7 @@ def plan_within(
     """
     if planned.program.arena_bytes <= max_arena_bytes:
         return planned
-    rows = _rows_of(planned)
+    rows = program_rows(planned)
     segments = all_segments(
         rows.steps, rows.unit_bytes, rows.sizes, rows.outputs, BLOCK_BYTES,
         lambda done, total: progress(f"planning parts of rows: {100 * done // total} %"),
@@ -49,17 +49,19 @@ def plan_within(
         path = cheapest_within(segments, limit)
         if path is None:
             break
-        made = plan_phases(planned, rows, path, 0.0)
+        ranges = [segment.steps for segment in path]
+        made = plan_phases(planned, rows, ranges, 0.0)
         if made.program.arena_bytes <= max_arena_bytes:
             for slack in SLACKS[:-1]:
-                roomier = plan_phases(planned, rows, path, slack)
+                roomier = plan_phases(planned, rows, ranges, slack)
                 if roomier.program.arena_bytes <= max_arena_bytes:
                     return roomier
             return made
         # Offsets took more than the peak: the same share more is to be expected of the next one.
         limit = min(limit * max_arena_bytes // made.program.arena_bytes, limit - ALIGN)
-    path = cheapest_within(segments, least_peak(segments))
-    least = planned.program.arena_bytes if path is None else plan_phases(planned, rows, path, 0.0).program.arena_bytes
+    least = planned.program.arena_bytes
+    if (path := cheapest_within(segments, least_peak(segments))) is not None:
+        least = plan_phases(planned, rows, [segment.steps for segment in path], 0.0).program.arena_bytes
     whole = planned.program.arena_bytes
     raise ArenaTooLargeError(
         f"--max-arena {max_arena_bytes}: the buffers of {planned.program.name} take {min(least, whole)} bytes at "
@@ -73,14 +75,15 @@ class ProgramRows:
     """A program as the planner of rows sees it. unit_bytes: that a unit of each step writes; sizes: of the buffers in
     the arena; outputs: buffers to complete."""
 
-    works: tuple["_StepRows", ...]
+    works: tuple["StepRows", ...]
     steps: tuple[UnitStep, ...]
     unit_bytes: tuple[int, ...]
     sizes: Mapping[str, int]
     outputs: tuple[str, ...]
 
 
-def _rows_of(planned: PlannedModel) -> ProgramRows:
+def program_rows(planned: PlannedModel) -> ProgramRows:
+    """Return a program's steps in units of rows."""
     lowered, program = planned.lowered, planned.program
     works = tuple(_step_rows(step, row) for step, row in zip(lowered.steps, program.steps, strict=True))
     steps = tuple(_unit_step(step, rows, lowered) for step, rows in zip(lowered.steps, works, strict=True))
@@ -88,15 +91,12 @@ def _rows_of(planned: PlannedModel) -> ProgramRows:
     return ProgramRows(works, steps, unit_bytes, buffer_sizes(lowered), tuple(lowered.graph.outputs))
 
 
-def plan_phases(planned: PlannedModel, rows: ProgramRows, segments: Sequence[RowSegment], slack: float) -> PlannedModel:
-    """Plan a program in these segments. Raises: MavcgError where there would be too many phases."""
+def plan_phases(planned: PlannedModel, rows: ProgramRows, ranges: Sequence[StepRange], slack: float) -> PlannedModel:
+    """Plan a program in these ranges, which follow each other. Raises: MavcgError where there were too many phases."""
     lowered, program = planned.lowered, planned.program
-    steps: list[UnitStep] = []
-    for segment in segments:
-        own = slice(segment.begin, segment.end)
-        steps += with_blocks(rows.steps[own], rows.unit_bytes[own], segment.block_bytes)
-    cuts = [segment.begin for segment in segments]
-    schedule = schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack)
+    steps = blocked_steps(rows.steps, rows.unit_bytes, ranges)
+    cuts, bands = [each.begin for each in ranges], [each.end - 1 for each in ranges if each.band_units]
+    schedule = schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack, bands)
     if len(schedule.phases) > MOST_PHASES:
         raise MavcgError(f"{program.name}: {len(schedule.phases)} phases; allow a larger arena")
     arena = place_buffers(
@@ -115,7 +115,7 @@ def plan_phases(planned: PlannedModel, rows: ProgramRows, segments: Sequence[Row
 
 
 @dataclass(frozen=True)
-class _StepRows:
+class StepRows:
     """A step's work in units: rows of the program's step in each, and the first byte, the way from unit to unit and the
     length of what one touches, by the operand's number; None: all of it, in one unit."""
 
@@ -125,19 +125,19 @@ class _StepRows:
     touched: dict[int, tuple[int, int, int]] | None
 
 
-def _step_rows(step: LoweredStep, row: ProgramStep) -> _StepRows:
+def _step_rows(step: LoweredStep, row: ProgramStep) -> StepRows:
     access = unit_access(step.spec)
     tensors = {n for n, operand in enumerate(step.operands) if operand.constant is None}
-    whole = _StepRows(1, row.rows, row.rows, None)
+    whole = StepRows(1, row.rows, row.rows, None)
     if access is None or row.rows % step.spec.rows:
         return whole
     touched = {n: (i.begin, i.step, i.extent) for n, i in access.intervals}
     if not tensors <= set(touched) or any(step.operands[n].workspace_bytes for n in tensors):
         return whole
-    return _StepRows(access.units, access.rows_per_unit * (row.rows // step.spec.rows), row.rows, touched)
+    return StepRows(access.units, access.rows_per_unit * (row.rows // step.spec.rows), row.rows, touched)
 
 
-def _unit_step(step: LoweredStep, rows: _StepRows, lowered: LoweredGraph) -> UnitStep:
+def _unit_step(step: LoweredStep, rows: StepRows, lowered: LoweredGraph) -> UnitStep:
     accesses: list[ByteAccess] = []
     for number, operand in enumerate(step.operands):
         if operand.constant is not None:
@@ -170,7 +170,7 @@ def _phase(
     step: int,
     lowered: LoweredGraph,
     planned: PlannedModel,
-    works: Sequence[_StepRows],
+    works: Sequence[StepRows],
     arena: Arena,
 ) -> ProgramPhase:
     if isinstance(phase, Move):

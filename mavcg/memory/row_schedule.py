@@ -85,17 +85,22 @@ def schedule_rows(
     outputs: Sequence[str],
     cuts: Sequence[int] = (),
     slack: float = 0.0,
+    first: Sequence[int] = (),
 ) -> RowSchedule:
     """Schedule a program.
 
     steps: in a valid order. sizes: bytes of the buffers that may be windows; others, inputs and outputs of the model,
     lie as they are. outputs: buffers that are to be complete. cuts: numbers of steps, in order; all that they and those
     after them read of earlier ones is computed before them. slack: of each window, how much larger than it needs to be,
-    as a share of that, so that less is moved.
+    as a share of that, so that less is moved. first: numbers of steps; before a cut, all units of those before it are
+    computed first of all.
     """
     demand = _Demand(steps, sizes, outputs)
     with _deep_recursion(len(steps)):
         for cut in (*cuts, len(steps)):
+            for number in first:
+                if number < cut:
+                    demand.compute(number, steps[number].units)
             demand.complete_before(cut)
     windows = {
         buffer: min(_up(size), _up(int(demand.windows.get(buffer, 0) * (1 + slack)))) for buffer, size in sizes.items()

@@ -16,13 +16,32 @@ PHASE_BYTES = 8192
 
 
 @dataclass(frozen=True)
-class RowSegment:
-    """Steps from begin to before end, with blocks of `block_bytes`; 0: whole steps."""
+class StepRange:
+    """Steps from begin to before end. block_bytes: of the blocks that each computes, at most; 0: no limit. band_units:
+    units of the last step that are computed at once, each earlier step what these need; 0: by blocks alone."""
 
     begin: int
     end: int
-    block_bytes: int
+    block_bytes: int = 0
+    band_units: int = 0
+
+
+@dataclass(frozen=True)
+class RowSegment:
+    """Steps between two cuts, and their cost."""
+
+    steps: StepRange
     cost: SegmentCost
+
+    @property
+    def begin(self) -> int:
+        """The first step's number."""
+        return self.steps.begin
+
+    @property
+    def end(self) -> int:
+        """The number of the step behind the last."""
+        return self.steps.end
 
 
 def with_blocks(steps: Sequence[UnitStep], unit_bytes: Sequence[int], block_bytes: int) -> list[UnitStep]:
@@ -32,6 +51,19 @@ def with_blocks(steps: Sequence[UnitStep], unit_bytes: Sequence[int], block_byte
     return [
         replace(step, block=max(1, block_bytes // size)) for step, size in zip(steps, unit_bytes, strict=True)
     ]  # fmt: skip
+
+
+def blocked_steps(
+    steps: Sequence[UnitStep], unit_bytes: Sequence[int], ranges: Sequence[StepRange]
+) -> list[UnitStep]:  # fmt: skip
+    """Return all steps with the blocks that these ranges, which follow each other, give them."""
+    made: list[UnitStep] = []
+    for each in ranges:
+        own = slice(each.begin, each.end)
+        made += with_blocks(steps[own], unit_bytes[own], each.block_bytes)
+        if each.band_units:
+            made[-1] = replace(made[-1], block=each.band_units)
+    return made
 
 
 def all_segments(
@@ -53,7 +85,8 @@ def all_segments(
     for done, (begin, end) in enumerate(pairs):
         progress(done, len(pairs))
         for size, own in by_blocks.items():
-            found.append(RowSegment(begin, end, size, segment_cost(own, sizes, begin, end, outputs)))
+            cost = segment_cost(own, sizes, begin, end, outputs)
+            found.append(RowSegment(StepRange(begin, end, size), cost))
     return found
 
 

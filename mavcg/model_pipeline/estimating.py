@@ -3,7 +3,7 @@
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from mavcg.objects.elf import open_elf
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.predict.depth_first import OFF
 from mavcg.predict.files import is_model_file, library_note
 from mavcg.predict.predict import Prediction, predict
 from mavcg.predict.spec_text import read_spec
@@ -149,7 +150,7 @@ def measured_ms(
         if is_model_file(path):
             library = Path(folder) / "libmodel.so"
             request, _ = make_model_request(path, str(library), HOST, (), None, shapes)
-            build_model(request, progress)
+            build_model(replace(request, depth_first=OFF), progress)  # the prediction is of layers, one after the other
         progress(f"timing {path.name}")
         return time_layers(library, prediction)
 

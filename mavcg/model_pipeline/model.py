@@ -39,6 +39,7 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine.core_shares import kernel_core_shares
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_first
 from mavcg.predict.predict import predict, thread_plans
 from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
@@ -85,7 +86,8 @@ class ModelRequest:
     sums by definition.
     strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
     see ModelQuestion. max_size_bytes: that packed weights may take. max_arena_bytes: that the buffers of a context may
-    take. strip: leave local symbols out of the library.
+    take. depth_first: "auto", "on" or "off": whether layers are computed by bands of rows for speed, on a board (see
+    predict/depth_first.py). strip: leave local symbols out of the library.
     weights: of a Caffe network; None for the file beside the model. aar: an Android archive to pack the library in.
     graph: the model as a graph, where it was not read from the file; the file is then named and hashed alone.
     """
@@ -105,6 +107,7 @@ class ModelRequest:
     max_workspace_bytes: int | None = None
     max_size_bytes: int | None = None
     max_arena_bytes: int | None = None
+    depth_first: str = AUTO
     strip: bool = False
     weights: Path | None = None
     graph: Graph | None = None
@@ -139,12 +142,14 @@ class ModelResult:
 
 @dataclass(frozen=True)
 class PreparedModel:
-    """A model with all decided but its machine code and the bytes of its constants."""
+    """A model with all decided but its machine code and the bytes of its constants. bands: ranges of layers that are
+    computed by bands of rows for speed."""
 
     machines: Mapping[str, Machine]
     choice: AlgorithmChoice
     planned: PlannedModel
     tiles: TilePlan
+    bands: tuple[DepthFirst, ...] = ()
 
 
 def prepare_model(request: ModelRequest, name: str, progress: Progress) -> PreparedModel:
@@ -180,9 +185,8 @@ def _prepared(
         choice = replace(choice, lowered=with_image_rows(choice.lowered))
     tiles = plan_tiles(choice.lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))
     dump("plan_tiles", tiles)
-    return PreparedModel(
-        machines, choice, plan_choice(choice, request, machines, clusters, tiles, progress), tiles
-    )  # fmt: skip
+    planned, tiles, bands = plan_choice(choice, request, machines, clusters, tiles, progress)
+    return PreparedModel(machines, choice, planned, tiles, bands)
 
 
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
@@ -233,7 +237,7 @@ def link_model(
     kernels = kernel_code(kernel_objects, machines, prepared.tiles)
     dump("generate_code", kernels)
     dump("pack_weights", f"{len(planned.memory.constants)} constants, {planned.memory.constants_bytes} bytes\n")
-    note = model_note(planned, kernels, prepared.choice.selection) | {"made_with": facts}
+    note = model_note(planned, kernels, prepared.choice.selection) | bands_note(prepared) | {"made_with": facts}
     link_with_note((*kernels.objects, *parts), note, request, folder, progress)
     companions = write_companions(planned.program, request.output, request.threads)
     if request.aar is not None:
@@ -245,6 +249,11 @@ def link_model(
         dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),
         request.output.stat().st_size, loaded_bytes(request.output), time.monotonic() - started, note,
     )  # fmt: skip
+
+
+def bands_note(prepared: PreparedModel) -> dict[str, Any]:
+    """Return what a library's note says of layers by bands of rows; nothing where there are none."""
+    return {"depth_first": [each.as_json() for each in prepared.bands]} if prepared.bands else {}
 
 
 def choose_for(
@@ -271,19 +280,31 @@ def plan_choice(
     tiles: TilePlan,
     progress: Progress,
     pool: ConstantPool | None = None,
-) -> PlannedModel:
-    """Plan memory, the step list, and threads where the library is to choose them. pool: as plan_memory has it."""
+) -> tuple[PlannedModel, TilePlan, tuple[DepthFirst, ...]]:
+    """Plan memory, the step list, bands of rows that pay, and threads where the library is to choose them.
+
+    pool: as plan_memory has it. Returns the plan, the tiles of all kernels, and the ranges by bands.
+    Raises: ArenaTooLargeError.
+    """
     lowered = choice.lowered
     memory = plan_memory(lowered, pool=pool)
     dump("plan_memory", memory)
     shares = kernel_core_shares(lowered.specs, machines, clusters, tiles)
     planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))
-    if request.max_arena_bytes is not None:
-        planned = plan_within(planned, request.max_arena_bytes, progress)
-        dump("plan_phases", f"{len(planned.program.phases)} phases, arena {planned.program.arena_bytes} bytes\n")
-    if request.threads:
-        return planned
-    return replace(planned, program=_with_thread_plans(request, planned, tiles, progress))
+    bands: tuple[DepthFirst, ...] = ()
+    limit = request.max_arena_bytes
+    if request.board is not None and request.depth_first != OFF:
+        banded = with_depth_first(
+            planned, tiles, shares, machines, request.target, request.board, request.depth_first == AUTO, progress
+        )
+        if limit is None or banded.planned.program.arena_bytes <= limit:
+            planned, tiles, bands = banded.planned, banded.tiles, banded.ranges
+    if limit is not None:
+        planned = plan_within(planned, limit, progress)
+    dump("plan_phases", f"{len(planned.program.phases)} phases, arena {planned.program.arena_bytes} bytes\n")
+    if not request.threads:
+        planned = replace(planned, program=_with_thread_plans(request, planned, tiles, progress))
+    return planned, tiles, bands
 
 
 def link_with_note(

@@ -17,6 +17,7 @@ from mavcg.model_pipeline.model import ModelRequest, dump, link_with_note, plan_
 from mavcg.model_pipeline.note import model_note
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.predict.depth_first import OFF
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.coreset import CoreSet
@@ -76,7 +77,8 @@ def link_parts(
     tiles = plan_tiles(specs, machines, clusters, cores_each(tuple(machines), build.board))
     dump("plan_tiles", tiles)
     pool = ConstantPool()
-    planned = tuple(plan_choice(choice, build, machines, clusters, tiles, progress, pool) for choice in choices)
+    whole = replace(build, depth_first=OFF)  # subgraphs share kernels and tiles
+    planned = tuple(plan_choice(choice, whole, machines, clusters, tiles, progress, pool)[0] for choice in choices)
     planned = tuple(replace(each, program=replace(each.program, constants_bytes=pool.end)) for each in planned)
     core_set, defined = CoreSet(build.cores), version_symbols(specs, tuple(machines))
     parts = [

@@ -17,6 +17,7 @@ from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
 from mavcg.model_pipeline.partial import PartialRequest
 from mavcg.model_pipeline.sizes import parse_shapes, parse_sizes
 from mavcg.objects.bionic import check_soname
+from mavcg.predict.depth_first import AUTO, OFF, ON
 from mavcg.profiles.load import cores_for
 from mavcg.selection.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
@@ -35,6 +36,7 @@ class Selecting:
     max_workspace: int | None = None
     max_size: str | None = None
     max_arena: str | None = None
+    depth_first: str | None = None
 
 
 def make_model_request(
@@ -99,8 +101,8 @@ def make_model_request(
         model, path, its_target, chosen, sizes[0], threads, parse_tuning(tune),
         jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
         strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size),
-        parse_size(selecting.max_arena, "--max-arena"), weights=weights,
-        aar=aar, sizes=sizes if len(sizes) > 1 else (),
+        parse_size(selecting.max_arena, "--max-arena"), _depth_first(selecting.depth_first, its_board),
+        weights=weights, aar=aar, sizes=sizes if len(sizes) > 1 else (),
     )  # fmt: skip
     return request, its_board
 
@@ -113,6 +115,16 @@ def _check_several(aar: Path | None, selecting: Selecting) -> None:
         raise MavcgError(
             f"--max-arena {selecting.max_arena}: holds for one size; each size of a library has an arena of its own"
         )
+    if selecting.depth_first == ON:
+        raise MavcgError(f"--depth-first {ON}: is of a library of one size; leave it out, or name one size by --shape")
+
+
+def _depth_first(text: str | None, board: Board | None) -> str:
+    if text is not None and text not in (AUTO, ON, OFF):
+        raise MavcgError(f"--depth-first {text}: give {AUTO} (where it pays), {ON} or {OFF}")
+    if text == ON and board is None:
+        raise MavcgError(f"--depth-first {ON}: which rows stay in a cache is predicted for a board; name a --board")
+    return text or AUTO
 
 
 DEFAULT_MIN_SHARE = 1.0  # percent: below that, calls cost more than they bring
@@ -135,6 +147,8 @@ def make_partial_request(
             f"--aar {build.aar}: packs whole models, whose header it holds; copy a partial library to the "
             "application's jniLibs folder, or leave out --partial"
         )
+    if build.depth_first == ON:
+        raise MavcgError(f"--depth-first {ON}: is of whole models; leave it out, or leave out --partial")
     share = DEFAULT_MIN_SHARE if min_share is None else min_share
     if not 0 <= share <= 100:
         raise MavcgError(f"--min-share {share:g}: give percent of the model's multiply-accumulates, 0 to 100")

@@ -100,6 +100,7 @@ class ModelTable:
         shapes: "NAME=1x3x224x224".
         threads: a number or "auto".
         max_size, max_arena: bytes or a text such as "4MB".
+        depth_first: "auto", "on" or "off".
         db: a file of costs.
         max_seconds, max_memory: limits on the build.
         weights: file of a Caffe network's weights.
@@ -121,6 +122,7 @@ class ModelTable:
     max_workspace: int | None = None
     max_size: int | str | None = None
     max_arena: int | str | None = None
+    depth_first: str | None = None
     max_seconds: float | None = None
     max_memory: int | str | None = None
     strip: bool | None = None

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.memory.row_schedule import ByteAccess, Firing, Move, RowSchedule, UnitStep, schedule_rows, segment_cost
-from mavcg.memory.row_segments import all_segments, cheapest_within, cut_places, least_peak, with_blocks
+from mavcg.memory.row_segments import all_segments, blocked_steps, cheapest_within, cut_places, least_peak
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,7 @@ def test_segments_keep_their_peak(network: Network, block_bytes: int) -> None:
     assert path is not None and cheapest_within(segments, limit - 1) is None
     assert [segment.end for segment in path] == [*(s.begin for s in path[1:]), len(network.steps)]
 
-    steps: list[UnitStep] = []
-    for each in path:
-        steps += with_blocks(network.steps[each.begin : each.end], unit_bytes[each.begin : each.end], each.block_bytes)
+    steps = blocked_steps(network.steps, unit_bytes, [each.steps for each in path])
     schedule = schedule_rows(steps, network.sizes, network.outputs, [each.begin for each in path])
     execute(replace(network, steps=tuple(steps)), schedule)
     live = [

@@ -79,10 +79,14 @@ db = "costs.json"
 max_workspace = 4096
 max_size = "4MB"
 max_arena = "2MB"
+depth_first = "off"
 max_seconds = 60.5
 max_memory = 8000000000
 strip = true
 weights = "net.caffemodel"
+partial = true
+also = "net.mavcg.onnx"
+min_share = 2
 """
 WHOLE = f"{PROFILE}\n{BUILD}\n{MODEL}"
 TABLES = {
@@ -112,13 +116,17 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
     },
     "model[0]": {
         **{
-            key: ("7", "a string") for key in ("file", "output", "board", "target", "tune", "strategy", "db", "weights")
+            key: ("7", "a string")
+            for key in ("file", "output", "board", "target", "tune", "strategy", "db", "weights", "depth_first")
         },
         **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},
         **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size", "max_arena", "max_memory")},
         **{key: ("true", "a number") for key in ("max_error", "max_seconds")},
         "max_workspace": ("1.5", "a whole number"),
         "strip": ("1", "true or false"),
+        "partial": ("1", "true or false"),
+        "also": ("7", "a string"),
+        "min_share": ("true", "a number"),
     },
 }
 

@@ -7,12 +7,12 @@ _FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 2
 _POOLED_BEFORE = (2, 4, 6)
 
 
-def squeezenet(paper_variant: bool = False) -> Graph:
-    """SqueezeNet at 224x224, pools rounding up: images of 111, 55, 27 and 13.
+def squeezenet(paper_variant: bool = False, side: int = 224) -> Graph:
+    """SqueezeNet at 224x224, or side by side, pools rounding up: images of 111, 55, 27 and 13.
 
     paper_variant: e-PlaNNer's, at 227x227 with pools padded by one all round as Darknet does it: 113, 57, 29, 15.
     """
-    side = 227 if paper_variant else 224
+    side = 227 if paper_variant else side
     net = NetworkBuilder("squeezenet", side, side)
     x = net.conv(net.image, "conv1", 64, 3, stride=2)
     for number, (squeezed, expanded) in enumerate(_FIRES, 2):

@@ -1,0 +1,167 @@
+"""Layers by bands of rows beside layer by layer, interleaved: `python -m bench.depth_first [--record]`.
+
+Each network is built for this machine four times: layer by layer; by bands where that is predicted to pay (auto); by
+every band that is predicted to be faster (on); and in the least arena that parts of rows reach (--max-arena). The four
+libraries are timed in turns with one thread and with two. Weights are seeded: no time depends on them. A ratio is the
+median of the rounds' ratios to layer by layer; below 1 is faster. Arenas are counted; inputs and outputs are beside
+them.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.host_library import no_costs
+from bench.interleaved import start, turns
+from bench.joint_networks import efficientnet_lite0
+from bench.models import model_path
+from bench.peers import difference, outputs_of
+from bench.record import facts, write
+from mavcg.accel.networks import with_seeded_weights
+from mavcg.accel.networks.mobilenet import mobilenet_v2
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.importers.load import import_model
+from mavcg.lowering.row_phases import ArenaTooLargeError
+from mavcg.model_pipeline.model import ModelRequest, build_model
+from mavcg.model_pipeline.request import Selecting, make_model_request
+from mavcg.planner.accelerators.networks.squeezenet import squeezenet
+from mavcg.predict.depth_first import AUTO, OFF, ON
+from mavcg.text.terminal import say
+
+SIDES = (224, 320, 640)
+TOPOLOGIES: Mapping[str, Callable[..., Graph]] = {
+    "MobileNet v2": mobilenet_v2, "EfficientNet-Lite0": efficientnet_lite0, "SqueezeNet 1.1": squeezenet,
+}  # fmt: skip
+FILES = ("blazeface", "face_landmark", "hand_landmark")
+NETWORKS: Mapping[str, Callable[[], Graph]] = {
+    **{f"{name}, {side}": partial(made, side=side) for name, made in TOPOLOGIES.items() for side in SIDES},
+    **{name: (lambda name=name: import_model(model_path(name), {})) for name in FILES},  # type: ignore[misc]
+}  # fmt: skip
+WHOLE, LEAST = "layers", "least-arena"  # names of files, too
+ROUNDS = 10
+
+
+def build_all(name: str, folder: Path) -> dict[str, dict[str, Any]]:
+    """Build a network in every way; returns by way the library's path, its arena, phases and ranges by bands."""
+    graph = NETWORKS[name]()
+    graph = graph if name in FILES else with_seeded_weights(graph)
+    file = folder / "network.onnx"  # only its name is used: the graph is given
+    file.write_bytes(name.encode())
+    found: dict[str, dict[str, Any]] = {}
+    for way, mode in ((WHOLE, OFF), (AUTO, AUTO), (ON, ON), (LEAST, OFF)):
+        own = folder / re.sub(r"\W", "_", way)
+        own.mkdir()
+        selecting = Selecting(db=no_costs(own), depth_first=mode)
+        request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selecting=selecting)
+        request = replace(request, graph=graph, max_arena_bytes=1 if way == LEAST else None)
+        found[way] = _built(request)
+    return found
+
+
+def _built(request: ModelRequest) -> dict[str, Any]:
+    try:
+        made = build_model(request)
+    except ArenaTooLargeError as error:
+        made = build_model(replace(request, max_arena_bytes=error.least_bytes))
+    program = made.planned.program
+    return {
+        "library": str(made.output), "arena_bytes": program.arena_bytes, "steps": len(program.steps),
+        "phases": len(program.phases) or len(program.steps),
+        "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
+        "bands": list(made.note.get("depth_first", ())),
+    }  # fmt: skip
+
+
+def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, clock: str) -> dict[str, Any]:
+    """Time the libraries in turns. Raises: MavcgError where their results differ in a bit."""
+    workers = []
+    try:
+        for way, row in built.items():
+            worker = start("mavcg", Path(row["library"]), threads)
+            worker.runtime = way
+            workers.append(worker)
+        outputs = outputs_of(workers, {})
+        for way in built:
+            if difference(outputs[way], outputs[WHOLE]):
+                raise MavcgError(f"{way}: other results than layer by layer; report this as a bug")
+        load = os.getloadavg()[0]
+        medians = turns(workers, rounds, clock)
+    finally:
+        for worker in workers:
+            worker.end()
+    return {
+        "threads": threads, "clock": clock, "load_average": round(load, 2),
+        "ms": {way: round(statistics.median(times), 4) for way, times in medians.items()},
+        "ratio": {
+            way: round(statistics.median(a / b for a, b in zip(times, medians[WHOLE], strict=True)), 4)
+            for way, times in medians.items()
+        },
+    }  # fmt: skip
+
+
+def network_row(name: str, threads: Sequence[int], rounds: int, clock: str) -> dict[str, Any]:
+    """Build and time one network."""
+    with tempfile.TemporaryDirectory(prefix="mavcg-depth-first-") as folder:
+        built = build_all(name, Path(folder))
+        timed = [measure(built, count, rounds, clock) for count in threads]
+    ways = {way: {key: value for key, value in row.items() if key != "library"} for way, row in built.items()}
+    return {"network": name, "ways": ways, "timed": timed}
+
+
+def show(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the table."""
+    table = Table("network", "threads", f"{WHOLE}: ms", "MB", *(f"{way}: ratio, MB" for way in (AUTO, ON, LEAST)))
+    for row in rows:
+        for timed in row["timed"]:
+            cells = [
+                f"{timed['ratio'][way]:.3f}, {row['ways'][way]['arena_bytes'] / 1e6:.2f}" for way in (AUTO, ON, LEAST)
+            ]
+            arena = row["ways"][WHOLE]["arena_bytes"] / 1e6
+            table.add_row(
+                row["network"], str(timed["threads"]), f"{timed['ms'][WHOLE]:.3f}", f"{arena:.2f}", *cells
+            )  # fmt: skip
+    Console().print(table)
+
+
+def main() -> None:
+    """Measure, print, and record if asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", help=f"of {'; '.join(NETWORKS)}: parts of names, separated by ';'")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--cpu-time", action="store_true", help="compare CPU time, for a busy machine")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    words = (options.networks or "").split(";")
+    names = [name for name in NETWORKS if any(word.strip().lower() in name.lower() for word in words)]
+    if not names:
+        parser.error(f"--networks {options.networks}: there is none; there are {'; '.join(NETWORKS)}")
+    rows = []
+    for name in names:
+        say(name)
+        threads = [int(count) for count in options.threads.split(",")]
+        rows.append(network_row(name, threads, options.rounds, "cpu_ms" if options.cpu_time else "ms"))
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        show(rows)
+    if options.record:
+        record = facts("measured", "bench.depth_first") | {"rounds": options.rounds, "rows": rows}
+        say(f"the record is {write('depth_first', record)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Predicts the time of a range of steps that is computed by bands: some rows of its last step at once, and of each
+earlier step the rows that these need, so that what lies between the steps stays in a cache.
+
+The steady state is modelled: every band computes the same number of each step's rows. What a band reads of the tensors
+inside of the range lies as far back as the bytes that the band touches in between (memory.py); what comes from outside,
+or leaves, lies where layer by layer finds it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from mavcg.lowering.row_phases import ProgramRows
+from mavcg.memory.row_schedule import ByteAccess
+from mavcg.memory.row_segments import StepRange
+from mavcg.predict.kernel_cycles import KernelModel
+from mavcg.predict.latency import StepModel
+from mavcg.predict.memory import Distances, reuse_distances
+from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
+
+_MIDDLE = 1 << 40  # addresses of the band that is modelled; others lie before and after it
+
+
+@dataclass(frozen=True)
+class BandedStep:
+    """A step in the steady state: `count` calls of the engine, each with this work. outside: of each touch, True where
+    its bytes are of another range of steps."""
+
+    work: StepWork
+    count: int
+    outside: tuple[bool, ...]
+
+
+def banded_steps(rows: ProgramRows, works: Sequence[StepWork], steps: StepRange) -> list[BandedStep] | None:
+    """Return the steps of a range by bands.
+
+    rows, works: of the whole program. None where some step is not computed by rows, or by rows that do not follow from
+    those of the last one.
+    """
+    numbers = range(steps.begin, steps.end)
+    units = _units_of_a_band(rows, steps)
+    if units is None:
+        return None
+    bands = -(-rows.steps[steps.end - 1].units // steps.band_units)
+    written = {a.buffer: n for n in numbers for a in rows.steps[n].accesses if a.written}
+    readers = {a.buffer for n, step in enumerate(rows.steps) if n >= steps.end for a in step.accesses}
+    known: set[str] = set()  # buffers from outside that a step of the band has read
+    made = []
+    for number in numbers:
+        count, per_call = bands, max(1, round(units[number]))
+        if units[number] < 1:  # some bands do without it
+            count = max(1, round(bands * units[number]))
+        step, work = rows.steps[number], works[number]
+        touches, outside = [], []
+        for access in step.accesses:
+            most = -(-work.bytes_of(OUTPUT) * per_call // step.units) if access.written else None
+            touches.append(_touch(access, per_call, rows.sizes, most))
+            leaves = access.buffer in readers or access.buffer not in rows.sizes
+            enters = written.get(access.buffer, steps.end) >= number and access.buffer not in known
+            outside.append(leaves if access.written else enters and not _in_place(step.accesses, access))
+            if not access.written:
+                known.add(access.buffer)
+        constants = [touch for touch in work.touches if touch.role == WEIGHT]
+        share = per_call / step.units
+        per_unit = rows.works[number].rows_per_unit
+        made.append(
+            BandedStep(
+                replace(
+                    work, rows=min(work.rows, per_call * per_unit), macs=round(work.macs * share),
+                    call_rows=min(work.call_rows, per_call * per_unit),
+                    operations=max(1, round(work.operations * share)), touches=(*touches, *constants),
+                ),
+                count, (*outside, *[False] * len(constants)),
+            )
+        )  # fmt: skip
+    return made
+
+
+def _in_place(accesses: Sequence[ByteAccess], read: ByteAccess) -> bool:
+    return any(access.written and access.buffer == read.buffer for access in accesses)
+
+
+def _units_of_a_band(rows: ProgramRows, steps: StepRange) -> dict[int, Fraction] | None:
+    """Return how many units of each step a band computes, from the last step back."""
+    moves: dict[str, Fraction] = {}  # bytes that a band goes on in a buffer
+    units: dict[int, Fraction] = {}
+    for number in reversed(range(steps.begin, steps.end)):
+        step = rows.steps[number]
+        if step.units < 2 or any(access.step <= 0 for access in step.accesses):
+            return None
+        own = [moves[a.buffer] / a.step for a in step.accesses if a.written and a.buffer in moves]
+        if number == steps.end - 1:
+            own = [Fraction(min(steps.band_units, step.units))]
+        if not own:
+            return None
+        units[number] = max(own)
+        for access in step.accesses:
+            moves[access.buffer] = max(moves.get(access.buffer, Fraction(0)), units[number] * access.step)
+    return units
+
+
+def _touch(access: ByteAccess, units: int, sizes: Mapping[str, int], most: int | None) -> Touch:
+    """Return what so many units touch, up to the same end for all steps that use the buffer; at most so many bytes
+    where a step, such as a border, touches some bytes of its rows only."""
+    span = (units - 1) * access.step + access.extent
+    span = min(span, sizes.get(access.buffer, span))
+    moved = min(span, units * access.extent) if most is None else min(span, most)
+    return Touch(OUTPUT if access.written else INPUT, access.buffer, _MIDDLE - span, moved, span)
+
+
+def band_models(
+    banded: Sequence[BandedStep],
+    works: Sequence[StepWork],
+    distances: Sequence[Distances],
+    kernels: Sequence[Sequence[KernelModel]],
+) -> list[tuple[StepModel, int]]:
+    """Return the model of each step's call, and how many calls there are.
+
+    works, distances: of the same steps layer by layer. kernels: of each step, by cluster.
+    """
+    found = []
+    inside = reuse_distances([step.work for step in banded])
+    for step, work, far, near, models in zip(banded, works, distances, inside, kernels, strict=True):
+        # What is outside lies as far back as layer by layer has it: the furthest operand of that role.
+        whole = {
+            role: max((d for t, d in zip(work.touches, far.bytes, strict=True) if t.role == role), default=0)
+            for role in (INPUT, OUTPUT)
+        }
+        own = tuple(
+            whole[touch.role] if out else distance
+            for touch, out, distance in zip(step.work.touches, step.outside, near.bytes, strict=True)
+        )
+        found.append((StepModel(step.work, Distances(own), models), step.count))
+    return found

@@ -1,0 +1,314 @@
+"""Chooses the steps of a program that are computed depth first, by bands of rows that stay in a cache, for speed.
+
+Kernels are the same either way, so that only some times differ: what is read from a nearer memory level is saved, and
+calls of fewer rows, handovers to other threads and rows in place of runs of pixels are lost. Both are predicted, and
+both by a model: a range of steps is computed by bands where what is saved, over the cost safety factor, is more than
+what is lost, times the factor, and a share of the whole. That has to hold on every cluster of the board, on one core
+and on all of it: a library is run with one thread or with several, and its order of work is the same on all cores.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost_model.core_rates import core_rates
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import Target
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.lowering.image_rows import with_image_rows
+from mavcg.lowering.row_phases import ProgramRows, plan_phases, program_rows
+from mavcg.lowering.step_list import CoreShares, PlannedModel, make_step_list
+from mavcg.memory.row_segments import StepRange, cut_places
+from mavcg.planner.engine.parts import cores_each
+from mavcg.planner.engine.tiles import cores_of, plan_tiles, with_known_caches
+from mavcg.predict.bands import band_models, banded_steps
+from mavcg.predict.kernel_cycles import KernelModel, kernel_models
+from mavcg.predict.latency import StepModel, Worker
+from mavcg.predict.memory import Distances, reuse_distances
+from mavcg.predict.work import StepWork, step_works
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.tile_plan import TilePlan
+
+# What a build asks for: ranges that pay; all that are predicted to be faster at all; none.
+AUTO, ON, OFF = "auto", "on", "off"
+MOST_STEPS = 16  # of a range
+MOST_CUTS = 6  # between two cuts of a range, those left out
+LEAST_GAIN = 0.02  # share of a range's time that bands have to save
+NEARLY = 0.9  # of the most that any size of bands saves: the smallest bands that save as much are taken
+SLACK = 1.0  # share of a window that is added to it, so that less is moved
+
+
+@dataclass(frozen=True)
+class BandTimes:
+    """Predicted times of a range of steps on some cores, in ms, layer by layer and by bands. saved, lost: sums over
+    the steps that are faster, and slower, by bands."""
+
+    whole_ms: float
+    bands_ms: float
+    saved_ms: float
+    lost_ms: float
+
+    def pays(self, safety: float) -> bool:
+        """True if bands are faster by more than the cost safety factor on all that differs, and by LEAST_GAIN."""
+        return self.saved_ms / safety - self.lost_ms * safety > LEAST_GAIN * self.whole_ms
+
+
+@dataclass(frozen=True)
+class ClusterTimes:
+    """Times on one core of a cluster, and on all of its cores."""
+
+    cluster: str
+    alone: BandTimes
+    together: BandTimes
+
+    @property
+    def gain(self) -> float:
+        """Share of the time that is saved: the mean of both."""
+        rows = (self.alone, self.together)
+        return sum((row.whole_ms - row.bands_ms) / row.whole_ms for row in rows if row.whole_ms) / 2
+
+
+@dataclass(frozen=True)
+class DepthFirst:
+    """A range of steps by bands, with its predicted times; the fastest cluster first."""
+
+    steps: StepRange
+    times: tuple[ClusterTimes, ...]
+    names: tuple[str, str] = ("", "")
+
+    @property
+    def saved_ms(self) -> float:
+        """Time that bands save on the fastest cluster: its gain, of the time of one core."""
+        return self.times[0].gain * self.times[0].alone.whole_ms
+
+    def as_json(self) -> dict[str, Any]:
+        """The range's first and last layer, rows of a band, and modelled milliseconds by cluster."""
+        return {
+            "first": self.names[0], "last": self.names[1], "steps": self.steps.end - self.steps.begin,
+            "band_rows": self.steps.band_units,
+            "modelled_ms": {
+                t.cluster: {
+                    "layer_by_layer": round(t.alone.whole_ms, 4), "bands": round(t.alone.bands_ms, 4),
+                    "layer_by_layer_all_cores": round(t.together.whole_ms, 4),
+                    "bands_all_cores": round(t.together.bands_ms, 4),
+                } for t in self.times
+            },
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DepthFirstModel:
+    """A model with the steps that are computed by bands; tiles: of its kernels, those whose rows changed included."""
+
+    planned: PlannedModel
+    tiles: TilePlan
+    ranges: tuple[DepthFirst, ...]
+
+
+def with_depth_first(
+    planned: PlannedModel,
+    tiles: TilePlan,
+    shares: CoreShares,
+    machines: Mapping[str, Machine],
+    target: Target,
+    board: Board,
+    careful: bool = True,
+    progress: Callable[[str], None] = lambda message: None,
+) -> DepthFirstModel:
+    """Return the model with the ranges of steps by bands that pay; as it is where none does.
+
+    planned: layer by layer. tiles: of its kernels. shares: as of make_step_list. careful: as the
+    module says; False: every range that is predicted to be faster.
+    """
+    unchanged = DepthFirstModel(planned, tiles, ())
+    choice = _Choice.of(planned, tiles, machines, target, board, careful)
+    if not choice.candidates:
+        return unchanged
+    progress("predicting bands of rows")
+    chosen = choice.chosen()
+    if not chosen:
+        return unchanged
+    inside = {number for each in chosen for number in range(each.steps.begin, each.steps.end)}
+    lowered = with_image_rows(planned.lowered, inside)
+    tiles = choice.tiles_of(lowered.specs)
+    banded = replace(
+        planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles, shares)
+    )  # fmt: skip
+    ranges = []
+    at = 0
+    for each in (*[each.steps for each in chosen], StepRange(len(lowered.steps), len(lowered.steps))):
+        ranges += [StepRange(at, each.begin)] if each.begin > at else []
+        ranges += [each] if each.end > each.begin else []
+        at = each.end
+    return DepthFirstModel(plan_phases(banded, program_rows(banded), ranges, SLACK), tiles, tuple(chosen))
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """All that a choice needs. by_rows: the program with rows of the image; candidates: ranges that may be worth it."""
+
+    planned: PlannedModel
+    tiles: TilePlan
+    by_rows: PlannedModel
+    rows: ProgramRows
+    clusters: tuple[ClusterMachine, ...]
+    teams: tuple[ClusterMachine, ...]
+    labels: tuple[str, ...]
+    machines: Mapping[str, Machine]
+    target: Target
+    board: Board
+    careful: bool
+    candidates: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(
+        planned: PlannedModel, tiles: TilePlan, machines: Mapping[str, Machine], target: Target, board: Board,
+        careful: bool,
+    ) -> "_Choice":  # fmt: skip
+        known = with_known_caches(board)
+        clusters = cluster_machines(known)
+        teams = tuple(cluster_machine(known, n, len(c.cluster.cpus)) for n, c in enumerate(clusters))
+        order = sorted(range(len(clusters)), key=lambda n: -clusters[n].accelerator.peak_gmac_per_s)
+        clusters, teams = tuple(clusters[n] for n in order), tuple(teams[n] for n in order)
+        labels = tuple(c.core.name if c.core is not None and c.core.name in machines else GENERIC for c in clusters)
+        lowered = with_image_rows(planned.lowered)
+        by_rows = replace(planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles))
+        rows = program_rows(by_rows)
+        least = min(_cache_bytes(cluster) for cluster in clusters)
+        return _Choice(
+            planned,
+            tiles,
+            by_rows,
+            rows,
+            clusters,
+            teams,
+            labels,
+            machines,
+            target,
+            board,
+            careful,
+            _candidates(rows, least),
+        )
+
+    def tiles_of(self, specs: Sequence[KernelSpec]) -> TilePlan:
+        """The tiles, with those of kernels that have none yet."""
+        known = {name for name, _, _ in self.tiles}
+        new = [spec for spec in specs if kernel_name(spec) not in known]
+        cores = cores_of(tuple(self.machines), self.target, self.board)
+        made = plan_tiles(new, self.machines, cores, cores_each(tuple(self.machines), self.board))
+        return TilePlan({**self.tiles.tiles, **made.tiles})
+
+    def chosen(self) -> list[DepthFirst]:
+        """The ranges that save the most time on the fastest cluster, of those that pay on every one."""
+        numbers = {number for begin, end in self.candidates for number in range(begin, end)}
+        lowered = with_image_rows(self.planned.lowered, numbers)
+        tiles = self.tiles_of([lowered.steps[number].spec for number in sorted(numbers)])
+        by_rows = replace(self.by_rows, lowered=lowered, program=make_step_list(lowered, self.planned.memory, tiles))
+        rows = program_rows(by_rows)
+        works, whole_works = step_works(by_rows), step_works(self.planned)
+        distances, whole_distances = reuse_distances(works), reuse_distances(whole_works)
+        kernels = self._kernels([self.planned.lowered.steps[n].spec for n in sorted(numbers)], tiles)
+        kernels |= self._kernels([lowered.steps[n].spec for n in sorted(numbers)], tiles, kernels)
+        worth: dict[int, list[DepthFirst]] = {}
+        for begin, end in self.candidates:
+            options = []
+            for band in _bands(rows.steps[end - 1].units):
+                steps = StepRange(begin, end, 0, band)
+                times = self._times(steps, rows, works, distances, whole_works, whole_distances, kernels)
+                if times is not None and self._pays(times):
+                    names = tuple(self.planned.lowered.steps[number].name for number in (begin, end - 1))
+                    options.append(DepthFirst(steps, times, (names[0], names[1])))
+            most = max((option.saved_ms for option in options), default=0.0)
+            worth.setdefault(end, []).extend([each for each in options if each.saved_ms >= NEARLY * most][:1])
+        return _most_saved(worth, len(rows.steps))
+
+    def _pays(self, times: Sequence[ClusterTimes]) -> bool:
+        if not self.careful:
+            return all(each.bands_ms < each.whole_ms for time in times for each in (time.alone, time.together))
+        factors = [cluster.fit.safety.modelled for cluster in self.clusters]
+        return all(
+            each.pays(factor)
+            for time, factor in zip(times, factors, strict=True)
+            for each in (time.alone, time.together)
+        )  # fmt: skip
+
+    def _kernels(
+        self, specs: Sequence[KernelSpec], tiles: TilePlan, known: Mapping[str, Sequence[KernelModel]] | None = None
+    ) -> dict[str, list[KernelModel]]:
+        """Models of kernels by name and cluster."""
+        new = [spec for spec in dict.fromkeys(specs) if kernel_name(spec) not in (known or {})]
+        found: dict[str, list[KernelModel]] = {kernel_name(spec): [] for spec in new}
+        for cluster, label in zip(self.clusters, self.labels, strict=True):
+            rates = replace(core_rates(label, self.machines[label], cluster), timing=None)
+            for name, model in kernel_models(new, rates, self.target, plan=tiles).items():
+                found[name].append(model)
+        return found
+
+    def _times(
+        self, steps: StepRange, rows: ProgramRows, works: Sequence[StepWork], distances: Sequence[Distances],
+        whole_works: Sequence[StepWork], whole_distances: Sequence[Distances],
+        kernels: Mapping[str, Sequence[KernelModel]],
+    ) -> tuple[ClusterTimes, ...] | None:  # fmt: skip
+        banded = banded_steps(rows, works, steps)
+        if banded is None:
+            return None
+        own = slice(steps.begin, steps.end)
+        models = band_models(banded, works[own], distances[own], [kernels[w.kernel] for w in works[own]])
+        whole = [
+            StepModel(work, distance, kernels[work.kernel])
+            for work, distance in zip(whole_works[own], whole_distances[own], strict=True)
+        ]
+        found = []
+        for number, (cluster, team) in enumerate(zip(self.clusters, self.teams, strict=True)):
+            cores = ([Worker(number, cluster)], [Worker(number, team)] * team.cores)
+            found.append(ClusterTimes(cluster.cluster.core, *(_compared(whole, models, workers) for workers in cores)))
+        return tuple(found)
+
+
+def _compared(
+    whole: Sequence[StepModel], models: Sequence[tuple[StepModel, int]], workers: Sequence[Worker]
+) -> BandTimes:
+    before = [step.together(workers) for step in whole]
+    after = [count * model.together(workers) for model, count in models]
+    saved = [a - b for a, b in zip(before, after, strict=True)]
+    return BandTimes(sum(before), sum(after), sum(max(0.0, s) for s in saved), sum(max(0.0, -s) for s in saved))
+
+
+def _cache_bytes(cluster: ClusterMachine) -> int:
+    """Bytes of the second level, or of the only one."""
+    levels = cluster.accelerator.levels
+    return levels[min(1, len(levels) - 1)].shared_bytes
+
+
+def _bands(units: int) -> list[int]:
+    return [band for band in (1, 2, 4, 8, 16, 32) if 2 * band <= units]
+
+
+def _candidates(rows: ProgramRows, cache_bytes: int) -> tuple[tuple[int, int], ...]:
+    """Return ranges between cuts whose steps all go by rows, with a tensor inside that the cache does not hold."""
+    cuts = cut_places(rows.steps, rows.sizes)
+    found = []
+    for number, begin in enumerate(cuts):
+        for end in cuts[number + 1 : number + 1 + MOST_CUTS]:
+            steps = rows.steps[begin:end]
+            if not 2 <= end - begin <= MOST_STEPS or any(step.units < 2 for step in steps):
+                continue
+            outside = {a.buffer for step in (*rows.steps[:begin], *rows.steps[end:]) for a in step.accesses}
+            inside = {a.buffer for step in steps for a in step.accesses if a.buffer in rows.sizes} - outside
+            if any(rows.sizes[buffer] > cache_bytes // 2 for buffer in inside):
+                found.append((begin, end))
+    return tuple(found)
+
+
+def _most_saved(worth: Mapping[int, Sequence[DepthFirst]], count: int) -> list[DepthFirst]:
+    """Return the ranges, of which no two overlap, that save the most; by dynamic programming over their ends."""
+    best: list[tuple[float, list[DepthFirst]]] = [(0.0, [])]
+    for end in range(1, count + 1):
+        options = [best[end - 1]]
+        for each in worth.get(end, ()):
+            saved, before = best[each.steps.begin]
+            options.append((saved + each.saved_ms, [*before, each]))
+        best.append(max(options, key=lambda option: option[0]))
+    return best[count][1]

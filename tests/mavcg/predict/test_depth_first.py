@@ -1,0 +1,112 @@
+"""Layers by bands of rows: chosen where the model of caches says that it pays, on every cluster, with the same bits."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from bench.program_runner import ProgramRunner
+from mavcg.accel.networks import with_seeded_weights
+from mavcg.graph import Graph
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.target import host_target
+from mavcg.lowering.lower import lower_graph
+from mavcg.lowering.machines import machines_for
+from mavcg.lowering.row_phases import program_rows
+from mavcg.lowering.step_list import PlannedModel, plan_model
+from mavcg.memory.row_segments import StepRange
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.predict.bands import banded_steps
+from mavcg.predict.depth_first import DepthFirstModel, with_depth_first
+from mavcg.predict.work import step_works
+from mavcg.profiles.load import load_cores
+from mavcg.specs.kernel import Packing
+
+CORE = "haswell" if host_target().arch == "x86_64" else "cortex-a55"
+SIDE = 40
+NARROW = Cluster(  # without a level 3, and memory is far slower than level 2
+    CORE, (0,), 2_000_000, 4096, 65536, 1, l2_gb_per_s=40.0, l3_gb_per_s=0.5, memory_gb_per_s=0.5, l3_bytes=65536
+)
+ROOMY = replace(NARROW, cpus=(1,), l2_bytes=64 << 20)
+
+
+@cache
+def inverted_residual() -> Graph:
+    """An inverted residual with a sum, as MobileNet v2 has them, behind a first convolution."""
+    net = NetworkBuilder("net", SIDE, SIDE)
+    x = net.relu6(net.conv(net.image, "stem", 8, 3, pad=1, act=""))
+    y = net.relu6(net.conv(x, "expand", 48, 1, act=""))
+    y = net.relu6(net.conv(y, "depthwise", 48, 3, pad=1, groups=48, act=""))
+    x = net.add(net.conv(y, "project", 8, 1, act=""), x, "sum")
+    return optimise(with_seeded_weights(net.finish(x)))
+
+
+def board(*clusters: Cluster) -> Board:
+    return Board("test", "", host_target().zig_name, clusters)
+
+
+def planned_model() -> PlannedModel:
+    return plan_model(lower_graph(inverted_residual(), Packing(lanes=16 if CORE == "haswell" else 8)))
+
+
+@cache
+def chosen(own: Board, careful: bool = True) -> DepthFirstModel:
+    target = host_target()
+    machines = machines_for([load_cores()[CORE]], target)
+    planned = planned_model()
+    tiles = plan_tiles(planned.specs, machines, cores_of(tuple(machines), target, own))
+    return with_depth_first(planned, tiles, {}, machines, target, own, careful)
+
+
+def test_bands_are_chosen_where_memory_is_slow() -> None:
+    """The same bits, in less memory, in an arena with guards; several sizes of parts of each phase."""
+    made = chosen(board(NARROW))
+    whole = planned_model()
+    names = [each.as_json() for each in made.ranges]
+    steps = [whole.lowered.steps[n].name for each in made.ranges for n in range(each.steps.begin, each.steps.end)]
+    assert {"expand", "depthwise"} <= set(steps)
+    assert all(row["modelled_ms"][CORE]["bands"] < row["modelled_ms"][CORE]["layer_by_layer"] for row in names)
+    assert made.planned.program.arena_bytes < 0.8 * whole.program.arena_bytes and made.planned.program.phases
+
+    x = np.random.default_rng(0).standard_normal((1, SIDE, SIDE, 3)).astype(np.float32)
+    machine = machines_for([load_cores()[CORE]], host_target())[CORE]
+    runner = ProgramRunner(made.planned.lowered, machine)
+    right = runner.run(x)[0]
+    runner.program = made.planned.program
+    for runner.parts in (1, 3):
+        assert runner.run(x)[0].tobytes() == right.tobytes()
+
+
+def test_nothing_is_chosen_where_caches_hold_the_images() -> None:
+    made = chosen(board(ROOMY))
+    assert made.ranges == () and not made.planned.program.phases
+
+
+def test_bands_have_to_pay_on_every_cluster() -> None:
+    assert chosen(board(NARROW)).ranges and chosen(board(NARROW, ROOMY)).ranges == ()
+
+
+def test_a_gain_within_the_doubt_is_not_taken() -> None:
+    """Memory that is a little slower than level 2: faster by the model, and not by more than its cost safety factor."""
+    near = replace(NARROW, l3_gb_per_s=28.0, memory_gb_per_s=28.0)
+    assert chosen(board(near), careful=False).ranges and not chosen(board(near)).ranges
+
+
+@pytest.mark.parametrize("band", [1, 2, 4])
+def test_the_steady_state_is_that_of_the_schedule(band: int) -> None:
+    """Rows and calls of each step in the middle of the schedule that bands have."""
+    made = chosen(board(NARROW))
+    rows, works = program_rows(made.planned), step_works(made.planned)
+    begin, end = made.ranges[0].steps.begin, made.ranges[0].steps.end
+    banded = banded_steps(rows, works, StepRange(begin, end, 0, band))
+    assert banded is not None
+    for number, step in enumerate(banded, begin):
+        computed = step.count * step.work.rows
+        assert (
+            works[number].rows <= computed + step.work.rows + 2 and computed <= works[number].rows + 2 * step.work.rows
+        )
+        if not works[number].op == "pad":
+            assert abs(step.count * step.work.macs - works[number].macs) <= works[number].macs / 4
