@@ -28,8 +28,8 @@ def explore(
         typer.Option(
             metavar="A,B,..",
             help="Less is better of each: latency, area, energy, traffic, bandwidth, frequency; of a [target] also "
-            "macs, memory. latency:NETWORK is one network's. Without: latency,area,energy; of a [target] "
-            "latency,macs,memory.",
+            "macs, memory; of a [board] latency, energy, power, cores, cache, bandwidth. latency:NETWORK: of one. "
+            "Without: latency,area,energy; of a [target] latency,macs,memory; of a [board] latency,energy,power.",
         ),
     ] = None,
     no_prune: Annotated[
@@ -58,8 +58,8 @@ def explore(
 
     The space: a TOML file whose [accelerator] has the keys of an accelerator's file, each with a value or a list of
     values; docs/exploring.md has them. Figures are the model's; energy and area are by published tables. Or [target],
-    with keys of a target of `mavcg accel`, whose programs are generated and simulated. Interrupted, the same command
-    with the same -o goes on.
+    with keys of a target of `mavcg accel`, whose programs are generated and simulated; or [board], with mixes of cores,
+    clocks and caches, on which models' files are predicted. Interrupted, the same command with the same -o goes on.
 
     \b
     mavcg explore vgg16 resnet50 --space space.toml
@@ -67,6 +67,7 @@ def explore(
     mavcg explore vgg16 --space space.toml --workers dask://farm:8786 -o vgg16.sqlite
     mavcg explore vgg16 alexnet --space space.toml --objective latency:vgg16,latency:alexnet,area --json
     """
+    from mavcg.explore.board_space import is_board_space
     from mavcg.explore.target_space import is_target_space
 
     if plot is not None:
@@ -79,10 +80,10 @@ def explore(
         raise MavcgError(f"{again}: is named twice; name each network once, files by different names")
     options = _Options(dict(zip(names, models, strict=True)), space, objective, workers, not no_prune, output, plot)
     try:
-        if is_target_space(space):
+        if is_target_space(space) or is_board_space(space):
             if paper_variant:
                 raise MavcgError("--paper-variant: is for spaces with [accelerator]; leave it out")
-            document, show = _explore_targets(options)
+            document, show = _explore_boards(options) if is_board_space(space) else _explore_targets(options)
         else:
             document, show = _explore_accelerators(options, paper_variant)
     except KeyboardInterrupt:
@@ -138,6 +139,31 @@ def _explore_accelerators(options: _Options, paper_variant: bool) -> _Explored:
     if options.plot is not None:
         write_picture(result, options.plot)
     return exploration_json(result), partial(show_exploration, result)
+
+
+def _explore_boards(options: _Options) -> _Explored:
+    """Return the document of an exploration by the predictor, and what prints it."""
+    from mavcg.explore.board_exploration import DEFAULT_OBJECTIVES, explore_boards, read_board_objectives
+    from mavcg.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
+    from mavcg.explore.board_space import read_board_space
+    from mavcg.explore.open_engine import FEW_PREDICTIONS, open_engine
+    from mavcg.explore.store import ExplorationStore
+    from mavcg.farm.sources_digest import compiler_digest
+
+    space = read_board_space(options.space)
+    objectives = read_board_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(options.models))
+    is_little = sum(1 for _ in space.boards()) * len(options.models) <= FEW_PREDICTIONS
+    with (
+        ExplorationStore(options.output) as store,
+        open_engine(options.workers, is_little, note, compiler_digest) as engine,
+        Progress() as progress,
+    ):
+        result = explore_boards(space, options.models, objectives, engine, store, options.prune, progress)
+    if not result.figures:
+        note(f"{options.space}: no board runs all networks within {space.budget_w:g} W; give a larger budget_w")
+    if options.plot is not None:
+        draw_boards(result, options.plot)
+    return board_exploration_json(result), partial(show_board_exploration, result)
 
 
 def _explore_targets(options: _Options) -> _Explored:

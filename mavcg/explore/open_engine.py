@@ -12,6 +12,7 @@ from mavcg.planner.accelerators.schedule_cache import fingerprint
 # Work that this process does while others would start.
 FEW_SEARCHES = 20_000
 FEW_SIMULATIONS = 4
+FEW_PREDICTIONS = 4
 
 
 @contextmanager

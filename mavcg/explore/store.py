@@ -19,7 +19,7 @@ from mavcg.planner.accelerators.schedule_cache import fingerprint
 from mavcg.planner.layer_model.layer import ConvLayer
 
 APPLICATION_ID = 0x6D617665  # in the file's header: an exploration and nothing else
-VERSION = 2
+VERSION = 3
 WAIT_S = 30.0  # for another process that writes
 
 _TABLES = (
@@ -28,6 +28,7 @@ _TABLES = (
     "CREATE TABLE tilings (layer TEXT NOT NULL, memory TEXT NOT NULL, arrays TEXT NOT NULL, input_bytes INTEGER, "
     "weight_bytes INTEGER, output_bytes INTEGER, tile TEXT, dataflow TEXT, PRIMARY KEY (layer, memory, arrays))",
     "CREATE TABLE simulations (simulation TEXT PRIMARY KEY, cycles INTEGER, ddr_bytes INTEGER, millijoules REAL)",
+    "CREATE TABLE predictions (prediction TEXT PRIMARY KEY, rows TEXT NOT NULL)",
     "CREATE TABLE exploration (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE points (point INTEGER PRIMARY KEY, state TEXT NOT NULL, front INTEGER NOT NULL, "
     "machine TEXT NOT NULL, area REAL, latency REAL, energy REAL, traffic REAL, networks TEXT)",
@@ -91,6 +92,16 @@ class ExplorationStore:
             rows = [(key, *row) for key, row in found.items()]
             connection.executemany("INSERT OR REPLACE INTO simulations VALUES (?, ?, ?, ?)", rows)
 
+    def predictions(self) -> dict[str, str]:
+        """Return all predictions by their keys."""
+        with self._errors():
+            return dict(self._connection.execute("SELECT * FROM predictions").fetchall())
+
+    def put_predictions(self, found: Mapping[str, str]) -> None:
+        """Keep the results of predictions. Raises: MavcgError for a full disk."""
+        with self._writing() as connection:
+            connection.executemany("INSERT OR REPLACE INTO predictions VALUES (?, ?)", found.items())
+
     def put_points(self, request: Mapping[str, Any], points: Iterable[PointRow]) -> None:
         """Keep an exploration's request and points, in place of those of the last one. Raises: MavcgError."""
         with self._writing() as connection:
@@ -119,7 +130,7 @@ class ExplorationStore:
                 connection.execute(f"PRAGMA user_version = {VERSION}")
             # What another planner found is not believed.
             if connection.execute("SELECT fingerprint FROM code").fetchall() != [(fingerprint(),)]:
-                for table_name in ("code", "tilings", "layers", "simulations", "points", "exploration"):
+                for table_name in ("code", "tilings", "layers", "simulations", "predictions", "points", "exploration"):
                     connection.execute(f"DELETE FROM {table_name}")
                 connection.execute("INSERT INTO code VALUES (?)", (fingerprint(),))
 

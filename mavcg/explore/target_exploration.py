@@ -14,7 +14,8 @@ from mavcg.accel.target import IsaTarget
 from mavcg.errors import MavcgError
 from mavcg.explore.engine import Engine
 from mavcg.explore.exploration import INFEASIBLE, PLANNED, PRUNED
-from mavcg.explore.pareto import Floats, all_dominated, pareto_front
+from mavcg.explore.pareto import Floats
+from mavcg.explore.point_rounds import explore_rounds
 from mavcg.explore.simulations import SimulatedFigures, TargetSimulation, macs_of, model_digest, simulate_targets
 from mavcg.explore.store import ExplorationStore, PointRow
 from mavcg.explore.target_space import TargetSpace
@@ -23,7 +24,6 @@ OF_NETWORKS = ("latency", "energy", "traffic")
 OF_TARGETS = ("macs", "memory", "bandwidth", "frequency")
 OBJECTIVES = OF_NETWORKS + OF_TARGETS
 DEFAULT_OBJECTIVES = "latency,macs,memory"
-LEAST_ROUND, ROUNDS = 4, 16
 TASK_SIMULATIONS = 1  # of one task: seconds each
 _ROUNDING = 1 - 1e-12  # a bound is below the figure however both were rounded
 Figures = dict[str, dict[str, float]]
@@ -98,7 +98,6 @@ def explore_targets(
     kept = store.simulations()
     states = [PRUNED] * len(targets)
     figures: dict[int, Figures] = {}
-    front_values, front_points = np.empty((0, len(objectives))), np.empty(0, np.int64)
     count = 0
 
     def keep(tasks: Sequence[TargetSimulation], results: Sequence[SimulatedFigures | None]) -> None:
@@ -106,12 +105,8 @@ def explore_targets(
         store.put_simulations(rows)
         kept.update(rows)
 
-    size = max(LEAST_ROUND, -(-len(order) // ROUNDS))
-    for start in range(0, len(order), size):
-        progress(f"{start} of {len(targets)} points, {count} simulations")
-        group = order[start : start + size]
-        if prune and len(front_values):
-            group = [i for i in group if not all_dominated(bounds[i : i + 1], front_values)]
+    def evaluate(group: Sequence[int]) -> dict[int, Floats]:
+        nonlocal count
         of_points = {
             i: {
                 name: TargetSimulation(model, digests[model], targets[i], space.search)
@@ -128,15 +123,14 @@ def explore_targets(
             states[i] = INFEASIBLE if any(row[0] is None for row in rows.values()) else PLANNED
             if states[i] == PLANNED:
                 figures[i] = {name: _figures(row, targets[i]) for name, row in rows.items()}
-        feasible = [i for i in group if states[i] == PLANNED]
-        if feasible:
-            values = np.array([point_values(targets[i], figures[i], objectives) for i in feasible])
-            front_values = np.concatenate([front_values, values])
-            front_points = np.concatenate([front_points, np.array(feasible, np.int64)])
-            on_front = pareto_front(front_values)
-            front_values, front_points = front_values[on_front], front_points[on_front]
+        return {i: point_values(targets[i], figures[i], objectives) for i in group if states[i] == PLANNED}
+
+    def begin(done: int) -> None:
+        progress(f"{done} of {len(targets)} points, {count} simulations")
+
+    rounds = explore_rounds(order, bounds, prune, evaluate, begin)
     result = TargetExploration(
-        space, tuple(models), tuple(objectives), tuple(states), figures, tuple(sorted(front_points.tolist())), count,
+        space, tuple(models), tuple(objectives), tuple(states), figures, rounds.front, count,
         time.perf_counter() - started,
     )  # fmt: skip
     store.put_points(_request(result, prune), _rows(result, targets))

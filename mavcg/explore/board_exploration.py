@@ -1,0 +1,253 @@
+"""Explore a space of boards: networks predicted on each point but for those that bounds or the power budget rule out.
+
+Of each network the number of threads is chosen that is fastest within the budget. Power is that of the cores at work;
+energy is power times latency. Neither has caches beyond the cores', memory, or anything else on the chip.
+"""
+
+import difflib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mavcg.cost_model.board_machine import cluster_machines
+from mavcg.errors import MavcgError
+from mavcg.explore.board_predictions import (
+    BoardPrediction,
+    ModelWork,
+    Rows,
+    model_file_digest,
+    model_work,
+    predict_boards,
+    rows_of,
+)
+from mavcg.explore.board_space import BoardPoint, BoardSpace
+from mavcg.explore.engine import Engine
+from mavcg.explore.exploration import INFEASIBLE, PLANNED, PRUNED
+from mavcg.explore.pareto import Floats
+from mavcg.explore.point_rounds import explore_rounds
+from mavcg.explore.store import ExplorationStore, PointRow
+from mavcg.hardware.board import Board, Cluster
+
+OF_NETWORKS = ("latency", "energy")
+OF_BOARDS = ("power", "cores", "cache", "bandwidth")
+OBJECTIVES = OF_NETWORKS + OF_BOARDS
+DEFAULT_OBJECTIVES = "latency,energy,power"
+TASK_PREDICTIONS = 1  # of one task: seconds each
+# No algorithm of ours does fewer multiplications than this part of a convolution's: F(4x4, 5x5) does 64 for 400.
+LEAST_MULTIPLICATIONS = 1 / 8
+# int8 products of an instruction for each byte of a vector register: SMMLA does 32 in 16 bytes.
+BYTE_DOT_PRODUCTS = 2
+Figures = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class BoardExploration:
+    """Result of an exploration. states: of each point; figures: of planned points, by network; front: ascending.
+
+    predictions: that were made, those found in the store left out.
+    """
+
+    space: BoardSpace
+    points: tuple[BoardPoint, ...]
+    networks: tuple[str, ...]
+    objectives: tuple[str, ...]
+    states: tuple[str, ...]
+    figures: Mapping[int, Figures]
+    front: tuple[int, ...]
+    predictions: int
+    seconds: float
+
+
+def read_board_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
+    """Return the objectives of a list, such as "latency,power" or "latency:net,energy". Raises: MavcgError."""
+    words = tuple(word.strip() for word in text.split(","))
+    for number, word in enumerate(words):
+        name, colon, network = word.partition(":")
+        if name not in OBJECTIVES:
+            near = difflib.get_close_matches(name, OBJECTIVES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"of boards there are {', '.join(OBJECTIVES)}"
+            raise MavcgError(f"--objective {text}: {name!r} is no objective of boards; {hint}")
+        if colon and (name in OF_BOARDS or network not in networks):
+            raise MavcgError(f"--objective {text}: {word} is none; after : comes a network of {', '.join(networks)}")
+        if word in words[:number]:
+            raise MavcgError(f"--objective {text}: {word} is there twice; leave one out")
+    return words
+
+
+def board_figures(point: BoardPoint) -> dict[str, float]:
+    """Return what is known of a board without a network: cores, bytes of the caches that the space gives, GB/s."""
+    clusters = point.board.clusters
+    caches = sum(len(c.cpus) * ((c.l1d_bytes or 0) + (c.l2_bytes or 0)) for c in clusters)
+    return {
+        "cores": float(sum(len(cluster.cpus) for cluster in clusters)),
+        "cache": float(caches + (point.board.l3_bytes or 0)),
+        "bandwidth": point.board.memory_gb_per_s or 0.0,
+    }
+
+
+def network_figures(point: BoardPoint, rows: Rows, budget_w: float | None) -> dict[str, float] | None:
+    """Return latency in s, power in W, energy in J, threads of the fastest row within the budget; None if none is."""
+    best: dict[str, float] | None = None
+    for cores, ms in rows:
+        watts = sum(count * point.milliwatts[core] for core, count in cores.items()) / 1e3
+        if budget_w is not None and watts > budget_w:
+            continue
+        if best is None or ms / 1e3 < best["latency"]:
+            threads = float(sum(cores.values()))
+            best = {"latency": ms / 1e3, "power": watts, "energy": watts * ms / 1e3, "threads": threads}
+    return best
+
+
+def explore_boards(
+    space: BoardSpace,
+    models: Mapping[str, str],
+    objectives: Sequence[str],
+    engine: Engine,
+    store: ExplorationStore,
+    prune: bool = True,
+    progress: Callable[[str], None] = lambda message: None,
+) -> BoardExploration:
+    """Return the Pareto front of boards for networks. models: names of networks and their files.
+
+    Points are taken in rounds, those first whose cores do most. With `prune` one is left out if no core of it is within
+    the budget, or if points of rounds before dominate it even at its bounds: all cores within the budget at their peak.
+    Raises: MavcgError for a model, a store that cannot be written, or workers that cannot be reached.
+    """
+    started = time.perf_counter()
+    points = tuple(space.boards())
+    digests = {model: model_file_digest(model) for model in models.values()}
+    progress("reading the networks")
+    works = {name: model_work(model, points[0].board) for name, model in models.items()}
+    peaks = [_peaks(point) for point in points]
+    least = [_least(point, peak, works, space.budget_w) for point, peak in zip(points, peaks, strict=True)]
+    bounds = np.array([board_values(point, of, objectives) for point, of in zip(points, least, strict=True)])
+    possible = [_is_possible(point, space.budget_w) or not prune for point in points]
+    order = sorted(
+        (number for number in range(len(points)) if possible[number]),
+        key=lambda number: (-sum(rate for rate, _ in peaks[number]), number),
+    )
+    kept = store.predictions()
+    states = [PRUNED] * len(points)
+    figures: dict[int, Figures] = {}
+    count = 0
+
+    def keep(tasks: Sequence[BoardPrediction], results: Sequence[str]) -> None:
+        found = {task.key: result for task, result in zip(tasks, results, strict=True)}
+        store.put_predictions(found)
+        kept.update(found)
+
+    def evaluate(group: Sequence[int]) -> dict[int, Floats]:
+        nonlocal count
+        of_points = {
+            i: {name: BoardPrediction(model, digests[model], points[i].board) for name, model in models.items()}
+            for i in group
+        }
+        missing = {task.key: task for of in of_points.values() for task in of.values() if task.key not in kept}
+        count += len(missing)
+        if missing:
+            engine.run(predict_boards, tuple(missing.values()), TASK_PREDICTIONS, keep)
+        found: dict[int, Floats] = {}
+        for i, of in of_points.items():
+            rows = {name: network_figures(points[i], rows_of(kept[task.key]), space.budget_w)
+                    for name, task in of.items()}  # fmt: skip
+            within = {name: row for name, row in rows.items() if row is not None}
+            states[i] = PLANNED if len(within) == len(rows) else INFEASIBLE
+            if states[i] == PLANNED:
+                figures[i] = within
+                found[i] = board_values(points[i], within, objectives)
+        return found
+
+    def begin(done: int) -> None:
+        progress(f"{done} of {len(points)} points, {count} predictions")
+
+    rounds = explore_rounds(order, bounds, prune, evaluate, begin)
+    result = BoardExploration(
+        space, points, tuple(models), tuple(objectives), tuple(states), figures, rounds.front, count,
+        time.perf_counter() - started,
+    )  # fmt: skip
+    store.put_points(_request(result, prune), _rows(result))
+    return result
+
+
+def summed(point: BoardPoint, figures: Figures) -> dict[str, float]:
+    """Return a board's metrics: sums of all networks' latency and energy, the most power, and its own figures."""
+    return {
+        **{key: sum(of[key] for of in figures.values()) for key in OF_NETWORKS},
+        "power": max(of["power"] for of in figures.values()),
+        **board_figures(point),
+    }
+
+
+def board_values(point: BoardPoint, figures: Figures, objectives: Sequence[str]) -> Floats:
+    """Return the objectives of a point."""
+    known = summed(point, figures)
+    known |= {f"{key}:{name}": of[key] for name, of in figures.items() for key in OF_NETWORKS}
+    return np.array([known[word] for word in objectives], np.float64)
+
+
+def _peaks(point: BoardPoint) -> list[tuple[float, float]]:
+    """Return for each core of a board its f32 multiply-accumulates a second and its watts."""
+    peaks = []
+    for cluster in point.board.clusters:
+        rate = _peak_rate(point.board.target, cluster.core, cluster.max_khz or 0)
+        peaks += [(rate, point.milliwatts[cluster.core] / 1e3)] * len(cluster.cpus)
+    return peaks
+
+
+@lru_cache(maxsize=4096)
+def _peak_rate(target: str, core: str, khz: int) -> float:
+    """Return the f32 multiply-accumulates a second of one core, which its caches do not change."""
+    (machine,) = cluster_machines(Board("core", "one core", target, (Cluster(core, (0,), max_khz=khz),)))
+    columns, rows = machine.accelerator.pe_len
+    return columns * rows * machine.accelerator.frequency_ghz * 1e9
+
+
+def _least(
+    point: BoardPoint, peaks: Sequence[tuple[float, float]], works: Mapping[str, ModelWork], budget_w: float | None
+) -> Figures:
+    """Return figures that the predictor does not go below: multiplications that are left, at the peak of all cores.
+
+    With a budget, a set of cores does no more than its watts times the best rate for a watt.
+    """
+    rate = sum(each for each, _ in peaks)
+    per_watt = max(each / watts for each, watts in peaks)
+    if budget_w is not None:
+        rate = min(rate, budget_w * per_watt)
+    figures: Figures = {}
+    for name, work in works.items():
+        wide = 4 / work.element_bytes * (BYTE_DOT_PRODUCTS if work.element_bytes == 1 else 1)
+        least = work.macs * LEAST_MULTIPLICATIONS / wide
+        figures[name] = {"latency": least / rate, "energy": least / per_watt, "power": min(w for _, w in peaks)}
+    return figures
+
+
+def _is_possible(point: BoardPoint, budget_w: float | None) -> bool:
+    return budget_w is None or min(point.milliwatts.values()) / 1e3 <= budget_w
+
+
+def _request(result: BoardExploration, prune: bool) -> dict[str, Any]:
+    axes = {axis.key: axis.values for axis in result.space.axes}
+    return {
+        "board": {"target": result.space.target, "budget_w": result.space.budget_w, **axes},
+        "networks": result.networks,
+        "objectives": result.objectives,
+        "prune": prune,
+    }
+
+
+def _rows(result: BoardExploration) -> list[PointRow]:
+    rows: list[PointRow] = []
+    front = set(result.front)
+    for i, point in enumerate(result.points):
+        board, of = json.dumps(point.values), result.figures.get(i)
+        if of is None:
+            rows.append((i, result.states[i], 0, board, None, None, None, None, None))
+            continue
+        sums = summed(point, of)
+        rows.append((i, PLANNED, int(i in front), board, None, sums["latency"], sums["energy"], None, json.dumps(of)))
+    return rows

@@ -1,0 +1,89 @@
+"""Latency of networks on boards by the predictor: the task of spaces of boards."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from mavcg.errors import MavcgError
+from mavcg.farm.sources_digest import compiler_digest
+from mavcg.graph import Graph
+from mavcg.graph.parts import DTYPES
+from mavcg.hardware.board import Board
+from mavcg.importers.load import import_model
+from mavcg.model_pipeline.estimating import lower_for_board
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.predict.predict import predict
+
+GRAPHS = 8  # optimised networks that a process keeps
+Rows = tuple[tuple[Mapping[str, int], float], ...]  # cores at work, by core type, and ms of a run
+
+
+@dataclass(frozen=True)
+class BoardPrediction:
+    """A network on a board. model: the path of its file, which has this digest."""
+
+    model: str
+    digest: str
+    board: Board
+
+    @property
+    def key(self) -> str:
+        """Text that the result is kept under: the network, all facts of the board, and the code that is used."""
+        facts = asdict(replace(self.board, name="", soc="", sources=()))
+        text = json.dumps([self.digest, facts, compiler_digest()], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def predict_boards(tasks: tuple[BoardPrediction, ...]) -> tuple[str, ...]:
+    """Return for each task the cores at work and milliseconds by number of threads, as JSON. Raises: MavcgError."""
+    return tuple(map(_predict, tasks))
+
+
+def rows_of(text: str) -> Rows:
+    """Return the rows of a prediction's JSON."""
+    return tuple((cores, float(ms)) for cores, ms in json.loads(text))
+
+
+def model_file_digest(model: str) -> str:
+    """Return a digest of a model's file. Raises: MavcgError."""
+    try:
+        return hashlib.sha256(Path(model).read_bytes()).hexdigest()[:24]
+    except OSError as error:
+        way_out = "name an .onnx, .tflite or .prototxt file: boards are predicted from models, not from built-in layers"
+        raise MavcgError(f"{model}: cannot be read ({error.strerror or error}); {way_out}") from None
+
+
+@dataclass(frozen=True)
+class ModelWork:
+    """A network's multiply-accumulates, and the bytes of its smallest elements."""
+
+    macs: int
+    element_bytes: int
+
+
+def model_work(model: str, board: Board) -> ModelWork:
+    """Return a network's work, as it is lowered for a board. Raises: MavcgError."""
+    graph = _graph(model, model_file_digest(model))
+    works = lower_for_board(Path(model).stem, graph, board, _quiet).works
+    element_bytes = min(DTYPES[tensor.dtype].itemsize for tensor in graph.types.values())
+    return ModelWork(sum(work.macs for work in works), element_bytes)
+
+
+def _predict(task: BoardPrediction) -> str:
+    source = lower_for_board(Path(task.model).stem, _graph(task.model, task.digest), task.board, _quiet)
+    found = predict(source.name, source.works, source.specs, task.board, plan=source.plan)
+    return json.dumps([[row.cores, row.ms] for row in found.by_threads])
+
+
+@lru_cache(maxsize=GRAPHS)
+def _graph(model: str, digest: str) -> Graph:
+    if model_file_digest(model) != digest:
+        raise MavcgError(f"{model}: is another file than where the exploration was started; give it the same path")
+    return optimise(import_model(Path(model), {}))
+
+
+def _quiet(message: str) -> None:
+    """Progress of a worker: its tasks are counted where they come from."""

@@ -1,0 +1,228 @@
+"""A space of boards: mixes of cores, their clocks and caches, memory; each key has a value or a list of values."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.explore.design_space import SpaceAxis
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core import Core
+from mavcg.hardware.core_power import CorePower
+from mavcg.hardware.target import parse_target
+from mavcg.profiles import schema
+from mavcg.profiles.core_power import OWN, read_core_power
+from mavcg.profiles.load import load_cores
+from mavcg.profiles.schema import refuse
+
+MOST_BOARDS = 100_000
+MOST_CORES = 64
+MOST_WATTS = 10_000.0
+DEFAULT_TARGET = "aarch64-linux-gnu.2.17"
+BOARD_NAME = "space"
+# Key -> least and greatest value. Those of cores are tables: a value or values for each core.
+OF_CORES = {"max_khz": (10_000, 100_000_000), "l1d_bytes": (1024, 1 << 40), "l2_bytes": (1024, 1 << 40)}
+OF_BOARDS = {"l3_bytes": (0, 1 << 40)}
+STAND_INS = {"in": "cortex-a55", "out": "cortex-a76"}  # whose power is assumed of a core without figures, by its order
+
+
+@dataclass(frozen=True)
+class BoardPoint:
+    """A board of the space. milliwatts: of one core at its clock, by the core's name."""
+
+    values: Mapping[str, Any]
+    board: Board
+    milliwatts: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class BoardSpace:
+    """A space as read. budget_w: the most power that cores at work may take together, in watts; None: any.
+
+    powers: of each core of a mix; assumed: what of them is not measured, in words.
+    """
+
+    target: str
+    axes: tuple[SpaceAxis, ...]
+    budget_w: float | None
+    powers: Mapping[str, CorePower]
+    assumed: tuple[str, ...]
+
+    def boards(self) -> Iterator[BoardPoint]:
+        """Yield the points in order: mixes first, then clocks and caches of the mix's own cores, then the rest."""
+        mixes = next(axis.values for axis in self.axes if axis.key == "mix")
+        for mix in mixes:
+            axes = [axis for axis in self.axes if axis.key != "mix" and _concerns(axis.key, mix)]
+            for values in product(*(axis.values for axis in axes)):
+                yield self._point(mix, dict(zip((axis.key for axis in axes), values, strict=True)))
+
+    def _point(self, mix: Mapping[str, int], chosen: Mapping[str, Any]) -> BoardPoint:
+        clusters, first = [], 0
+        milliwatts = {}
+        values: dict[str, Any] = {"mix": dict(mix)}
+        for core, count in mix.items():
+            own = {key: chosen[f"{key}.{core}"] for key in OF_CORES if f"{key}.{core}" in chosen}
+            for key, value in own.items():
+                values.setdefault(key, {})[core] = value
+            clusters.append(Cluster(core, tuple(range(first, first + count)), **own))
+            milliwatts[core] = self.powers[core].milliwatts(own["max_khz"])
+            first += count
+        whole = {key: value for key, value in chosen.items() if "." not in key}
+        values |= whole
+        l3_bytes = whole.get("l3_bytes") or None
+        rate = whole.get("memory_gb_per_s")
+        board = Board(BOARD_NAME, "a point of a space", self.target, tuple(clusters), (), l3_bytes, rate)
+        return BoardPoint(values, board, milliwatts)
+
+
+def is_board_space(path: Path) -> bool:
+    """True if a file of a space has a table of boards. Raises: ProfileError where it cannot be read."""
+    return "board" in schema.read_toml(path)
+
+
+def read_board_space(path: Path) -> BoardSpace:
+    """Return the space of a file with [board]; docs/exploring.md describes it.
+
+    Raises: ProfileError naming file, key, value and way out.
+    """
+    table = schema.read_toml(path)
+    schema.only(path, table, ("board",))
+    keys = table["board"]
+    if not isinstance(keys, dict):
+        raise refuse(path, "board", f"{schema.shown(keys)} is no table", "write [board] with mix and max_khz below it")
+    known = ("target", "power", "budget_w", "mix", "memory_gb_per_s", *OF_CORES, *OF_BOARDS)
+    schema.only(path, keys, known, "board.")
+    target = schema.text(path, keys, "target", DEFAULT_TARGET, place="board.target")
+    try:
+        parse_target(target)
+    except MavcgError as error:
+        raise refuse(path, "board.target", str(error), "as in --target") from None
+    mixes = _mixes(path, keys.get("mix"), parse_target(target).arch)
+    names = tuple(dict.fromkeys(core for mix in mixes for core in mix))
+    axes = [SpaceAxis("mix", mixes)]
+    for key, (low, high) in OF_CORES.items():
+        axes += _core_axes(path, keys, key, names, low, high)
+    for key, (low, high) in OF_BOARDS.items():
+        if key in keys:
+            axes.append(SpaceAxis(key, _whole_values(path, keys[key], f"board.{key}", low, high)))
+    if "memory_gb_per_s" in keys:
+        place = "board.memory_gb_per_s"
+        axes.append(SpaceAxis("memory_gb_per_s", _values(path, keys["memory_gb_per_s"], place,
+                                                         lambda value: schema.rate(path, value, place))))  # fmt: skip
+    budget_w = keys.get("budget_w")
+    if budget_w is not None:
+        good = isinstance(budget_w, int | float) and not isinstance(budget_w, bool) and 0 < budget_w <= MOST_WATTS
+        if not good:
+            wrong = f"{schema.shown(budget_w)} is no power in watts"
+            raise refuse(path, "board.budget_w", wrong, f"give a number above 0 and at most {MOST_WATTS:g}")
+    file = schema.text(path, keys, "power", "", place="board.power")
+    powers, assumed = _powers(path, names, read_core_power(path.parent / file if file else OWN), axes)
+    space = BoardSpace(target, tuple(axes), budget_w, powers, assumed)
+    count = sum(1 for _ in zip(range(MOST_BOARDS + 1), _numbers(space), strict=False))
+    if count > MOST_BOARDS:
+        raise refuse(path, "board", f"more than {MOST_BOARDS} points", "take values away, or split it")
+    return space
+
+
+def _numbers(space: BoardSpace) -> Iterator[None]:
+    for mix in space.axes[0].values:
+        sizes = [len(axis.values) for axis in space.axes[1:] if _concerns(axis.key, mix)]
+        for _ in product(*map(range, sizes)):
+            yield None
+
+
+def _concerns(key: str, mix: Mapping[str, int]) -> bool:
+    """True for a key of the board, or of a core of the mix."""
+    return "." not in key or key.partition(".")[2] in mix
+
+
+def _mixes(path: Path, given: Any, arch: str) -> tuple[Mapping[str, int], ...]:
+    mixes = given if isinstance(given, list) else [given]
+    way_out = "write mix = [{ cortex-a55 = 4, cortex-a76 = 4 }, ..]: cores of `mavcg cores` and their numbers"
+    if given is None or not mixes:
+        raise refuse(path, "board.mix", "missing" if given is None else "has no values", way_out)
+    cores = load_cores()
+    for number, mix in enumerate(mixes):
+        place = f"board.mix[{number}]"
+        if not isinstance(mix, dict) or not mix:
+            raise refuse(path, place, f"{schema.shown(mix)} is no table of cores", way_out)
+        for name, count in mix.items():
+            if name not in cores or cores[name].arch != arch:
+                wrong = f"{name} is no core of {arch} that is known"
+                raise refuse(path, place, wrong, "name one of `mavcg cores`, or give target")
+            schema.whole(path, {name: count}, name, f"{place}.{name}", 1, MOST_CORES, of="cores")
+        if mix in mixes[:number]:
+            raise refuse(path, place, f"{schema.shown(mix)} is given twice", "remove one of them")
+    return tuple(dict(mix) for mix in mixes)
+
+
+def _core_axes(
+    path: Path, keys: Mapping[str, Any], key: str, names: tuple[str, ...], low: int, high: int
+) -> list[SpaceAxis]:
+    """Return an axis for each core that a table gives values for. Clocks are given for all of them."""
+    of_core = keys.get(key, {})
+    place = f"board.{key}"
+    if not isinstance(of_core, dict):
+        way_out = f"write {key} = {{ {names[0]} = .., .. }}, each a value or a list of values"
+        raise refuse(path, place, f"{schema.shown(of_core)} is no table of cores", way_out)
+    schema.only(path, of_core, names, f"{place}.")
+    if key == "max_khz" and (missing := [name for name in names if name not in of_core]):
+        raise refuse(path, f"{place}.{missing[0]}", "missing", "give each core of a mix a clock in kHz, or several")
+    return [
+        SpaceAxis(f"{key}.{name}", _whole_values(path, of_core[name], f"{place}.{name}", low, high))
+        for name in names
+        if name in of_core
+    ]
+
+
+def _whole_values(path: Path, given: Any, place: str, low: int, high: int) -> tuple[Any, ...]:
+    unit = "kHz" if high == OF_CORES["max_khz"][1] else "bytes"
+
+    def checked(value: Any) -> int:
+        return schema.whole(path, {unit: value}, unit, place, low, high, of=unit)
+
+    return _values(path, given, place, checked)
+
+
+def _values(path: Path, given: Any, place: str, checked: Any) -> tuple[Any, ...]:
+    values = given if isinstance(given, list) else [given]
+    if not values:
+        raise refuse(path, place, "has no values", "give it at least one, or a value without a list")
+    for number, value in enumerate(values):
+        if value in values[:number]:
+            raise refuse(path, place, f"{schema.shown(value)} is given twice", "remove one of them")
+    return tuple(checked(value) for value in values)
+
+
+def _powers(
+    path: Path, names: tuple[str, ...], known: Mapping[str, CorePower], axes: list[SpaceAxis]
+) -> tuple[dict[str, CorePower], tuple[str, ...]]:
+    """Return the power of each core, and what of it is assumed. Raises: ProfileError where nothing stands for one."""
+    cores = load_cores()
+    powers: dict[str, CorePower] = {}
+    assumed = []
+    for name in names:
+        stand_in = _stand_in(cores[name], known)
+        if stand_in is None:
+            way_out = "give its power in a file named by power (docs/exploring.md)"
+            raise refuse(path, f"board.mix: {name}", "no power of it, or of a core like it, is known", way_out)
+        powers[name] = replace(known[stand_in], core=name)
+        if stand_in != name:
+            assumed.append(f"{name}: no power is published for it: that of a {stand_in} is assumed")
+        clocks = next(axis.values for axis in axes if axis.key == f"max_khz.{name}")
+        assumed += [
+            f"{name}: its power at {khz / 1e6:g} GHz lies beyond what was measured of a {stand_in}: it is extrapolated"
+            for khz in clocks
+            if not powers[name].is_measured(khz)
+        ]
+    return powers, tuple(assumed)
+
+
+def _stand_in(core: Core, known: Mapping[str, CorePower]) -> str | None:
+    if core.name in known:
+        return core.name
+    if core.arch != "aarch64":
+        return None
+    return next((name for name in (*core.stand_ins, STAND_INS[core.order]) if name in known), None)
