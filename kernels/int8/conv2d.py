@@ -28,9 +28,13 @@ PIECE_PIXELS = 96  # maximum pixels of a piece of a long row: its inputs stay in
 
 
 class WeightForm(StrEnum):
-    """The meaning of a constant of weights: O, KH, KW, C/groups; or a matrix [O, C], or its transpose [C, O]."""
+    """The meaning of a constant of weights: O, KH, KW, C/groups; or a matrix [O, C], or its transpose [C, O].
+
+    PATCHES: as FILTERS, for a product with whole patches of the image.
+    """
 
     FILTERS = "filters"
+    PATCHES = "patches"
     MATRIX = "matrix"
     TRANSPOSED = "transposed"
 
@@ -38,6 +42,8 @@ class WeightForm(StrEnum):
         """The constant as O, KH, KW, C/groups."""
         if self is WeightForm.FILTERS:
             return constant
+        if self is WeightForm.PATCHES:
+            return constant.reshape(constant.shape[0], 1, 1, -1)
         matrix = constant if self is WeightForm.MATRIX else constant.T
         return np.ascontiguousarray(matrix)[:, None, None, :]
 
@@ -148,16 +154,17 @@ def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: 
         raise MavcgError(f"node '{node.origin}' (qconv2d): has pads; padding is a step of its own, before the kernel")
     if 0 in weights.shape:
         raise MavcgError(f"node '{node.origin}' (qconv2d): weights without elements")
-    if _is_depthwise(weights, views[node.inputs[0]], node.attr("groups")):
+    if is_depthwise(node, graph):
         return (_depthwise_step(node, graph, views, weights),)
     window = {name: node.attr(name) for name in ("stride", "dilation", "groups")}
     return qconv_step(node, graph, views[node.inputs[0]], views[node.output], WeightForm.FILTERS, packing, **window)
 
 
-def _is_depthwise(weights: Array, x: View, groups: int) -> bool:
+def is_depthwise(node: Node, graph: Graph) -> bool:
     """Return True for a depthwise convolution that QDepthwise computes."""
-    alone = weights.shape[3] == 1 and groups == weights.shape[0] == x.shape[3] and groups > 1
-    return alone and weights.shape[1] * weights.shape[2] <= MOST_TAPS
+    shape, groups = graph.shape(node.inputs[1]), node.attr("groups")
+    alone = shape[3] == 1 and groups == shape[0] == graph.shape(node.inputs[0])[3] and groups > 1
+    return alone and shape[1] * shape[2] <= MOST_TAPS
 
 
 def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View], weights: Array) -> Step:

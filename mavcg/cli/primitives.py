@@ -1,6 +1,7 @@
 """The verb `mavcg primitives`: list convolution primitives, and check one of them against the definition."""
 
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +22,10 @@ SAMPLES = {
     "1x1": "256,14,14,1,1,512",
     "1x1 stride 2": "256,56,56,2,1,512",
     "5x5": "32,28,28,1,5,96,2",
+    "1x7": "128,17,17,1,1x7,128,0x3",
+    "7x1": "128,17,17,1,7x1,128,3x0",
+    "5x1": "64,28,28,1,5x1,64,2x0",
+    "3x1": "384,8,8,1,3x1,384,1x0",
     "7x7 stride 2 of 3 channels": "3,224,224,2,7,64,3",
     "11x11 stride 4 of 3 channels": "3,227,227,4,11,96",
     "groups": "96,27,27,1,5,256,2,2",
@@ -52,6 +57,7 @@ def primitives(
     mavcg primitives
     mavcg primitives --family direct --json
     mavcg primitives check direct_blocked_channels_hwc_hwc --scenario 64,56,56,1,3,64,1 --core host
+    mavcg primitives check winograd_1d_f2_k7_hwc_hwc --scenario 128,17,17,1,1x7,128,0x3 --core host
     mavcg primitives check sum2d_scalar_chw_chw --scenario 8,9,9,2,3,8,1,8 --core cortex-a55 --json
     """
     if what is None:
@@ -68,18 +74,23 @@ def primitives(
 
 
 def parse_scenario(text: str) -> "Scenario":
-    """Parse C,H,W,stride,K,M[,pad,groups]. Raises: MavcgError."""
-    from mavcg.specs.primitive import Scenario
+    """Parse C,H,W,stride,K,M[,pad,groups], with stride, K and pad as 1x7 where axes differ. Raises: MavcgError."""
+    from mavcg.specs.primitive import AxisWindow, Scenario
     from mavcg.trials.check import verify_scenario
 
     words = text.split(",")
     if not LEAST_NUMBERS <= len(words) <= MOST_NUMBERS:
         raise MavcgError(f"--scenario {text}: has {len(words)} numbers; give {SCENARIO}")
-    wrong = [word for word in words if not re.fullmatch(r"\s*[0-9]{1,9}\s*", word)]
-    if wrong:
-        raise MavcgError(f"--scenario {text}: '{wrong[0].strip()}' is no whole number from 0 on; give {SCENARIO}")
-    numbers = [int(word) for word in words]
-    found = Scenario(*numbers)
+    twice = {3: "stride", 4: "K", 6: "pad"}  # of rows and of columns
+    pairs: list[tuple[int, int]] = []
+    for number, word in enumerate(map(str.strip, words)):
+        if not re.fullmatch(r"[0-9]{1,9}(x[0-9]{1,9})?" if number in twice else r"[0-9]{1,9}", word):
+            raise MavcgError(f"--scenario {text}: '{word}' is no whole number from 0 on; give {SCENARIO}")
+        first, _, second = word.partition("x")
+        pairs.append((int(first), int(second or first)))
+    numbers = [first for first, _ in pairs]
+    pad = pairs[6][1] if len(pairs) > 6 else 0
+    found = Scenario(*numbers, across=AxisWindow(pairs[4][1], pairs[3][1], pad))
     verify_scenario(found)
     return found
 
@@ -166,7 +177,7 @@ def _checked_json(found: "Checked", core: str) -> dict[str, Any]:
         "core": core,
         "scenario": {
             "c": s.c, "h": s.h, "w": s.w, "stride": s.stride, "k": s.k, "m": s.m, "pad": s.pad, "groups": s.groups
-        },
+        } | ({} if s.across is None else {"across": asdict(s.across)}),
         "max_error": found.max_error,
         "error_bound": found.bound,
         "faults": list(found.faults),

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.int8.im2row import IM2ROW, im2row_choices, im2row_steps
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices, winograd_steps
 from mavcg.kernels.registry import lower
 from mavcg.kernels.tensor.pad import lower_border
@@ -120,7 +121,7 @@ def lower_candidates(graph: Graph, packing: Packing, max_error: float) -> Loweri
 
 def other_algorithms(node: Node, graph: Graph, max_error: float) -> tuple[str, ...]:
     """Names of algorithms beside the family's default that compute a node of a storage's graph within max_error."""
-    return winograd_choices(node, graph, max_error)
+    return (*winograd_choices(node, graph, max_error), *im2row_choices(node, graph))
 
 
 def _lowered(
@@ -155,6 +156,8 @@ def _node_steps(node: Node, storage: Storage, packing: Packing, algorithm: str) 
     if any(name in storage.silent for name in node.outputs):
         return ()
     views = storage.views(node)
+    if algorithm == IM2ROW:
+        return im2row_steps(node, storage.graph, views, packing)
     if algorithm:
         return winograd_steps(algorithm, node, storage.graph, views, packing)
     if node.output in storage.bordered:

@@ -5,18 +5,20 @@ select primitives and layouts for the whole network, by costs that start from th
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.target import Target
+from mavcg.kernels.int8.im2row import eight_bit_primitive
 from mavcg.lowering.lower import LoweredGraph, LoweringCandidates, lower_candidates, lower_graph
 from mavcg.lowering.machines import packing_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.weight_sizes import weight_sizes
 from mavcg.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
+from mavcg.selection.costs.provider import MODELLED
 from mavcg.selection.select_model import ENGINE, ModelQuestion, SelectedModel, select_for_library, within_weights
 from mavcg.selection.weight_limit import Option, TooSmall, options_within
 from mavcg.specs.kernel import Machine, Packing
@@ -89,7 +91,26 @@ def choose_algorithms(
         choice = _within_size(strategy, choice, size, max_size_bytes)
     if selected is not None:
         dump("legalised", choice.graph)
-    return choice
+    eight_bit = eight_bit_json(candidates.storage.graph, predicted)
+    return replace(choice, selection={**choice.selection, "eight_bit": eight_bit}) if eight_bit else choice
+
+
+def eight_bit_json(graph: Graph, predicted: PredictedAlgorithms) -> list[dict[str, Any]]:
+    """List the 8-bit convolutions that there was a choice for, with every primitive's predicted time in ms.
+
+    All of their images are in HWC, so that no conversion depends on the choice: the least of each node is the optimum.
+    """
+    producers = graph.producers()
+    return [
+        {
+            "name": node.origin or node.output,
+            "primitive": eight_bit_primitive(node, graph, predicted.fastest.get(node.output, "")),
+            "cost_ms": {eight_bit_primitive(node, graph, time.name): time.mean_ms for time in times},
+            "cost_is": MODELLED,
+        }
+        for node, times in ((producers[tensor], times) for tensor, times in predicted.considered.items())
+        if node.op == "qconv2d"
+    ]
 
 
 @dataclass(frozen=True)
@@ -107,12 +128,14 @@ class FastestPredicted:
 
     def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
         """The fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
+        producers = self.candidates.storage.graph.producers()
         options = {
             node: tuple(
                 Option(time.name, time.mean_ms * (1 if time is times[0] else 1 / WORTH), time.weight_bytes)
                 for time in times
             )
             for node, times in self.predicted.considered.items()
+            if producers[node].op == "conv2d"  # an 8-bit one's weights are as large by each algorithm
         }
         lowered = self.candidates.lowered(self.predicted.fastest)
         in_options = sum(lowered.packed_bytes.get(node, 0) for node in options)
@@ -121,7 +144,8 @@ class FastestPredicted:
             chosen = options_within(options, weight_bytes - others)
         except TooSmall as error:
             raise TooSmall(error.least_bytes + others) from None
-        return self._choice({node: option.name for node, option in chosen.items() if option.name})
+        others_fastest = {node: name for node, name in self.predicted.fastest.items() if node not in options}
+        return self._choice({**others_fastest, **{node: each.name for node, each in chosen.items() if each.name}})
 
     def _choice(self, algorithms: Mapping[str, str]) -> AlgorithmChoice:
         return AlgorithmChoice(self.graph, self.candidates.lowered(algorithms), {"strategy": ENGINE})

@@ -8,6 +8,7 @@ from typing import Any
 from mavcg import __version__
 from mavcg.graph import Node
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.int8.im2row import eight_bit_primitive
 from mavcg.kernels.primitives.convert import find_conversion
 from mavcg.lowering.kernel_code import KernelCode, version_symbol
 from mavcg.lowering.lower import LoweredGraph
@@ -66,6 +67,8 @@ def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:
         ends = (Layout(node.attr(name)) for name in ("layout_from", "layout_to"))
         return {"primitive": find_conversion(*ends).name}
     graph = lowered.graph
+    if node.op == "qconv2d" and node.inputs[1] in graph.constants:
+        return {"primitive": eight_bit_primitive(node, graph, lowered.algorithms.get(node.output, ""))}
     if node.op != "conv2d" or graph.types[node.output].dtype != "f32" or node.inputs[1] not in graph.constants:
         return {}
     return {"primitive": primitive_of(node, graph, lowered.algorithms.get(node.output, ""))}

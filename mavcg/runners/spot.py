@@ -91,8 +91,8 @@ def bench_job_of(job: Job, block: int) -> BenchJob:
     assert primitive is not None
     lowering = primitive.lower(s, mask_of(s).astype(np.float32), WITH_BIAS, block)
     sizes = {
-        "x": image_elements(primitive.layout_in, s.c, s.h, s.w, block) * F32_BYTES,
-        "out": image_elements(primitive.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES,
+        "x": s.batch * image_elements(primitive.layout_in, s.c, s.h, s.w, block) * F32_BYTES,
+        "out": s.batch * image_elements(primitive.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES,
         "bias": s.m * F32_BYTES,
     }
     return bench_job(lowering, sizes)
