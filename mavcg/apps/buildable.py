@@ -11,10 +11,10 @@ def check_buildable(file: ApplicationFile) -> None:
     """Raise MavcgError naming the line of a setting that a library cannot be built with."""
     for entry in file.networks:
         location = f"{file.path}: line {entry.line}: network '{entry.name}'"
-        if entry.schedules:
+        if entry.schedules and entry.partitions:
             raise MavcgError(
-                f"{entry.schedule_place}: a library runs layers in an order of its own; leave schedule out, and "
-                "give memory for layers by parts"
+                f"{entry.schedule_place}: a pipeline of a library runs each partition layer by layer; leave schedule "
+                "or partitions out"
             )
         if entry.precision == "mixed":
             raise MavcgError(

@@ -11,6 +11,7 @@ from typing import Any
 from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.apps.buildable import check_buildable, check_precision, parallel_pairs
+from mavcg.apps.scheduled_model import scheduled_model
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.apps.stage_note import pipeline_note
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
@@ -151,8 +152,12 @@ def _pipelined(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
 ) -> PipelinedModel:
     """Prepare a network, and cut it into the stages of a pipeline where it has partitions."""
+    if entry.partitions or entry.schedules:  # stages go layer by layer, schedules in the order given
+        request = replace(request, image_rows=bool(entry.schedules), depth_first="off")
     prepared = _prepare(file, entry, request, progress)
     check_precision(entry, prepared.choice.graph, f"{file.path}: line {entry.line}: network '{entry.name}'")
+    if entry.schedules:
+        prepared = scheduled_model(entry, prepared)
     if not entry.partitions:
         return PipelinedModel(prepared, None)
     return pipeline_of(file, entry, prepared, request, progress)
@@ -166,11 +171,12 @@ def _by_parts(
     progress: Callable[[str], None],
 ) -> list[PreparedModel]:
     """Return the networks, those computed by parts of rows whose buffers take more than the limit leaves beside all
-    weights. Pipelines, and networks that run at the same time as others, stay as they are."""
+    weights. Pipelines, networks with a
+    schedule, and those that run at the same time as others, stay as they are."""
     made = list(networks)
     left = (file.memory or 0) - sum(network.planned.program.constants_bytes for network in networks)
     for number, entry in enumerate(file.networks):
-        alone = not entry.partitions and not any(number in pair for pair in pairs)
+        alone = not entry.partitions and not entry.schedules and not any(number in pair for pair in pairs)
         if alone and left > 0 and made[number].planned.program.arena_bytes > left:
             with contextlib.suppress(ArenaTooLargeError):
                 made[number] = _prepare(file, entry, replace(request, max_arena_bytes=left), progress)

@@ -34,8 +34,8 @@ def cuts_at(steps: Sequence[LoweredStep], layers: Sequence[str], location: str) 
     return tuple(cuts)
 
 
-def _first_step(steps: Sequence[LoweredStep], layer: str) -> int | None:
-    """Return the first step of a layer, with those just before it that come from the same node of the file."""
+def steps_of_layer(steps: Sequence[LoweredStep], layer: str) -> list[int]:
+    """Return the numbers of the steps that compute a layer, as `mavcg app plan` names it; none where nothing runs."""
     match = _NAME.fullmatch(layer)
     own = [number for number, step in enumerate(steps) if step.name == layer]
     if not own and match is not None:
@@ -45,7 +45,15 @@ def _first_step(steps: Sequence[LoweredStep], layer: str) -> int | None:
             for number, step in enumerate(steps)
             if step.name == match["origin"] and (op is None or step.node.op in (op, f"primitive_{op}"))
         ]
-        own = own[int(match["number"] or 1) - 1 :]
+        if match["number"]:
+            outputs = list(dict.fromkeys(steps[number].node.output for number in own))[int(match["number"]) - 1 :][:1]
+            own = [number for number in own if steps[number].node.output in outputs]
+    return own
+
+
+def _first_step(steps: Sequence[LoweredStep], layer: str) -> int | None:
+    """Return the first step of a layer, with those just before it that come from the same node of the file."""
+    own = steps_of_layer(steps, layer)
     if not own:
         return None
     first, begin = own[0], own[0]

@@ -9,7 +9,16 @@ from mavcg.lowering.memory_plan import buffer_sizes, operand_buffer
 from mavcg.lowering.row_access import unit_access
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.memory.arena import Arena, Lifetime, place_buffers
-from mavcg.memory.row_schedule import ALIGN, ByteAccess, Firing, Move, RowSchedule, UnitStep, schedule_rows
+from mavcg.memory.row_schedule import (
+    ALIGN,
+    ByteAccess,
+    Firing,
+    Move,
+    RowSchedule,
+    UnitStep,
+    schedule_in_order,
+    schedule_rows,
+)
 from mavcg.memory.row_segments import StepRange, all_segments, blocked_steps, cheapest_within, least_peak
 from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
@@ -93,10 +102,26 @@ def program_rows(planned: PlannedModel) -> ProgramRows:
 
 def plan_phases(planned: PlannedModel, rows: ProgramRows, ranges: Sequence[StepRange], slack: float) -> PlannedModel:
     """Plan a program in these ranges, which follow each other. Raises: MavcgError where there were too many phases."""
-    lowered, program = planned.lowered, planned.program
     steps = blocked_steps(rows.steps, rows.unit_bytes, ranges)
     cuts, bands = [each.begin for each in ranges], [each.end - 1 for each in ranges if each.band_units]
-    schedule = schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack, bands)
+    return _with_schedule(planned, rows, schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack, bands))
+
+
+def plan_in_order(planned: PlannedModel, firings: Sequence[tuple[int, int, int]]) -> PlannedModel:
+    """Plan a program whose steps run in a given order, by parts of rows where that says so.
+
+    firings: (number of a step, part, number of its parts): parts of a step are in order. A step whose work does not go
+    row by row is done with its first part. What a firing needs and the order lacks is done just before it.
+    Raises: MavcgError where there would be too many phases.
+    """
+    rows = program_rows(planned)
+    order = [(step, -(-(part + 1) * rows.steps[step].units // parts)) for step, part, parts in firings]
+    return _with_schedule(planned, rows, schedule_in_order(rows.steps, rows.sizes, rows.outputs, order))
+
+
+def _with_schedule(planned: PlannedModel, rows: ProgramRows, schedule: RowSchedule) -> PlannedModel:
+    """Place the windows of a schedule, and write its phases. Raises: MavcgError where there are too many."""
+    lowered, program = planned.lowered, planned.program
     if len(schedule.phases) > MOST_PHASES:
         raise MavcgError(f"{program.name}: {len(schedule.phases)} phases; allow a larger arena")
     arena = place_buffers(

@@ -108,6 +108,22 @@ def schedule_rows(
     return _placed(steps, demand, windows)
 
 
+def schedule_in_order(
+    steps: Sequence[UnitStep], sizes: Mapping[str, int], outputs: Sequence[str], order: Sequence[tuple[int, int]]
+) -> RowSchedule:
+    """Schedule a program in a given order: (number of a step, units that are to be complete then).
+
+    What a firing reads and the order has not computed is computed just before it; what is left at the end, then.
+    Others, as of schedule_rows.
+    """
+    demand = _Demand(steps, sizes, outputs)
+    with _deep_recursion(len(steps)):
+        for number, end in order:
+            demand.compute(number, end)
+        demand.complete_before(len(steps))
+    return _placed(steps, demand, {b: min(_up(size), _up(demand.windows.get(b, 0))) for b, size in sizes.items()})
+
+
 def segment_cost(
     steps: Sequence[UnitStep], sizes: Mapping[str, int], begin: int, end: int, outputs: Sequence[str]
 ) -> SegmentCost:

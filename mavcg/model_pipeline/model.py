@@ -89,6 +89,7 @@ class ModelRequest:
     take. depth_first: "auto", "on" or "off": whether layers are computed by bands of rows for speed, on a board (see
     predict/depth_first.py). strip: leave local symbols out of the library.
     weights: of a Caffe network; None for the file beside the model. aar: an Android archive to pack the library in.
+    image_rows: every kernel that can goes by rows of the image, for programs by parts of rows.
     graph: the model as a graph, where it was not read from the file; the file is then named and hashed alone.
     """
 
@@ -112,6 +113,7 @@ class ModelRequest:
     weights: Path | None = None
     graph: Graph | None = None
     aar: Path | None = None
+    image_rows: bool = False
     sizes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
 
 
@@ -162,7 +164,7 @@ def prepare_model(request: ModelRequest, name: str, progress: Progress) -> Prepa
     # By parts of rows: first with the algorithms that are fastest, last with those that all go row by row.
     plain = replace(request, strategy=ENGINE, db=None, max_workspace_bytes=None, max_error=0)
     least: ArenaTooLargeError | None = None
-    for own, image_rows in ((request, False), (request, True), (plain, True)):
+    for own, image_rows in ((request, request.image_rows), (request, True), (plain, True)):
         try:
             return _prepared(graph, own, machines, clusters, image_rows, progress)
         except ArenaTooLargeError as error:

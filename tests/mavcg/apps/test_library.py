@@ -179,6 +179,7 @@ def test_networks_that_run_together_have_memory_apart(tmp_path: Path, mavcg: Mav
         ('memory = "100 kB"', {}, "memory = 100000 bytes: the library takes"),
         ('parallel = [["detector", "nobody"]]', {}, "parallel: 'nobody' is no network; there are detector"),
         ("", {"tracker": 'partitions = "auto:2"'}, "network 'tracker': partitions = 'auto:2': is balanced by"),
+        ("", {"tracker": 'schedule = "a"\npartitions = ["c"]'}, "schedule: a pipeline of a library runs each"),
         ("", {"tracker": 'partitions = ["nobody"]'}, "network 'tracker': partitions: 'nobody' is no layer"),
         ("", {"tracker": 'partitions = ["c", "a"]'}, "partitions: 'a' is not behind the first layer of"),
         ("", {"tracker": 'precision = "mixed"'}, "network 'tracker': precision = 'mixed': no kernel computes"),

@@ -24,7 +24,7 @@ Mavcg = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """libapp.so of a pipeline of three stages, and a network that shares its memory."""
+    """libapp.so of a pipeline of three stages, and the same network by rows in its memory."""
     from mavcg.cli.app import run
 
     pytest.importorskip("onnx")
@@ -33,6 +33,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "app.toml").write_text(
         '[[network]]\nname = "backbone"\nfile = "net.onnx"\npartitions = ["a", "c"]\n'
         '[[network]]\nname = "other"\nfile = "net.onnx"\n'
+        'schedule = "transpose:transpose, [a:conv2d, a:conv2d, c:conv2d] x 12, y, y:reshape"\n'
     )
     assert run(["app", "build", str(folder / "app.toml"), "-o", str(folder / "libapp.so"), *QUICK]) == 0
     return folder
@@ -44,7 +45,7 @@ def frames(count: int) -> list[Any]:
 
 @pytest.mark.parametrize("cpus", [None, [{0}, {0, 1}, {1}], [{0, 1}] * 3])
 def test_frames_have_the_bits_of_a_run(built: Path, cpus: Any) -> None:
-    """Every frame, in order, with any CPUs and threads; the plain network computes the same."""
+    """Every frame, in order, with any CPUs and threads; the network by rows of its schedule computes the same."""
     given = None if cpus is None else {"backbone": cpus}
     with mavcg.load_application(built / "libapp.so", threads=2, stages=given) as app:
         pipeline = app.pipeline("backbone")

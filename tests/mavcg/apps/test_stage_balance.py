@@ -65,8 +65,8 @@ def test_no_split_is_better(problem: tuple, per_second: int | None) -> None:  # 
     limit = max(fastest, 1e3 / per_second if per_second else 0)
     assert found.bytes == min(size for ms, size in splits if ms <= limit * (1 + 1e-9))
     assert found.bytes == bytes_of(uses, found.cuts, steps) and max(found.ms) <= limit * (1 + 1e-9)
-    for team, ms, (a, b) in zip(found.teams, found.ms, pairwise((0, *found.cuts, steps)), strict=True):
-        assert ms == pytest.approx(sum(dict(rows)[team][a:b]))
+    for team, stage_ms, (a, b) in zip(found.teams, found.ms, pairwise((0, *found.cuts, steps)), strict=True):
+        assert stage_ms == pytest.approx(sum(dict(rows)[team][a:b]))
     assert len(set(found.teams)) == count
 
 

@@ -1,0 +1,34 @@
+"""Makes a prepared network run in the order of the schedule that app.toml gives."""
+
+from collections import Counter
+from dataclasses import replace
+
+from mavcg.apps.application import firings, sequential
+from mavcg.apps.application_file import NetworkEntry
+from mavcg.apps.given_schedule import with_schedules
+from mavcg.apps.model_network import network_of
+from mavcg.apps.stage_cuts import steps_of_layer
+from mavcg.importers.load import import_model
+from mavcg.lowering.row_phases import plan_in_order
+from mavcg.model_pipeline.model import PreparedModel
+from mavcg.passes.graph.pipeline import optimise
+
+
+def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedModel:
+    """Return the network in the order of its schedule; buffers are windows of the rows that it needs at once.
+
+    prepared: with kernels that go by rows of the image. A layer that runs once for each of its output rows is computed
+    row by row where its kernel can: others, such as Winograd's, whole in their first row's turn. Layers for which
+    nothing runs, a concatenation in place for one, are left out; what the engine runs beside the layers, such as
+    conversions of layouts, comes just before it is read. Raises: MavcgError as with_schedules.
+    """
+    cnn = network_of(optimise(import_model(entry.file, entry.shapes)), entry.name)
+    (partition,) = with_schedules(cnn, [sequential(cnn)], entry.schedules, entry.schedule_place)
+    order = list(firings(partition.schedule))
+    parts, done = Counter(order), Counter[str]()
+    steps = {layer: steps_of_layer(prepared.planned.lowered.steps, layer) for layer in parts}
+    made = []
+    for layer in order:
+        made += [(step, done[layer], parts[layer]) for step in steps[layer]]
+        done[layer] += 1
+    return replace(prepared, planned=plan_in_order(prepared.planned, made))
