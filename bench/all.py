@@ -34,6 +34,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.plan_search"),
     ("-m", "bench.plan_seconds", "--record"),
     ("-m", "bench.plan_baselines"),
+    ("-m", "bench.gpu_baselines", "--record"),
     ("-m", "bench.accel_fusion"),
     ("-m", "bench.accel_accuracy"),
     ("-m", "bench.pbqp"),

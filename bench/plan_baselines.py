@@ -56,9 +56,11 @@ SEARCHES: Mapping[str, Search] = {
 }  # fmt: skip
 
 
-def compare(name: str, setup: str) -> dict[str, Any]:
-    """One network on one setup: bytes and modelled seconds of every planner, and the floors below them."""
-    accelerator = find_accelerator(f"setup-{setup.lower()}")
+def compare(name: str, setup: str, accelerator: Accelerator) -> dict[str, Any]:
+    """One network on one machine: bytes and modelled seconds of every planner, and the floors below them.
+
+    setup: the machine's name in the record.
+    """
     layers = layers_of(network(name, paper_variant=True))
     size = memory_bytes(accelerator.memory)
     row: dict[str, Any] = {
@@ -110,7 +112,7 @@ def main() -> None:
     for name in NAMES:
         for setup in SETUPS:
             print(f"bench: {name}, setup {setup}", file=sys.stderr, flush=True)
-            rows.append(compare(name, setup))
+            rows.append(compare(name, setup, find_accelerator(f"setup-{setup.lower()}")))
     means = {
         "mean": mean(rows, "reduction_percent"),
         **{setup: mean(rows, "reduction_percent", setup=setup) for setup in SETUPS},

@@ -63,6 +63,7 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg.planner.gpu.kernel_search", "mavcg.planner.gpu.layer_source", "mavcg.planner.gpu.network_program"),
         ("mavcg/planner/gpu/csrc/*", "profiles/gpus/h100.toml"),
     ),
+    "gpu_baselines": Subject((*_PLANNER, "mavcg.planner.gpu.block_machine"), ("profiles/gpus/*.toml",)),
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
     "growth_app": Subject(_PROGRAM, _SELECTOR),
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),

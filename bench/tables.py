@@ -16,6 +16,7 @@ from typing import Any
 from bench import (
     accelerator_tables,
     blas_tables,
+    gpu_baselines,
     gpu_record,
     memory_tables,
     model_tables,
@@ -129,6 +130,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
             **blas_tables.TABLES,
             **planner_tables.TABLES,
             **gpu_record.TABLES,
+            **gpu_baselines.TABLES,
             **accelerator_tables.TABLES,
             **memory_tables.TABLES,
             **thread_tables.TABLES,
