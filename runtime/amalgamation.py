@@ -58,8 +58,8 @@ UNITS: Mapping[str, Unit] = {
     "blas": Unit(
         (
             "x86_features.c", "engine_machine.c", "engine_wait.c", "engine_chunk.c", "blas_team.c", "blas_memory.c",
-            "blas_pack.c", "blas_block.c", "blas_product.c", "blas_vector.c", "blas_errors.c", "blas_next.c",
-            "blas_entries.c",
+            "blas_pack.c", "blas_block.c", "blas_product.c", "blas_vector.c", "blas_dots.c", "blas_errors.c",
+            "blas_next.c", "blas_entries.c",
         )
     ),
     # The entries of a library of subgraphs for other runtimes.

@@ -18,7 +18,7 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
 
-MOST_ROUNDS = 4  # of searches with learned costs: what each chooses is then known exactly
+MOST_ROUNDS = 24  # of searches with learned costs: what each chooses is then known exactly
 
 
 @dataclass(frozen=True)

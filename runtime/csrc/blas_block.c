@@ -36,7 +36,10 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
     const struct blas_product *p = block->product;
     const struct blas_blocks *blocks = &blocks_table[p->type];
     const struct blas_panels a = rows_of_a(block), b = columns_of_b(block);
-    const int64_t item = blocks->item, panel_bytes = block->terms * item, units = blocks->rows / blocks->lanes;
+    const int64_t item = blocks->item, panel_bytes = block->terms * item;
+    const int lanes_shift = __builtin_ctzll(
+        (uint64_t)blocks->lanes); /* a power of two: no division for small products */
+    const int64_t units = blocks->rows >> lanes_shift;
     struct blas_steps steps = {a.term_stride, b.term_stride, b.line_stride, p->c_stride, p->alpha, block->beta};
     /* The forms packed and strided lie one after the other. */
     blas_tile *const *tiles = tiles_of(p->type) + (block->a_panels && block->b_panels ? 0 : units * blocks->columns);
@@ -50,14 +53,14 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
             steps.b_column = item;
         }
         for (int64_t i = first_row; i < last_row; i += blocks->rows) {
-            int64_t rows = least(last_row - i, blocks->rows), used = (rows + blocks->lanes - 1) / blocks->lanes;
+            int64_t rows = least(last_row - i, blocks->rows), used = (rows + blocks->lanes - 1) >> lanes_shift;
             const char *a_first = a.from + i * a.line_stride;
             if (block->a_panels) {
                 a_first = block->a_panels + i * panel_bytes;
                 steps.a_step = used * blocks->lanes * item;
             }
             tiles[(used - 1) * blocks->columns + columns - 1](block->terms, a_first, b_first, c + i * item, &steps,
-                                                              (rows - 1) % blocks->lanes + 1);
+                                                              ((rows - 1) & (blocks->lanes - 1)) + 1);
         }
     }
 }

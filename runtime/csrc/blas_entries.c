@@ -27,13 +27,6 @@ static const char *const gemv_names[] = {"SGEMV ", "DGEMV "}, *const cblas_gemv_
 static const char *const gemm_names[] = {"SGEMM ", "DGEMM "}, *const cblas_gemm_names[] = {"cblas_sgemm",
                                                                                            "cblas_dgemm"};
 
-struct matrices {
-    int64_t m, n, k, a_stride, b_stride, c_stride; /* strides in elements */
-    const void *a, *b;
-    void *c;
-    union blas_scalar alpha, beta;
-};
-
 /* 0 or 1 for a letter of the Fortran interface, NO_CHOICE for any other. */
 static int transposed_by_letter(char letter) {
     switch (letter) {
@@ -55,51 +48,44 @@ static int transposed_by_number(int number) {
 static int64_t at_least_one(int64_t value) { return value > 1 ? value : 1; }
 
 /* The number of the first bad argument of the Fortran routine, 0 for none. */
-static int64_t bad_argument(int a_transposed, int b_transposed, const struct matrices *given) {
+static int64_t bad_argument(int a_transposed, int b_transposed, const struct blas_product *given) {
+    const int64_t item = blocks_table[given->type].item;
     if (a_transposed == NO_CHOICE) return 1;
     if (b_transposed == NO_CHOICE) return 2;
     if (given->m < 0) return 3;
     if (given->n < 0) return 4;
     if (given->k < 0) return 5;
-    if (given->a_stride < at_least_one(a_transposed ? given->k : given->m)) return 8;
-    if (given->b_stride < at_least_one(b_transposed ? given->n : given->k)) return 10;
-    if (given->c_stride < at_least_one(given->m)) return 13;
+    if (given->a_stride < at_least_one(a_transposed ? given->k : given->m) * item) return 8;
+    if (given->b_stride < at_least_one(b_transposed ? given->n : given->k) * item) return 10;
+    if (given->c_stride < at_least_one(given->m) * item) return 13;
     return 0;
 }
 
-static void multiply(enum blas_type type, int a_transposed, int b_transposed, const struct matrices *given) {
-    const int64_t item = blocks_table[type].item;
-    const struct blas_product product = {
-        .type = type,
-        .a_transposed = a_transposed,
-        .b_transposed = b_transposed,
-        .m = given->m,
-        .n = given->n,
-        .k = given->k,
-        .a_stride = given->a_stride * item,
-        .b_stride = given->b_stride * item,
-        .c_stride = given->c_stride * item,
-        .a = given->a,
-        .b = given->b,
-        .c = given->c,
-        .alpha = given->alpha,
-        .beta = given->beta,
-    };
-    compute_product(&product);
-}
-
-static void gemm(enum blas_type type, bool wide, char a_letter, char b_letter, const struct matrices *given) {
+/* Products are filled in by the entries and completed in place: copies of what was just written, in wider moves than it
+ * was written by, took as long as a product of 4 x 4 x 4. */
+static void gemm(struct blas_product *product, bool wide, char a_letter, char b_letter) {
     int a_transposed = transposed_by_letter(a_letter), b_transposed = transposed_by_letter(b_letter);
-    int64_t bad = bad_argument(a_transposed, b_transposed, given);
-    if (bad) report_argument(gemm_names[type], bad, wide);
-    else multiply(type, a_transposed, b_transposed, given);
+    int64_t bad = bad_argument(a_transposed, b_transposed, product);
+    if (bad) {
+        report_argument(gemm_names[product->type], bad, wide);
+        return;
+    }
+    product->a_transposed = a_transposed;
+    product->b_transposed = b_transposed;
+    compute_product(product);
 }
 
-static void cblas_gemm(enum blas_type type, bool wide, int order, int a_number, int b_number,
-                       const struct matrices *given) {
+static void exchange_matrices(struct blas_product *product) {
+    int64_t rows = product->m, stride = product->a_stride;
+    const char *a = product->a;
+    product->m = product->n, product->n = rows;
+    product->a_stride = product->b_stride, product->b_stride = stride;
+    product->a = product->b, product->b = a;
+}
+
+static void cblas_gemm(struct blas_product *product, bool wide, int order, int a_number, int b_number) {
     int a_transposed = transposed_by_number(a_number), b_transposed = transposed_by_number(b_number);
-    const char *name = cblas_gemm_names[type];
-    struct matrices matrices = *given;
+    const char *name = cblas_gemm_names[product->type];
     if (order != ROW_MAJOR && order != COLUMN_MAJOR) {
         report_cblas_choice(name, 1, "Illegal layout setting, %d\n", order, wide);
         return;
@@ -112,15 +98,18 @@ static void cblas_gemm(enum blas_type type, bool wide, int order, int a_number, 
         return;
     }
     if (order == ROW_MAJOR) { /* the transposed product, of transposed matrices */
-        matrices.m = given->n, matrices.n = given->m;
-        matrices.a = given->b, matrices.b = given->a;
-        matrices.a_stride = given->b_stride, matrices.b_stride = given->a_stride;
+        exchange_matrices(product);
         int transposed = a_transposed;
         a_transposed = b_transposed, b_transposed = transposed;
     }
-    int64_t bad = bad_argument(a_transposed, b_transposed, &matrices);
-    if (bad) report_cblas_argument(name, bad, order == ROW_MAJOR, wide);
-    else multiply(type, a_transposed, b_transposed, &matrices);
+    int64_t bad = bad_argument(a_transposed, b_transposed, product);
+    if (bad) {
+        report_cblas_argument(name, bad, order == ROW_MAJOR, wide);
+        return;
+    }
+    product->a_transposed = a_transposed;
+    product->b_transposed = b_transposed;
+    compute_product(product);
 }
 
 struct matrix_and_vectors {
@@ -203,16 +192,25 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
 
 /* Arguments of these macros are names and types, which no parentheses may enclose.
  * NOLINTBEGIN(bugprone-macro-parentheses) */
-#define FORTRAN_GEMM(symbol, type, real, field, integer)                                                            \
-    BLAS_EXPORT void symbol(const char *transa, const char *transb, const integer *m, const integer *n,             \
-                            const integer *k, const real *alpha, const real *a, const integer *lda, const real *b,  \
-                            const integer *ldb, const real *beta, real *c, const integer *ldc);                     \
-    void symbol(const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,       \
-                const real *alpha, const real *a, const integer *lda, const real *b, const integer *ldb,            \
-                const real *beta, real *c, const integer *ldc) {                                                    \
-        FORWARD(symbol, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                               \
-        const struct matrices given = {*m, *n, *k, *lda, *ldb, *ldc, a, b, c, {.field = *alpha}, {.field = *beta}}; \
-        gemm(type, sizeof(integer) == sizeof(int64_t), *transa, *transb, &given);                                   \
+#define PRODUCT_OF(type, field, m, n, k, lda, ldb, ldc, alpha, beta)                                     \
+    {                                                                                                    \
+        (type), false, false, (m), (n), (k), (int64_t)(lda) * (int64_t)sizeof(*a),                       \
+            (int64_t)(ldb) * (int64_t)sizeof(*a), (int64_t)(ldc) * (int64_t)sizeof(*a), (const char *)a, \
+            (const char *)b, (char *)c, {.field = (alpha)}, {                                            \
+            .field = (beta)                                                                              \
+        }                                                                                                \
+    }
+
+#define FORTRAN_GEMM(symbol, type, real, field, integer)                                                           \
+    BLAS_EXPORT void symbol(const char *transa, const char *transb, const integer *m, const integer *n,            \
+                            const integer *k, const real *alpha, const real *a, const integer *lda, const real *b, \
+                            const integer *ldb, const real *beta, real *c, const integer *ldc);                    \
+    void symbol(const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,      \
+                const real *alpha, const real *a, const integer *lda, const real *b, const integer *ldb,           \
+                const real *beta, real *c, const integer *ldc) {                                                   \
+        FORWARD(symbol, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                              \
+        struct blas_product product = PRODUCT_OF(type, field, *m, *n, *k, *lda, *ldb, *ldc, *alpha, *beta);        \
+        gemm(&product, sizeof(integer) == sizeof(int64_t), *transa, *transb);                                      \
     }
 
 #define CBLAS_GEMM(symbol, type, real, field, integer)                                                                \
@@ -221,8 +219,8 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
     void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha, const real *a,        \
                 integer lda, const real *b, integer ldb, real beta, real *c, integer ldc) {                           \
         FORWARD(symbol, order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                          \
-        const struct matrices given = {m, n, k, lda, ldb, ldc, a, b, c, {.field = alpha}, {.field = beta}};           \
-        cblas_gemm(type, sizeof(integer) == sizeof(int64_t), order, transa, transb, &given);                          \
+        struct blas_product product = PRODUCT_OF(type, field, m, n, k, lda, ldb, ldc, alpha, beta);                   \
+        cblas_gemm(&product, sizeof(integer) == sizeof(int64_t), order, transa, transb);                              \
     }
 
 #define FORTRAN_GEMV(symbol, type, real, field, integer)                                                             \

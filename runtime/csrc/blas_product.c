@@ -8,6 +8,7 @@
 
 #include "blas.h"
 #include "blas_block.h"
+#include "blas_dots.h"
 #include "blas_memory.h"
 #include "blas_pack.h"
 #include "blas_team.h"
@@ -15,8 +16,8 @@
 
 enum {
     SMALL_PRODUCT = 112 * 112 * 112, /* multiply-adds below which nothing is packed that can be read as it lies */
-    PACKED_A_USES = 4,               /* panels of B that pass by A, from which on a copy of A is worth it */
-    PACKED_B_USES = 2,               /* the same of A's panels and B */
+    PACKED_A_USES = 8,               /* panels of B that pass by A, from which on a copy of A is worth it */
+    PACKED_B_USES = 8,               /* the same of A's panels and B */
     STACK_BYTES = 16 << 10,          /* of panels that need no buffer */
     PANEL_ALIGN = 128,
     TERMS_UNIT = 4,         /* of a register tile's unrolled loop */
@@ -62,8 +63,18 @@ static void scale_result(const struct blas_product *p) {
 
 /* The size of blocks that `count` is cut into: nearly equal ones of whole units, none larger than most. */
 static int64_t block_size(int64_t count, int64_t most, int64_t unit) {
+    if (count <= most) return most;
     int64_t blocks = (count + most - 1) / most;
     return least(most, round_up((count + blocks - 1) / blocks, unit));
+}
+
+static bool is_small(const struct blas_product *p) {
+    return (double)p->m * (double)p->n * (double)p->k <= SMALL_PRODUCT;
+}
+
+/* Whether the rows of A lie as register tiles read them. */
+static bool reads_a(const struct blas_product *p) {
+    return !p->a_transposed && (READS_PARTIAL_VECTORS || p->m % blocks_table[p->type].lanes == 0);
 }
 
 /* Block sizes, and what is packed. */
@@ -74,10 +85,9 @@ struct plan {
 
 static struct plan plan_product(const struct blas_product *p, uint32_t threads) {
     const struct blas_blocks *blocks = &blocks_table[p->type];
-    bool small = (double)p->m * (double)p->n * (double)p->k <= SMALL_PRODUCT;
+    const bool small = is_small(p);
     struct plan plan;
-    plan.packs_a = p->a_transposed || (!READS_PARTIAL_VECTORS && p->m % blocks->lanes) ||
-                   (!small && p->n > PACKED_A_USES * blocks->columns);
+    plan.packs_a = !reads_a(p) || (!small && p->n > PACKED_A_USES * blocks->columns);
     plan.packs_b = !small && p->m > PACKED_B_USES * blocks->rows;
     plan.kc = block_size(p->k, blocks->kc, TERMS_UNIT);
     plan.mc = block_size(p->m, blocks->mc * threads, blocks->rows);
@@ -185,14 +195,15 @@ static void compute_blocks(const struct blas_product *p, const struct plan *plan
     }
 }
 
-MAVCG_PRIVATE void compute_product(const struct blas_product *p) {
-    if (!p->m || !p->n) return;
-    if (equals(p->type, p->alpha, 0) || !p->k) {
-        if (!equals(p->type, p->beta, 1)) scale_result(p);
-        return;
-    }
+/* Not a part of compute_product, whose frame small products would pay for. */
+__attribute__((noinline)) static void compute_large_product(const struct blas_product *p) {
     double work = (double)p->m * (double)p->n * (double)p->k;
     struct blas_team *team = work >= PARALLEL_PRODUCT ? take_team() : NULL;
+    if (is_product_of_dots(p)) {
+        compute_dots(p, team);
+        return_team(team);
+        return;
+    }
     const struct plan plan = plan_product(p, team_threads(team));
     const int64_t bytes = a_bytes(p, &plan) + b_bytes(p, &plan);
     if (bytes <= STACK_BYTES) {
@@ -205,4 +216,18 @@ MAVCG_PRIVATE void compute_product(const struct blas_product *p) {
         return_buffer(buffer);
     }
     return_team(team);
+}
+
+MAVCG_PRIVATE void compute_product(const struct blas_product *p) {
+    if (!p->m || !p->n) return;
+    if (equals(p->type, p->alpha, 0) || !p->k) {
+        if (!equals(p->type, p->beta, 1)) scale_result(p);
+        return;
+    }
+    if (is_small(p) && reads_a(p) && p->k <= blocks_table[p->type].kc) { /* one block, of nothing packed */
+        const struct blas_block block = {p, 0, p->m, 0, p->n, 0, p->k, NULL, NULL, p->beta};
+        multiply_block(&block, 0, p->m, 0, p->n);
+        return;
+    }
+    compute_large_product(p);
 }

@@ -19,7 +19,7 @@ static const double PARALLEL_ELEMENTS = 5e5;
 
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static blas_vector_product *vector_function(enum blas_type type, bool sums) {
+MAVCG_PRIVATE blas_vector_product *vector_function(enum blas_type type, bool sums) {
     void *version = MAVCG_NAME(version, MAVCG_SET)(&vector_functions[type]);
     if (!version) version = MAVCG_NAME(select, MAVCG_SET)(&vector_functions[type]);
     return ((blas_vector_product *const *)version)[sums];

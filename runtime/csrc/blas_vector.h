@@ -19,6 +19,8 @@ struct blas_vector_call {
     union blas_scalar alpha, beta;
 };
 
+/* The function of a type for this core: sums over rows, or columns added. */
+MAVCG_PRIVATE blas_vector_product *vector_function(enum blas_type type, bool sums);
 MAVCG_PRIVATE void compute_vector_product(const struct blas_vector_call *call);
 
 #endif

@@ -112,6 +112,10 @@ class LearnedGroupCosts:
         predicted = self._predicted.get(self._keys.key(graph, nodes))
         return self.exact.cost(graph, nodes) if predicted is None else predicted
 
+    def is_predicted(self, graph: XGraph, nodes: Sequence[str]) -> bool:
+        """True for a group whose cost is predicted."""
+        return self._keys.key(graph, nodes) in self._predicted
+
     def make_exact(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> int:
         """Replace the predictions of these groups by exact costs. Returns: how many there were."""
         keys: dict[object, Sequence[str]] = {self._keys.key(graph, nodes): nodes for nodes in groups}

@@ -17,10 +17,12 @@ from mavcg.specs.kernel import Machine
 
 MOST_COLUMNS, MOST_UNITS = 16, 8
 # A panel of B stays in level 1 only if one of A fits beside it: with longer panels, whose ends cost less, products of
-# 512 and 1000 were 4 (f32) and 9 percent (f64) slower on a core with 48 KiB. A block of A shares level 2 with panels
-# of B.
-A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5
-MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 512, 4096, 512
+# 512 and 1000 were 4 (f32) and 9 percent (f64) slower on a core with 48 KiB and 64-byte vectors. Where level 1 is so
+# small that both leave only short panels, B's alone counts and A streams from level 2: on a Zen 4 with 32 KiB, f32 and
+# f64 products of 1000 were 2 to 7 percent faster so, and 64 x 4000 x 256 in f64 by a third.
+FEW_VECTORS = 512  # of level 1
+A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5  # of level 2, which a block of A shares with panels of B; of the last level
+MOST_STREAMED_TERMS, MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 384, 512, 4096, 512
 TERMS_UNIT = 32
 FASTEST = 1024  # of the speeds of cores, which are whole numbers
 
@@ -44,8 +46,7 @@ def plan_blas_blocks(
         ),
     )
     rows = units * lanes
-    panel_bytes = (rows + columns) * item  # of a term, in both
-    kc = min(MOST_TERMS, *(int(l1_budget(machines[label], cores[label])) // panel_bytes for label in named))
+    kc = min(_most_terms(machines[label], cores[label], item, lanes, units, columns) for label in named)
     kc = max(TERMS_UNIT, kc // TERMS_UNIT * TERMS_UNIT)
     mc = min(int(l2_budget(machines[label], cores[label]) * A_BLOCK_SHARE) // (kc * item) for label in named)
     nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // (kc * item) for label in named)
@@ -86,6 +87,14 @@ def _fits(machine: Machine, units: int, columns: int) -> bool:
     inputs = -(-columns // 4) if by_lane(machine) else 1
     spare = SPARE_OF_LLVM if machine.vector_registers > 16 else 0
     return units * columns + units + inputs + spare <= machine.vector_registers
+
+
+def _most_terms(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> int:
+    """Return the terms whose panels of A and B fit level 1, or of B alone where that holds few vectors."""
+    budget = int(l1_budget(machine, core))
+    if budget < FEW_VECTORS * machine.vector_bytes:
+        return min(MOST_STREAMED_TERMS, budget // (columns * item))
+    return min(MOST_TERMS, budget // ((units * lanes + columns) * item))
 
 
 def _cycles(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> float:

@@ -55,6 +55,19 @@ def test_products_of_several_blocks(letter: str, size: tuple[int, int, int], bla
 
 
 @pytest.mark.parametrize("letter", ["s", "d"])
+@pytest.mark.parametrize("size", [(8, 1, 64), (9, 12, 1023), (64, 5, 1024), (65, 3, 1025), (130, 11, 2100), (7, 4, 80)])
+def test_products_of_dots(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:
+    """A transposed, few columns of B: sums over columns as they lie in memory, in blocks of 1,024 terms."""
+    for alpha, beta in ((1.0, 0.0), (1.5, -0.5)):
+        p = Product(letter, True, False, *size, alpha, beta, (1, 2, 3))
+        a, b, before = p.matrices()
+        c = np.full_like(before, np.nan) if beta == 0 else before.copy()
+        c[:, p.m :] = before[:, p.m :]
+        fortran_gemm(blas, p, a, b, c)
+        assert_product(p, before, a, b, c)
+
+
+@pytest.mark.parametrize("letter", ["s", "d"])
 @pytest.mark.parametrize("size", [5, 150])
 def test_nan_follows_the_reference(letter: str, size: int, blas: ctypes.CDLL) -> None:
     p = Product(letter, False, False, size, size, size, 1.0, 0.0)
