@@ -14,6 +14,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.importers.load import import_model
+from mavcg.memory.node_order import order_nodes
 from mavcg.model_pipeline.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.predict import Prediction, predict
@@ -31,7 +32,7 @@ def read_application(
     graphs = []
     for entry in file.networks:
         progress(f"{entry.name}: reading {entry.file.name}")
-        graphs.append(optimise(import_model(entry.file, entry.shapes)))
+        graphs.append(order_nodes(optimise(import_model(entry.file, entry.shapes))).graph)
         cnns.append(network_of(graphs[-1], entry.name, entry.precision))
     # Without times first: what is wrong with names is said before the predictions, which take a while.
     unbalanced = [

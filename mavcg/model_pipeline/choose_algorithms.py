@@ -17,6 +17,7 @@ from mavcg.lowering.lower import LoweredGraph, LoweringCandidates, lower_candida
 from mavcg.lowering.machines import packing_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.weight_sizes import weight_sizes
+from mavcg.memory.node_order import order_nodes
 from mavcg.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.selection.costs.provider import MODELLED
 from mavcg.selection.select_model import ENGINE, ModelQuestion, SelectedModel, select_for_library, within_weights
@@ -64,13 +65,15 @@ def choose_algorithms(
     dump: Dump,
     workers: int = 1,
 ) -> AlgorithmChoice:
-    """Choose by the question's strategy, and lower the graph accordingly.
+    """Choose by the question's strategy, and lower the graph accordingly, its nodes in the order that needs the least
+    memory.
 
     max_size_bytes: of all packed constants. workers: processes that predict.
 
     Raises: MavcgError, as select_for_library, and with the least size where no choice is as small as that.
     """
     packing = packing_for(target)
+    graph = order_nodes(graph).graph
     if question.strategy != ENGINE and board is None:
         raise MavcgError(f"--strategy {question.strategy}: costs are of a board; name a --board")
     progress("choosing algorithms")

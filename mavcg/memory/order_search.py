@@ -1,0 +1,238 @@
+"""Searches the order of operators that needs the least memory at once: exact by a walk over the sets of operators that
+may have run, with pruning; a beam where these are too many.
+
+Whether a peak of B can be kept depends on the set of operators that have run alone, so that each set is visited once
+(Held and Karp's dynamic programming over down-sets). Operators that are ready, keep B and leave no more in memory than
+before run at once: the longer they wait, the more they would free, so that running them now makes no later step larger
+(the memory in use is a submodular function of the set). This holds of a chain of them, too, if all of its beginnings
+leave more: whatever part of it has run, the rest frees memory (as in Liu, "An application of generalized tree pebbling
+to sparse matrix factorization", 1987, for trees). Bisection over B then finds the least one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+STATES = 2_000  # sets that one decision visits: tenths of a second
+BEAM = 64  # sets that are kept after each operator, where a decision ended before
+
+
+@dataclass(frozen=True)
+class OrderProblem:
+    """Operators that touch buffers. sizes: of the buffers. touched: of each operator, numbers of buffers that it reads
+    or writes. before: of each operator, the numbers of those that have to run before it, in a valid order.
+
+    A buffer is in memory from the first operator that touches it to the last, both included.
+    """
+
+    sizes: tuple[int, ...]
+    touched: tuple[tuple[int, ...], ...]
+    before: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def users(self) -> tuple[int, ...]:
+        """Operators that touch each buffer, as bit masks."""
+        masks = [0] * len(self.sizes)
+        for number, buffers in enumerate(self.touched):
+            for buffer in buffers:
+                masks[buffer] |= 1 << number
+        return tuple(masks)
+
+    @cached_property
+    def needed(self) -> tuple[int, ...]:
+        """Operators that have to run before each one, as bit masks."""
+        return tuple(sum(1 << other for other in set(others)) for others in self.before)
+
+    @cached_property
+    def followers(self) -> tuple[tuple[int, ...], ...]:
+        """Operators that need each one."""
+        made: list[list[int]] = [[] for _ in self.touched]
+        for number, others in enumerate(self.before):
+            for other in set(others):
+                made[other].append(number)
+        return tuple(tuple(numbers) for numbers in made)
+
+    @cached_property
+    def least_peak(self) -> int:
+        """Bytes that the largest operator touches: no order needs less."""
+        return max((sum(self.sizes[b] for b in set(buffers)) for buffers in self.touched), default=0)
+
+    def step(self, done: int, number: int) -> tuple[int, int]:
+        """Return what an operator adds to the memory in use while it runs, and after it; done: what ran, as a mask."""
+        opened = closed = 0
+        after = done | 1 << number
+        for buffer in self.touched[number]:
+            users = self.users[buffer]
+            if not users & done:
+                opened += self.sizes[buffer]
+            if not users & ~after:
+                closed += self.sizes[buffer]
+        return opened, opened - closed
+
+
+@dataclass(frozen=True)
+class LeastPeakOrder:
+    """An order, its peak, and a peak that no order is below."""
+
+    order: tuple[int, ...]
+    peak: int
+    lower_bound: int
+
+    @property
+    def optimal(self) -> bool:
+        """True if it is proven that no order has a lower peak."""
+        return self.peak == self.lower_bound
+
+
+def peak_of(problem: OrderProblem, order: Sequence[int]) -> int:
+    """Return the most memory in use at once."""
+    done, live, peak = 0, 0, 0
+    for number in order:
+        opened, change = problem.step(done, number)
+        peak = max(peak, live + opened)
+        done, live = done | 1 << number, live + change
+    return peak
+
+
+def least_peak_order(problem: OrderProblem, states: int = STATES) -> LeastPeakOrder:
+    """Return the order with the least peak, or the best that is found where a decision would visit more states."""
+    given = tuple(range(len(problem.touched)))
+    best, peak, bound = given, peak_of(problem, given), problem.least_peak
+    attempt = bound
+    while bound < peak:
+        found, blocked = _order_within(problem, attempt, states)
+        if found is not None:
+            best, peak = found, peak_of(problem, found)
+        elif blocked is not None:
+            bound = min(blocked, peak)
+        else:
+            beam = _beam(problem)
+            if peak_of(problem, beam) < peak:
+                best, peak = beam, peak_of(problem, beam)
+            break
+        attempt = (bound + peak) // 2
+    return LeastPeakOrder(best, peak, bound)
+
+
+def _order_within(problem: OrderProblem, limit: int, states: int) -> tuple[tuple[int, ...] | None, int | None]:
+    """Return an order whose peak is at most `limit`; else the least peak that might be possible, or nothing where the
+    states ran out."""
+    everything = (1 << len(problem.touched)) - 1
+    seen: set[int] = set()
+    blocked: int | None = None
+    # Sets that are still to be visited, with the operator that led there from the last one on the path to them.
+    stack: list[tuple[_Running, int | None, int]] = [(_Running(problem, limit), None, 0)]
+    path: list[tuple[int, ...]] = []
+    while stack:
+        running, number, depth = stack.pop()
+        running = running.copy()
+        if number is not None:
+            running.run(number)
+        running.run_free()
+        if running.done in seen:
+            continue
+        seen.add(running.done)
+        if len(seen) > states:
+            return None, None
+        del path[depth:]
+        path.append(tuple(running.ran))
+        running.ran.clear()
+        if running.done == everything:
+            return tuple(number for part in path for number in part), None
+        moves = []
+        for number in running.ready_numbers():
+            opened, change = problem.step(running.done, number)
+            if running.live + opened > limit:
+                blocked = running.live + opened if blocked is None else min(blocked, running.live + opened)
+            else:
+                moves.append((-change, number))
+        for _, number in sorted(moves):  # the one that leaves the least in memory comes last, and is tried first
+            stack.append((running, number, depth + 1))
+    return None, limit + 1 if blocked is None else blocked
+
+
+class _Running:
+    """A set of operators that have run within a limit. done, ready: as masks; live: in memory; ran: in order."""
+
+    def __init__(self, problem: OrderProblem, limit: int) -> None:
+        self.problem, self.limit = problem, limit
+        self.done, self.live, self.ran = 0, 0, list[int]()
+        self.ready = sum(1 << number for number, needed in enumerate(problem.needed) if not needed)
+
+    def copy(self) -> "_Running":
+        made = _Running.__new__(_Running)
+        made.__dict__.update(self.__dict__, ran=list(self.ran))
+        return made
+
+    def ready_numbers(self) -> list[int]:
+        return _bits(self.ready)
+
+    def run(self, number: int) -> None:
+        self.live += self.problem.step(self.done, number)[1]
+        self.done |= 1 << number
+        self.ready ^= 1 << number
+        self.ran.append(number)
+        for other in self.problem.followers[number]:
+            if not self.problem.needed[other] & ~self.done:
+                self.ready |= 1 << other
+
+    def run_free(self) -> None:
+        """Run all chains that keep the limit and leave no more in memory, and those that follow from them."""
+        waiting = self.ready
+        while waiting:
+            number = (waiting & -waiting).bit_length() - 1
+            waiting ^= 1 << number
+            chain = self._free_chain(number)
+            before = self.ready
+            for each in chain:
+                self.run(each)
+            if chain:  # others may have become free by what it did
+                waiting = self.ready if self.ready != before else waiting
+
+    def _free_chain(self, number: int) -> list[int]:
+        """Return the operators from this one on, each the only new one after the last, until no more is in memory than
+        before; none where that does not come, or not within the limit."""
+        done, live, chain = self.done, self.live, list[int]()
+        while True:
+            opened, change = self.problem.step(done, number)
+            if live + opened > self.limit:
+                return []
+            done, live = done | 1 << number, live + change
+            chain.append(number)
+            if live <= self.live:
+                return chain
+            following = [n for n in self.problem.followers[number] if not self.problem.needed[n] & ~done]
+            if len(following) != 1:
+                return []
+            number = following[0]
+
+
+def _bits(mask: int) -> list[int]:
+    found = []
+    while mask:
+        found.append((mask & -mask).bit_length() - 1)
+        mask &= mask - 1
+    return found
+
+
+def _ready(problem: OrderProblem, done: int) -> list[int]:
+    return [
+        number for number, needed in enumerate(problem.needed) if not needed & ~done and not done >> number & 1
+    ]  # fmt: skip
+
+
+def _beam(problem: OrderProblem) -> tuple[int, ...]:
+    """Return an order by a beam: after each operator the sets with the lowest peak, and the least in memory."""
+    states: dict[int, tuple[int, int, tuple[int, ...]]] = {0: (0, 0, ())}
+    for _ in problem.touched:
+        following: dict[int, tuple[int, int, tuple[int, ...]]] = {}
+        for done, (peak, live, order) in states.items():
+            for number in _ready(problem, done):
+                opened, change = problem.step(done, number)
+                made = (max(peak, live + opened), live + change, (*order, number))
+                after = done | 1 << number
+                if after not in following or made < following[after]:
+                    following[after] = made
+        kept = sorted(following.items(), key=lambda item: item[1])[:BEAM]
+        states = dict(kept)
+    return next(iter(states.values()))[2] if states else ()

@@ -1,0 +1,77 @@
+"""The order of operators with the least peak, beside brute force over all topological orders."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mavcg.memory.order_search import OrderProblem, least_peak_order, peak_of
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> OrderProblem:
+    """Operators that write a buffer of their own and read earlier ones; some write into another's buffer."""
+    count = draw(st.integers(1, 6))
+    sizes = tuple(draw(st.integers(0, 9)) for _ in range(count))
+    touched, before = [], []
+    for number in range(count):
+        reads = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
+        shared = draw(st.sets(st.integers(0, count - 1), max_size=1)) if draw(st.integers(0, 3)) == 0 else set()
+        touched.append(tuple({number, *reads, *shared}))
+        before.append(tuple(reads))
+    return OrderProblem(sizes, tuple(touched), tuple(before))
+
+
+def all_orders(problem: OrderProblem, done: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    if len(done) == len(problem.touched):
+        yield done
+    for number, needed in enumerate(problem.before):
+        if number not in done and set(needed) <= set(done):
+            yield from all_orders(problem, (*done, number))
+
+
+def peak_by_steps(problem: OrderProblem, order: tuple[int, ...]) -> int:
+    """The largest sum over the steps of buffers between their first and last use."""
+    at = {number: time for time, number in enumerate(order)}
+    lives = [[at[n] for n, buffers in enumerate(problem.touched) if b in buffers] for b in range(len(problem.sizes))]
+    return max(
+        sum(size for size, live in zip(problem.sizes, lives, strict=True) if live and min(live) <= time <= max(live))
+        for time in range(len(order))
+    )
+
+
+@settings(max_examples=60)
+@given(problems())
+def test_no_order_is_better(problem: OrderProblem) -> None:
+    found = least_peak_order(problem)
+    assert sorted(found.order) == list(range(len(problem.touched)))
+    assert all(found.order.index(b) < found.order.index(n) for n, needed in enumerate(problem.before) for b in needed)
+    assert found.peak == peak_of(problem, found.order) == peak_by_steps(problem, found.order)
+    assert found.optimal and found.peak == min(peak_by_steps(problem, order) for order in all_orders(problem))
+
+
+@settings(max_examples=30)
+@given(problems())
+def test_without_states_a_beam_is_no_worse_than_the_given_order(problem: OrderProblem) -> None:
+    """The bound stays true where the search ends early."""
+    found = least_peak_order(problem, states=1)
+    assert found.peak <= peak_of(problem, range(len(problem.touched)))
+    assert found.lower_bound <= least_peak_order(problem).peak <= found.peak
+
+
+@pytest.mark.parametrize("branches", [3, 5])
+def test_branches_run_one_after_the_other(branches: int) -> None:
+    """Branches that widen and narrow 8 times each, listed level by level: one at a time is best."""
+    touched, before, sizes = [(0,)], [()], [10]  # type: list[tuple[int, ...]], list[tuple[int, ...]], list[int]
+    for level in range(16):
+        for _ in range(branches):
+            source = 0 if level == 0 else len(touched) - branches
+            sizes.append(100 if level % 2 == 0 else 1)
+            before.append((source,))
+            touched.append((source, len(touched)))
+    ends = tuple(range(len(touched) - branches, len(touched)))
+    problem = OrderProblem((*sizes, 1), (*touched, (*ends, len(touched))), (*before, ends))
+    found = least_peak_order(problem)
+    assert found.optimal and found.peak == 100 + 10 + branches - 1
+    assert peak_of(problem, range(len(problem.touched))) >= 100 * branches
