@@ -16,7 +16,7 @@ def test_area_is_units_and_memories(tmp_path: Path) -> None:
     space = read_space(written(tmp_path, mem_size="[32, 128, 32]", pe_len="[8, 4]"))
     (structure,) = space.all_structures()
 
-    expected = 32 * 11884 + 2 * 121849 + 469412  # f32 units; the two memories of EIE's table
+    expected = 32 * 13328 + 2 * 121849 + 469412  # f32 units; the two memories of EIE's table
     assert area_mm2(structure, space.technology, (DENSE,)) == pytest.approx(expected / 1e6, rel=1e-4)
 
 
