@@ -16,10 +16,10 @@ from mavcg.graph import Graph
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.accelerators import baselines, exact
 from mavcg.planner.accelerators.networks import NAMES, network
+from mavcg.planner.accelerators.networks.drawn import drawn_constants
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.gpu.cuda_project import emit_network, emit_plans, unique_names
-from mavcg.planner.gpu.network_program import drawn_constants
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.roofline import performance_per_access
 from mavcg.profiles.accelerators import find_accelerator

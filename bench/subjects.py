@@ -69,6 +69,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),
     "joint_memory": Subject(("mavcg.apps.plan", "mavcg.apps.models", "mavcg.accel.networks")),
     "machine_passes": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c")),
+    "mcpu_sweep": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c", *_PROGRAMS)),
+    "mcpu_sweep_host": Subject((), _PROGRAMS),
     "model_accuracy": Subject((*_OPERATORS, "mavcg.kernels.builder.emit")),
     "model_build": _MODEL,
     "drop_in_survey": Subject((*_OPERATORS, "mavcg.model_pipeline.partial")),

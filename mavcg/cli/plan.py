@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.output import console, note, print_json
+from mavcg.cli.plan_c import emit_files
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.hardware.accelerator import Accelerator
-    from mavcg.planner.accelerators.request import NetworkPlan
     from mavcg.planner.layer_model.layer import ConvLayer
 
 
@@ -59,7 +59,9 @@ def plan(
         ),
     ] = None,
     emit_ir: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan as text.")] = None,
-    emit_c: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan of one layer as C.")] = None,
+    emit_c: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the plan as C: of a --layer, or of the network.")
+    ] = None,
     emit_cuda: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write CUDA C++: a GPU's kernels, or an accelerator's plan.")
     ] = None,
@@ -92,6 +94,7 @@ def plan(
     mavcg plan vgg16 --accelerator setup-b --layer conv3_1 --emit-ir conv3_1.plan
     mavcg plan --check-ir conv3_1.plan
     mavcg plan --run-ir conv3_1.plan --json
+    mavcg plan squeezenet --accelerator setup-a --emit-c squeezenet.c
     mavcg plan resnet50 --board jetson-tx2 --emit-cuda kernels
     mavcg plan --check-cuda kernels
     """
@@ -149,7 +152,10 @@ def plan(
         note(f"{name} is left out of the comparison: {why}")
     least = floors(first) if baselines else None
     if emit_ir is not None or emit_c is not None:
-        _emit(first, emit_ir, emit_c)
+        shapes = parse_shapes(shape or ())
+        emit_files(
+            first, emit_ir, emit_c, None if layer is not None else lambda: read_graph(model, shapes, paper_variant)
+        )
     if plot is not None:
         from mavcg.planner.accelerators.pictures import write_pictures
 
@@ -208,25 +214,6 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
     found = cluster_machines(measured_host_board() if board == HOST else find_board(board))
     different = {machine.accelerator: machine.assumed for machine in reversed(found)}
     return sorted(different.items(), key=lambda item: -item[0].peak_gmac_per_s)
-
-
-def _emit(plan: "NetworkPlan", text: Path | None, c: Path | None) -> None:
-    from mavcg.files.whole_file import write_whole
-    from mavcg.planner.accelerators.text.c_backend import plan_c
-    from mavcg.planner.accelerators.text.emit import emit_plan
-    from mavcg.planner.accelerators.text.printer import print_plans
-    from mavcg.planner.accelerators.text.verify import verify_plan
-
-    if c is not None and len(plan.planned) != 1:
-        count = len(plan.planned)
-        raise MavcgError(f"--emit-c {c}: a C file is of one layer, and there are {count}; name one by --layer")
-    plans = [emit_plan(p.layer, p.tiling, plan.accelerator) for p in plan.planned]
-    for one in plans:
-        verify_plan(one)
-    if text is not None:
-        write_whole(text, print_plans(plans), "--emit-ir")
-    if c is not None:
-        write_whole(c, plan_c(plans[0]), "--emit-c")
 
 
 def _plan_text(check: Path | None, run: Path | None, given: dict[str, Any], as_json: bool) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.planner.accelerators.networks.drawn import drawn_constants
 from mavcg.planner.gpu.gpu_layer import PACK
 from mavcg.planner.gpu.kernel_plan import Kernel
 from mavcg.planner.gpu.launch import launches_of
@@ -20,7 +21,6 @@ from mavcg.text.safe_text import comment
 
 Array = NDArray[Any]
 _ALIGNMENT = 256
-WEIGHTS_SEED = 20261123
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,6 @@ def network_program(
     writer = _ProgramWriter(graph, kernels, PACK[type_name])
     body = [line for step in steps for line in writer.step(step)]
     return NetworkProgram(writer.text(inputs[0], graph.outputs[0], body), bytes(writer.weights))
-
-
-def drawn_constants(graph: Graph, names: Sequence[str]) -> dict[str, Array]:
-    """Return seeded normal weights for inputs of a graph that stand for them, variance 2 / fan-in (He et al., 2015)."""
-    rng = np.random.default_rng(WEIGHTS_SEED)
-    found: dict[str, Array] = {}
-    for name in sorted(names):
-        shape = graph.types[name].shape
-        fan_in = prod(shape[1:]) if len(shape) > 1 else 1
-        scale = (2 / fan_in) ** 0.5 if len(shape) > 1 else 0.1
-        found[name] = (rng.standard_normal(shape, np.float32) * np.float32(scale)).astype(np.float32)
-    return found
 
 
 class _ProgramWriter:

@@ -190,9 +190,13 @@ def test_a_batch_is_refused_by_the_files_name(mavcg: Any, wide_model: Path) -> N
     assert "a batch of 2 images" in done.stderr and "with a batch of 1 or a free one" in done.stderr
 
 
-def test_c_of_several_layers_writes_nothing(mavcg: Any, tmp_path: Path) -> None:
-    done = mavcg("plan", "alexnet", "--accelerator", "setup-a", "--emit-c", "all.c", "--emit-ir", tmp_path / "all.plan")
-    assert done.status == 2 and "name one by --layer" in done.stderr and not (tmp_path / "all.plan").exists()
+def test_c_of_a_whole_network_comes_with_its_weights_and_a_blas_runtime(mavcg: Any, tmp_path: Path) -> None:
+    done = mavcg("plan", "squeezenet", "--accelerator", "setup-d", "--emit-c", tmp_path / "net.c")
+    assert done.status == 0 and "net.weights.bin" in done.stderr
+    source = (tmp_path / "net.c").read_text()
+    assert source.count("static void layer_") == 26 and "int squeezenet(const float *weights" in source
+    assert (tmp_path / "net.weights.bin").stat().st_size == 4 * 1_235_496
+    assert "cblas_sgemm" in (tmp_path / "plan_blas.h").read_text()
 
 
 def test_people_get_a_table(mavcg: Any) -> None:
@@ -217,7 +221,6 @@ def test_people_get_a_table(mavcg: Any) -> None:
         (("vgg16", "--accelerator", "setup-a", "--search", "pruned", "--halo"), "--search exact"),
         (("vgg16", "--accelerator", "setup-a", "--layer", "conv3_9"), "conv3_"),
         (("vgg16", "--accelerator", "setup-a", "--shape", "x=1x3x8x8"), "built-in"),
-        (("vgg16", "--accelerator", "setup-a", "--emit-c", "all.c"), "--layer"),
         (("--check-ir", "missing.plan"), "cannot be read"),
         (("vgg16", "--check-ir", "missing.plan"), "MODEL"),
         (("--run-ir", "missing.plan", "--halo"), "leave out --halo"),

@@ -1,6 +1,6 @@
 """A plan -> one C file: a call for each command, in their order (e-PlaNNer, 7.2), over a library of plain loops."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from mavcg.errors import MavcgError
@@ -15,6 +15,7 @@ from mavcg.planner.accelerators.text.plan import (
     Relu,
     Store,
     TextPlan,
+    Types,
     output_memories,
     tiles_by_name,
 )
@@ -43,8 +44,9 @@ def plan_c(plan: TextPlan, function: str = "run") -> str:
                 f"plan of {plan.name or 'a layer'}: type {name} is none of C's; take one of {', '.join(C_TYPES)}"
             )
     writer = CWriter(plan)
-    parts = (*_library(plan), "\n".join(writer.memories()) + "\n", "\n".join(writer.function(function)) + "\n")
-    return "".join(parts)
+    head = f"/* The plan of {comment(plan.name or 'a layer')}, as C. */\n"
+    own = ("\n".join(lines) + "\n" for lines in (writer.memories(), writer.function(function)))
+    return "".join((head, *library_of([plan], types), *own))
 
 
 def multiply_add(psum: str) -> str:
@@ -58,19 +60,24 @@ def multiply_add(psum: str) -> str:
     return f"#define MULTIPLY_ADD(sum, a, b) {body}"
 
 
-def _library(plan: TextPlan) -> Iterator[str]:
-    """The functions of the library that the plan's commands call."""
-    types, commands = plan.info.types, plan.commands
+def library_of(plans: Sequence[TextPlan], types: Types) -> Iterator[str]:
+    """The functions of the library that the commands of plans of these types call."""
     head = c_library.HEAD.replace("@MULTIPLY_ADD@", multiply_add(types.psum))
     names = {"@INPUT@": types.input, "@WEIGHT@": types.weight, "@OUTPUT@": types.output, "@PSUM@": types.psum}
     for key, name in names.items():
         head = head.replace(key, C_TYPES[name])
-    yield f"/* The plan of {comment(plan.name or 'a layer')}, as C. */\n{head}"
-    tiles = tiles_by_name(plan)
-    convs = [command for command in commands if isinstance(command, Conv)]
-    if any(is_fc(tiles, command) for command in convs):
+    yield head
+    commands = [command for plan in plans for command in plan.commands]
+    convs = {
+        is_fc(tiles, command)
+        for plan in plans
+        for tiles in (tiles_by_name(plan),)
+        for command in plan.commands
+        if isinstance(command, Conv)
+    }
+    if True in convs:
         yield c_library.FC
-    if any(not is_fc(tiles, command) for command in convs):
+    if False in convs:
         yield c_library.CONV
     for maximum in (True, False):
         if any(isinstance(command, PoolCommand) and command.maximum is maximum for command in commands):
@@ -79,7 +86,7 @@ def _library(plan: TextPlan) -> Iterator[str]:
         yield c_library.RELU
     yield c_library.COPIES
     yield c_library.STORES.replace("@NAME@", "store").replace("@TYPE@", "output_t")
-    if types.psum != types.output and has_partial(plan):
+    if types.psum != types.output and any(has_partial(plan) for plan in plans):
         yield c_library.STORES.replace("@NAME@", "store_partial").replace("@TYPE@", "psum_t")
 
 

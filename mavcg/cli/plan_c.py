@@ -1,0 +1,54 @@
+"""The files of `mavcg plan --emit-ir` and --emit-c: plans as text, and as C of a layer or of a whole network."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mavcg.cli.output import note
+from mavcg.files.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from mavcg.graph import Graph
+    from mavcg.planner.accelerators.request import NetworkPlan
+    from mavcg.planner.accelerators.text.plan import TextPlan
+
+BLAS_HEADER = "plan_blas.h"
+
+
+def emit_files(plan: "NetworkPlan", text: Path | None, c: Path | None, graph: "Callable[[], Graph] | None") -> None:
+    """Write the plans as text, and as C.
+
+    graph: reads the network that all plans are of; None for the plan of one layer.
+    Raises: MavcgError for a plan that is wrong, a network that has no C, or a file that cannot be written.
+    """
+    from mavcg.planner.accelerators.text.c_backend import plan_c
+    from mavcg.planner.accelerators.text.emit import emit_plan
+    from mavcg.planner.accelerators.text.printer import print_plans
+    from mavcg.planner.accelerators.text.verify import verify_plan
+
+    plans = [emit_plan(p.layer, p.tiling, plan.accelerator) for p in plan.planned]
+    for each in plans:
+        verify_plan(each)
+    network = _network(plans, graph(), c) if c is not None and graph is not None else {}
+    if text is not None:
+        write_whole(text, print_plans(plans), "--emit-ir")
+    if c is not None and not network:
+        write_whole(c, plan_c(plans[0]), "--emit-c")
+    for path, content in network.items():
+        write_whole(path, content, "--emit-c")
+    if network:
+        note(f"wrote {', '.join(path.name for path in network)}")
+
+
+def _network(plans: "list[TextPlan]", graph: "Graph", c: Path) -> dict[Path, str | bytes]:
+    """Return the contents of the C file, its weights and the header that puts a BLAS in place of the loops."""
+    from mavcg.planner.accelerators.networks.drawn import drawn_constants
+    from mavcg.planner.accelerators.text.network_c import network_c
+    from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
+    from mavcg.planner.accelerators.text.network_plan_text import network_text
+
+    network = network_text(graph, plans)
+    # Built-in networks have no weights.
+    drawn = drawn_constants(graph, [name for name in graph.inputs if name != network.image])
+    source, weights = network_c(network, graph.name, drawn)
+    return {c: source, c.with_suffix(".weights.bin"): weights, c.with_name(BLAS_HEADER): BLAS_RUNTIME}
