@@ -62,7 +62,7 @@ class _NetworkWriter:
         return node.inputs
 
     def memories(self) -> Iterator[str]:
-        """On-chip memories: an array each, as large as any layer has it."""
+        """Declare the on-chip memories: an array each, as large as any layer has it."""
         largest: dict[tuple[str, str], int] = {}
         for writer in self.writers:
             for line in writer.memories():
