@@ -21,6 +21,7 @@ from mavcg.runtime.declared import ffi
 from mavcg.runtime.type_codes import TYPE_CODES
 
 Array = NDArray[Any]
+ndarray, empty, from_buffer = np.ndarray, np.empty, ffi.from_buffer
 API: int = ffi.integer_const("MAVCG_MODEL_API")
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
@@ -108,15 +109,20 @@ class Model:
         self.constants_bytes = int(table.constants_bytes)
         self._steps = tuple(_step(table.steps[i]) for i in range(table.step_count))
         self.threads = int(table.threads(context))
+        counts = (max(1, len(tensors)) for tensors in (self.inputs, self.outputs))
+        self._pointers = tuple(ffi.new("void *[]", count) for count in counts)  # used while _running is held
 
-    def run(self, *arrays: Array) -> tuple[Array, ...]:
+    def run(self, *arrays: Any, out: Sequence[Array] | None = None) -> tuple[Array, ...]:
         """Compute the outputs.
 
-        arrays: one for each input, of its shape and dtype; an array that is not contiguous is copied first.
+        arrays: one for each input, of its shape and dtype: NumPy's, or of another library by DLPack, without a copy; an
+        array that is not contiguous is copied first. out: an array for each output, which is written and returned;
+        contiguous, and no memory of an input's. Without it new ones are made.
         Raises: MavcgError for another number of arrays, a wrong shape or dtype, a closed or cancelled model.
         """
-        outputs, status = self._run(arrays, None)
-        self._check(status)
+        status, outputs = self._run(arrays, out, None)
+        if status:
+            check_status(self.path, self._table, status)
         return outputs
 
     def profile(self, *arrays: Array, runs: int = 1) -> tuple[StepTime, ...]:
@@ -125,8 +131,8 @@ class Model:
             raise MavcgError(f"{self.path}: runs={runs}; give 1 or more")
         times = np.zeros((runs, len(self._steps)))
         for row in times:
-            _, status = self._run(arrays, row)
-            self._check(status)
+            status, _ = self._run(arrays, None, row)
+            check_status(self.path, self._table, status)
         return tuple(StepTime(*step, float(ns)) for step, ns in zip(self._steps, np.median(times, axis=0), strict=True))
 
     def cancel(self) -> None:
@@ -159,40 +165,79 @@ class Model:
         takes, gives = (", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
         return f"<mavcg model {self.name}: in {takes}; out {gives}; threads {self.threads}>"
 
-    def _run(self, arrays: Sequence[Array], step_ns: Array | None) -> tuple[tuple[Array, ...], int]:
-        given, outputs = self.checked_inputs(arrays), self.empty_outputs()
+    def _run(
+        self, arrays: Sequence[Any], out: Sequence[Array] | None, step_ns: Array | None
+    ) -> tuple[int, tuple[Array, ...]]:
+        # Of small models the time of a call is in these lines: they make no objects of cffi but buffers.
+        given = self.checked_inputs(arrays)
+        if out is None:
+            outputs = self.empty_outputs()
+        else:
+            outputs = self._check_outputs(out)
         # The result of from_buffer keeps its array alive.
-        buffers_in, buffers_out = [*map(ffi.from_buffer, given)], [*map(ffi.from_buffer, outputs)]
-        pointers_in, pointers_out = ffi.new("void *[]", buffers_in), ffi.new("void *[]", buffers_out)
+        buffers_in, buffers_out = [from_buffer(array) for array in given], [from_buffer(array) for array in outputs]
         with self._running:
             if not self._context:
                 raise MavcgError(f"{self.path}: the model is closed; load it again")
+            pointers_in, pointers_out = self._pointers
+            for i, buffer in enumerate(buffers_in):
+                pointers_in[i] = buffer
+            for i, buffer in enumerate(buffers_out):
+                pointers_out[i] = buffer
             if step_ns is None:
-                return outputs, self._run_model(self._context, pointers_in, pointers_out)
+                return self._run_model(self._context, pointers_in, pointers_out), outputs
             times = ffi.from_buffer("double[]", step_ns)
-            return outputs, self._profile_model(self._context, pointers_in, pointers_out, times)
+            return self._profile_model(self._context, pointers_in, pointers_out, times), outputs
 
     def empty_outputs(self) -> tuple[Array, ...]:
         """Return arrays for the outputs."""
-        return tuple(np.empty(tensor.shape, tensor.dtype) for tensor in self.outputs)
+        return tuple([empty(tensor.shape, tensor.dtype) for tensor in self.outputs])
 
-    def checked_inputs(self, arrays: Sequence[Array]) -> list[Array]:
+    def checked_inputs(self, arrays: Sequence[Any]) -> list[Array]:
         """Return the inputs as dense arrays. Raises: MavcgError for a number, shape or dtype that is not the
         model's."""
         if len(arrays) != len(self.inputs):
             required = ", ".join(map(str, self.inputs)) or "none"
             raise MavcgError(f"{self.path}: {len(arrays)} inputs given, the model takes {len(self.inputs)}: {required}")
-        checked = []
-        for number, (value, tensor) in enumerate(zip(arrays, self.inputs, strict=True)):
-            array = np.asarray(value)
+        checked: list[Array] = []
+        for value, tensor in zip(arrays, self.inputs):  # noqa: B905 - strict takes time, and the lengths are equal
+            array = value if type(value) is ndarray else self._array_of(value, tensor)
             if array.shape != tensor.shape or array.dtype != tensor.dtype:
+                number = len(checked)
                 raise MavcgError(f"{self.path}: input {number} ({tensor.name}): {_mismatch(array, tensor)}")
-            dense = array.flags.c_contiguous and array.flags.aligned
+            flags = array.flags
+            dense = flags.c_contiguous and flags.aligned
             checked.append(array if dense else np.require(array, requirements=["C", "A"]))
         return checked
 
-    def _check(self, status: int) -> None:
-        check_status(self.path, self._table, status)
+    def _check_outputs(self, out: Sequence[Array]) -> tuple[Array, ...]:
+        """Return arrays that the caller gave for the outputs. Raises: MavcgError for those that cannot be written."""
+        outputs = tuple(out)
+        if len(outputs) != len(self.outputs):
+            raise MavcgError(f"{self.path}: out has {len(outputs)} arrays, the model gives {len(self.outputs)}")
+        for array, tensor in zip(outputs, self.outputs):  # noqa: B905 - as above
+            if type(array) is not ndarray:
+                raise MavcgError(f"{self.path}: out ({tensor.name}): is no NumPy array; give one for it to be written")
+            if array.shape != tensor.shape or array.dtype != tensor.dtype:
+                raise MavcgError(f"{self.path}: out ({tensor.name}): {_mismatch(array, tensor)}")
+            if not array.flags.carray:
+                raise MavcgError(
+                    f"{self.path}: out ({tensor.name}): is not contiguous, aligned and writeable; give such an array"
+                )
+        return outputs
+
+    def _array_of(self, value: Any, tensor: Tensor) -> Array:
+        """Return what is given for an input as an array, by DLPack where it is of another library. Raises:
+        MavcgError."""
+        if isinstance(value, ndarray) or not hasattr(value, "__dlpack__"):
+            return np.asarray(value)
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise MavcgError(
+                f"{self.path}: input ({tensor.name}): cannot be read by DLPack ({error}); give a tensor in the memory "
+                "of the CPU, without gradients, or a NumPy array"
+            ) from error
 
 
 def check_status(path: Path, table: Any, status: int) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ class SizedModel:
         self._closed = False
         self.model_of(*self.shapes[0])  # what is wrong with the library or the options is said at once
 
-    def run(self, *arrays: Array) -> tuple[Array, ...]:
-        """Compute the outputs in the size that the arrays have. Raises: MavcgError for a shape that the library was not
-        built for, and as Model.run."""
-        return self.model_of(*(np.shape(array) for array in arrays)).run(*arrays)
+    def run(self, *arrays: Any, out: Sequence[Array] | None = None) -> tuple[Array, ...]:
+        """Compute the outputs in the size that the arrays have; out: as Model.run has it. Raises: MavcgError for a
+        shape that the library was not built for, and as Model.run."""
+        shapes = (tuple(array.shape) if hasattr(array, "shape") else np.shape(array) for array in arrays)
+        return self.model_of(*shapes).run(*arrays, out=out)
 
     def model_of(self, *shapes: tuple[int, ...]) -> Model:
         """Return the model of one size, which this object closes. shapes: of its inputs. Raises: MavcgError for a shape

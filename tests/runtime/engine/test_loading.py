@@ -76,6 +76,75 @@ def test_arrays_that_lie_otherwise_are_copied(model: "mavcg.Model") -> None:
         assert model.run(array, NO_NAP)[0].tobytes() == chained(x).tobytes()
 
 
+def new_outputs(model: "mavcg.Model") -> list[Array]:
+    return [np.full(tensor.shape, 77, tensor.dtype) for tensor in model.outputs]
+
+
+def test_kept_outputs_are_written(model: "mavcg.Model") -> None:
+    out = new_outputs(model)
+    for seed in range(3):
+        results = model.run(some_x(seed), NO_NAP, out=out)
+        assert all(result is array for result, array in zip(results, out, strict=True))
+        assert out[0].tobytes() == chained(some_x(seed)).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("at", "change", "words"),
+    [
+        (0, lambda y: y[0], r"out \(y\): shape \[1000\], the model takes \[1, 1000\]"),
+        (0, lambda y: y.astype(np.float64), r"out \(y\): float64"),
+        (0, lambda y: np.repeat(y, 2, axis=1)[:, ::2], r"out \(y\): is not contiguous, aligned and writeable"),
+        (
+            1,
+            lambda who: np.frombuffer(who.tobytes(), np.int32),
+            r"out \(who\): is not contiguous, aligned and writeable",
+        ),
+        (1, list, r"out \(who\): is no NumPy array"),
+    ],
+)
+def test_kept_outputs_that_cannot_be_written(
+    model: "mavcg.Model", at: int, change: Callable[[Array], Any], words: str
+) -> None:  # fmt: skip
+    out = new_outputs(model)
+    with pytest.raises(MavcgError, match=words):
+        model.run(some_x(), NO_NAP, out=[change(each) if i == at else each for i, each in enumerate(out)])
+    assert all((each == 77).all() for each in out)
+
+
+def test_kept_outputs_of_another_number_or_in_an_input(model: "mavcg.Model") -> None:
+    with pytest.raises(MavcgError, match="out has 4 arrays, the model gives 5"):
+        model.run(some_x(), NO_NAP, out=new_outputs(model)[1:])
+    x = some_x()
+    with pytest.raises(MavcgError, match="shares memory"):
+        model.run(x, NO_NAP, out=[x, *new_outputs(model)[1:]])
+
+
+class OtherTensor:
+    """An array that only DLPack knows. device: by DLPack's numbers, 1 is the CPU, 2 CUDA."""
+
+    def __init__(self, array: Array, device: int = 1) -> None:
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.device != 1:
+            raise BufferError("it is on a GPU")
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device, 0
+
+
+def test_tensors_of_other_libraries_by_dlpack(model: "mavcg.Model") -> None:
+    x = some_x()
+
+    assert model.run(OtherTensor(x), OtherTensor(NO_NAP))[0].tobytes() == chained(x).tobytes()
+    assert model.run(OtherTensor(x[:, ::-1]), NO_NAP)[0].tobytes() == chained(x[:, ::-1]).tobytes()
+    with pytest.raises(MavcgError, match=r"input 0 .*: float64, the model takes float32"):
+        model.run(OtherTensor(x.astype(np.float64)), NO_NAP)
+    with pytest.raises(MavcgError, match=r"cannot be read by DLPack \(.*\); give a tensor in the memory of the CPU"):
+        model.run(OtherTensor(x, device=2), NO_NAP)
+
+
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
