@@ -1,7 +1,10 @@
 """`mavcg tune --runner fleet:FILE`, from the command line to the database, on servers on loopback."""
 
 import json
+import signal
 import sqlite3
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,3 +135,33 @@ def test_bad_requests(mavcg: Any, tmp_path: Path, model: Path) -> None:
     ):
         done = mavcg("tune", *words, "--db", tmp_path / "costs.sqlite")
         assert done.status == 2 and message in done.stderr and done.stdout == "", done.stderr
+
+
+@pytest.mark.long
+def test_ctrl_c_keeps_what_is_known_and_leaves_nothing(
+    mavcg: Any, fleet_of: FleetOf, model: Path, tmp_path: Path
+) -> None:
+    fleet = fleet_of(2)
+    for board in fleet.boards:
+        board.does("sleep 0.02")
+
+    def interrupt() -> None:
+        until = time.monotonic() + 300
+        while sum(board.calls for board in fleet.boards) < 7 and time.monotonic() < until:
+            time.sleep(0.02)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    done = tune(mavcg, fleet, model)
+    interrupter.join()
+    assert done.status == 130 and "stopped: " in done.stderr and "--resume goes on" in done.stderr, done.stderr
+    found = json.loads(done.stdout)
+    known = {row["what"] for row in figures(tmp_path / "costs.sqlite") if row["counts"]}
+    assert found["stopped"] == "interrupt" and found["left"] > 0 and len(known) == found["measured"] > 0
+    assert not list(tmp_path.glob("mavcg-*"))
+
+    for board in fleet.boards:
+        board.does()
+    again = json.loads(tune(mavcg, fleet, model, "--resume").stdout)
+    assert (again["already"], again["left"], again["undecided"]) == (len(known), 0, 0)
