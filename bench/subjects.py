@@ -25,6 +25,10 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg.accel.from_graph", "mavcg.accel.fusion.plan", "mavcg.accel.fusion.report", "mavcg.accel.networks"),
         ("mavcg/accel/fusion/templates.toml", "profiles/isa_targets/zu*.toml"),
     ),
+    "accel_learned": Subject(
+        ("mavcg.accel.codegen.simulated_costs", "mavcg.accel.costs.learned", "mavcg.accel.group_search"),
+        ("profiles/isa_targets/zu*.toml", "mavcg/accel/fusion/templates.toml"),
+    ),
     "accel_simulated": Subject(
         ("mavcg.accel.codegen.simulated_costs", "mavcg.accel.fusion.plan", "mavcg.accel.from_graph"),
         ("profiles/isa_targets/zu*.toml", "mavcg/accel/fusion/templates.toml"),

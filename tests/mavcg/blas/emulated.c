@@ -3,8 +3,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-void sgemm_(const char *, const char *, const int *, const int *, const int *, const float *, const float *, const int *,
-            const float *, const int *, const float *, float *, const int *);
+void sgemm_(const char *, const char *, const int *, const int *, const int *, const float *, const float *,
+            const int *, const float *, const int *, const float *, float *, const int *);
 void dgemm_(const char *, const char *, const int *, const int *, const int *, const double *, const double *,
             const int *, const double *, const int *, const double *, double *, const int *);
 void sgemv_(const char *, const int *, const int *, const float *, const float *, const int *, const float *,
@@ -51,7 +51,8 @@ CHECK(float, sgemm_, sgemv_, 6e-8)
 CHECK(double, dgemm_, dgemv_, 1.1e-16)
 
 int main(void) {
-    static const int sizes[][3] = {{1, 1, 1}, {7, 5, 3}, {8, 12, 16}, {33, 31, 70}, {64, 48, 150}, {150, 140, 33}};
+    static const int sizes[][3] = {{1, 1, 1},     {7, 5, 3},      {8, 12, 16},  {33, 31, 70},
+                                   {64, 48, 150}, {150, 140, 33}, {40, 5, 100}, {9, 3, 150}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int trans = 0; trans < 4; trans++) {
             check_sgemm_(sizes[i][0], sizes[i][1], sizes[i][2], trans & 1, trans >> 1);

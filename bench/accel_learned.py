@@ -1,0 +1,96 @@
+"""Errors and regret of learned costs of groups: `python -m bench.accel_learned [--json]`.
+
+For each network: simulated costs of all groups are the truth. The learned provider simulates a part and
+predicts the others; its error is that on what it did not simulate. Regret is what the exact search's path loses, by
+simulated costs, to the path over simulated costs alone: after the first search, and after those with exact costs of all
+that was chosen, which is what `mavcg accel build --costs learned` does. Cycles are simulated, nothing is measured.
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from bench.record import facts, write
+from mavcg.accel.apply_radices import with_fixed_radices
+from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accel.costs.kept import GroupCostFile, KeptGroupCosts
+from mavcg.accel.costs.learned import LearnedGroupCosts
+from mavcg.accel.from_graph import xgraph_of
+from mavcg.accel.fusion.costs import GroupCosts
+from mavcg.accel.fusion.plan import choose_fusion
+from mavcg.accel.fusion.templates import read_templates
+from mavcg.accel.group_search import search_path
+from mavcg.accel.networks import network
+from mavcg.accel.target import IsaTarget, find_target
+from mavcg.accel.xgraph import XGraph
+
+NETWORKS = ("squeezenet", "mobilenet_v2", "resnet50", "yolo_small", "googlenet")
+TARGET = "zu2"
+
+
+def quiet(message: str) -> None:
+    """Take progress and print nothing."""
+
+
+def true_cycles(groups: list[tuple[str, ...]], graph: XGraph, truth: GroupCosts) -> float:
+    """Sum of simulated cycles of groups; infinite if one does not fit."""
+    costs = [truth.cost(graph, nodes) for nodes in groups]
+    return sum(float("inf") if cost is None else cost.cycles for cost in costs)
+
+
+def row(name: str, target: IsaTarget, file: GroupCostFile) -> dict[str, Any]:
+    """A network's row on a target."""
+    graph = with_fixed_radices(xgraph_of(network(name)))
+    truth = KeptGroupCosts(SimulatedGroupCosts(target), "simulated", target, file)
+    exact = choose_fusion(graph, target, read_templates(), truth, ("exact",))
+    best = exact.paths["exact"].cost
+    learned = LearnedGroupCosts(target, truth)
+    first = choose_fusion(graph, target, read_templates(), learned, ("exact",))
+    at_first = learned.exact_groups, learned.predicted_groups
+    errors = [
+        abs(predicted.cycles / cost.cycles - 1)
+        for group in first.instance.groups
+        if learned.is_predicted(graph, group.nodes)
+        and (predicted := learned.cost(graph, group.nodes)) is not None
+        and (cost := truth.cost(graph, group.nodes)) is not None
+    ]
+    regret = true_cycles([group.nodes for group in first.plan("exact").groups], graph, truth) / best - 1
+    last = search_path(graph, target, "exact", quiet, learned).plan("exact")
+    percent = np.percentile(errors, [50, 95]) if errors else [0.0, 0.0]
+    return {
+        "network": name, "target": target.name, "simulated": at_first[0], "predicted": at_first[1],
+        "left_out_error_percent": round(100 * learned.models[0].error, 2) if learned.models else None,
+        "error_percent": round(100 * float(np.mean(errors)), 2) if errors else None,
+        "median_percent": round(100 * float(percent[0]), 2),
+        "worst_twentieth_percent": round(100 * float(percent[1]), 2),
+        "regret_percent": round(100 * regret, 3), "simulated_in_the_end": learned.exact_groups,
+        "regret_in_the_end_percent": round(100 * (last.cost / best - 1), 3),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Simulate, learn, print, and write bench/results/accel_learned.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the record instead of lines")
+    parser.add_argument("--networks", nargs="*", default=list(NETWORKS), help="only these; writes no record")
+    args = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, GroupCostFile(Path(folder) / "costs.sqlite") as file:
+        for name in args.networks:
+            rows.append(row(name, find_target(TARGET), file))
+            if not args.json:
+                Console(width=200).print(rows[-1])
+    record = {**facts("modelled", "bench.accel_learned"), "rows": rows}
+    if args.networks == list(NETWORKS):
+        write("accel_learned", record)
+    if args.json:
+        print(json.dumps(record, indent=2))
+
+
+if __name__ == "__main__":
+    main()
