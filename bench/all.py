@@ -40,6 +40,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.pbqp"),
     ("-m", "bench.sparsity", "--record"),
     ("-m", "bench.selection_boards"),
+    ("-m", "bench.selection_kinds", "--record"),
     ("-m", "bench.winograd"),
     ("-m", "bench.primitive_scenarios"),
     ("-m", "bench.fuzz_models", "--count", "10000"),

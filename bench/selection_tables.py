@@ -55,6 +55,35 @@ def selection_boards(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["core, network", *(name.removeprefix("family:") for name in names)], rows)
 
 
+def selection_kinds(record: Record, table: Table) -> str:
+    """Rectangular, grouped and dilated convolutions, a batch; and 8-bit networks."""
+    rows = []
+    for network, boards in record["f32"].items():
+        for board, found in boards.items():
+            names = Counter(node["primitive"] for node in found["nodes"])
+            chosen = ", ".join(f"{count} {name}" for name, count in names.most_common())
+            others = ", ".join(
+                f"{name.removeprefix('family:')} {ms / found['ms']:.2f}" for name, ms in found["others_ms"].items()
+            )
+            rows.append([network, board, f"{found['ms']:.2f}", "yes" if found["optimal"] else "no", chosen, others])
+    eight_bit = []
+    for model, boards in record["int8"].items():
+        for board, nodes in boards.items():
+            ratios = sorted(
+                node["cost_ms"]["qconv_im2row_hwc_hwc"] / node["cost_ms"]["qconv_implicit_hwc_hwc"] for node in nodes
+            )
+            taken = sum(node["primitive"] == "qconv_im2row_hwc_hwc" for node in nodes)
+            eight_bit.append([model, board, len(nodes), taken, f"{ratios[0]:.2f} to {ratios[-1]:.2f}"])
+    text = "Modelled, not measured: one thread of the board's fastest core; the others' times over that of `pbqp`."
+    head = ["network", "board", "pbqp, ms", "optimal", "chosen", "times as long"]
+    words = (
+        "Predicted: 8-bit convolutions that have a choice, those that im2row computes, and its time over that of the "
+        "implicit product (the mean of one core and of all)."
+    )
+    second = table(["network", "board", "with a choice", "im2row", "im2row over implicit"], eight_bit)
+    return f"{text}\n\n{table(head, rows)}\n\n{words}\n\n{second}"
+
+
 def selection_loops(record: Record, table: Table) -> str:
     """Main loops of kernels beside the core's peak."""
     rows = [
@@ -166,5 +195,6 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "pbqp": ("How long a selection takes", pbqp),
     "primitive_scenarios": ("Every primitive against the definition", primitive_scenarios),
     "selection_boards": ("Strategies on cores of Arm", selection_boards),
+    "selection_kinds": ("Rectangular, grouped, dilated and 8-bit convolutions", selection_kinds),
     "selection_loops": ("Main loops beside the peak of cores of Arm", selection_loops),
 }

@@ -104,6 +104,9 @@ SUBJECTS: Mapping[str, Subject] = {
     "depth_first": Subject(("mavcg.predict.depth_first", "mavcg.model_pipeline.model")),
     "row_parts": Subject(("mavcg.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
     "selection_boards": Subject(("mavcg.selection.select_network", "mavcg.selection.strategies"), _ARM_FACTS),
+    "selection_kinds": Subject(
+        ("mavcg.selection.strategies", "mavcg.model_pipeline.choose_algorithms", "bench.selection_kinds"), _ARM_FACTS
+    ),
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
     "strategies": _MODEL,
     "simulated_fits": Subject(

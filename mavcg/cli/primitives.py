@@ -1,7 +1,7 @@
 """The verb `mavcg primitives`: list convolution primitives, and check one of them against the definition."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -90,7 +90,7 @@ def parse_scenario(text: str) -> "Scenario":
         pairs.append((int(first), int(second or first)))
     numbers = [first for first, _ in pairs]
     pad = pairs[6][1] if len(pairs) > 6 else 0
-    found = Scenario(*numbers, across=AxisWindow(pairs[4][1], pairs[3][1], pad))
+    found = replace(Scenario(*numbers), across=AxisWindow(pairs[4][1], pairs[3][1], pad))
     verify_scenario(found)
     return found
 
