@@ -95,6 +95,7 @@ SUBJECTS: Mapping[str, Subject] = {
             "mavcg.planner.layer_model.graph_layers",
         )
     ),  # fmt: skip
+    "plan_run": Subject((*_PLANNER, "mavcg.planner.accelerators.text.network_c")),
     "plan_search": Subject(_PLANNER),
     "plan_seconds": Subject((*_PLANNER, "mavcg.planner.accelerators.schedule_cache")),
     "plan_tables": Subject(_PLANNER),
