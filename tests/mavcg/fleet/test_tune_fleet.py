@@ -1,6 +1,7 @@
 """`mavcg tune --runner fleet:FILE`, from the command line to the database, on servers on loopback."""
 
 import json
+import shlex
 import signal
 import sqlite3
 import threading
@@ -11,6 +12,11 @@ from typing import Any
 
 import pytest
 
+from mavcg.fleet import tune_fleet
+from mavcg.fleet.board_task import BoardAnswer, BoardTask, Result, read_board_facts
+from mavcg.fleet.fleet_file import FleetBoard
+from mavcg.runners.bench_lines import Condition, InterleavedTimes, JobTimes, Rounds
+from mavcg.runners.facts import MachineFacts
 from tests.mavcg.fleet.conftest import LoopbackFleet
 
 FleetOf = Callable[[int], LoopbackFleet]
@@ -27,6 +33,49 @@ def tune(mavcg: Any, fleet: LoopbackFleet, model: Path, *more: object) -> Any:
     return mavcg("tune", model, "--runner", fleet.option, "--db", fleet.path.with_name("costs.sqlite"), "--json", *more)
 
 
+class InstantBoards:
+    """Boards in this process: a job takes what its program says, on desk-1 twice as long; all are this machine."""
+
+    def facts(self, board: FleetBoard) -> MachineFacts | str:
+        return read_board_facts("local")
+
+    def measure(self, board: FleetBoard, task: BoardTask, stopped: Callable[[], bool]) -> BoardAnswer:
+        micros = [float(word) for word in shlex.split(task.program.decode().splitlines()[1])[5].split(",")]
+        ends, results = (Condition(2_000_000, 40.0), Condition(1_900_000, 45.0)), list[Result]()
+        for job in (job for unit in task.units for job in unit):
+            ms = micros[job] / 1e3 * (2 if board.name == "desk-1" else 1)
+            if task.interleaved:
+                results.append(InterleavedTimes(job, "s", (ms,) * 7, (False,) * 7, 7, *ends))
+            else:
+                results.append(JobTimes(job, Rounds(ms, 0.0, 5, 5, 0), None, "s", *ends))
+        return BoardAnswer(tuple(results), seconds=0.01)
+
+
+def test_from_the_command_line_to_the_database(
+    mavcg: Any, fleet_of: FleetOf, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tune_fleet, "OwnHost", InstantBoards)
+    fleet = fleet_of(0)
+    boards = [f'[[board]]\nname = "desk-{n}"\ntype = "desk"\nrunner = "ssh:desk-{n}"\n' for n in range(3)]
+    fleet.path.write_text("".join(boards))
+    done = tune(mavcg, fleet, model, "--family", "sum2d")
+    assert done.status == 0, done.stderr
+    found = json.loads(done.stdout)
+    (of_type,) = found["types"]
+
+    assert found["measured"] > 0 and (found["left"], found["undecided"]) == (0, 0)
+    assert [(row["name"], row["ratio"], row["outlier"]) for row in of_type["boards"]] == [
+        ("desk-0", 1.0, False), ("desk-1", 2.0, True), ("desk-2", 1.0, False)
+    ]  # fmt: skip
+    rows = figures(tmp_path / "costs.sqlite")
+    conditions = ("type", "khz_before", "khz_after", "celsius_before", "celsius_after")
+    assert {tuple(row[key] for key in conditions) for row in rows} == {("desk", 2_000_000, 1_900_000, 40.0, 45.0)}
+    assert {row["board"] for row in rows if row["counts"]} == {"desk-0", "desk-2"}
+    again = json.loads(tune(mavcg, fleet, model, "--family", "sum2d", "--resume").stdout)
+    assert (again["measured"], again["already"]) == (0, found["measured"])
+
+
+@pytest.mark.long
 def test_two_boards_share_the_jobs(mavcg: Any, fleet_of: FleetOf, model: Path, tmp_path: Path) -> None:
     fleet = fleet_of(2)
     fleet.boards[0].does("celsius 55", "clock 1900000")
