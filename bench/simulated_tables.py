@@ -40,4 +40,31 @@ def _cells(found: Record) -> list[object]:
     ]  # fmt: skip
 
 
-TABLES = {"simulated_fits": ("Primitives on simulated Arm cores against their model", simulated_fits)}
+def simulated_layers(record: Record, table: Table) -> str:
+    """Return predicted over simulated times by network, and by kind of kernel."""
+    head = ("layers of weight", "within 10 %", "of the time", "predicted / simulated", "median of layers")
+
+    def cells(entry: Record) -> list[object]:
+        known = [entry[key] for key in ("within", "share_within", "ratio", "median_ratio")]
+        shares = ["" if value is None else f"{value:.0%}" for value in known[:2]]
+        return [entry["large"], *shares, *("" if value is None else f"{value:.2f}" for value in known[2:])]
+
+    totals = [[e["core"], "all", f"{e['ms']:.1f}", *cells(e)] for e in record["cores"]]
+    networks = [[e["core"], e["network"], f"{e['ms']:.1f}", *cells(e)] for e in record["networks"]]
+    kinds = sorted(record["kinds"], key=lambda e: (e["core"], -e["ms"]))
+    by_kind = [[e["core"], e["kind"], f"{e['ms']:.1f}", *cells(e)] for e in kinds]
+    text = (
+        f"Modelled and simulated, not measured: one core of {record['board']}, one thread; long layers by "
+        f"{record['samples']} samples. Of weight is a layer of at least {record['least_share']:.1%} of its network's "
+        "time; the share of the time counts all."
+    )
+    return "\n\n".join([
+        text, table(["core", "network", "simulated ms", *head], [*totals, *networks]), "By kind of kernel:",
+        table(["core", "kernels", "simulated ms", *head], by_kind),
+    ])  # fmt: skip
+
+
+TABLES = {
+    "simulated_layers": ("Networks on simulated Arm cores: predicted against simulated layers", simulated_layers),
+    "simulated_fits": ("Primitives on simulated Arm cores against their model", simulated_fits),
+}

@@ -113,6 +113,10 @@ SUBJECTS: Mapping[str, Subject] = {
     "simulated_fits": Subject(
         ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
     ),
+    "simulated_layers": Subject(
+        ("mavcg.predict.predict", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+    ),
     "silicon": Subject(
         ("mavcg.passes.asm.models.estimate", "mavcg.passes.asm.models.main_loop", "mavcg.profiles.timing"),
         (*_ARM_FACTS, "profiles/cores/neoverse-*.toml", "profiles/cores/apple-*.toml", "bench/silicon/*.toml"),

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import Core
-from mavcg.hardware.timing import ClassTiming, Timing
+from mavcg.hardware.timing import ISSUE_QUEUE, REORDER_BUFFER, ClassTiming, Timing
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
 from mavcg.profiles.schema import read_toml
 from mavcg.profiles.timing_rows import OwnTiming, read_own_timing, spell_out_sources
+
+IN_FLIGHT = "window.in_flight"  # by figures of silicon; below the reorder buffer where registers and queues fill first
+MOST_IN_FLIGHT = 4096
 
 
 def load_timing(core: Core) -> Timing:
@@ -42,6 +45,8 @@ def load_timing(core: Core) -> Timing:
         forwards={key: cycles for own in reversed(known) for key, cycles in own.forwards.items()},
         no_dual_issue=next((own.no_dual_issue for own in known if own.no_dual_issue), ()),
         forbidden_distances=next((own.forbidden_distances for own in known if own.forbidden_distances), ()),
+        in_flight=_window_fact(core, IN_FLIGHT, REORDER_BUFFER),
+        issue_queue=_window_fact(core, "window.issue_queue", ISSUE_QUEUE),
     )
     for row in timing.classes.values():
         unknown = sorted({pool for use in row.units for pool in use.any_of} - set(timing.pools))
@@ -52,6 +57,20 @@ def load_timing(core: Core) -> Timing:
             )
     taken = {name: _taken(name, chain, timing) for name in timing.classes if name not in known[0].classes}
     return replace(timing, classes={**timing.classes, **taken})
+
+
+def _window_fact(core: Core, key: str, otherwise: int) -> int:
+    """Return a size of the core's window; IN_FLIGHT where it has no other: its reorder buffer.
+
+    Raises: ProfileError for what is no size.
+    """
+    facts = {fact.key: fact.value for fact in core.facts}
+    value = facts.get(key, otherwise)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_IN_FLIGHT:
+        raise ProfileError(
+            f"{_place(core.name)}: {key}: {value} is no whole number from 1 to {MOST_IN_FLIGHT}; mend it"
+        )
+    return value
 
 
 def own_classes(core: Core) -> tuple[ClassTiming, ...] | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.instr_classes import CLASSES, FAMILIES, ROLES, lineage
-from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
+from mavcg.hardware.timing import INDEPENDENT, ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse, shown
 
@@ -226,9 +226,15 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
         raise refuse(path, place, f"{shown(role)} is no role of an operand", f"take one of {', '.join(ROLES)}")
     if not isinstance(entry, dict):
         raise refuse(path, place, f"{shown(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }')
-    schema.only(path, entry, ("cycles", "source"), f"{place}.")
+    schema.only(path, entry, ("cycles", "independent", "source"), f"{place}.")
     schema.source_of(path, entry, place)
-    cycles = schema.whole(path, entry, "cycles", f"{place}.cycles", 0, 1000)
+    if "independent" in entry:
+        if entry["independent"] is not True or "cycles" in entry or made_by.split() != ["*"]:
+            wrong = "is for what waits for no producer"
+            raise refuse(path, f"{place}.independent", wrong, 'write "*->ld1_lane_d.acc" = { independent = true, .. }')
+        cycles = INDEPENDENT
+    else:
+        cycles = schema.whole(path, entry, "cycles", f"{place}.cycles", 0, 1000)
     for name in (*made_by.split(), *read_by.split()):
         if name not in (*CLASSES, *FAMILIES, "*"):
             raise refuse(path, place, f"{shown(name)} is neither class nor family", _near(name, (*CLASSES, *FAMILIES)))

@@ -71,6 +71,7 @@ class SourceList:
     flags: tuple[str, ...]
     generated: Mapping[str, str]
     figures: tuple[Figure, ...]
+    in_a_row: int = 1  # calls between two readings of the clock
 
 
 def read_lists(folder: Path = HERE) -> tuple[SourceList, ...]:
@@ -92,6 +93,7 @@ def read_list(path: Path) -> SourceList:
             tuple(table.get("flags", ())),
             table.get("generated", {}),
             figures,
+            int(table.get("in_a_row", 1)),
         )
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise MavcgError(f"{path}: not a list of silicon figures ({error!r}); bench/README.md has the form") from None
@@ -122,7 +124,8 @@ def _tables(table: Mapping[str, Any]) -> Iterator[Figure]:
         for name, values in entry["rows"].items():
             match, rule = next((m, rule) for pattern, rule in rules if (m := pattern.fullmatch(name)))
             own = entry["commit"] + ("~1" if entry.get("when") == "before" else "")
-            calls = () if "reason" in rule else _calls(match, rule, own)
+            drawn = entry.get("last_coefficient", {}).get(name)
+            calls = () if "reason" in rule else _calls(match, rule, own, drawn)
             ratio = entry["kind"] == "ratio"
             for core, value in zip(entry["cores"], values, strict=True):
                 if value == "-":
@@ -159,12 +162,12 @@ def _instructions(table: Mapping[str, Any]) -> Iterator[Figure]:
 _LAST = {"4x4": (0, 8), "4x8": (0, 16), "8x8": (0, 32), "16x16": (0, 20, 100), "64x16": (0, 20, 300, 300, 300)}
 
 
-def _calls(match: re.Match[str], rule: Mapping[str, Any], commit: str) -> tuple[Call, ...]:
+def _calls(match: re.Match[str], rule: Mapping[str, Any], commit: str, last: int | None = None) -> tuple[Call, ...]:
+    """last: of the coefficients, where the table's benchmark drew another one than half of them."""
     groups = match.groupdict()
     bpc = 8 if groups["bpc"] == "8" else 16
     width, pixel = int(groups.get("w") or 8), bpc // 8
     across = groups.get("xy", "hv")
-    size = groups.get("size", "")
     values = {
         "w": width,
         "stride": width * pixel,
@@ -176,7 +179,7 @@ def _calls(match: re.Match[str], rule: Mapping[str, Any], commit: str) -> tuple[
         "line": 128 * pixel,
         "line32": 32 * pixel,
         "eight": 8 * pixel,
-        "last": _LAST.get(size, (0, 20, 100, 300, 600))[int(groups["eob"])] if size else 0,
+        "last": last if last is not None else _half_of_coefficients(groups),
     }
     form = rule["calls"][groups["f"] if groups.get("f") in rule["calls"] else ""]
     names = {**groups, "bpc": str(bpc), "f": (groups.get("f") or "").replace("bilinear", "bilin")}
@@ -186,6 +189,11 @@ def _calls(match: re.Match[str], rule: Mapping[str, Any], commit: str) -> tuple[
         Call(commit, files, symbol, form.format(**values, h=height))
         for height in _heights(rule["heights"], width, names["f"])
     )
+
+
+def _half_of_coefficients(groups: Mapping[str, str | None]) -> int:
+    size = groups.get("size")
+    return _LAST.get(size, (0, 20, 100, 300, 600))[int(groups["eob"] or 0)] if size else 0
 
 
 def _heights(words: str, width: int, function: str) -> Sequence[int]:

@@ -6,23 +6,42 @@ timing. A further model, such as a simulator, is a further entry of MODELS.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from bench.silicon.dynamic_path import NotModelled
 from mavcg.assembly.code_image import CodeImage
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.analysis.dependences import as_op, with_effects
 from mavcg.passes.asm.isa.op import Op
-from mavcg.passes.asm.models.estimate import block_cycles
+from mavcg.passes.asm.isa.source import parse_source
+from mavcg.passes.asm.models.estimate import block_cycles, repeated_cycles
 
 
 @dataclass(frozen=True)
 class Run:
-    """One call: what a model may look at. ops: the executed instructions in order."""
+    """One call: what a model may look at.
+
+    ops: the executed instructions in order. in_a_row: calls between two readings of the clock, which the published
+    figure is the mean of.
+    """
 
     image: CodeImage
     function: str
     arguments: str
     ops: tuple[Op, ...]
+    in_a_row: int = 1
+
+
+_MOST_ARGUMENTS = 8  # that the calling convention passes in registers
+
+
+@cache
+def _caller(arguments: int) -> tuple[Op, ...]:
+    """Return what the benchmark executes for each call: a move of every argument, and the call."""
+    moves = [f"\tmov x{n}, x{19 + n % 8}\n" for n in range(min(arguments, _MOST_ARGUMENTS))]
+    instrs = [statement.instr for statement in parse_source("".join((*moves, "\tblr x28\n")))]
+    return tuple(map(as_op, with_effects([instr for instr in instrs if instr is not None])))
 
 
 Model = Callable[[Run, Timing], float]
@@ -36,7 +55,9 @@ def analytic_cycles(run: Run, timing: Timing) -> float:
     misses, caches and what goes through memory. Raises: NotModelled where the core's facts do not suffice.
     """
     try:
-        return block_cycles(run.ops, timing)
+        if run.in_a_row == 1:
+            return block_cycles(run.ops, timing)
+        return repeated_cycles((*_caller(len(run.arguments.split())), *run.ops), timing, run.in_a_row)
     except MavcgError as error:
         raise NotModelled(str(error)) from None
 

@@ -35,7 +35,7 @@ class Runs:
             try:
                 image = self._image(call)
                 ops = ops_of(image, executed(image, call.symbol, call.arguments))
-                self._runs[call] = Run(image, call.symbol, call.arguments, ops)
+                self._runs[call] = Run(image, call.symbol, call.arguments, ops, self.source.in_a_row)
             except NotModelled as reason:
                 self._runs[call] = reason
         found = self._runs[call]

@@ -57,7 +57,8 @@ load    ldr_q          ldr q0, [x0]
 load    ldp_s          ldp s0, s1, [x0]                        ldp_d
 load    ldp_d          ldp d0, d1, [x0]
 load    ldp_q          ldp q0, q1, [x0]
-load    ld1_lane       ld1 {v0.d}[1], [x0]
+load    ld1_lane       ld1 {v0.s}[1], [x0]
+load    ld1_lane_d     ld1 {v0.d}[1], [x0]                    ld1_lane
 load    ld1r           ld1r {v0.4s}, [x0]
 load    ld1_d          ld1 {v0.8b}, [x0]                       ld1_q
 load    ld1_q          ld1 {v0.4s}, [x0]

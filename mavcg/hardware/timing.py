@@ -6,6 +6,10 @@ from dataclasses import dataclass, field, replace
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import CLASSES, lineage
 
+INDEPENDENT = -1  # of a forwarding latency: the consumer does not wait for that operand at all
+REORDER_BUFFER = 128  # micro-operations in flight where the core's file has no figure
+ISSUE_QUEUE = 8  # micro-operations that wait before each unit, likewise
+
 
 @dataclass(frozen=True)
 class UnitUse:
@@ -65,7 +69,9 @@ class Timing:
     order: "in" or "out". width: instructions issued (in order) or micro-operations dispatched (out of order) a cycle.
     pools: units by name and how many of each there are. classes: by name; what is absent is not known.
     forwards: (producer, consumer, role) -> cycles, where it differs from the producer's latency; producer and consumer
-        are classes, families or "*", role is one of instr_classes.ROLES or "" for every operand.
+        are classes, families or "*", role is one of instr_classes.ROLES or "" for every operand. INDEPENDENT: nothing.
+    in_flight, issue_queue: of an out-of-order core, the micro-operations between dispatch and retirement, and those
+        that wait before each unit.
     """
 
     core: str
@@ -76,6 +82,12 @@ class Timing:
     forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     no_dual_issue: tuple[NoDualIssue, ...] = ()
     forbidden_distances: tuple[ForbiddenDistance, ...] = ()
+    in_flight: int = REORDER_BUFFER
+    issue_queue: int = ISSUE_QUEUE
+
+    def independent(self, consumer: str, role: str) -> bool:
+        """True if a consumer of this class never waits for its operand of this role, whoever wrote it."""
+        return any(self.forwards.get(("*", name, role)) == INDEPENDENT for name in lineage(consumer))
 
     def of(self, name: str) -> ClassTiming:
         """The timing of a class, its own or its parent's.
@@ -107,7 +119,7 @@ class Timing:
         """The same text for the same facts, whatever the run; for what is kept by content."""
         return repr(
             (
-                (self.core, self.order, self.width, sorted(self.pools.items())),
+                (self.core, self.order, self.width, sorted(self.pools.items()), self.in_flight, self.issue_queue),
                 sorted(self.classes.items(), key=lambda item: item[0]),
                 sorted(self.forwards.items()),
                 [(sorted(rule.these), sorted(rule.those)) for rule in self.no_dual_issue],

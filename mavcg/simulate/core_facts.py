@@ -159,7 +159,7 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
     window = core.order == OUT_OF_ORDER
     return SimulatedCore(
         ghz=ghz,
-        reorder_buffer=max(1, round(facts.find("window.reorder_buffer", "micro-operations"))) if window else 1,
+        reorder_buffer=max(1, round(_in_flight(facts))) if window else 1,
         issue_queue=round(facts.find("window.issue_queue", "operations before each unit")) if window else 0,
         load_queue=max(1, round(facts.find("window.load_queue"))) if window else 1,
         store_queue=max(1, round(facts.find("window.store_queue"))),
@@ -173,6 +173,12 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
         prefetch_lines=round(facts.find("caches.prefetch_lines", "lines")),
         assumed=tuple(facts.assumed),
     )
+
+
+def _in_flight(facts: _Facts) -> float:
+    """Return the micro-operations in flight: by figures of silicon where the core's file has them."""
+    given = facts.given("window.in_flight")
+    return given if given is not None else facts.find("window.reorder_buffer", "micro-operations")
 
 
 def _cluster(core: Core, board: Board | None) -> Cluster | None:

@@ -58,8 +58,10 @@ class TimingTables:
         row.pattern = self.patterns.setdefault((op.op_class, op.writeback is not None), len(self.patterns))
         if row.pattern == len(self._uses):
             self._uses.append(op)
-        row.read_count, row.write_count = len(op.reads), len(op.writes)
-        for at, read in enumerate(op.reads):
+        known = op.op_class != UNMODELLED
+        reads = [read for read in op.reads if not (known and self.timing.independent(op.op_class, read.role))]
+        row.read_count, row.write_count = len(reads), len(op.writes)
+        for at, read in enumerate(reads):
             row.reads[at], row.roles[at] = register_number(read.register), _ROLES.index(read.role)
         for at, register in enumerate(op.writes):
             row.writes[at] = register_number(register)

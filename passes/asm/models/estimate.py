@@ -13,7 +13,7 @@ from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.in_order import Issue, last_issue_cycle, simulate, steady_state
 from mavcg.passes.asm.models.issue_constraints import blocked_cycles, op_dependences, unit_uses
 from mavcg.passes.asm.models.ports import PortBounds, port_bounds, straight_bounds
-from mavcg.passes.asm.models.window import ISSUE_QUEUE, REORDER_BUFFER, window_cycles
+from mavcg.passes.asm.models.window import window_cycles, window_cycles_at
 
 IN_ORDER = "in-order"
 PORT_BOUND = "port-bound"
@@ -95,7 +95,8 @@ def estimate_block(ops: Sequence[Op], timing: Timing) -> LoopEstimate:
     candidates = [(bound.cycles, bound.kind, bound.why) for bound in (port.units, port.dispatch)]
     candidates.append((Fraction(path), "critical path", ends))
     within = window_cycles(ops, timing)
-    filled = f"{within} cycles with {REORDER_BUFFER} micro-ops in the window and {ISSUE_QUEUE} waiting before each unit"
+    sizes = f"{timing.in_flight} micro-ops in the window and {timing.issue_queue} waiting before each unit"
+    filled = f"{within} cycles with {sizes}"
     candidates.append((Fraction(within), "window", filled))
     largest, bound_by, because = max(candidates, key=lambda candidate: candidate[0])
     bounds = {kind: float(figure) for figure, kind, _ in reversed(candidates)}
@@ -116,6 +117,22 @@ def block_cycles(ops: Sequence[Op], timing: Timing) -> float:
     units, dispatch = straight_bounds(ops, timing)
     path, _ = _critical_path(ops, timing)
     return float(max(units.cycles, dispatch.cycles, Fraction(max(path, window_cycles(ops, timing)))))
+
+
+def repeated_cycles(ops: Sequence[Op], timing: Timing, times: int) -> float:
+    """Return the mean cycles of code that runs so many times in a row; later runs take as long as the second.
+
+    Raises: as estimate_block.
+    """
+    if times < 2 or not ops:
+        return block_cycles(ops, timing)
+    twice = (*ops, *ops)
+    if timing.order == "in":
+        first, second = (last_issue_cycle(run, timing) + 1 for run in (ops, twice))
+    else:
+        straight_bounds(ops, timing)  # raises where a unit is missing
+        first, second = window_cycles_at(twice, timing, (len(ops), len(twice)))
+    return (first + (times - 1) * (second - first)) / times
 
 
 def _port_bound(

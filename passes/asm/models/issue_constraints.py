@@ -145,7 +145,7 @@ def _after(
 ) -> tuple[Dependence, ...]:
     found: list[Dependence] = []
     for read in op.reads:
-        if (writer := last.get(read.register)) is not None:
+        if (writer := last.get(read.register)) is not None and not timing.independent(op.op_class, read.role):
             source, distance = writer
             cycles = latency(latency_class(ops[source], read.register), op.op_class, read.role)
             found.append(Dependence(source, distance, cycles, "register", read.register))

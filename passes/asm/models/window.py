@@ -7,24 +7,31 @@ model leaves out caches (every load hits), branch misses, and values that go fro
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from mavcg.hardware.timing import Timing, UnitUse
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.issue_constraints import Dependence, op_dependences, unit_uses
 
-# Assumed of every core, as by the simulator where a core's file has no figure (mavcg/simulate/core_facts.py).
-REORDER_BUFFER = 128  # micro-ops
-ISSUE_QUEUE = 8  # micro-ops that wait before each unit
-
 
 def window_cycles(ops: Sequence[Op], timing: Timing) -> int:
     """Return the cycles until the last op has issued, on an idle core with all inputs ready.
 
+    The window's sizes are timing.in_flight and timing.issue_queue.
     Raises: MissingFact when the core's profile does not know a class. Units are there: ports.straight_bounds says so.
+    """
+    return window_cycles_at(ops, timing, (len(ops),))[0] if ops else 0
+
+
+def window_cycles_at(ops: Sequence[Op], timing: Timing, counts: Sequence[int]) -> tuple[int, ...]:
+    """Return the cycles until the last of the first so many ops has issued, for each of the counts, in rising order.
+
+    Raises: as `window_cycles`.
     """
     core = _Window(timing)
     waits = op_dependences(ops, timing)
-    return 1 + max((core.run(index, op, ops, waits[index]) for index, op in enumerate(ops)), default=-1)
+    latest = list(accumulate((core.run(n, op, ops, waits[n]) for n, op in enumerate(ops)), max))
+    return tuple(1 + latest[count - 1] for count in counts)
 
 
 @dataclass
@@ -72,11 +79,11 @@ class _Window:
     def _dispatch(self, uses: Sequence[UnitUse], count: int) -> None:
         """Go to the cycle in which these micro-ops enter the window."""
         start = self.cycle + (self.dispatched >= self.timing.width)
-        if len(self.leaves) >= REORDER_BUFFER:
-            start = max(start, self.leaves[-REORDER_BUFFER + min(count, REORDER_BUFFER) - 1])
+        if len(self.leaves) >= self.timing.in_flight:
+            start = max(start, self.leaves[-self.timing.in_flight + min(count, self.timing.in_flight) - 1])
         for use in uses:
             waiting = [at for at in self.queued.get(use.any_of, ()) if at > start]
-            room = ISSUE_QUEUE * sum(self.timing.pools.get(pool, 0) for pool in use.any_of)
+            room = self.timing.issue_queue * sum(self.timing.pools.get(pool, 0) for pool in use.any_of)
             if len(waiting) >= room:
                 start = sorted(waiting)[len(waiting) - room]
             self.queued[use.any_of] = waiting

@@ -44,6 +44,15 @@ def test_calls_are_those_of_checkasm() -> None:
     assert {call.symbol for call in figure.calls} == {"dav1d_avg_8bpc_neon"}
 
 
+def test_a_table_says_which_coefficient_its_benchmark_drew() -> None:
+    """checkasm draws the last coefficient: in one table all three cores did half of the work of 8x8 rows elsewhere."""
+    name = "inv_txfm_add_8x8_dct_dct_1_10bpc"
+    rows = [figure for figure in all_figures() if figure.name == name and figure.core == "cortex-a53"]
+    last = {("6f9f3391" in figure.published): figure.calls[0].arguments.split()[3] for figure in rows}
+    assert last == {True: "i:5", False: "i:32"}
+    assert next(source for source in read_lists() if source.name == "dav1d").in_a_row == 4
+
+
 def test_a_ratio_has_the_commit_before_it() -> None:
     figure = next(figure for figure in all_figures() if figure.kind == "ratio")
     assert {f"{call.commit}~1" for call in figure.calls} == {call.commit for call in figure.before}

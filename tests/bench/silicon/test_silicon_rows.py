@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,13 @@ def test_the_analytic_model_is_linear_in_trips(clone: Path, made: SourceList) ->
     row = next(row for row in rows_of(made, clone, analytic_cycles) if row.figure.name == "old")
     assert row.modelled is not None and row.error == pytest.approx(row.modelled / 400 - 1)
     assert row.modelled >= 25 * 4  # an accumulator of latency 4 is in every trip
+
+
+def test_calls_between_two_readings_of_the_clock_overlap(clone: Path, made: SourceList) -> None:
+    """The next call begins beside the last product of one; what its caller executes is counted."""
+    alone, row = (next(rows_of(replace(made, in_a_row=n), clone, analytic_cycles)) for n in (1, 4))
+    assert alone.modelled is not None and row.modelled is not None
+    assert alone.modelled - 4 < row.modelled < alone.modelled + 8
 
 
 def test_the_simulator_is_a_model_of_calls(clone: Path, made: SourceList) -> None:

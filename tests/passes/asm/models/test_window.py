@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.hardware.timing import Timing
+from mavcg.hardware.timing import ISSUE_QUEUE, REORDER_BUFFER, Timing
 from mavcg.passes.asm.analysis.dependences import as_op, with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.syntax import parse_instr
-from mavcg.passes.asm.models.estimate import block_cycles, estimate_block
+from mavcg.passes.asm.models.estimate import block_cycles, estimate_block, repeated_cycles
 from mavcg.passes.asm.models.issue_constraints import unit_uses
 from mavcg.passes.asm.models.ports import straight_bounds
-from mavcg.passes.asm.models.window import ISSUE_QUEUE, REORDER_BUFFER, window_cycles
+from mavcg.passes.asm.models.window import window_cycles, window_cycles_at
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from tests.conftest import examples
@@ -61,6 +61,41 @@ def test_a_lane_load_does_not_start_after_the_old_value() -> None:
     load, product = (A72.of(name).latency for name in ("ld1_lane", "mul_q"))
     assert window_cycles(chained, waiting) > 7 * (load + product)
     assert window_cycles(chained, A72) <= 8 * (load + 1) + 1
+
+
+def test_a_half_of_a_register_does_not_wait_for_its_old_value() -> None:
+    """An A72 renames 64-bit halves apart: iterations overlap with lanes of doublewords; those of words wait."""
+    body = ["ld1 {{ v0.{t} }}[0], [x1]", "mul v0.8h, v0.8h, v1.8h", "add v0.8h, v0.8h, v2.8h"] * 8
+    halves, words = (window_cycles(_ops(*(line.format(t=t) for line in body)), A72) for t in "ds")
+    load, product, sum_ = (A72.of(name).latency for name in ("ld1_lane_d", "mul_q", "add_q"))
+    assert halves < words - 7 * sum_
+    assert halves >= load + product + 1 and words >= 8 * product
+    assert A72.independent("ld1_lane_d", "acc") and not A72.independent("ld1_lane", "acc")
+    assert not load_timing(load_core("cortex-a76")).independent("ld1_lane_d", "acc")
+
+
+def test_sizes_of_the_window_are_the_core_s() -> None:
+    """With fewer micro-operations in flight, a chain at the head holds back more of what follows."""
+    ops = _ops(*["fdiv v0.4s, v0.4s, v1.4s"] * 3, *["add x2, x3, x4"] * 90, "ldr x5, [x6]", "add x7, x5, x5")
+    wide, narrow = (replace(A72, in_flight=size) for size in (200, 20))
+    assert window_cycles(ops, wide) < window_cycles(ops, narrow)
+    assert (A72.in_flight, A72.issue_queue) == (48, 5) and A72.key() != wide.key()
+
+
+_SUMS = ["fmla v0.4s, v1.4s, v2.4s", "add x0, x0, x1", "ldr q1, [x2]"]
+
+
+@settings(max_examples=examples(60, 15))
+@given(st.lists(st.sampled_from(_SUMS), min_size=1, max_size=9))
+def test_calls_in_a_row_overlap_but_no_more_than_the_window_allows(lines: list[str]) -> None:
+    ops = _ops(*lines)
+    once, four = block_cycles(ops, A72), repeated_cycles(ops, A72, 4)
+    assert repeated_cycles(ops, A72, 1) == once
+    first, second = window_cycles_at([*ops, *ops], A72, (len(ops), 2 * len(ops)))
+    assert (first, second) == (window_cycles(ops, A72), window_cycles([*ops, *ops], A72))
+    assert four == (first + 3 * (second - first)) / 4 and four <= once + A72.of("fmla_q").latency
+    a55 = load_timing(load_core("cortex-a55"))
+    assert repeated_cycles(ops, a55, 2) == block_cycles([*ops, *ops], a55) / 2
 
 
 _LINES = st.sampled_from([
