@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mavcg.apps.application import Application, firings
 from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
+from mavcg.apps.chain_front import ChainPoint, chain_front, derived_peak, front_gap
 from mavcg.apps.csdf import compress
 from mavcg.apps.derivation import Chromosome, Derivation, Derived, LayerId, all_by_parts, free_genes
 from mavcg.apps.joint_arena import JointArena, plan_joint_arena
@@ -39,7 +40,8 @@ class MemorySolution:
 class ApplicationPlan:
     """All sizes in bytes. naive, reuse_per_cnn, reuse_joint: no layer by parts. parts: parts in every layer that can,
     with buffers that are not shared ([65]). front: by increasing memory. chosen: its number there; meets: True if it
-    meets all constraints. early: True if reuse alone was enough and nothing was searched."""
+    meets all constraints. early: True if reuse alone was enough and nothing was searched.
+    exact: the exact front of a chain."""
 
     app: Application
     weights: int
@@ -52,6 +54,15 @@ class ApplicationPlan:
     meets: bool
     early: bool
     constraints: Constraints
+    exact: tuple[ChainPoint, ...] = ()
+
+    @property
+    def front_gap(self) -> float | None:
+        """Share of live peak that the search's solutions need more than the exact front's; None without one."""
+        if not self.exact:
+            return None
+        name = self.app.cnns[0].name
+        return front_gap(self.exact, [(derived_peak(s.derived), 1e3 / s.throughput[name]) for s in self.front])
 
 
 def plan_application(
@@ -102,7 +113,7 @@ def plan_application(
     return ApplicationPlan(
         app, weights, total_size(naive_buffers(data)), total_size(reuse_buffers(app, data, within_cnn=True)),
         total_size(reuse_buffers(app, data)), total_size(everywhere.buffers), tuple(front), chosen, meets, early,
-        constraints,
+        constraints, () if early else tuple(chain_front(app, times) or ()),
     )  # fmt: skip
 
 
@@ -142,6 +153,9 @@ def plan_json(plan: ApplicationPlan) -> dict[str, object]:
         "chosen": plan.chosen,
         "optimal": best.arena.optimal,
         "gap": best.arena.size / best.arena.lower_bound - 1 if best.arena.lower_bound else 0.0,
+        "exact_front": [{"live_peak_bytes": point.peak, "ms": point.ms} for point in plan.exact] or None,
+        "front_gap": plan.front_gap,
+        "front_optimal": plan.front_gap == 0,
         "meets_constraints": plan.meets,
         "partitions": {p.name: list(p.layers) for p in plan.app.partitions},
         "schedules": {
