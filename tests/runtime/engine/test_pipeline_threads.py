@@ -1,8 +1,10 @@
 """The threads of a pipeline by themselves, with kernels in C: cancels, shutdowns, forks, faults, sanitizers."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,16 +31,17 @@ from tests.runtime.engine.conftest import (
     TWO_CORES,
 )
 
+needs_two_cpus = pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1")
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 TSAN = ("-fsanitize=thread",)
 ASAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-STAGES = 3
+STAGES, INTACT = 3, 4  # as in pipeline_driver.c; a row of `intact` gives the CPU to others once
 
 
-def staged() -> Program:
+def staged(cores: Sequence[str] = ()) -> Program:
     """Layers that each need all of the one before, cut in three, with a nap in each stage; a layer of the first stage
-    is read by the last."""
+    is read by the last. cores: of two stages, the first of which does the work of two."""
     x, ms = TensorType("f32", (1, LENGTH)), TensorType("i32", (1,))
     rings = tuple(
         RingBuffer(at * ARENA_HALF, ARENA_HALF, copies)
@@ -66,10 +69,13 @@ def staged() -> Program:
             steps.append(chain("side", OperandAddress("input", 0, 0), side))
         if stage == STAGES - 1:
             steps.append(chain("side out", side, OperandAddress("output", 0, 1)))
-            for output, kernel in ((2, "modes_1"), (3, "intact_1")):
-                steps.append(ProgramStep(kernel, kernel, kernel, (OperandAddress("output", 0, output),), ROWS, 1, ROWS))
+            for output, kernel, rows in ((2, "modes_1", ROWS), (3, "intact_1", INTACT)):
+                steps.append(ProgramStep(kernel, kernel, kernel, (OperandAddress("output", 0, output),), rows, 1, rows))
         stages.append(ProgramStage(first, len(steps)))
-    outputs = {"y": x, "side": x, "modes": TensorType("u32", (ROWS,)), "intact": TensorType("u8", (ROWS,))}
+    if cores:
+        double = ProgramStage(0, stages[1].end, (cores[0],), 1)
+        stages = [double, replace(stages[2], cores=(cores[1],), threads=1)]
+    outputs = {"y": x, "side": x, "modes": TensorType("u32", (ROWS,)), "intact": TensorType("u8", (INTACT,))}
     outputs["naps"] = TensorType("i32", (STAGES,))
     arena = rings[2].offset + 3 * ARENA_HALF
     return Program(
@@ -81,13 +87,15 @@ def staged() -> Program:
 
 @pytest.fixture(scope="module")
 def build_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """build_pipeline(flags, library_flags): the driver with engine, application and selector, all by gcc."""
+    """build_pipeline(flags, library_flags, cores): the driver with engine, application and selector, all by gcc."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed")
     made: dict[object, Path] = {}
 
-    def build_pipeline(flags: Sequence[str] = (), library_flags: Sequence[str] = ()) -> Path:
-        key, program = (tuple(flags), tuple(library_flags)), staged()
+    def build_pipeline(
+        flags: Sequence[str] = (), library_flags: Sequence[str] = (), cores: tuple[str, ...] = ()
+    ) -> Path:
+        key, program = (tuple(flags), tuple(library_flags), cores), staged(cores)
         if key in made:
             return made[key]
         folder = tmp_path_factory.mktemp("pipeline")
@@ -175,3 +183,26 @@ def test_a_kernel_that_clears_no_pages(build_pipeline: Build, run: Run, what: st
 @pytest.mark.parametrize("threads", ["1", "2", "5"])
 def test_ten_thousand_frames(build_pipeline: Build, run: Run, threads: str) -> None:
     assert run(build_pipeline(), "frames", threads, "10000").stdout == "ok\n"
+
+
+@pytest.mark.long
+@needs_two_cpus
+@pytest.mark.parametrize(
+    ("cpus", "first", "second"),
+    [("0=a,1=b", "0", "1"), ("0=b,1=a", "1", "0"), ("all=b", "0", "1"), ("0=generic,1=b", "0", "1")],
+)
+def test_stages_run_on_the_cpus_that_were_predicted(
+    build_pipeline: Build, run: Run, cpus: str, first: str, second: str
+) -> None:
+    """Else on an equal share of those that the process may use; on any where these are fewer than stages."""
+    program = build_pipeline(cores=("a", "b"))
+    expected = [f"mavcg-stage-0 {first}", f"mavcg-stage-1 {second}", "ok"]
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {0, 1})
+        assert sorted(run(program, "places", MAVCG_CPU_MAP=cpus).stdout.splitlines()) == expected
+        os.sched_setaffinity(0, {1})
+        said = run(program, "places", MAVCG_CPU_MAP=cpus).stdout.splitlines()
+        assert sorted(said) == ["mavcg-stage-0 1", "mavcg-stage-1 1", "ok"]
+    finally:
+        os.sched_setaffinity(0, before)
