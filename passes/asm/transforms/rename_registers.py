@@ -10,7 +10,6 @@ write and everything that reads or changes it until the next full write (Muchnic
 Implementation", 16.3.3). Webs that are live-in or live-out keep their register.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,8 +28,8 @@ class _Web:
     """One value: its register and its accesses as (instruction, position among its registers).
 
     from_before: it is read before it is written, thus live-in. is_last: no later value has the same register.
-    span: its live range in half instructions: instruction i reads at 2 i and writes at 2 i + 1, so that a value may
-    begin in the instruction that reads the last one of its register.
+    first, last: its live range in half instructions: instruction i reads at 2 i and writes at 2 i + 1, so that a value
+    may begin in the instruction that reads the last one of its register.
     """
 
     register: str
@@ -38,13 +37,16 @@ class _Web:
     fixed: bool = False
     from_before: bool = False
     is_last: bool = False
-    span: tuple[float, float] = (math.inf, -math.inf)
+    first: int = -1
+    last: int = -1
 
     def add(self, at: int, access: Access) -> None:
+        """Add an access of instruction `at`, which is not before those that were added already."""
+        if not self.positions:
+            self.first = 2 * at + (not access.read)
         self.positions.append((at, access.position))
-        first = 2 * at + (not access.read)
-        last = 2 * at + access.write
-        self.span = (min(self.span[0], first), max(self.span[1], last))
+        self.first = min(self.first, 2 * at + (not access.read))
+        self.last = max(self.last, 2 * at + access.write)
 
 
 class NoRegister(Exception):
@@ -66,33 +68,44 @@ def allocate(
     Raises: NoRegister.
     """
     webs = _webs(code, live_in, live_out)
+    occupied = _occupied_ranges(webs, 2 * len(code), live_in, live_out, spare)
     try:
-        names = _names(webs, _occupied_ranges(webs, live_in, live_out, spare), code, _longest_free)
+        names = _names(webs, dict(occupied), code, _longest_free)
     except NoRegister:
-        names = _names(webs, _occupied_ranges(webs, live_in, live_out, spare), code, _own_if_free)
+        names = _names(webs, dict(occupied), code, _own_if_free)
     return tuple(_rename(c, at, names) for at, c in enumerate(code))
 
 
-_Spans = Mapping[str, Sequence[tuple[float, float]]]
-_Rank = tuple[float, bool, int]
+_Ranges = dict[str, int]  # by register: the half instructions at which it is occupied, as bits
+_Rank = tuple[int, bool, int]
 
 
 def _names(
     webs: Sequence[_Web],
-    occupied: dict[str, list[tuple[float, float]]],
+    occupied: _Ranges,
     code: Sequence[Code],
-    rank: Callable[[_Web, str, _Spans], _Rank],
+    rank: Callable[[_Web, str, int], _Rank],
 ) -> dict[tuple[int, int], str]:
-    """Return new registers by position, each the one of least rank that is free; adds their spans to `occupied`."""
+    """Return new registers by position, each the one of least rank that is free; adds their ranges to `occupied`."""
     names: dict[tuple[int, int], str] = {}
-    for web in sorted((w for w in webs if not w.fixed), key=lambda w: (*w.span, w.register)):
-        fitting = _free_registers(web, occupied, _allowed_kind(web, code))
-        if not fitting:
+    general = [register for register in occupied if register[0] == "x"]
+    vectors = [register for register in occupied if register[0] == "v"]
+    files = {"x": general, "v": vectors, "low": [register for register in vectors if _number(register) < 16]}
+    for web in sorted((w for w in webs if not w.fixed), key=lambda w: (w.first, w.last, w.register)):
+        live = _bits(web.first, web.last)
+        free = [register for register in files[_allowed_kind(web, code)] if not occupied[register] & live]
+        if not free:
             raise NoRegister(web.register)
-        chosen = min(fitting, key=lambda register: rank(web, register, occupied))
-        occupied[chosen].append(web.span)
+        before = (1 << web.first) - 1
+        chosen = min(free, key=lambda register: rank(web, register, (occupied[register] & before).bit_length()))
+        occupied[chosen] |= live
         names.update(dict.fromkeys(web.positions, chosen))
     return names
+
+
+def _bits(first: int, last: int) -> int:
+    """Return the bits of a live range, both ends included."""
+    return (1 << last + 1) - (1 << first)
 
 
 def _webs(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str]) -> list[_Web]:
@@ -136,24 +149,24 @@ def _in_long_list(instr: Instr) -> frozenset[int]:
 
 
 def _occupied_ranges(
-    webs: Sequence[_Web], live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str]
-) -> dict[str, list[tuple[float, float]]]:
-    """Return the live ranges that occupy each register that may be allocated.
+    webs: Sequence[_Web], length: int, live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str]
+) -> _Ranges:
+    """Return where each register that may be allocated is occupied, in code of `length` half instructions.
 
     A register that carries values from iteration to iteration is free between the last read of the value before and
     the first write of the value after.
     """
     written = {web.register for web in webs if "%" not in web.register}
     pool = set(SCRATCH_GENERAL) | set(SCRATCH_VECTORS) | (written - {"sp", FLAGS, "x18", "x29", "x30"}) | spare
-    taken: dict[str, list[tuple[float, float]]] = {register: [] for register in sorted(pool)}
+    taken = dict.fromkeys(sorted(pool), 0)
     touched = {web.register for web in webs}
-    for register in sorted((pool & live_in & live_out) - touched):
-        taken[register].append((-math.inf, math.inf))
+    for register in (pool & live_in & live_out) - touched:
+        taken[register] = _bits(0, length)
     for web in webs:
         if web.fixed and web.register in taken:
-            start = -math.inf if web.from_before else web.span[0]
-            end = math.inf if web.is_last and web.register in live_out else web.span[1]
-            taken[web.register].append((start, end))
+            first = 0 if web.from_before else web.first
+            last = length if web.is_last and web.register in live_out else web.last
+            taken[web.register] |= _bits(first, last)
     return taken
 
 
@@ -168,28 +181,14 @@ def _allowed_kind(web: _Web, code: Sequence[Code]) -> str:
     return "v"
 
 
-def _free_registers(web: _Web, occupied: _Spans, kind: str) -> list[str]:
-    """Return the registers of the right kind that are free for the web's live range."""
-    file = "x" if kind == "x" else "v"
-    return [
-        register
-        for register, spans in occupied.items()
-        if register[0] == file
-        and (kind != "low" or _number(register) < 16)
-        and all(end < web.span[0] or web.span[1] < start for start, end in spans)
-    ]
-
-
-def _longest_free(web: _Web, register: str, occupied: _Spans) -> _Rank:
+def _longest_free(web: _Web, register: str, last_use: int) -> _Rank:
     """Rank the registers by the end of their last use, so that the one that has been free longest comes first."""
-    ends = [end for _, end in occupied[register] if end < web.span[0]]
-    return (max(ends, default=-math.inf), register != web.register, _number(register))
+    return (last_use, register != web.register, _number(register))
 
 
-def _own_if_free(web: _Web, register: str, occupied: _Spans) -> _Rank:
+def _own_if_free(web: _Web, register: str, last_use: int) -> _Rank:
     """Rank the web's own register first; then as _longest_free."""
-    last_use, _, number = _longest_free(web, register, occupied)
-    return (-math.inf, False, 0) if register == web.register else (last_use, True, number)
+    return (-1, False, 0) if register == web.register else (last_use, True, _number(register))
 
 
 def _number(register: str) -> int:
