@@ -10,11 +10,11 @@
 #include "blake2b.h"
 #include "drop_in.h"
 
-enum { MODEL_PIECE_BYTES = 1 << 16 };
+enum { MODEL_PIECE_BYTES = 1 << 14 };
 
 static bool has_digest(const char *path, const struct drop_in_model_file *file) {
     uint8_t digest[BLAKE2B_DIGEST];
-    static _Thread_local uint8_t piece[MODEL_PIECE_BYTES];
+    uint8_t piece[MODEL_PIECE_BYTES];
     int opened = open(path, O_RDONLY | O_CLOEXEC);
     if (opened < 0) return false;
     struct blake2b hash;
