@@ -145,7 +145,6 @@ def _forbid(place: int, size: int) -> None:
 
 def run_guarded(library: Path, cases: Sequence[Case], at_end: bool) -> list[Array]:
     """The outputs of a library of these graphs, in their order, from and into guarded memory."""
-    from mavcg.runtime.declared import ffi
     from mavcg.runtime.loading import load
 
     with load(library) as model:
@@ -158,11 +157,7 @@ def run_guarded(library: Path, cases: Sequence[Case], at_end: bool) -> list[Arra
         outputs = [Guarded(tensor.shape, tensor.dtype, at_end) for tensor in model.outputs]
         for memory in outputs:
             memory.array.reshape(-1).view(np.uint8)[...] = 0xA5
-        # As Model.run, but that outputs are not of its making.
-        addresses = [
-            ffi.new("void *[]", [ffi.cast("void *", m.array.ctypes.data) for m in a]) for a in (inputs, outputs)
-        ]
-        model._check(model._run_model(model._context, *addresses))
+        model.run(*[memory.array for memory in inputs], out=[memory.array for memory in outputs])
         return [memory.array.copy() for memory in outputs]
 
 

@@ -1,7 +1,7 @@
 """The verb `mavcg primitives`: list convolution primitives, and check one of them against the definition."""
 
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -88,9 +88,10 @@ def parse_scenario(text: str) -> "Scenario":
             raise MavcgError(f"--scenario {text}: '{word}' is no whole number from 0 on; give {SCENARIO}")
         first, _, second = word.partition("x")
         pairs.append((int(first), int(second or first)))
-    numbers = [first for first, _ in pairs]
-    pad = pairs[6][1] if len(pairs) > 6 else 0
-    found = replace(Scenario(*numbers), across=AxisWindow(pairs[4][1], pairs[3][1], pad))
+    (c, _), (h, _), (w, _), (stride, stride_along), (k, k_along), (m, _), *rest = pairs
+    (pad, pad_along), (groups, _) = [*rest, *((0, 0), (1, 1))[len(rest) :]]
+    across = AxisWindow(k_along, stride_along, pad_along)
+    found = Scenario(c, h, w, stride, k, m, pad, groups, across=across)
     verify_scenario(found)
     return found
 

@@ -18,7 +18,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime (mavcg[dev]
 
 def parameters(name: str) -> float:
     """Millions of weights."""
-    return sum(math.prod(t.dims) for t in NETWORKS[name]().graph.initializer) / 1e6
+    return float(sum(math.prod(t.dims) for t in NETWORKS[name]().graph.initializer) / 1e6)
 
 
 # Without the statistics of batch norms, which are folded into convolutions here: slightly below the published counts.

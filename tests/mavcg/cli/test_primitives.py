@@ -40,8 +40,8 @@ def test_one_is_checked(mavcg: Any) -> None:
     assert done.status == 0 and found["ok"] and 0 < found["max_error"] < found["error_bound"]
     assert found["scenario"] == {"c": 4, "h": 7, "w": 9, "stride": 2, "k": 3, "m": 6, "pad": 1, "groups": 2}
     assert ": right" in mavcg(*asked).stdout
-    asked = ("primitives", "check", "winograd_1d_f2_k7_down_hwc_hwc", "--scenario", "4,9,6,1,7x1,5,3x0", "--json")
-    found = json.loads(mavcg(*asked).stdout)
+    rectangle = ("winograd_1d_f2_k7_down_hwc_hwc", "--scenario", "4,9,6,1,7x1,5,3x0", "--json")
+    found = json.loads(mavcg("primitives", "check", *rectangle).stdout)
     assert found["ok"] and found["scenario"]["across"] == {"k": 1, "stride": 1, "pad": 0, "dilation": 1}
 
 

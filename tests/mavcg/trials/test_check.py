@@ -106,7 +106,8 @@ class _Run:
             residual = held["residual"].reshape(s.m, s.out_h, s.out_w) if "residual" in held else None
 
             def sums(x: Array, weights: Array, s: Scenario = s) -> Array:
-                return reference(s, x[None], weights, None, None, Epilogue())[1][0]
+                result: Array = reference(s, x[None], weights, None, None, Epilogue())[1][0]
+                return result
 
             x = held["x"].reshape(s.c, s.h, s.w)
             weights = held["weights"].reshape(s.weights_shape)

@@ -74,7 +74,7 @@ def test_layouts_give_the_same_numbers(host: Machine) -> None:
 
 
 @pytest.mark.parametrize("otherwise", [{"stride": 2}, {"groups": 2}, {"dilation": 2}, {"k": 5}], ids=str)
-def test_only_stride_1_without_groups_or_dilation(otherwise: dict[str, int]) -> None:
+def test_only_stride_1_without_groups_or_dilation(otherwise: dict[str, Any]) -> None:
     primitive, plain = WinogradPrimitive(HWC, HWC, 4, 3), Scenario(4, 9, 9, 1, 3, 4)
 
     assert primitive.applies(plain) and not primitive.applies(replace(plain, **otherwise))
