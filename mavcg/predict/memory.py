@@ -90,18 +90,27 @@ def step_traffic(step: StepWork, distances: Distances, levels: Sequence[MemoryLe
 
     Each operand once from where it lies, what is written twice: a line is read before a part of it is written, and
     written back at last. Then what every task reads anew, all weights or all of the first input, from the nearest level
-    that holds it beside what else the task touches.
+    that holds it beside what else the task touches; where a row of work reads a part of the weights only, it is these
+    parts, and the input for each of those that are finished one after the other.
     """
     crossing = [0.0] * len(levels)
+
+    def read(size: float, footprint: float) -> None:
+        for number in range(level_for(footprint, levels)):
+            crossing[number] += size
+
     for touch, distance in zip(step.touches, distances.bytes, strict=True):
-        for number in range(level_for(distance, levels)):
-            crossing[number] += touch.bytes * (2 if touch.role == OUTPUT else 1)
+        read(touch.bytes * (2 if touch.role == OUTPUT else 1), distance)
     again = [t for t in step.touches if t.role == (INPUT if step.by_channels else WEIGHT)]
     again = again[:1] if step.by_channels else [] if step.disjoint_reads else again
     size = sum(touch.bytes for touch in again)
-    passes = step.tasks - 1
-    if passes > 0 and size:
-        rest = sum(touch.bytes for touch in step.touches if touch not in again) // step.tasks
-        for number in range(level_for(size + rest, levels)):
-            crossing[number] += passes * size
+    parts = step.weight_parts
+    sweeps = step.tasks if parts.count == 1 else max(1, step.rows // parts.count)
+    if sweeps > 1 and size:
+        rest = sum(touch.bytes for touch in step.touches if touch not in again) // sweeps
+        read((sweeps - 1) * size, size // parts.outer + rest)
+    if parts.input_passes > 1:
+        inputs = step.bytes_of(INPUT)
+        beside = (step.bytes_of(WEIGHT) + step.bytes_of(OUTPUT)) // parts.outer
+        read((parts.input_passes - 1) * inputs, inputs + beside)
     return Moved(tuple(crossing))

@@ -1,7 +1,7 @@
 """Operations of a step of a model's program and the bytes that it touches, for kernels of all families."""
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from mavcg.kernels.primitives.node_step import scenario_of
@@ -10,6 +10,7 @@ from mavcg.lowering.memory_plan import tensor_address
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.model_program import OperandAddress
+from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
 
 INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
 
@@ -36,7 +37,8 @@ class StepWork:
     """One step. macs: multiply-accumulates, 0 where it has none; operations: elementary ones, two a MAC, as the
     kernel's spec counts them for the size of tasks. call_rows: rows of a task. by_channels: a task is output channels,
     of all images, so that every task reads the whole input; else it is rows of the output, and every task reads all
-    weights. disjoint_reads: no two tasks read the same. min_chunk_rows: rows that a thread takes at least; 0: a task.
+    weights, or a part of them (weight_parts). disjoint_reads: no two tasks read the same. min_chunk_rows: rows that a
+    thread takes at least; 0: a task.
     """
 
     name: str
@@ -51,6 +53,7 @@ class StepWork:
     by_channels: bool = False
     disjoint_reads: bool = False
     min_chunk_rows: int = 0
+    weight_parts: WeightParts = WHOLE_WEIGHTS
 
     @property
     def chunk_rows(self) -> int:
@@ -72,6 +75,7 @@ class StepWork:
             "macs": self.macs,
             "by_channels": self.by_channels,
             "apart": self.disjoint_reads,
+            "weight_parts": list(astuple(self.weight_parts)),
             "touches": [[t.role, t.base, t.begin, t.bytes, t.span] for t in self.touches],
         }
 
@@ -103,6 +107,7 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
                 spec.by_channels,
                 spec.disjoint_reads,
                 step.min_chunk_rows,
+                spec.weight_parts,
             )  # fmt: skip
         )
     return _with_macs_of_primitives(found, lowered)
@@ -128,7 +133,7 @@ def works_from_json(steps: list[dict[str, Any]]) -> tuple[StepWork, ...]:
         StepWork(
             s["name"], s["op"], s["kernel"], s["kernel"].rpartition("_")[0], s["rows"], s["grain"], s["macs"],
             max(1, s["work"]), tuple(Touch(*touch) for touch in s["touches"]), s["by_channels"],
-            s.get("apart", False),
+            s.get("apart", False), weight_parts=WeightParts(*s.get("weight_parts", ())),
         )
         for s in steps
     )  # fmt: skip

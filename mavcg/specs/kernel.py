@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mavcg.graph import DTYPES, TensorType
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
 
 Array = NDArray[Any]
 F32_BYTES = 4
@@ -209,6 +210,11 @@ class KernelSpec(ABC):
     def disjoint_reads(self) -> bool:
         """True if no two rows of work read the same data."""
         return False
+
+    @property
+    def weight_parts(self) -> WeightParts:
+        """Parts of the weights, of which a row of work reads one."""
+        return WHOLE_WEIGHTS
 
     @property
     def compute_bound(self) -> bool:

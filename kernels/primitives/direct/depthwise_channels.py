@@ -46,6 +46,7 @@ from mavcg.specs.primitive import (
     StageOperand,
 )
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.weight_parts import WeightParts
 
 Value: TypeAlias = ir.Value
 CHUNK_CHANNELS = 64  # channels of a row of work: whole blocks, and at least a cache line
@@ -92,6 +93,10 @@ class DepthwiseChannels(KernelSpec):
     @property
     def rows(self) -> int:
         return self.out.height * self.chunks
+
+    @property
+    def weight_parts(self) -> WeightParts:
+        return WeightParts(self.chunks)
 
     @property
     def work(self) -> int:

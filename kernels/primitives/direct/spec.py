@@ -12,6 +12,7 @@ from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.kernel_symbol import shape_text, window_text
 from mavcg.specs.primitive import F32_BYTES, AxisWindow, Epilogue
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.weight_parts import WeightParts
 
 
 @spec_format("vector_axis")
@@ -110,6 +111,11 @@ class DirectConv(KernelSpec):
     @property
     def rows(self) -> int:
         return self.groups * self.chunks * self.out.height
+
+    @property
+    def weight_parts(self) -> WeightParts:
+        parts = self.groups * self.chunks
+        return WeightParts(parts) if self.rows_outer else WeightParts(parts, parts, self.chunks)
 
     @property
     def work(self) -> int:

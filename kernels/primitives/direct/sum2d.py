@@ -49,6 +49,7 @@ from mavcg.specs.primitive import (
     StageOperand,
 )
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.weight_parts import WeightParts
 
 Value: TypeAlias = ir.Value
 
@@ -93,6 +94,10 @@ class SumOfChannels(KernelSpec):
     @property
     def rows(self) -> int:
         return self.out.channels
+
+    @property
+    def weight_parts(self) -> WeightParts:
+        return WeightParts(self.out.channels, self.out.channels, self.out.channels // self.groups)
 
     @property
     def work(self) -> int:

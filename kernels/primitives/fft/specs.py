@@ -160,6 +160,10 @@ class CoefficientProducts(KernelSpec):
         return self.transforms.coefficients * self.transforms.scenario.groups
 
     @property
+    def disjoint_reads(self) -> bool:
+        return True
+
+    @property
     def work(self) -> int:
         t, s = self.transforms, self.transforms.scenario
         return 2 * t.coefficients * t.tiles * s.out_h * 2 * s.m * s.k * 2 * t.in_channels

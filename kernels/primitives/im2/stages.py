@@ -24,6 +24,7 @@ from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
 
 Value: TypeAlias = ir.Value
 
@@ -139,6 +140,10 @@ class PatchProduct(KernelSpec):
     @property
     def rows(self) -> int:
         return self.pieces.count * (1 if self.strips else self.groups * self.parts)
+
+    @property
+    def weight_parts(self) -> WeightParts:
+        return WHOLE_WEIGHTS if self.strips else WeightParts(self.groups * self.parts, self.groups)
 
     @property
     def scratch_bytes(self) -> int:

@@ -22,6 +22,7 @@ from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Scenario
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.weight_parts import WeightParts
 
 Value: TypeAlias = ir.Value
 
@@ -92,6 +93,13 @@ class TapProducts(KernelSpec):
     @property
     def rows(self) -> int:
         return self.blocks * self.scenario.groups * (self.parts if self.accumulating else self.taps)
+
+    @property
+    def weight_parts(self) -> WeightParts:
+        groups = self.scenario.groups
+        if self.accumulating:
+            return WeightParts(groups * self.parts, groups)
+        return WeightParts(groups * self.taps, groups * self.taps, self.taps)
 
     @property
     def work(self) -> int:

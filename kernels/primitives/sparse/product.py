@@ -33,6 +33,7 @@ from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.weight_parts import WeightParts
 
 Value: TypeAlias = ir.Value
 
@@ -102,6 +103,10 @@ class SparseProduct(KernelSpec):
     @property
     def rows(self) -> int:
         return self.pieces * self.parts
+
+    @property
+    def weight_parts(self) -> WeightParts:
+        return WeightParts(self.parts)
 
     @property
     def work(self) -> int:

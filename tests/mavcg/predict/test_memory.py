@@ -3,13 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.cost_model.board_machine import cluster_machine
 from mavcg.cost_model.memory import level_for
 from mavcg.hardware.accelerator import MemoryLevel
-from mavcg.predict.memory import reuse_distances, step_traffic
-from mavcg.predict.work import INPUT, OUTPUT, StepWork, Touch
+from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.predict.memory import Distances, reuse_distances, step_traffic
+from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
+from mavcg.profiles.load import load_board
+from mavcg.specs.primitive import Epilogue, Scenario
+from mavcg.specs.weight_parts import WeightParts
 from tests.conftest import examples
 
 BLOCK = 16
@@ -91,3 +97,37 @@ def test_an_output_in_cache_moves_nothing(make: Any) -> None:
     step = StepWork("s", "op", "k", "f", 1, 1, 0, 1, (touch,))
 
     assert step_traffic(step, reuse_distances([step])[0], levels).crossing == (0, 0, 0)
+
+
+def test_rows_that_read_a_part_of_the_weights_read_all_of_them_once_for_each_row_of_outputs(make: Any) -> None:
+    levels = make.worker(sizes=(400, 3000, 10**6)).machine.accelerator.levels
+    step = make.step(rows=12, sizes=(1000, 500, 800))
+    inner = replace(step, weight_parts=WeightParts(4))
+    outer = replace(step, weight_parts=WeightParts(4, 4, 4))
+    near = Distances((0, 0, 0))
+
+    # 3 rows of outputs: two of them read the 500 bytes again, from L2, as they do not fit L1 beside a row.
+    assert step_traffic(inner, near, levels).crossing == (2 * 500, 0, 0)
+    # A part of 125 bytes is not in L1 beside a row of 600; the input is read for each of the parts, from L2, too.
+    assert step_traffic(outer, near, levels).crossing == (2 * 500 + 3 * 1000, 0, 0)
+    wide = make.worker(sizes=(1300, 3000, 10**6)).machine.accelerator.levels
+    assert step_traffic(outer, near, wide).crossing == (3 * 1000, 0, 0)  # the part stays in L1
+
+
+def test_a_direct_convolution_in_chunks_of_channels_moves_its_weights_once() -> None:
+    scenario, sizes = Scenario(512, 14, 14, 1, 1, 512), (512, 512, 1, 1)
+    primitive = next(p for p in all_primitives() if p.name == "direct_pixel_hwc_hwc")
+    (stage,) = primitive.lower(scenario, np.zeros(sizes, np.float32), Epilogue(), 8).stages
+    image, weights = 512 * 14 * 14 * 4, 512 * 512 * 4
+    work = StepWork(
+        "s", "op", "k", stage.spec.family, stage.spec.rows, 1, 0, 1,
+        (Touch(INPUT, "arena", 0, image, image), Touch(WEIGHT, "constants", 0, weights, weights),
+         Touch(OUTPUT, "arena", image, image, image)),
+        weight_parts=stage.spec.weight_parts,
+    )  # fmt: skip
+    machine = cluster_machine(load_board("exynos9820"), 2)  # an M4: 64 KiB, 512 KiB and 4 MiB
+    levels = machine.accelerator.levels
+
+    crossing = step_traffic(work, Distances((3 << 20, 8 << 20, 3 << 20)), levels).crossing
+    assert stage.spec.rows > 100
+    assert crossing[1:] == (weights + 3 * image, weights)  # nothing comes from behind level 2 twice
