@@ -5,6 +5,7 @@ becomes dequantize, the operator on f32, quantize, which passes/graph/quantized.
 numbers; what only moves elements moves 8-bit numbers. Inputs and outputs have the types that they have in the file.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Graph, TensorType, fresh_name
+from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_name
 from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.finish import finished
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
@@ -20,6 +21,7 @@ from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTens
 from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
 from mavcg.importers.tflite_ops.table import HANDLERS, supported
 from mavcg.importers.tflite_parse import parse_model, read_file
+from mavcg.importers.tflite_sparse import SparseData
 
 _SEVERAL = ("IF", "WHILE", "CALL", "CALL_ONCE")
 
@@ -106,7 +108,7 @@ class TfliteImport:
     def value(self, index: int, reader: str) -> Value:
         """A tensor that something reads: made already, or a constant.
 
-        Raises: UnsupportedOp for a variable or sparse tensor; MavcgError for one that nothing makes.
+        Raises: UnsupportedOp for a variable; MavcgError for a tensor that nothing makes, or a damaged sparse one.
         """
         if index in self.values:
             return self.values[index]
@@ -116,9 +118,7 @@ class TfliteImport:
             raise UnsupportedOp(
                 f"{reader}: {tensor.label} keeps its value from one run to the next; supported: models without state"
             )
-        if tensor.sparse:
-            raise UnsupportedOp(f"{reader}: {tensor.label} is stored sparse; supported: dense tensors")
-        data = tensor.data
+        data = tensor.data if tensor.sparse is None else _dense(tensor, tensor.sparse)
         if data is None and 0 in tensor.shape:
             data = np.zeros(tensor.shape, DTYPES[dtype])
         if data is None:
@@ -174,6 +174,19 @@ def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
     if dtype != value.dtype:
         raise call.fail(f"its result is {value.type} where the file says that {tensor.label} is {tensor.kind}")
     return value
+
+
+def _dense(tensor: TfliteTensor, sparse: SparseData) -> Array:
+    """The elements of a constant that the file stores sparse. Raises: MavcgError if it is damaged or too large."""
+    total = DTYPES[_dtype(tensor)].itemsize * math.prod(tensor.shape)
+    if any(n < 0 for n in tensor.shape) or total > LARGEST_TENSOR_BYTES:
+        raise MavcgError(
+            f"{tensor.label}: {list(tensor.shape)} takes {total} bytes; at most {LARGEST_TENSOR_BYTES}, none negative"
+        )
+    try:
+        return sparse.dense(tensor.shape)
+    except ValueError as error:
+        raise MavcgError(f"{tensor.label} is stored sparse: {error}; the file is damaged") from error
 
 
 def _dtype(tensor: TfliteTensor) -> str:

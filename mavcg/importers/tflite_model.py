@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.importers.tflite_sparse import SparseData
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class TfliteTensor:
 
     dtype: "" where graphs have no such type, which `kind` then names. shape: as it stands there; of what an operator
     makes it says little, since it may be from another batch. free: the dimensions that the file leaves open.
-    data: of a constant. sparse: whether that is in a compressed form, which is not read.
+    data: of a dense constant. sparse: of one that the file stores without most of its zeros.
     """
 
     index: int
@@ -48,7 +49,7 @@ class TfliteTensor:
     quant: Quant | None
     data: Array | None
     variable: bool
-    sparse: bool
+    sparse: SparseData | None = None
 
     @property
     def label(self) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.tflite_model import Quant, TfliteModel, TfliteOperator, TfliteTensor, shortened
+from mavcg.importers.tflite_sparse import SparseData, read_layout
 
 CUSTOM_OPTIONS = "CustomOptions"
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
@@ -171,7 +172,7 @@ class _FlatBufferReader:
             raise self.fail(f"its shape is {list(shape)} and its signature {list(signature)}")
         if table.Buffer() >= len(buffers):
             raise self.fail(f"buffer {table.Buffer()} where there are {len(buffers)}")
-        raw, sparse = buffers[table.Buffer()], table.Sparsity() is not None
+        raw, sparsity = buffers[table.Buffer()], table.Sparsity()
         return TfliteTensor(
             i,
             name,
@@ -180,10 +181,16 @@ class _FlatBufferReader:
             shape,
             free,
             self.quant(table.Quantization(), shape, dtype),
-            self.constant(raw, dtype, shape) if len(raw) and dtype and not sparse else None,
+            self.constant(raw, dtype, shape) if len(raw) and dtype and sparsity is None else None,
             bool(table.IsVariable()),
-            sparse,
+            self.sparse(raw, dtype, sparsity) if dtype and sparsity is not None else None,
         )
+
+    def sparse(self, raw: memoryview, dtype: str, sparsity: Any) -> SparseData:
+        if len(raw) % DTYPES[dtype].itemsize:
+            raise self.fail(f"{len(raw)} bytes of {dtype}")
+        layout = read_layout(sparsity, self.tflite, len(self.data))
+        return SparseData(layout, self.constant(raw, dtype, (len(raw) // DTYPES[dtype].itemsize,)))
 
     def constant(self, raw: memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
         kind = DTYPES[dtype]

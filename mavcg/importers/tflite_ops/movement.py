@@ -268,6 +268,11 @@ def shape(call: TfliteCall) -> Results:
     return constant(np.array(call.input(0).shape), call.results[0].dtype or "i32")
 
 
+def densify(call: TfliteCall) -> Results:
+    """DENSIFY: a constant that the file stores sparse is dense since it was read."""
+    return call.input(0)
+
+
 def rank(call: TfliteCall) -> Results:
     """RANK: known at import."""
     return constant(np.array(call.input(0).rank), "i32")
@@ -276,6 +281,7 @@ def rank(call: TfliteCall) -> Results:
 HANDLERS: Mapping[str, Handler] = {
     "BROADCAST_TO": broadcast_to,
     "CONCATENATION": concatenation,
+    "DENSIFY": densify,
     "EMBEDDING_LOOKUP": embedding_lookup,
     "EXPAND_DIMS": expand_dims,
     "FILL": fill,

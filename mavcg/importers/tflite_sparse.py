@@ -1,0 +1,156 @@
+"""Sparse constants of TFLite files: how the file lays their elements out, and the dense arrays that they stand for.
+
+Source: schema.fbs, SparsityParameters. A tensor of n dimensions, k of which are cut into blocks, is stored as a tree of
+n + k levels. A level is a dimension (0 to n - 1; in blocks where it is cut) or the position inside a block (n to
+n + k - 1). A dense level has all positions; a compressed one lists for each parent those that are there.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mavcg.graph import Array
+
+_INDEX_VECTORS = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}  # schema.fbs, SparseIndexVector
+
+
+@dataclass(frozen=True, eq=False)
+class SparseLevel:
+    """One level. size: of a dense one. segments, indices (i64): of a compressed one, whose parent p has the positions
+    indices[segments[p]] to before indices[segments[p + 1]]; None for a dense one."""
+
+    size: int
+    segments: Array | None = None
+    indices: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SparseLayout:
+    """The layout of a sparse constant. order: what each level is, from the root; block_map: dimensions that are cut."""
+
+    order: tuple[int, ...]
+    block_map: tuple[int, ...]
+    levels: tuple[SparseLevel, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseData:
+    """A sparse constant. values: its stored elements, 1-D, in the order of the layout's leaves."""
+
+    layout: SparseLayout
+    values: Array
+
+    def dense(self, shape: Sequence[int]) -> Array:
+        """The array of this shape. Raises: ValueError where layout, values and shape contradict each other."""
+        return make_dense(self.layout, self.values, shape)
+
+
+def make_dense(layout: SparseLayout, values: Array, shape: Sequence[int]) -> Array:
+    """The array of this shape that holds the values at their places and 0 elsewhere.
+
+    values: 1-D. Raises: ValueError where layout, values and shape contradict each other.
+    """
+    sizes = _level_sizes(layout, shape)
+    leaves = _count_leaves(layout, sizes)
+    if values.size != leaves:
+        raise ValueError(f"{values.size} elements are stored where its levels have {leaves}")
+    blocks = {dim: sizes[len(shape) + k] for k, dim in enumerate(layout.block_map)}
+    offsets = np.zeros(1, np.int64)  # of the level's nodes, as they are stored: where their elements begin
+    strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
+    for number, level in zip(layout.order, layout.levels, strict=True):
+        inner = number >= len(shape)
+        dim = layout.block_map[number - len(shape)] if inner else number
+        step = strides[dim] * (1 if inner else blocks.get(dim, 1))
+        if level.segments is None or level.indices is None:
+            offsets = (offsets[:, None] + np.arange(sizes[number]) * step).reshape(-1)
+        else:
+            offsets = np.repeat(offsets, np.diff(level.segments)) + level.indices * step
+    dense = np.zeros(math.prod(shape), values.dtype)
+    dense[offsets] = values
+    return dense.reshape(tuple(shape))
+
+
+def _level_sizes(layout: SparseLayout, shape: Sequence[int]) -> dict[int, int]:
+    """The number of positions of each dimension (in blocks) and inside each block, by the level's number."""
+    order, cut = layout.order, layout.block_map
+    if sorted(order) != list(range(len(shape) + len(cut))) or len(layout.levels) != len(order):
+        raise ValueError(f"{len(layout.levels)} levels in the order {list(order)} for {list(shape)}")
+    if len(set(cut)) != len(cut) or any(not 0 <= d < len(shape) for d in cut):
+        raise ValueError(f"its block map {list(cut)} for {list(shape)}")
+    sizes = dict(enumerate(shape))
+    stored = dict(zip(order, layout.levels, strict=True))
+    for k, dim in enumerate(cut):
+        block = stored[len(shape) + k]
+        if block.segments is not None or block.size < 1 or shape[dim] % block.size:
+            raise ValueError(f"blocks of {block.size} along dimension {dim} of {list(shape)}")
+        sizes[len(shape) + k], sizes[dim] = block.size, shape[dim] // block.size
+    for number, level in stored.items():
+        if level.segments is None and level.size != sizes[number]:
+            raise ValueError(f"a dense level {number} of {level.size} where {sizes[number]} are needed")
+    return sizes
+
+
+def _count_leaves(layout: SparseLayout, sizes: Mapping[int, int]) -> int:
+    """The number of elements that are stored. Nothing larger than the lists is made: a small file may claim much."""
+    nodes = 1
+    for number, level in zip(layout.order, layout.levels, strict=True):
+        if level.segments is None or level.indices is None:
+            nodes *= sizes[number]
+        else:
+            _check_compressed(level.segments, level.indices, nodes, sizes[number])
+            nodes = level.indices.size
+    return nodes
+
+
+def _check_compressed(segments: Array, indices: Array, parents: int, size: int) -> None:
+    """Check the two lists of a compressed level. Raises: ValueError where they contradict each other."""
+    counts = np.diff(segments)
+    if segments.size != parents + 1 or segments[0] != 0 or segments[-1] != indices.size or (counts < 0).any():
+        raise ValueError(f"{segments.size} segments for {parents} parents and {indices.size} indices")
+    starts = np.zeros(indices.size, bool)
+    starts[segments[:-1][counts > 0]] = True
+    steps = np.diff(indices, prepend=-1)
+    if indices.size and (indices.min() < 0 or indices.max() >= size or (steps[~starts] <= 0).any()):
+        raise ValueError(f"indices of a compressed level that do not rise, or lie outside of 0 to {size - 1}")
+
+
+def read_layout(table: Any, tflite: Any, most: int) -> SparseLayout:
+    """The layout from a flatbuffer's SparsityParameters.
+
+    most: entries that a list may have. Raises: ValueError for a longer one, or a form that is not known.
+    """
+    order = tuple(_numbers(table, "TraversalOrder", most).tolist())
+    block_map = tuple(_numbers(table, "BlockMap", most).tolist())
+    count = table.DimMetadataLength()
+    if count != len(order):
+        raise ValueError(f"{count} levels in an order of {len(order)}")
+    return SparseLayout(order, block_map, tuple(_read_level(table.DimMetadata(i), tflite, most) for i in range(count)))
+
+
+def _read_level(table: Any, tflite: Any, most: int) -> SparseLevel:
+    form = table.Format()
+    if form == tflite.DimensionType.DENSE:
+        return SparseLevel(table.DenseSize())
+    if form != tflite.DimensionType.SPARSE_CSR:
+        raise ValueError(f"a level of form {form}")
+    segments = _index_vector(table.ArraySegmentsType(), table.ArraySegments(), tflite, most)
+    return SparseLevel(0, segments, _index_vector(table.ArrayIndicesType(), table.ArrayIndices(), tflite, most))
+
+
+def _index_vector(kind: int, at: Any, tflite: Any, most: int) -> Array:
+    if kind not in _INDEX_VECTORS or at is None:
+        raise ValueError(f"a list of kind {kind}")
+    vector = getattr(tflite, _INDEX_VECTORS[kind])()
+    vector.Init(at.Bytes, at.Pos)
+    return _numbers(vector, "Values", most)
+
+
+def _numbers(table: Any, name: str, most: int) -> Array:
+    if getattr(table, name + "IsNone")():
+        return np.zeros(0, np.int64)
+    if getattr(table, name + "Length")() > most:
+        raise ValueError(f"{name} has more than {most} entries")
+    return np.asarray(getattr(table, name + "AsNumpy")()).astype(np.int64)
