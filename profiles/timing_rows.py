@@ -77,14 +77,14 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_policy(path: Path, table: Table) -> LoadPolicy:
-    """Return the machine passes that [loads] enables; none when the file has no such table.
+    """Return the passes that [loads] enables; none when the file has no such table.
 
     Raises: ProfileError naming file, key and way out.
     """
     loads = table.get("loads", {})
     if not isinstance(loads, dict):
-        raise refuse(path, "loads", "not a table", "write [loads] and below it split, unpair or schedule")
-    names = ("split", "unpair", "schedule")
+        raise refuse(path, "loads", "not a table", "write [loads] and below it split, unpair, schedule or split_in_ir")
+    names = ("split", "unpair", "schedule", "split_in_ir")
     schema.only(path, loads, names, "loads.")
     flags: dict[str, bool] = {}
     sources: list[tuple[str, str]] = []

@@ -126,6 +126,7 @@ def core_json(core: Core) -> dict[str, Any]:
             "split": core.policy.split,
             "unpair": core.policy.unpair,
             "schedule": core.policy.schedule,
+            "split_in_ir": core.policy.split_in_ir,
             "sources": dict(core.policy.sources),
         },
         "confidence": core.confidence,

@@ -77,6 +77,7 @@ def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detected
 def _pass_names(core: Core) -> str:
     policy = core.policy
     passes = {"split": policy.split, "unpair": policy.unpair, "schedule": policy.schedule}
+    passes |= {"split_in_ir": policy.split_in_ir}
     return ", ".join(name for name, is_on in passes.items() if is_on)
 
 

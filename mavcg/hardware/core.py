@@ -74,16 +74,18 @@ class SiliconErrors:
 
 @dataclass(frozen=True)
 class LoadPolicy:
-    """The machine passes that this core's file enables; none by default.
+    """The machine passes, and load splitting in LLVM IR, that this core's file enables; none by default.
 
     split: a 128-bit vector load becomes `ldr d`, `ldr x` and `ins`. unpair: an `ldp` becomes two loads.
     schedule: instructions are put into a new order, in straight lines and in loops.
+    split_in_ir: the same split before LLVM's code generation, unconditionally, in innermost loops.
     sources: why, by the name of the field.
     """
 
     split: bool = False
     unpair: bool = False
     schedule: bool = False
+    split_in_ir: bool = False
     sources: tuple[tuple[str, str], ...] = ()
 
 

@@ -6,7 +6,7 @@ makes object files of it.
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.assembly.tuning import TuningJob, VersionTuning, has_open_inline, modelled, tune_versions, why_untouched
@@ -32,6 +32,7 @@ from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
 from mavcg.passes.ir.openmp import outlined_regions, why_foreign
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.relabel import relabel_module
+from mavcg.passes.ir.split_vector_loads import split_vector_loads
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 
 
@@ -132,6 +133,8 @@ def make_versions(
     for name in functions:
         for core in () if name in failed else (None, *cores):
             jobs[name, core.name if core else GENERIC] = maker.version_job(name, core, once.get(name))
+    if target.arch == "aarch64":
+        jobs |= _split_in_ir(jobs, {core.name for core in cores if core.policy.split_in_ir}, workers)
     compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
     for (name, label), result in compiled.items():
         if isinstance(result, Failure):
@@ -150,6 +153,22 @@ def make_versions(
         maker.body(name, label, *tunings.get((name, label), (text, None))) for (name, label), text in texts.items()
     )
     return VersionedModule(hot, source, maker.opt_level, key_by_callees(hot, bodies), refused, frozenset(once))
+
+
+def _split_in_ir(
+    jobs: Mapping[tuple[str, str], CodegenJob], labels: Collection[str], workers: int
+) -> dict[tuple[str, str], CodegenJob]:
+    """Optimise the versions of these cores and split their loads; return the jobs that generate their code.
+
+    What LLVM refuses is left out: compiling it as it was says why.
+    """
+    chosen = {at: job for at, job in jobs.items() if at[1] in labels}
+    texts = compile_all([replace(job, emit="ir") for job in chosen.values()], workers, lambda: None)
+    return {
+        at: replace(job, text=split_vector_loads(canonical(text)), optimise=False)
+        for (at, job), text in zip(chosen.items(), texts, strict=True)
+        if isinstance(text, str)
+    }
 
 
 def _tune(
