@@ -80,9 +80,11 @@ def dequantize_linear(call: OnnxCall) -> Results:
     return call.cast(made, dtype_of(number, call.location) if number else scale.dtype)
 
 
-def dynamic_quantize_linear(call: OnnxCall) -> Results:
-    """DynamicQuantizeLinear: to u8, over a range that holds zero and every element; the scale of zeros is 1."""
-    x = call.input(0)
+def dynamic_range(call: OnnxCall, x: Value) -> tuple[Value, Value]:
+    """Return scale and zero point of u8 numbers over a range that holds zero and every element of x.
+
+    The scale of zeros is 1.
+    """
     axes = tuple(range(x.rank))
     zero = call.scalar(0.0, x)
     high = call.add("max", call.add("reduce_max", x, axes=axes, keepdims=False), zero)
@@ -91,7 +93,13 @@ def dynamic_quantize_linear(call: OnnxCall) -> Results:
     # ONNX divides zeros by a scale of 0. Any other does; onnxruntime's is 1.
     scale = call.add("where", call.add("equal", scale, zero), call.scalar(1.0, x), scale)
     point = call.add("clip", call.add("round", call.add("div", call.add("neg", low), scale)), lo=0.0, hi=255.0)
-    point = call.cast(point, "u8")
+    return scale, call.cast(point, "u8")
+
+
+def dynamic_quantize_linear(call: OnnxCall) -> Results:
+    """DynamicQuantizeLinear: to u8."""
+    x = call.input(0)
+    scale, point = dynamic_range(call, x)
     return quantized(call, x, scale, point), scale, point
 
 

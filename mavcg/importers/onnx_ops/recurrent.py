@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.graph import Array
+from mavcg.graph import DTYPES, Array
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
@@ -18,17 +18,33 @@ _ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
 State = tuple[Value, ...]
 # (the input's part of the gates [batch, gates * hidden], state) -> the next state, the hidden one first
 Step = Callable[[Value, State], State]
+Product = Callable[[Value], Value]  # [rows, input] -> [rows, gates * hidden]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of one direction. of_input: [gates * hidden, input]; of_state: [gates * hidden, hidden].
+
+    times_input, times_state: products with them where they are no matrices of the state's type; None: they are.
+    """
+
+    of_input: Array
+    of_state: Array
+    times_input: Product | None = None
+    times_state: Product | None = None
+
+
+ReadWeights = Callable[[OnnxCall, int], Weights]  # of a direction, by its number
 
 
 @dataclass(frozen=True)
 class _Direction:
-    """Weights of one direction, as constants. weights: [gates * hidden, input]; recurrent: [gates * hidden, hidden];
-    bias: of the input's and of the state's part, [gates * hidden] each; activations: by graph operators."""
+    """One direction. bias: of the input's and of the state's part, [gates * hidden] each; activations: by graph
+    operators."""
 
     call: OnnxCall
     hidden: int
-    weights: Array
-    recurrent: Array
+    weights: Weights
     input_bias: Array
     state_bias: Array
     activations: tuple[str, ...]
@@ -37,6 +53,18 @@ class _Direction:
     def rows(self, array: Array, first: int, count: int = 1) -> Value:
         """The part of some gates, as a constant."""
         return constant(np.ascontiguousarray(array[first * self.hidden : (first + count) * self.hidden]))
+
+    def input_sums(self, x: Value, bias: Array) -> Value:
+        """The input's part of all gates, with a bias. x: [rows, input]."""
+        if self.weights.times_input is not None:
+            return self.call.add("add", self.weights.times_input(x), constant(bias))
+        return self.call.add("matmul", x, constant(self.weights.of_input), constant(bias), transpose_b=True)
+
+    def state_sums(self, hidden: Value) -> Value:
+        """The state's part of all gates."""
+        if self.weights.times_state is not None:
+            return self.weights.times_state(hidden)
+        return self.call.add("matmul", hidden, constant(self.weights.of_state), transpose_b=True)
 
     def columns(self, x: Value, first: int, count: int = 1) -> Value:
         """The part of some gates, of [batch, gates * hidden]."""
@@ -56,20 +84,24 @@ def _slice(call: OnnxCall, x: Value, starts: Sequence[int], stops: Sequence[int]
 
 @round_once
 def lstm(call: OnnxCall) -> Results:
-    """LSTM: gates i, o, f, c; peepholes P [directions, 3 * hidden] of i, o, f."""
+    """Import LSTM."""
+    return long_short_term(call, _read_weights)
+
+
+def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
+    """LSTM with weights of some form: gates i, o, f, c; peepholes P [directions, 3 * hidden] of i, o, f."""
     if call.attr_int("input_forget", 0):
         raise call.unsupported("input_forget is 1", "0")
 
     def make_step(d: _Direction, number: int) -> Step:
         peepholes = _weights(call, 7, "P", number)
-        recurrent = d.rows(d.recurrent, 0, 4)
 
         def peeped(x: Value, gate: int, cell: Value) -> Value:
             return x if peepholes is None else call.add("add", x, call.add("mul", cell, d.rows(peepholes, gate)))
 
         def step(x: Value, state: State) -> State:
             hidden, cell = state
-            sums = call.add("add", x, call.add("matmul", hidden, recurrent, transpose_b=True))
+            sums = call.add("add", x, d.state_sums(hidden))
             if peepholes is None:
                 gates = d.activate(0, d.columns(sums, 0, 3))
                 i, o, f = (d.columns(gates, g) for g in range(3))
@@ -83,7 +115,9 @@ def lstm(call: OnnxCall) -> Results:
 
         return step
 
-    return _recurrent(call, 4, ("Sigmoid", "Tanh", "Tanh"), 2, lambda d: d.input_bias + d.state_bias, make_step)
+    return _recurrent(
+        call, 4, ("Sigmoid", "Tanh", "Tanh"), 2, lambda d: d.input_bias + d.state_bias, make_step, read_weights
+    )
 
 
 @round_once
@@ -100,7 +134,7 @@ def gru(call: OnnxCall) -> Results:
 
     def make_step(d: _Direction, number: int) -> Step:
         del number
-        gates, candidate = d.rows(d.recurrent, 0, 2), d.rows(d.recurrent, 2)
+        gates, candidate = d.rows(d.weights.of_state, 0, 2), d.rows(d.weights.of_state, 2)
         candidate_bias = d.rows(d.state_bias, 2)
 
         def step(x: Value, state: State) -> State:
@@ -127,11 +161,9 @@ def rnn(call: OnnxCall) -> Results:
 
     def make_step(d: _Direction, number: int) -> Step:
         del number
-        recurrent = d.rows(d.recurrent, 0)
 
         def step(x: Value, state: State) -> State:
-            product = call.add("matmul", state[0], recurrent, transpose_b=True)
-            return (d.activate(0, call.add("add", x, product)),)
+            return (d.activate(0, call.add("add", x, d.state_sums(state[0]))),)
 
         return step
 
@@ -146,6 +178,13 @@ def _weights(call: OnnxCall, i: int, what: str, number: int) -> Array | None:
     return None if array is None else array[number]
 
 
+def _read_weights(call: OnnxCall, number: int) -> Weights:
+    of_input, of_state = _weights(call, 1, "W", number), _weights(call, 2, "R", number)
+    if of_input is None or of_state is None:
+        raise call.fail("its inputs W and R; [directions, gates * hidden, ..] are needed")
+    return Weights(np.ascontiguousarray(of_input), np.ascontiguousarray(of_state))
+
+
 def _recurrent(
     call: OnnxCall,
     gates: int,
@@ -153,6 +192,7 @@ def _recurrent(
     states: int,
     bias_of: Callable[[_Direction], Array],
     make_step: Callable[[_Direction, int], Step],
+    read_weights: ReadWeights = _read_weights,
 ) -> Results:
     """All directions of an operator. Returns Y, and the last value of each state."""
     x = call.input(0, rank=3)
@@ -173,11 +213,10 @@ def _recurrent(
     sequences: list[Value] = []
     last: list[State] = []
     for number, backwards in enumerate(reversed_of):
-        d = _direction(call, number, gates, width, defaults)
+        d = _direction(call, read_weights(call, number), number, gates, width, defaults)
         state = tuple(_initial(call, 5 + i, number, batch, d, batch_first) for i in range(states))
         flat = call.reshape(x, (steps * batch, width))
-        bias = constant(bias_of(d).astype(d.weights.dtype))
-        sums = call.add("matmul", flat, d.rows(d.weights, 0, gates), bias, transpose_b=True)
+        sums = d.input_sums(flat, bias_of(d).astype(DTYPES[x.dtype]))
         step, made = make_step(d, number), {}
         for t in range(steps - 1, -1, -1) if backwards else range(steps):
             part = _slice(call, sums, (t * batch, 0), ((t + 1) * batch, sums.shape[1])) if steps > 1 else sums
@@ -202,10 +241,12 @@ def _joined(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:
     return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 
-def _direction(call: OnnxCall, number: int, gates: int, width: int, defaults: tuple[str, ...]) -> _Direction:
+def _direction(
+    call: OnnxCall, both: Weights, number: int, gates: int, width: int, defaults: tuple[str, ...]
+) -> _Direction:
     """The weights and activations of one direction. Raises: MavcgError where shapes do not go together."""
-    weights, recurrent = _weights(call, 1, "W", number), _weights(call, 2, "R", number)
-    if weights is None or recurrent is None or weights.ndim != 2 or recurrent.ndim != 2:
+    weights, recurrent = both.of_input, both.of_state
+    if weights.ndim != 2 or recurrent.ndim != 2:
         raise call.fail("its inputs W and R; [directions, gates * hidden, ..] are needed")
     hidden = recurrent.shape[1]
     if call.attr_int("hidden_size", hidden) != hidden or not hidden:
@@ -215,7 +256,7 @@ def _direction(call: OnnxCall, number: int, gates: int, width: int, defaults: tu
         raise call.fail(f"W {list(weights.shape)} and R {list(recurrent.shape)} of a direction where {need} are needed")
     bias = _weights(call, 3, "B", number)
     if bias is None:
-        bias = np.zeros(2 * gates * hidden, weights.dtype)
+        bias = np.zeros(2 * gates * hidden, DTYPES[call.input(0).dtype])
     if bias.shape != (2 * gates * hidden,):
         raise call.fail(f"B {list(bias.shape)} of a direction where [{2 * gates * hidden}] is needed")
     named = call.attrs.get("activations", ())
@@ -225,14 +266,14 @@ def _direction(call: OnnxCall, number: int, gates: int, width: int, defaults: tu
         raise call.unsupported(f"activations {', '.join(map(str, chosen))}", "Sigmoid, Tanh, Relu")
     input_bias, state_bias = np.split(bias, 2)
     clip = call.attr_float("clip", 0.0)
-    return _Direction(call, hidden, weights, recurrent, input_bias, state_bias, ops, clip)
+    return _Direction(call, hidden, both, input_bias, state_bias, ops, clip)
 
 
 def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, batch_first: bool) -> Value:
     """The initial value of a state, [batch, hidden]; zeros where it is absent."""
     value = call.maybe(i)
     if value is None:
-        return constant(np.zeros((batch, d.hidden), d.weights.dtype))
+        return constant(np.zeros((batch, d.hidden), DTYPES[call.input(0).dtype]))
     value = call.input(i, rank=3)
     if batch_first:
         value = call.transpose(value, (1, 0, 2))

@@ -14,6 +14,7 @@ from mavcg.importers.onnx_ops import (
     pooling,
     quantized,
     recurrent,
+    recurrent_quantized,
     reduction,
     resize,
     shape,
@@ -36,10 +37,11 @@ FAMILIES = (
     shape,
 )
 MICROSOFT = "com.microsoft"
+MICROSOFT_FAMILIES = (microsoft, recurrent_quantized)
 
 HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
     {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
-    | {(MICROSOFT, op): handler for op, handler in microsoft.HANDLERS.items()}
+    | {(MICROSOFT, op): handler for family in MICROSOFT_FAMILIES for op, handler in family.HANDLERS.items()}
 )
 
 

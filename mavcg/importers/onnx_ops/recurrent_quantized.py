@@ -1,0 +1,60 @@
+"""DynamicQuantizeLSTM: onnxruntime's LSTM with 8-bit weights, whose inputs each run quantises by their own range.
+
+Its products are of whole numbers: those of the input over the whole sequence at once, those of the state at each step.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.graph import Array
+from mavcg.importers.emitter import Value, constant
+from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
+from mavcg.importers.onnx_ops.quantized import dynamic_range, quantized
+from mavcg.importers.onnx_ops.recurrent import Product, Weights, long_short_term
+
+
+def _product(call: OnnxCall, weights: Array, scale: Array, zero: Array) -> Product:
+    """A product with 8-bit weights [4 * hidden, input], which stand for (w - zero) * scale.
+
+    Differences of 8-bit numbers are exact in f32, as are their products, and sums below 2 ** 24.
+    """
+    wide = constant(weights.astype(np.float32) - zero.astype(np.float32).reshape(-1, 1))
+    unit = constant(scale.astype(np.float32).reshape(-1))
+
+    def times(x: Value) -> Value:
+        x_scale, point = dynamic_range(call, x)
+        whole = call.cast(quantized(call, x, x_scale, point), "f32")
+        sums = call.add("matmul", call.add("sub", whole, call.cast(point, "f32")), wide, transpose_b=True)
+        return call.add("mul", sums, call.add("mul", unit, x_scale))
+
+    return times
+
+
+def _weights(call: OnnxCall, number: int, at: int, scales: int, what: str) -> tuple[Array, Array, Array]:
+    """The 8-bit weights of a direction [4 * hidden, input], their scales and zero points, one or one a row."""
+    weights = call.array(at, what)
+    scale, zero = call.array(scales, what + "_scale"), call.array(scales + 1, what + "_zero_point")
+    if weights.ndim != 3 or weights.dtype not in (np.int8, np.uint8) or zero.dtype != weights.dtype:
+        form = f"{what} {weights.dtype}{list(weights.shape)}, zero points {zero.dtype}"
+        raise call.fail(f"{form}; 8 bits, [directions, input, 4 * hidden] are needed")
+    for array in (scale, zero):
+        if array.shape not in (weights.shape[:1], (weights.shape[0], weights.shape[2])):
+            raise call.fail(f"a scale or zero point {list(array.shape)} for {what} {list(weights.shape)}")
+    if number >= weights.shape[0]:
+        raise call.fail(f"its input {what} has the shape {list(weights.shape)}; a direction is missing")
+    return np.ascontiguousarray(weights[number].T), scale[number], zero[number]
+
+
+def _read_weights(call: OnnxCall, number: int) -> Weights:
+    w, r = _weights(call, number, 1, 8, "W"), _weights(call, number, 2, 10, "R")
+    return Weights(w[0], r[0], _product(call, *w), _product(call, *r))
+
+
+def dynamic_quantize_lstm(call: OnnxCall) -> Results:
+    """Import DynamicQuantizeLSTM."""
+
+    return long_short_term(call, _read_weights)
+
+
+HANDLERS: Mapping[str, Handler] = {"DynamicQuantizeLSTM": dynamic_quantize_lstm}
