@@ -158,7 +158,7 @@ def check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
         declared = "x".join(str(d) or "?" for d in dims)
         raise MavcgError(
             f"--shape {info.name}={'x'.join(map(str, shape))}: the file says {declared}; "
-            "only free dimensions can be chosen"
+            f"only free dimensions can be chosen; give all, as in --shape {info.name}=1x3x224x224"
         )
 
 

@@ -31,7 +31,7 @@ def link_dylib(objects: Sequence[Path], made: Path, target: Target, options: Lin
         raise MavcgError(f"--link-option {linker[0]}: is for ELF libraries; for macOS give -l, -L or --soname")
     undefined = {name for path in objects if macho.is_macho(path) for name in macho.undefined_symbols(path)}
     name = options.soname or made.name
-    flags = ["-target", target.zig_name, "-dynamiclib", "-g0"]
+    flags = ["-target", target.zig_name, "-dynamiclib", "-g0", "-fno-sanitize=all"]
     flags += ["-Xlinker", "-install_name", "-Xlinker", f"@rpath/{name}"]
     flags += ["-Wl,-undefined,dynamic_lookup"] if any(_CXX_RUNTIME.match(symbol) for symbol in undefined) else []
     flags += ["-Wl,-s"] if options.strip else []

@@ -46,7 +46,7 @@ def link_shared(
         _atomically(out, lambda made: link_dylib(objects, made, target, options))
         return
     undefined = {name for path in objects for name in undefined_symbols(path)}
-    flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", "-g0"]
+    flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", "-g0", "-fno-sanitize=all"]
     if target.arch == "aarch64" or target.system == "linux-android":
         flags += _LARGE_PAGES
     libraries = list(_LIBC_FLAGS)

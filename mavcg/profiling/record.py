@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from mavcg.errors import ProfileError, ToolError
@@ -116,12 +117,12 @@ def describe_exit(status: int) -> str:
 
 
 def _under_perf(command: Sequence[str], options: RecordOptions, folder: Path) -> _Ran:
-    if shutil.which("perf") is None:
+    perf = shutil.which("perf")
+    if perf is None:
         raise ToolError(f"perf: {NO_PERF}")
     file = folder / "perf.data"
-    event = options.event or _working_event(options.frequency_hz, folder)
-    if options.event is not None:
-        _probe(options.event, options.frequency_hz, folder)
+    changed_ns = os.stat(perf).st_mtime_ns
+    event = _working_event(options.event, options.frequency_hz, (perf, changed_ns))
     arguments = ["perf", "record", "-q", "--sample-cpu", "-F", str(options.frequency_hz), "-o", str(file)]
     arguments += ["-e", event] if event else []
     arguments += ["-g"] if options.call_graph else []
@@ -130,14 +131,22 @@ def _under_perf(command: Sequence[str], options: RecordOptions, folder: Path) ->
     return file, -(status - 128) if 128 < status < 160 else status, read_perf_data
 
 
-def _working_event(frequency_hz: int, folder: Path) -> str:
-    """Return "" (perf's own choice of event) if it works, else the clock. Raises: ToolError if neither does."""
-    try:
-        _probe("", frequency_hz, folder)
-        return ""
-    except _NotSupportedError:
-        _probe(FALLBACK_EVENT, frequency_hz, folder)
-        return FALLBACK_EVENT
+@cache
+def _working_event(event: str | None, frequency_hz: int, perf: tuple[str, int]) -> str:
+    """Return the event if it works; without one "" (perf's own choice) if that works, else the clock.
+
+    A probe takes half a second and more on some machines, and measuring versions records a program many times: what
+    works is remembered as long as perf, its path and time of change, is the same. Raises: ToolError if none works.
+    """
+    with scratch_folder("mavcg-probe-") as folder:
+        try:
+            _probe(event or "", frequency_hz, Path(folder))
+            return event or ""
+        except _NotSupportedError:
+            if event is not None:
+                raise
+            _probe(FALLBACK_EVENT, frequency_hz, Path(folder))
+            return FALLBACK_EVENT
 
 
 class _NotSupportedError(ToolError):

@@ -58,11 +58,15 @@ class LinkForm:
 LINKED_BY_TESTS = (
     LinkForm("aarch64-linux-musl", "c++", ("-static", *_OPTIMISED)),
     LinkForm(HOST, "shared"),
+    LinkForm("aarch64-linux-musl", "c++", ("-static", *_OPTIMISED), elsewhere=True),
+    LinkForm(HOST, "c++", ("-shared", "-g0", "-fno-sanitize=all"), elsewhere=True),  # as link_shared links it
+    LinkForm(HOST, "c++", _OPTIMISED, elsewhere=True),
     LinkForm(NATIVE, "c++"),
     LinkForm("aarch64-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS)),
     LinkForm("aarch64-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS, *_SMALL), elsewhere=True),
     LinkForm(f"{host_target().arch}-linux-musl", "cc", ("-static", "-O2", *PLAIN_CODE_FLAGS, *_SMALL), elsewhere=True),
-    LinkForm("aarch64-macos", "cc", ("-dynamiclib", "-g0")),
+    LinkForm("aarch64-macos", "cc", ("-dynamiclib", "-g0", "-fno-sanitize=all")),
+    LinkForm("aarch64-macos", "cc", ("-dynamiclib", "-g0", "-fno-sanitize=all"), elsewhere=True),
     LinkForm("aarch64-linux-gnu.2.17", "cc", ("-shared", "-g0", "-s")),
     LinkForm(HOST, "cc", ("-shared", "-g0", "-s")),
     LinkForm("x86_64-linux-musl", "cc", ("-shared", "-g0", "-s")),

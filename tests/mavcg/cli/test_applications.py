@@ -95,7 +95,7 @@ def test_faults_of_a_plan_are_named(mavcg: Any, chain_onnx: Path, tmp_path: Path
 
 
 def test_a_schedule_with_brackets(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
-    """Layers' names from a plan without one; kept, printed; one that cannot run, and a build, are refused by line."""
+    """Layers' names from a plan without one; kept, printed; one that cannot run is refused by line."""
     shutil.copy(chain_onnx, tmp_path / "chain.onnx")
     table = '[[network]]\nname = "net"\nfile = "chain.onnx"\n'
     file = tmp_path / "app.toml"
@@ -111,8 +111,6 @@ def test_a_schedule_with_brackets(mavcg: Any, chain_onnx: Path, tmp_path: Path) 
     plan = json.loads(done.stdout)
     assert plan["schedules"] == {"net": f"{{{image}}}, {', '.join(head)}, [{conv}] x 16, {last}"}
     assert plan["front"][plan["chosen"]]["phases"]["net"] == dict.fromkeys([image, *head, last], 1) | {conv: 16}
-    built = mavcg("app", "build", file, "--board", "exynos9820", "-o", tmp_path / "lib.so")
-    assert built.status == 2 and "line 4: network[0].schedule: a library runs layers in an order" in built.stderr
 
     file.write_text(table + f'schedule = "[{", ".join(head)}] x 2"\n')
     refused = mavcg("app", "plan", file, *options)
