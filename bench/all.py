@@ -13,6 +13,7 @@ STEPS: tuple[tuple[str, ...], ...] = (
     ("-m", "bench.build_time"),
     ("-m", "bench.growth"),
     ("-m", "bench.machine_passes"),
+    ("-m", "bench.ir_split"),
     ("-m", "bench.conv_layers"),
     ("-m", "bench.gemm_peers"),
     ("-m", "bench.blas_peers"),

@@ -92,3 +92,40 @@ def _seconds(record: Record, table: Table) -> str:
         f" medians of {times} with the heuristic, one run with at most {record['solver_seconds']:.0f} s of CP-SAT."
     )
     return f"{text}\n\n" + table(["kernel", "heuristic: first, again", "solver: first, again"], rows)
+
+
+def ir_split(record: Record, table: Table) -> str:
+    """Cycles of kernels by where their loads are split, and what is left of random orders in IR."""
+    kernels = dict.fromkeys(row["kernel"] for row in record["kernels"])
+    cells = {(row["core"], row["kernel"]): row for row in record["kernels"]}
+    cores = list(record["speed_over_none"])
+    cell = "{none:.4g}, {ir:.4g}, {machine:.4g}, {both:.4g}"
+    rows = [
+        [kernel, *(cell.format(**row) if (row := cells[core, kernel])["can_run"] else "" for core in cores)]
+        for kernel in kernels
+    ]
+    means = [record["speed_over_none"][core] for core in cores]
+    rows.append(["speed, geometric mean", *("1, {ir:.2f}, {machine:.2f}, {both:.2f}".format(**mean) for mean in means)])
+    text = (
+        "Modelled, cycles of one iteration of the main loop as LLVM compiles it for the core: whole loads; loads "
+        "split in LLVM IR; through the machine passes, which split and schedule; through both. Empty: the core has no "
+        "dot product."
+    )
+    kept = [
+        [
+            row["kernel"],
+            f"{row['before_last_load_in_ir']:.0%}",
+            *(
+                "{before_last_load:.0%}, {least_cycles:.4g} to {most_cycles:.4g}".format(**row[form])
+                for form in ("scheduled", "unscheduled")
+            ),
+        ]
+        for row in record["orders"]
+    ]
+    about = (
+        f"Counted: part of the multiply-adds that stand before the loop's last load in {record['orders'][0]['orders']} "
+        "random orders of the split loop that delay loads, in IR and in LLVM's assembly for a Cortex-A55, with its "
+        "cycles (modelled), with LLVM's schedulers and without them."
+    )
+    head = ["kernel", "in IR", "in assembly", "without schedulers"]
+    return f"{text}\n\n{table(['kernel', *cores], rows)}\n\n{about}\n\n{table(head, kept)}"

@@ -71,6 +71,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
     "growth_app": Subject(_PROGRAM, _SELECTOR),
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),
+    "ir_split": Subject((*_MACHINE_PASSES, "mavcg.passes.ir.split_vector_loads"), (*_ARM_FACTS, "bench/kernels/*.c")),
     "joint_memory": Subject(("mavcg.apps.plan", "mavcg.apps.models", "mavcg.accel.networks")),
     "machine_passes": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c")),
     "mcpu_sweep": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c", *_PROGRAMS)),

@@ -28,7 +28,7 @@ from bench import (
     thread_tables,
 )
 from bench.dispatch import WORDS
-from bench.machine_tables import machine_passes
+from bench.machine_tables import ir_split, machine_passes
 from bench.record import RESULTS, ROOT
 from mavcg.files.whole_file import write_whole
 
@@ -122,6 +122,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "growth_app": ("Code growth of an application of TFLite's size", growth),
     "build_time": ("How long a build takes", build_time),
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
+    "ir_split": ("Load splitting in LLVM IR beside the machine pass", lambda record: ir_split(record, table)),
     "silicon": (silicon_tables.TITLE, lambda record: silicon_tables.silicon(record, table)),
     **{
         name: (title, _of_models(show))
