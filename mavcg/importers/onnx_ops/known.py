@@ -1,10 +1,10 @@
 """Operators that exporters write into computations of shapes and weights: evaluated at import, never run.
 
-Each wants its inputs known. Sizes are checked before anything is made.
+Each wants its inputs known; those that choose elements only their indices. Sizes are checked before anything is made.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -38,58 +38,77 @@ def non_zero(call: OnnxCall) -> Results:
 
 
 def gather_elements(call: OnnxCall) -> Results:
-    """Import GatherElements."""
-    data = _array(call, 0, "data")
-    axis = call.axis(call.attr_int("axis", 0), data.ndim)
+    """GatherElements by known indices."""
+    data = call.input(0, rank_min=1)
+    axis = call.axis(call.attr_int("axis", 0), data.rank)
     indices = _indices(call, 1, data.shape[axis])
-    if indices.ndim != data.ndim or any(
+    if indices.ndim != data.rank or any(
         a > b for i, (a, b) in enumerate(zip(indices.shape, data.shape, strict=True)) if i != axis
     ):
         raise call.fail(f"indices {list(indices.shape)} for data {list(data.shape)}")
-    part = data[tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))]
-    return constant(np.take_along_axis(part, indices, axis))
+    coordinates: list[Array] = list(np.indices(indices.shape, sparse=True))
+    coordinates[axis] = indices
+    flat = _linear(data.shape, coordinates, indices.shape)
+    return call.add("gather", call.reshape(data, (data.type.elements,)), constant(flat, stem="indices"), axis=0)
 
 
 def gather_nd(call: OnnxCall) -> Results:
-    """GatherND without batch dimensions."""
-    data, indices = _array(call, 0, "data"), _array(call, 1, "indices")
-    if call.attr_int("batch_dims", 0):
-        raise call.unsupported(f"batch_dims {call.attr_int('batch_dims')}", "0")
-    picked = _coordinates(call, data, indices)
-    rest = data.shape[indices.shape[-1] :]
-    check_size(call, math.prod(indices.shape[:-1]) * math.prod(rest), data.dtype.itemsize)
-    return constant(data[picked])
+    """GatherND by known indices."""
+    data, indices = call.input(0, rank_min=1), _array(call, 1, "indices")
+    batch = call.attr_int("batch_dims", 0)
+    if not 0 <= batch < min(data.rank, indices.ndim) or data.shape[:batch] != indices.shape[:batch]:
+        raise call.fail(f"batch_dims {batch} of data {list(data.shape)} and indices {list(indices.shape)}")
+    flat, depth = _coordinates(call, data.shape, indices, batch), batch + indices.shape[-1]
+    rest = data.shape[depth:]
+    check_size(call, flat.size * math.prod(rest), DTYPES[data.dtype].itemsize)
+    rows = call.reshape(data, (math.prod(data.shape[:depth]), *rest))
+    return call.add("gather", rows, constant(flat, stem="indices"), axis=0)
 
 
 def scatter_nd(call: OnnxCall) -> Results:
-    """ScatterND without reduction."""
-    data, indices, updates = _array(call, 0, "data"), _array(call, 1, "indices"), _array(call, 2, "updates")
+    """ScatterND by known indices, without reduction: each row is one of the data or of the updates."""
+    data, indices, updates = call.input(0, rank_min=1), _array(call, 1, "indices"), call.input(2)
     if call.attr_str("reduction", "none") != "none":
         raise call.unsupported(f"reduction {call.attr_str('reduction')}", "none")
-    picked = _coordinates(call, data, indices)
-    shape = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
+    flat = _coordinates(call, data.shape, indices, 0).reshape(-1)
+    depth = indices.shape[-1]
+    rest, shape = data.shape[depth:], (*indices.shape[:-1], *data.shape[depth:])
     if updates.shape != shape or updates.dtype != data.dtype:
-        raise call.fail(f"updates {updates.dtype}{list(updates.shape)} where {data.dtype}{list(shape)} are needed")
-    made = data.copy()
-    # One by one: where an index comes twice, the last update stays.
-    flat = [p.reshape(-1) for p in picked]
-    for i, update in enumerate(updates.reshape(-1, *data.shape[indices.shape[-1] :])):
-        made[tuple(int(p[i]) for p in flat)] = update
-    return constant(made)
+        raise call.fail(f"updates {updates.type} where {data.dtype}{list(shape)} are needed")
+    rows = math.prod(data.shape[:depth])
+    if rows > LARGEST_KNOWN:
+        raise call.unsupported(f"{rows} rows", f"at most {LARGEST_KNOWN}")
+    source = np.arange(rows)
+    for number, row in enumerate(flat):  # one by one: where an index comes twice, the last update stays
+        source[row] = rows + number
+    parts = call.reshape(data, (rows, *rest)), call.reshape(updates, (flat.size, *rest))
+    both = call.add("concat", *parts, axis=0)
+    return call.reshape(call.add("gather", both, constant(source, stem="indices"), axis=0), data.shape)
 
 
-def _coordinates(call: OnnxCall, data: Array, indices: Array) -> tuple[Array, ...]:
-    """The last dimension of indices as an index of data's first dimensions."""
+def _linear(shape: Sequence[int], coordinates: Sequence[Array], of: Sequence[int]) -> Array:
+    """Offsets in a dense array of this shape, as an array of shape `of`."""
+    flat = np.zeros(tuple(of), np.int64)
+    for length, at in zip(shape, coordinates, strict=True):
+        flat = flat * length + at
+    return flat
+
+
+def _coordinates(call: OnnxCall, shape: Sequence[int], indices: Array, batch: int) -> Array:
+    """The row of data that each index names: its last dimension counts along the dimensions behind the batch's.
+
+    Raises: MavcgError for an index outside.
+    """
     depth = indices.shape[-1] if indices.ndim else 0
-    if indices.dtype.kind not in "iu" or not 1 <= depth <= data.ndim:
-        raise call.fail(f"indices {list(indices.shape)} into data {list(data.shape)}")
-    found = []
+    if indices.dtype.kind not in "iu" or not 1 <= depth <= len(shape) - batch:
+        raise call.fail(f"indices {list(indices.shape)} into data {list(shape)}")
+    found: list[Array] = list(np.indices(indices.shape[:-1], sparse=True)[:batch])
     for i in range(depth):
-        at, length = indices[..., i], data.shape[i]
+        at, length = indices[..., i].astype(np.int64), shape[batch + i]
         if at.size and (at.min() < -length or at.max() >= length):
-            raise call.fail(f"an index outside of dimension {i}, which has {length} elements")
-        found.append(at)
-    return tuple(found)
+            raise call.fail(f"an index outside of dimension {batch + i}, which has {length} elements")
+        found.append(np.where(at < 0, at + length, at))
+    return _linear(shape[: batch + depth], found, indices.shape[:-1])
 
 
 def cum_sum(call: OnnxCall) -> Results:
