@@ -33,6 +33,7 @@ def exposed(board: Board, number: int) -> dict[str, float]:
     """Return the share of a line's time that shows: from level 2, from memory, from memory with prefetches.
 
     A line's time is that of the board's cluster, as planners have it. prefetch_cycles: of one, of a line in level 2.
+    Of a core without level 2 the next level stands for it.
     """
     name = board.clusters[number].core
     core = load_core(name)
@@ -55,7 +56,8 @@ def exposed(board: Board, number: int) -> dict[str, float]:
         return counts.cycles / count
 
     levels = cluster_machine(board, number).accelerator
-    far, farthest = (LINE_BYTES / (v.bandwidth_gb_per_s / levels.frequency_ghz) for v in levels.levels[:2])
+    behind = (levels.levels[0], levels.levels[-1])  # whatever lies between them: streams come from beyond the last
+    far, farthest = (LINE_BYTES / (level.bandwidth_gb_per_s / levels.frequency_ghz) for level in behind)
     l1, l2 = facts.levels[0].size, facts.levels[1].size
     near, second = cycles("plain", l1 // 2), cycles("plain", l2 * 3 // 4)
     memory = min(_BEYOND, 16 * max(level.size for level in facts.levels))

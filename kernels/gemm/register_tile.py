@@ -119,11 +119,14 @@ def tile_rates(machine: Machine, shared: bool = False) -> IssueRates:
     )  # fmt: skip
 
 
-def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int) -> float:
-    """Cycles of one step of a sum of so many terms: multiplies, loads, or waiting for a result, and its weights."""
+def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int, chain: float = 1) -> float:
+    """Cycles of one step of a sum of so many terms: multiplies, loads, or waiting for a result, and its weights.
+
+    chain: latencies of a multiply-add that a step waits for.
+    """
     loads = vectors + (pixels / 4 if by_lane(machine) else pixels)
     near, _ = _stream_cycles(machine, vectors, terms)
-    return throughput_cycles(tile_rates(machine), pixels * vectors, loads, chain=1) + near
+    return throughput_cycles(tile_rates(machine), pixels * vectors, loads, chain=chain) + near
 
 
 StepCycles: TypeAlias = Callable[[Machine, int, int, int], float]

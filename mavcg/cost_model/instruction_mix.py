@@ -41,7 +41,7 @@ class InstructionMix:
 
 
 def throughput_cycles(
-    rates: IssueRates, fma: float, loads: float, other: float = 0.0, chain: int = 0, vector: float = 0.0,
+    rates: IssueRates, fma: float, loads: float, other: float = 0.0, chain: float = 0, vector: float = 0.0,
     stores: float = 0.0, divisions: float = 0.0,
 ) -> float:  # fmt: skip
     """Return the cycles of so many instructions by the tightest of the bounds; arguments as InstructionMix has them."""

@@ -126,13 +126,17 @@ def _direct(model: PrimitiveModel, s: Scenario, p: DirectPrimitive) -> Parts:
 
 
 def _single(model: PrimitiveModel, tile_extent: TileExtent, scalars: int, columns: int) -> float:
-    """Cycles of a step of all tiles of one scalar and several vectors, or of one vector and several scalars."""
-    vectors = -(-columns // model.lanes)
+    """Cycles of a step of all tiles of one scalar and several vectors, or of one vector and several scalars.
+
+    A core that does fewer multiply-adds a cycle than tiles are chosen by takes longer for them, but its latency is the
+    same.
+    """
+    vectors, chain = -(-columns // model.lanes), 1 / model.product_slowdown
     if tile_extent is TileExtent.ONE_SCALAR:
         most = min(vectors, most_vectors(model.machine, 1))
-        return scalars * (vectors / most) * step_cycles(model.machine, 1, most, 1)
+        return scalars * (vectors / most) * step_cycles(model.machine, 1, most, 1, chain)
     most = min(scalars, most_pixels(model.machine, 1))
-    return vectors * math.ceil(scalars / most) * step_cycles(model.machine, most, 1, 1)
+    return vectors * math.ceil(scalars / most) * step_cycles(model.machine, most, 1, 1, chain)
 
 
 def _depthwise(model: PrimitiveModel, s: Scenario, p: Primitive) -> Parts:

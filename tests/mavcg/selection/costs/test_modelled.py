@@ -9,6 +9,7 @@ from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs
+from mavcg.selection.costs.part_counts import parts_of
 from mavcg.specs.primitive import Layout, Scenario
 
 USUAL = Scenario(64, 56, 56, 1, 3, 64, 1)
@@ -141,3 +142,29 @@ def test_conversions(little: ModelledCosts) -> None:
     assert conversion(Layout.CHW, Layout.HWC, h=112) > 1.5 * there
     # A block is filled up: 3 channels are as many as a whole block.
     assert conversion(Layout.CHW, Layout.CHWC, c=3) > conversion(Layout.CHW, Layout.HWC, c=3)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_no_primitive_of_an_arm_core_is_much_faster_than_its_multiply_adds(number: int) -> None:
+    """Constants come from small scenarios with few channels, too: those of products must hold for many."""
+    model = modelled_costs(cluster(number))
+    for scenario in (Scenario(512, 14, 14, 1, 1, 512), Scenario(128, 28, 28, 1, 3, 128, 1)):
+        least_ms = scenario.macs / (model.lanes * model.rates.issue.fma_per_cycle) * model.cycle_ns / 1e6
+        for primitive in all_primitives():
+            if primitive.applies(scenario) and primitive.family not in ("winograd", "fft"):
+                assert ms(model, scenario, primitive.name) > 0.8 * least_ms, primitive.name
+
+
+def test_few_multiply_adds_a_cycle_stretch_no_latency(little: ModelledCosts) -> None:
+    narrow = Scenario(16, 14, 14, 1, 1, 16)  # four vectors of a pixel wait for the latency of four cycles
+    twice = replace(little, rates=replace(little.rates, issue=replace(little.rates.issue, fma_per_cycle=0.5)))
+
+    def products(model: ModelledCosts, scenario: Scenario) -> float:
+        parts = parts_of(model, scenario, find_primitive("direct_pixel_hwc_hwc"))
+        assert parts is not None
+        return parts["product_pixel"] * model.product_slowdown
+
+    wide = replace(narrow, m=256)
+    assert products(twice, wide) == pytest.approx(2 * products(little, wide), rel=0.05)
+    slow = replace(little, rates=replace(little.rates, issue=replace(little.rates.issue, fma_per_cycle=1.0)))
+    assert products(slow, narrow) <= products(twice, narrow) <= 2 * products(slow, narrow)
