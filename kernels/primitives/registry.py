@@ -13,6 +13,7 @@ from mavcg.kernels.primitives.direct import blocked as direct_blocked
 from mavcg.kernels.primitives.direct import plain as direct
 from mavcg.kernels.primitives.direct import sum2d
 from mavcg.kernels.primitives.fft import family as fft
+from mavcg.kernels.primitives.foreign import family as foreign
 from mavcg.kernels.primitives.im2 import family as im2
 from mavcg.kernels.primitives.kn2 import family as kn2
 from mavcg.kernels.primitives.sparse import family as sparse
@@ -33,6 +34,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     fft,
     winograd,
     sparse,
+    foreign,
 )  # fmt: skip
 
 
@@ -64,7 +66,7 @@ def _modules() -> Mapping[str, str]:
 
 def module_of(name: str) -> str:
     """Return the module of the family that has the primitive of this name; "" where there is none."""
-    return _modules().get(name, "")
+    return _modules().get(name, foreign.__name__ if name.startswith(f"{foreign.FAMILY}_") else "")
 
 
 @cache

@@ -122,6 +122,13 @@ def build(
     db: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Of a selection: costs that `mavcg tune` kept; this user's.")
     ] = None,
+    foreign: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=PATH]",
+            help="Refused: libraries call nothing foreign; `mavcg select` says what it would bring.",
+        ),
+    ] = None,
     max_workspace: Annotated[
         int | None, typer.Option(metavar="BYTES", min=0, help="Of a selection: no primitive that needs more.")
     ] = None,
@@ -221,6 +228,12 @@ def build(
     mavcg build face.onnx hands.onnx --boards exynos9820,rk3588 --workers dask://farm:8786 -o libraries --json
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
+    if foreign:
+        raise MavcgError(
+            f"--foreign {foreign[0]}: a library that is built has all its code in it and calls no other library, so "
+            "that it runs on machines without that one; leave it out (`mavcg select --board host --foreign` says what "
+            "it would bring)"
+        )
     from mavcg.cli.build_boards import build_and_report as build_libraries
     from mavcg.cli.build_boards import farm_requests, refuse_without_boards
     from mavcg.cli.resource_limits import build_limits

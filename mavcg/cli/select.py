@@ -54,6 +54,13 @@ def select(
     share_conversions: Annotated[
         bool, typer.Option("--share-conversions", help="Count one that several nodes read once, not for each.")
     ] = False,
+    foreign: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=PATH]",
+            help="Offer the sgemm of a library of this machine too: openblas, or any CBLAS by its path.",
+        ),
+    ] = None,
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
     ] = None,
@@ -86,12 +93,13 @@ def select(
     mavcg select squeezenet --board exynos9820 --threads 4 --max-arena 6000000
     mavcg select alexnet --board exynos9820 --per-cluster
     mavcg select resnet50 --board rk3588 --threads 4 --batch 16
+    mavcg select squeezenet --board host --foreign openblas
     mavcg select --instance network.json --time-limit 1 --json
     """
     if instance is not None:
         given = {"MODEL": model, "--board": board, "--core": core, "--db": db, "--plot": plot, "--shape": shape,
                  "--max-error": max_error, "--max-workspace": max_workspace, "--max-arena": max_arena,
-                 "--per-cluster": per_cluster or None, "--batch": batch,
+                 "--per-cluster": per_cluster or None, "--batch": batch, "--foreign": foreign,
                  "--threads": None if threads == 1 else threads}  # fmt: skip
         for name, value in given.items():
             if value not in (None, "", []):
@@ -112,16 +120,20 @@ def select(
     if not time_limit > 0:
         raise MavcgError(f"--time-limit {time_limit}: give a number of seconds above 0")
     from mavcg.drawing.svg_plots import check_plot
+    from mavcg.hosts.foreign_library import find_foreign
     from mavcg.model_pipeline.sizes import parse_shapes
     from mavcg.selection.report.picture import write_picture
     from mavcg.selection.report.report import selection_json, show_selection
     from mavcg.selection.select_network import SelectQuestion, read_network, select_network
 
+    if foreign and (per_cluster or batch is not None):
+        raise MavcgError(f"--foreign {foreign[0]}: is for one selection; leave it, or --per-cluster and --batch, out")
     if plot is not None:
         check_plot(plot)
     limit = math.inf if max_error is None else max_error
     question = SelectQuestion(
-        strategy, core, limit, max_workspace, share_conversions, db, time_limit, threads, max_arena
+        strategy, core, limit, max_workspace, share_conversions, db, time_limit, threads, max_arena,
+        tuple(map(find_foreign, foreign or ())),
     )  # fmt: skip
     network = read_network(model, parse_shapes(shape or ()))
     if per_cluster:

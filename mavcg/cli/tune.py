@@ -51,6 +51,13 @@ def tune(
         Path | None, typer.Option("--import", metavar="FILE", help="First take in costs that --export wrote.")
     ] = None,
     family: Annotated[str | None, typer.Option(metavar="F", help="Primitives of this family alone.")] = None,
+    foreign: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=PATH]",
+            help="Measure the sgemm of a library of this machine too: openblas, or any CBLAS by its path.",
+        ),
+    ] = None,
     limit_seconds: Annotated[
         float | None, typer.Option(metavar="S", min=0, help="Begin no measurement after so many seconds.")
     ] = None,
@@ -75,6 +82,7 @@ def tune(
     mavcg tune mobilenet_v2.onnx --board rk3588 --runner ssh:pi@10.0.0.7 --export rk3588.json
     mavcg tune squeezenet --board exynos9820 --runner adb --core cortex-a55
     mavcg tune resnet50.onnx --runner fleet:fleet.toml --db costs.sqlite
+    mavcg tune squeezenet --foreign openblas --resume
     mavcg tune --import rk3588.json --db costs.sqlite --json
     """
     from mavcg.selection.costs.database import default_path, open_db
@@ -82,7 +90,7 @@ def tune(
     given: dict[str, object]
     if model is None:
         given = {"--resume": resume, "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape,
-                 "--core": core, "--threads": threads != 1}  # fmt: skip
+                 "--core": core, "--threads": threads != 1, "--foreign": foreign}  # fmt: skip
         if not check:
             given |= {"--board": board != HOST, "--runner": runner != LOCAL}
         _refuse(given, "is for measuring a MODEL; name one, or leave it out")
@@ -93,7 +101,7 @@ def tune(
     if check:
         given = {"MODEL": model, "--db": db, "--resume": resume, "--export": export, "--import": import_,
                  "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape,
-                 "--core": core, "--threads": threads != 1}  # fmt: skip
+                 "--core": core, "--threads": threads != 1, "--foreign": foreign}  # fmt: skip
         _refuse(given, "says nothing to --check; leave one of them out")
         _check(board, runner, as_json)
         return
@@ -105,7 +113,17 @@ def tune(
             note(f"{document['imported']} costs imported from {import_}")
         if model is not None:
             document |= _tune(
-                model, shape or [], family, board, runner, core or [], threads, database, resume, limit_seconds
+                model,
+                shape or [],
+                family,
+                board,
+                runner,
+                core or [],
+                threads,
+                database,
+                resume,
+                limit_seconds,
+                foreign or [],
             )
         if export is not None:
             document["exported"] = database.export(export)
@@ -126,7 +144,7 @@ def _refuse(given: dict[str, object], why: str) -> None:
 
 def _tune(
     model: str, shapes: list[str], family: str | None, board_name: str, where: str, cores: list[str], threads: int,
-    database: "CostDb", resume: bool, limit_s: float | None,
+    database: "CostDb", resume: bool, limit_s: float | None, foreign: list[str],
 ) -> dict[str, Any]:  # fmt: skip
     from mavcg.cli.tune_fleet import is_fleet, open_fleet, tune_on_fleet
     from mavcg.model_pipeline.sizes import parse_shapes
@@ -135,7 +153,8 @@ def _tune(
     from mavcg.runners.tune_network import board_cores, board_of, tune_network, tuned_document
     from mavcg.selection.select_network import read_network
 
-    primitives, network = _primitives(family), read_network(model, parse_shapes(shapes))
+    primitives = [*_primitives(family), *_foreign_primitives(foreign, board_name, where)]
+    network = read_network(model, parse_shapes(shapes))
     if is_fleet(where):
         fleet = open_fleet(where, None if board_name == HOST else board_name)
         return tune_on_fleet(fleet, model, network, primitives, cores, threads, database, resume, limit_s)
@@ -191,6 +210,15 @@ def _primitives(family: str | None) -> "list[Primitive]":
     if family is not None and family not in families:
         raise MavcgError(f"--family {family}: there is none of this name; there are {', '.join(families)}")
     return [primitive for primitive in known if family in (None, primitive.family)]
+
+
+def _foreign_primitives(foreign: list[str], board_name: str, where: str) -> "tuple[Primitive, ...]":
+    from mavcg.hosts.foreign_library import find_foreign
+    from mavcg.selection.foreign import check_host, primitives_of
+
+    libraries = tuple(map(find_foreign, foreign))
+    check_host(libraries, board_name if where == LOCAL else where)
+    return primitives_of(libraries)
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -12,7 +12,9 @@ from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.primitives.foreign.product import foreign_libraries
 from mavcg.lowering.kernel_code import kernel_objects, version_symbol
+from mavcg.runners.foreign_text import foreign_text
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.primitive import Lowering, SparseWeights, Stage
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
@@ -75,13 +77,20 @@ def build_program(
     cores = () if core is None else (core,)
     code = kernel_objects(specs, {machine.name: machine}, cores, target, folder, workers, progress, tuning)
     (folder / "bench_jobs.h").write_text(_tables(jobs, specs, machine.name, target))
+    libraries = foreign_libraries(specs)
+    sources = [CSRC / "bench.c"]
+    if libraries:
+        sources.append(folder / "foreign.c")
+        sources[-1].write_text(foreign_text(libraries))
     out = folder / "bench"
-    static = [] if target.system == "macos" else ["-static"]
+    static = [] if libraries or target.system == "macos" else ["-static"]
     run_zig(
         "cc",
         [
             *("-target", target.zig_name, *LINK_FLAGS, *static, f"-I{folder}", f"-I{CSRC}"),
-            *(str(CSRC / "bench.c"), *map(str, code.objects), "-o", str(out)),
+            *map(str, (*sources, *code.objects)),
+            *(("-ldl",) if libraries else ()),
+            *("-o", str(out)),
         ],
         "linking the program that measures",
         folder,

@@ -10,6 +10,8 @@ from shutil import rmtree
 import numpy as np
 
 from mavcg.hardware.core import Core
+from mavcg.hardware.target import host_target
+from mavcg.kernels.primitives.foreign.product import foreign_libraries
 from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.runners.shell_runner import ShellRunner
@@ -59,7 +61,10 @@ def programs(
         batch_folder = folder / f"batch-{number}"
         batch_folder.mkdir(parents=True)
         made = [bench_job_of(job, block_of(spot.machine)) for job in batches[number]]
-        return build_program(made, spot.machine, spot.core, bench_target(spot.machine.arch), batch_folder, spot.workers)
+        # A static program loads no library: only this machine's own target does.
+        foreign = foreign_libraries(stage.spec for job in made for stage in job.stages)
+        target = host_target() if foreign else bench_target(spot.machine.arch)
+        return build_program(made, spot.machine, spot.core, target, batch_folder, spot.workers)
 
     if not spot.ahead:
         for number, batch in enumerate(batches):

@@ -9,19 +9,23 @@ from pathlib import Path
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.importers.load import SUFFIXES, import_model
-from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
 from mavcg.selection.costs.database import KnownCosts, default_path, open_db
+from mavcg.selection.costs.foreign import ForeignCosts
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import IMPORTED, MEASURED, CostProvider, first_of, scale_costs, shift_costs
 from mavcg.selection.costs.rows import text_of
 from mavcg.selection.costs.threads import threaded_costs
+from mavcg.selection.foreign import check_host, foreign_gain, primitives_of
+from mavcg.selection.measure.work_list import USUAL
 from mavcg.selection.network import Network, network_of
 from mavcg.selection.report.answer import Selection
 from mavcg.selection.select_workers import board_of, label_of, workers_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
+from mavcg.specs.foreign_library import ForeignLibrary
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class SelectQuestion:
 
     max_error, max_workspace_bytes: of each primitive. max_arena_bytes: of images that are alive at once, conversions
     and workspace. shared: conversions of an image that several nodes read are counted once. db: of costs; None: this
-    user's, where there is one.
+    user's, where there is one. foreign: libraries whose primitives are offered too, for this machine alone.
     """
 
     strategy: str = PBQP
@@ -42,6 +46,7 @@ class SelectQuestion:
     time_limit_s: float = TIME_LIMIT_S
     threads: int = 1
     max_arena_bytes: int | None = None
+    foreign: tuple[ForeignLibrary, ...] = ()
 
 
 def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
@@ -78,6 +83,7 @@ def select_network(model: str, network: Network, board: str, question: SelectQue
 
     Raises: MavcgError for an unknown board, core or strategy, a limit that leaves nothing, a database that is none.
     """
+    check_host(question.foreign, board)
     facts = board_of(board)
     return select_on(model, network, board, workers_of(facts, question.core, question.threads), question)
 
@@ -93,6 +99,8 @@ def select_on(
     compared = compare(problem, question.time_limit_s)
     # Asked again where it is unknown or cannot do the network, to say why.
     selected = compared.get(question.strategy) or select(problem, question.strategy, question.time_limit_s)
+    best = selected if question.strategy == PBQP else compared.get(PBQP)
+    gain = foreign_gain(problem, question.foreign, best, question.time_limit_s) if question.foreign and best else None
     single: Mapping[str, Selected | None] = {}
     if len(workers) > 1:
         first = workers_of(board_of(board), workers[0].cluster.core)
@@ -101,7 +109,7 @@ def select_on(
     block = threaded_costs(workers).block
     return Selection(
         model, board, label_of(workers), len(workers), problem, selected, compared, assumed, notes,
-        peak(problem, selected.choice.chosen, block), single,
+        peak(problem, selected.choice.chosen, block), single, gain,
     )  # fmt: skip
 
 
@@ -120,7 +128,10 @@ def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, 
     if question.max_arena_bytes is not None and question.shared:
         raise MavcgError("--max-arena: counts conversions for each reader; leave --share-conversions out")
     limits = Limits(question.max_error, question.max_workspace_bytes)
-    made = make_problem(network, costs, all_primitives(), limits, question.shared)
+    primitives = (*all_primitives(), *primitives_of(question.foreign))
+    if question.foreign:
+        costs = ForeignCosts(costs, find_primitive(USUAL[False]))
+    made = make_problem(network, costs, primitives, limits, question.shared)
     memory = None if question.max_arena_bytes is None else MemoryLimit(question.max_arena_bytes, block)
     return replace(made, memory=memory)
 

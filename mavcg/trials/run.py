@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.target import host_target
+from mavcg.hosts.foreign_library import sgemm_address
 from mavcg.hosts.host import HOST, host_board
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.primitives.foreign.product import foreign_libraries
 from mavcg.lowering.kernel_code import kernel_module, version_symbol
 from mavcg.lowering.machines import machines_for
 from mavcg.profiles.load import cores_for
@@ -46,6 +48,8 @@ class CompiledLowering:
         self.lowering = lowering
         specs = tuple(dict.fromkeys(stage.spec for stage in lowering.stages))
         self.text = kernel_module(specs, machine, LABEL, host_target())
+        for library in foreign_libraries(specs):
+            llvm.add_symbol(library.call_symbol, sgemm_address(library))
         parsed = llvm.parse_assembly(self.text)
         parsed.verify()
         target_machine = llvm.Target.from_default_triple().create_target_machine(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from mavcg.selection.arena_need import Need
 from mavcg.selection.choice import Alternative, Choice, Problem
+from mavcg.selection.foreign import ForeignGain
 from mavcg.selection.strategies import PBQP, Selected
 
 
@@ -15,7 +16,7 @@ class Selection:
 
     compared: by name; None for one that cannot do this network. assumed: facts of the machine that nobody stated.
     notes: what there is to say of the costs. need: memory that the choice takes. single: as compared, on one thread
-    of the first core, where there are several.
+    of the first core, where there are several. foreign: what foreign libraries bring, where any are offered.
     """
 
     model: str
@@ -29,6 +30,7 @@ class Selection:
     notes: tuple[str, ...] = ()
     need: Need | None = None
     single: Mapping[str, Selected | None] = field(default_factory=dict)
+    foreign: ForeignGain | None = None
 
     @property
     def choice(self) -> Choice:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mavcg.selection.choice import Alternative
+from mavcg.selection.foreign import foreign_json, foreign_sentences
 from mavcg.selection.network import Kind
 from mavcg.selection.report.answer import Selection, family_of, finite, shown_ms
 from mavcg.selection.report.paper_tables import families_json, show_tables, tables_json
@@ -56,6 +57,7 @@ def selection_json(found: Selection) -> dict[str, Any]:
         "left_out": [{"name": node.name, "why": node.why} for node in network.left_out],
         "assumed": list(found.assumed),
         "notes": list(found.notes),
+        "foreign": None if found.foreign is None else foreign_json(found.foreign),
     }
 
 
@@ -105,6 +107,8 @@ def show_selection(found: Selection, out: "Console") -> None:
         out.print(f"left out: {node.name} {node.why}: it is computed in HWC as ever, and counts for nothing here")
     if found.need is not None:
         out.print(f"memory: {found.need.bytes} bytes, at {found.need.node}")
+    for sentence in () if found.foreign is None else foreign_sentences(found.foreign):
+        out.print(sentence)
     for sentence in found.notes:
         out.print(f"note: {sentence}")
     for sentence in found.assumed:

@@ -16,10 +16,12 @@ from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.parts import TensorType
 from mavcg.importers.load import import_model
 from mavcg.kernels.primitives.convert import conversions, lower_conversion
+from mavcg.kernels.primitives.foreign.family import foreign_primitives
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.registry import lower
 from mavcg.lowering.lower import lower_graph
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.kernel import KernelSpec, Packing, View, dense_strides, dense_view
 from mavcg.specs.primitive import Scenario
 from mavcg.trials.cases import EPILOGUES, scenarios_of
@@ -43,6 +45,18 @@ def specs_of_primitive(number: int, seed: int) -> tuple[KernelSpec, ...]:
     weights = np.ones(scenario.weights_shape, np.float32)
     lowered = primitive.lower(scenario, weights, pick.choice(EPILOGUES), pick.choice((4, 8, 16)))
     return tuple(stage.spec for stage in lowered.stages)
+
+
+def specs_of_foreign() -> tuple[KernelSpec, ...]:
+    """The stages of primitives that call a library, which need not be there."""
+    libraries = (
+        ForeignLibrary("openblas", "0.3.34", "012345", "/usr/lib/libopenblas.so.0", "cblas_sgemm"),
+        ForeignLibrary("mine", "", "abcdef", "/usr/lib/libmine.so", "cblas_sgemm64_", True),
+    )
+    scenario = Scenario(3, 5, 6, 2, 3, 4, 1)
+    weights = np.ones(scenario.weights_shape, np.float32)
+    made = [one.lower(scenario, weights, EPILOGUES[-1], 8) for each in libraries for one in foreign_primitives(each)]
+    return tuple(stage.spec for lowered in made for stage in lowered.stages)
 
 
 @cache

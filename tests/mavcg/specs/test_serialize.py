@@ -34,6 +34,7 @@ from tests.conftest import examples  # noqa: E402
 from tests.mavcg.specs.real_specs import (  # noqa: E402
     specs_of_conversion,
     specs_of_eight_bits,
+    specs_of_foreign,
     specs_of_primitive,
     specs_of_random_graph,
 )
@@ -64,6 +65,7 @@ def test_specs_of_every_family_are_read_back() -> None:
     specs = [spec for number in range(len(KINDS)) for spec in specs_of_random_graph(number, 16)]
     specs += [spec for number in range(len(all_primitives())) for spec in specs_of_primitive(number, number)]
     specs += [spec for number in range(8) for spec in (*specs_of_eight_bits(number), *specs_of_conversion(number))]
+    specs += specs_of_foreign()
     for spec in specs:
         assert_read_back(spec)
     assert {type(spec) for spec in specs} == set(emitters())

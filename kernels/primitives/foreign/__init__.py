@@ -1,0 +1,1 @@
+"""Convolutions whose matrix product a shared library of this machine computes."""

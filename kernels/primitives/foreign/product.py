@@ -1,0 +1,183 @@
+"""A matrix product by the CBLAS sgemm of a foreign library, with bias, residual and activation around it.
+
+The kernel calls a function (ForeignLibrary.call_symbol) that the program which it is linked into defines: it calls the
+library's sgemm, found when the library was loaded.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.emit import (
+    F32,
+    I32,
+    I64,
+    PTR,
+    address,
+    const,
+    f32_splat,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scale_index,
+    splat,
+    store_vector,
+    vector,
+)
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.kernels.primitives.common import Image, epilogue_operands, finish
+from mavcg.kernels.primitives.runs import along
+from mavcg.specs.foreign_library import ForeignLibrary
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # CblasRowMajor, CblasNoTrans, CblasTrans of cblas.h
+
+
+@spec_format("foreign_product")
+@dataclass(frozen=True)
+class ForeignProduct(KernelSpec):
+    """act(bias + inputs x weights + residual); operands: inputs, weights, out, bias?, residual?.
+
+    columns: inputs are [terms, pixels], else [pixels, terms]; stride: from a row of them to the next, in elements.
+    out: in layout HWC or CHW. Weights are [terms, M] where out is HWC, else [M, terms]. A row of work is a pixel (HWC)
+    or an output channel (CHW): a range of them is one call of sgemm.
+    """
+
+    library: ForeignLibrary
+    terms: int
+    columns: bool
+    stride: int
+    out: Image
+    epilogue: Epilogue
+
+    @property
+    def family(self) -> str:
+        return f"{self.library.name}_product_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(self.out.layout_text, self.out.sizes_text, f"k{self.terms}")
+
+    @property
+    def channels_last(self) -> bool:
+        """True if output channels are neighbours in the output."""
+        return self.out.layout is Layout.HWC
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of the output."""
+        return self.out.height * self.out.width
+
+    @property
+    def rows(self) -> int:
+        return self.pixels if self.channels_last else self.out.channels
+
+    @property
+    def row_elements(self) -> int:
+        """Elements of a row of the output."""
+        return self.out.channels if self.channels_last else self.pixels
+
+    @property
+    def shared_rows(self) -> int:
+        return self.rows
+
+    @property
+    def work(self) -> int:
+        return 2 * self.terms * self.out.channels * self.pixels
+
+
+def emit_foreign_product(module: ir.Module, spec: ForeignProduct, machine: Machine) -> ir.Function:
+    """Emit the function of a spec for a machine."""
+    function, b = kernel_function(module, spec, machine)
+    emitter = _ForeignProductEmitter(b, spec, machine)
+    begins = bool(spec.epilogue.bias or spec.epilogue.residual)
+    with b.if_then(b.icmp_signed("<", function.args[1], function.args[2])):
+        if begins:
+            emitter.each_row(emitter.begin)
+        emitter.multiply(1.0 if begins else 0.0)
+        if spec.epilogue.act != "none":
+            emitter.each_row(emitter.activate)
+    b.ret_void()
+    return function
+
+
+class _ForeignProductEmitter:
+    """Emitter of the loops of one function."""
+
+    def __init__(self, b: ir.IRBuilder, spec: ForeignProduct, machine: Machine) -> None:
+        self.b, self.spec, self.lanes = b, spec, lanes_f32(machine)
+        self.first, self.end = b.function.args[1:3]
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "out")))
+        self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
+
+    def each_row(self, body: Callable[[Value, Value, Value, int], None]) -> None:
+        """Emit body(row, element of the row, its offset in bytes, lanes) over all vectors of the range."""
+        b, length = self.b, self.spec.row_elements
+
+        def row(index: Value) -> None:
+            at = scale_index(b, index, length * F32_BYTES)
+            along(b, length, self.lanes, lambda i, n: body(index, i, b.add(at, scale_index(b, i, F32_BYTES)), n))
+
+        repeat(b, self.first, self.end, row, "row")
+
+    def begin(self, row: Value, element: Value, offset: Value, lanes: int) -> None:
+        """Emit a vector of bias + residual, which sgemm adds the product to."""
+        b, value = self.b, f32_splat(0.0, lanes)
+        if self.bias is not None and self.spec.channels_last:
+            value = load_vector(b, self._f32(self.bias, element), vector(F32, lanes), name="bias")
+        elif self.bias is not None:
+            value = splat(b, b.load(self._f32(self.bias, row), align=4, typ=F32, name="bias"), lanes)
+        if self.residual is not None:
+            residual = load_vector(b, address(b, self.residual, offset), vector(F32, lanes), name="residual")
+            value = b.fadd(value, residual, name="with_residual")
+        store_vector(b, value, address(b, self.out, offset))
+
+    def activate(self, row: Value, element: Value, offset: Value, lanes: int) -> None:
+        """Emit the activation of a vector in place."""
+        pointer = address(self.b, self.out, offset)
+        value = load_vector(self.b, pointer, vector(F32, lanes), name="sum")
+        store_vector(self.b, finish(self.b, self.spec.epilogue, value, None), pointer)
+
+    def multiply(self, beta: float) -> None:
+        """Emit the call: out = product + beta * out, for the range's rows."""
+        b, s = self.b, self.spec
+        integer = I64 if s.library.wide else I32
+        types = [I32] * 3 + [integer] * 3 + [F32, PTR, integer, PTR, integer, F32, PTR, integer]
+        rows = b.sub(self.end, self.first, name="rows")
+        rows = rows if s.library.wide else b.trunc(rows, I32)
+        if s.channels_last:
+            # Of [terms, pixels] the range's first pixel is a column, of [pixels, terms] it is a row.
+            left = self._f32(self.x, self.first if s.columns else scale_index(b, self.first, s.stride))
+            left_step, left_turned = s.stride, s.columns
+            right, right_step, right_turned = self.w, s.out.channels, False
+        else:
+            left = self._f32(self.w, scale_index(b, self.first, s.terms))
+            left_step, left_turned = s.terms, False
+            right, right_step, right_turned = self.x, s.stride, not s.columns
+        words: list[Value] = [
+            const(ROW_MAJOR, I32), const(TRANSPOSED if left_turned else AS_IT_IS, I32),
+            const(TRANSPOSED if right_turned else AS_IT_IS, I32),
+            rows, const(s.row_elements, integer), const(s.terms, integer), ir.Constant(F32, 1.0),
+            left, const(left_step, integer), right, const(right_step, integer), ir.Constant(F32, beta),
+            self._f32(self.out, scale_index(b, self.first, s.row_elements)), const(s.row_elements, integer),
+        ]  # fmt: skip
+        name, kind = s.library.call_symbol, ir.FunctionType(ir.VoidType(), types)
+        b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), words)
+
+    def _f32(self, base: Value, index: Value) -> Value:
+        return address(self.b, base, scale_index(self.b, index, F32_BYTES))
+
+
+def foreign_libraries(specs: Iterable[KernelSpec]) -> tuple[ForeignLibrary, ...]:
+    """Return the libraries that kernels call, each once."""
+    return tuple(dict.fromkeys(spec.library for spec in specs if isinstance(spec, ForeignProduct)))
+
+
+EMIT = {ForeignProduct: emit_foreign_product}

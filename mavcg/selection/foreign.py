@@ -1,0 +1,96 @@
+"""Gain of a foreign library for a network: the optimum with its primitives beside the one without."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.hosts.host import HOST
+from mavcg.kernels.primitives.foreign.family import FAMILY, foreign_primitives
+from mavcg.selection.choice import Alternative, Problem
+from mavcg.selection.strategies import Selected, select
+from mavcg.specs.foreign_library import ForeignLibrary
+from mavcg.specs.primitive import Primitive
+
+
+@dataclass(frozen=True)
+class ForeignGain:
+    """The optimum without foreign primitives, and what is chosen with them.
+
+    measured: convolutions with a foreign primitive whose cost is known. taken: those that are computed by one in the
+    optimum.
+    """
+
+    libraries: tuple[ForeignLibrary, ...]
+    without_ms: float
+    with_ms: float
+    measured: tuple[str, ...]
+    taken: Mapping[str, str]
+
+    @property
+    def gain(self) -> float:
+        """Fraction of the time without them that they save."""
+        return 1.0 - self.with_ms / self.without_ms if self.without_ms else 0.0
+
+
+def check_host(libraries: Sequence[ForeignLibrary], board: str) -> None:
+    """Raise MavcgError where foreign libraries are to be used for another machine than this one."""
+    if libraries and board != HOST:
+        raise MavcgError(
+            f"--foreign {libraries[0].name}: is a library of this machine and says nothing of {board}; leave it out, "
+            f"or take --board {HOST}"
+        )
+
+
+def primitives_of(libraries: Sequence[ForeignLibrary]) -> tuple[Primitive, ...]:
+    """Return the primitives that call these libraries. Raises: MavcgError for one that is named twice."""
+    labels = [library.label for library in libraries]
+    if len(set(labels)) < len(labels):
+        raise MavcgError(f"--foreign: {', '.join(labels)}: name each library once")
+    return tuple(primitive for library in libraries for primitive in foreign_primitives(library))
+
+
+def _is_foreign(alternative: Alternative) -> bool:
+    return alternative.primitive is not None and alternative.primitive.family == FAMILY
+
+
+def foreign_gain(
+    problem: Problem, libraries: Sequence[ForeignLibrary], best: Selected, time_limit_s: float
+) -> ForeignGain:
+    """Solve a problem without its foreign primitives. best: the optimum with them."""
+    own = {name: tuple(a for a in each if not _is_foreign(a)) for name, each in problem.alternatives.items()}
+    without = select(replace(problem, alternatives=own), time_limit_s=time_limit_s)
+    measured = tuple(name for name, each in problem.alternatives.items() if len(own[name]) < len(each))
+    taken = {name: each.name for name, each in best.choice.chosen.items() if _is_foreign(each)}
+    return ForeignGain(tuple(libraries), without.total_ms, best.total_ms, measured, taken)
+
+
+def foreign_json(gain: ForeignGain) -> dict[str, Any]:
+    """Return what the libraries bring as JSON."""
+    libraries = [
+        {"name": each.name, "version": each.version, "digest": each.digest, "path": each.path}
+        for each in gain.libraries
+    ]
+    return {
+        "libraries": libraries,
+        "without_ms": gain.without_ms,
+        "with_ms": gain.with_ms,
+        "gain": gain.gain,
+        "measured": list(gain.measured),
+        "taken": dict(gain.taken),
+    }
+
+
+def foreign_sentences(gain: ForeignGain) -> list[str]:
+    """Return what the libraries bring in words."""
+    names = ", ".join(library.label for library in gain.libraries)
+    if not gain.measured:
+        return [
+            f"foreign: no cost of {names} is known beside those of the engine; `mavcg tune --foreign` measures them"
+        ]
+    first = (
+        f"foreign: {names} computes {len(gain.taken)} of {len(gain.measured)} convolutions that it was measured for in "
+        f"the optimum, which takes {gain.with_ms:.4f} ms with it and {gain.without_ms:.4f} ms without ({gain.gain:.1%} "
+        "less); `mavcg build` cannot take it"
+    )
+    return [first, *(f"foreign: {node} by {name}" for node, name in gain.taken.items())]
