@@ -7,8 +7,8 @@
 #include "engine_library.h"
 #include "engine_memory.h"
 #include "internal.h"
-#include "pipeline.h"
 #include "mavcg_application_tables.h" /* generated, see runtime/application_text.py */
+#include "pipeline.h"
 
 enum { APPLICATION_ALIGN = 4096 }; /* ARENA_ALIGN of engine.h */
 

@@ -69,8 +69,8 @@ static void resolve_frame(struct mavcg_context *context, const void *const *inpu
         context->operands[external_table[i]] = (void *)(base + operand->offset);
     }
     for (const struct engine_ring_operand *ring = ring_table; ring->copies; ring++)
-        context->operands[ring->operand] =
-            context->arena + operand_table[ring->operand].offset + frame % ring->copies * ring->stride;
+        context->operands[ring->operand] = context->arena + operand_table[ring->operand].offset +
+                                           frame % ring->copies * ring->stride;
 }
 
 MAVCG_PRIVATE int run_frame(struct mavcg_context *context, const void *const *inputs, void *const *outputs,

@@ -25,9 +25,7 @@ static uint32_t *slot_of(const struct graph_view *view, const char *name) {
     return &view->slots[slot];
 }
 
-static int32_t find_value(const struct graph_view *view, const char *name) {
-    return (int32_t)*slot_of(view, name) - 1;
-}
+static int32_t find_value(const struct graph_view *view, const char *name) { return (int32_t)*slot_of(view, name) - 1; }
 
 typedef ort_status *count_function(const ort_node *node, size_t *count);
 typedef ort_status *values_function(const ort_node *node, const ort_value_info **values, size_t count);
@@ -39,7 +37,7 @@ static ort_status *add_values(struct graph_view *view, const ort_node *node, cou
     size_t count = 0;
     ort_status *failed = count_values(node, &count);
     if (failed || !count) return failed;
-    const ort_value_info **infos = calloc(count, sizeof *infos);
+    const ort_value_info **infos = calloc(count, sizeof(void *));
     if (!infos) return api->base.create_status(ORT_FAIL, "mavcg: no memory to read the graph");
     failed = get_values(node, infos, count);
     for (size_t i = 0; !failed && i < count; i++) {
@@ -94,7 +92,7 @@ MAVCG_PRIVATE ort_status *read_graph_view(const struct ort_graph_api *api, const
     view->api = api;
     ort_status *failed = api->graph_node_count(graph, &count);
     if (failed) return failed;
-    view->nodes = calloc(count + 1, sizeof *view->nodes);
+    view->nodes = calloc(count + 1, sizeof(void *));
     if (count > INT32_MAX / 2 || !view->nodes)
         return api->base.create_status(ORT_FAIL, "mavcg: no memory to read the graph");
     view->node_count = (uint32_t)count;
@@ -108,8 +106,10 @@ MAVCG_PRIVATE ort_status *read_graph_view(const struct ort_graph_api *api, const
         const ort_node *node = view->nodes[n];
         view->owner[n] = NO_NODE;
         failed = add_values(view, node, api->node_input_count, api->node_inputs, view->inputs, &inputs);
-        if (!failed) failed = add_values(view, node, api->node_implicit_count, api->node_implicit, view->inputs, &inputs);
-        if (!failed) failed = add_values(view, node, api->node_output_count, api->node_outputs, view->outputs, &outputs);
+        if (!failed)
+            failed = add_values(view, node, api->node_implicit_count, api->node_implicit, view->inputs, &inputs);
+        if (!failed)
+            failed = add_values(view, node, api->node_output_count, api->node_outputs, view->outputs, &outputs);
         view->first_input[n + 1] = inputs;
         view->first_output[n + 1] = outputs;
         for (uint32_t i = view->first_output[n]; i < outputs; i++) view->values[view->outputs[i]].producer = (int32_t)n;
@@ -202,7 +202,8 @@ static bool has_order(const struct graph_view *view) {
             for (uint32_t i = view->first_input[n]; i < view->first_input[n + 1]; i++) {
                 int32_t producer = view->values[view->inputs[i]].producer;
                 if (producer == NO_NODE) continue;
-                uint32_t from = view->owner[producer] == NO_NODE ? OPS + (uint32_t)producer : (uint32_t)view->owner[producer];
+                uint32_t from = view->owner[producer] == NO_NODE ? OPS + (uint32_t)producer
+                                                                 : (uint32_t)view->owner[producer];
                 if (from != group && !done[from]) ready[group] = 0;
             }
         }

@@ -169,10 +169,10 @@ static ort_status *output_data(const struct ort_kernel *kernel, const struct dro
                                ort_kernel_context *context, uint32_t i, void **data) {
     const mavcg_tensor *tensor = &part->table->outputs[i];
     ort_value *value = NULL;
-    ort_status *failed = kernel->api->kernel_context_get_output(context, kernel->at.outputs[i], tensor->dims, (size_t)tensor->rank, &value);
+    ort_status *failed = kernel->api->kernel_context_get_output(context, kernel->at.outputs[i], tensor->dims,
+                                                                (size_t)tensor->rank, &value);
     if (failed) return failed;
-    if (!value)
-        return ort_error(kernel->api, ORT_FAIL, "mavcg: %s: no memory for %s", part->name, tensor->name);
+    if (!value) return ort_error(kernel->api, ORT_FAIL, "mavcg: %s: no memory for %s", part->name, tensor->name);
     return kernel->api->get_tensor_mutable_data(value, data);
 }
 
@@ -183,6 +183,7 @@ MAVCG_PRIVATE ort_status *compute_ort_kernel(void *kernel, ort_kernel_context *c
     const void *inputs[MAX_INPUTS + 1];
     void *outputs[MAX_OUTPUTS + 1];
     ort_status *failed = NULL;
+    given[0].rank = 0; /* where the part takes no input */
     for (uint32_t i = 0; !failed && i < input_count; i++) failed = read_input(own, context, i, &given[i]);
     if (!failed) failed = choose_size(own, given, &size);
     /* The interface has no accessor for constant data; it is only read. */

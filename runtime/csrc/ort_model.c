@@ -33,10 +33,10 @@ static bool has_digest(const char *path, const struct drop_in_model_file *file) 
 }
 
 MAVCG_PRIVATE bool is_own_model(const char *path) {
-    const char *slash = strrchr(path, '/');
     const uint32_t files = MODEL_FILES; /* 0 of a TFLite file */
-    int folder = slash ? (int)(slash - path) + 1 : 0;
     if (!files || !*path) return false;
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash - path) + 1 : 0;
     for (uint32_t i = 0; i < files; i++) {
         char beside[PATH_MAX];
         const struct drop_in_model_file *file = &drop_in_model_files[i];

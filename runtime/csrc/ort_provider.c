@@ -54,7 +54,7 @@ static ort_status *add_claimed(const struct own_provider *own, const struct grap
                                uint32_t count, ort_support *support) {
     const struct ort_graph_api *api = own->factory->api;
     const struct ort_fusion_options options = {ORT_PROVIDER_VERSION, true};
-    const ort_node **nodes = calloc(count, sizeof *nodes);
+    const ort_node **nodes = calloc(count, sizeof(void *));
     if (!nodes) return ort_error(&api->base, ORT_FAIL, "mavcg: no memory to claim a subgraph");
     uint32_t next = 0;
     for (uint32_t n = 0; n < view->node_count; n++)
@@ -99,9 +99,11 @@ static ort_status *find_positions(const struct ort_graph_api *api, const ort_nod
                                   uint32_t *positions, bool *complete) {
     size_t count = 0;
     ort_status *failed = count_values(fused, &count);
-    const ort_value_info **values = failed ? NULL : calloc(count + 1, sizeof *values);
-    if (!failed && !values) failed = ort_error(&api->base, ORT_FAIL, "mavcg: no memory to read a fused node");
-    if (!failed) failed = get_values(fused, values, count);
+    *complete = false;
+    if (failed) return failed;
+    const ort_value_info **values = calloc(count + 1, sizeof(void *));
+    if (!values) return ort_error(&api->base, ORT_FAIL, "mavcg: no memory to read a fused node");
+    failed = get_values(fused, values, count);
     *complete = !failed;
     for (uint32_t i = 0; !failed && i < name_count; i++) {
         bool found = false;
@@ -169,11 +171,15 @@ static ort_status *compile(struct ort_provider *provider, const ort_graph **grap
     for (; !failed && made < count; made++) {
         struct ort_positions positions = {{0}, {0}};
         uint32_t op = 0;
+        infos[made] = NULL;
         struct own_compute_info *info = calloc(1, sizeof *info);
+        if (!info) {
+            failed = ort_error(&api->base, ORT_FAIL, "mavcg: no memory for a kernel");
+            break;
+        }
+        info->base = (struct ort_compute_info){ORT_PROVIDER_VERSION, create_state, compute_fused, release_state};
         infos[made] = &info->base;
-        if (!info) failed = ort_error(&api->base, ORT_FAIL, "mavcg: no memory for a kernel");
-        if (!failed) info->base = (struct ort_compute_info){ORT_PROVIDER_VERSION, create_state, compute_fused, release_state};
-        if (!failed) failed = find_op(api, fused[made], &op, &positions);
+        failed = find_op(api, fused[made], &op, &positions);
         if (!failed) failed = new_ort_kernel(&api->base, &drop_in_ops[op], own->threads, &positions, &info->kernel);
     }
     if (failed) release_infos(provider, infos, made);
@@ -205,8 +211,8 @@ static ort_status *get_devices(struct ort_factory *factory, const ort_device *co
     *found_count = 0;
     for (size_t i = 0; i < count && *found_count < most; i++) {
         if (api->device_type(devices[i]) != ORT_DEVICE_CPU) continue;
-        ort_status *failed =
-            api->get_provider_api()->create_device(factory, devices[i], NULL, NULL, &found[*found_count]);
+        ort_status *failed = api->get_provider_api()->create_device(factory, devices[i], NULL, NULL,
+                                                                    &found[*found_count]);
         if (failed) return failed;
         (*found_count)++;
     }
@@ -214,8 +220,8 @@ static ort_status *get_devices(struct ort_factory *factory, const ort_device *co
 }
 
 /* Read an option that add_provider_for_devices gave. There: *given; its value: text. */
-static ort_status *read_option(const struct own_factory *factory, const ort_session_options *options, const char *option,
-                               char text[VALUE_BYTES], bool *given) {
+static ort_status *read_option(const struct own_factory *factory, const ort_session_options *options,
+                               const char *option, char text[VALUE_BYTES], bool *given) {
     char key[KEY_BYTES];
     int there = 0;
     size_t size = VALUE_BYTES;
@@ -336,10 +342,10 @@ ort_status *CreateEpFactories(const char *name, const struct ort_api_base *base,
                                  base->get_version_string())
                      : NULL;
     }
-    if (MODEL_FILES == 0)
-        return ort_error(&api->base, ORT_FAIL, "mavcg: " LIBRARY_NAME " was built of no ONNX model");
+    if (MODEL_FILES == 0) return ort_error(&api->base, ORT_FAIL, "mavcg: " LIBRARY_NAME " was built of no ONNX model");
     if (!most || !*name || strlen(name) >= NAME_BYTES)
-        return ort_error(&api->base, ORT_INVALID_ARGUMENT, "mavcg: a provider's name has 1 to %d bytes", NAME_BYTES - 1);
+        return ort_error(&api->base, ORT_INVALID_ARGUMENT, "mavcg: a provider's name has 1 to %d bytes",
+                         NAME_BYTES - 1);
     struct own_factory *made = calloc(1, sizeof *made);
     if (!made) return ort_error(&api->base, ORT_FAIL, "mavcg: no memory to register " LIBRARY_NAME);
     made->base = part_factory;

@@ -56,15 +56,15 @@ struct ort_graph_api {
     void *from_332[2];
     ort_status *(*graph_model_path)(const ort_graph *graph, const char **path); /* 334 */
     void *from_335[9];
-    ort_status *(*graph_node_count)(const ort_graph *graph, size_t *count);                     /* 344 */
-    ort_status *(*graph_nodes)(const ort_graph *graph, const ort_node **nodes, size_t count);   /* 345 */
-    ort_status *(*graph_parent_node)(const ort_graph *graph, const ort_node **node);            /* 346 */
+    ort_status *(*graph_node_count)(const ort_graph *graph, size_t *count);                   /* 344 */
+    ort_status *(*graph_nodes)(const ort_graph *graph, const ort_node **nodes, size_t count); /* 345 */
+    ort_status *(*graph_parent_node)(const ort_graph *graph, const ort_node **node);          /* 346 */
     void *from_347[6];
-    ort_status *(*node_input_count)(const ort_node *node, size_t *count);                          /* 353 */
-    ort_status *(*node_inputs)(const ort_node *node, const ort_value_info **values, size_t count); /* 354 */
-    ort_status *(*node_output_count)(const ort_node *node, size_t *count);                         /* 355 */
-    ort_status *(*node_outputs)(const ort_node *node, const ort_value_info **values, size_t count); /* 356 */
-    ort_status *(*node_implicit_count)(const ort_node *node, size_t *count);                       /* 357 */
+    ort_status *(*node_input_count)(const ort_node *node, size_t *count);                            /* 353 */
+    ort_status *(*node_inputs)(const ort_node *node, const ort_value_info **values, size_t count);   /* 354 */
+    ort_status *(*node_output_count)(const ort_node *node, size_t *count);                           /* 355 */
+    ort_status *(*node_outputs)(const ort_node *node, const ort_value_info **values, size_t count);  /* 356 */
+    ort_status *(*node_implicit_count)(const ort_node *node, size_t *count);                         /* 357 */
     ort_status *(*node_implicit)(const ort_node *node, const ort_value_info **values, size_t count); /* 358 */
 };
 
@@ -105,9 +105,9 @@ struct ort_factory {
     const char *(*get_vendor)(const struct ort_factory *factory);
     ort_status *(*get_devices)(struct ort_factory *factory, const ort_device *const *devices, size_t count,
                                ort_provider_device **found, size_t most, size_t *found_count);
-    ort_status *(*create)(struct ort_factory *factory, const ort_device *const *devices, const ort_pairs *const *metadata,
-                          size_t count, const ort_session_options *options, const ort_logger *logger,
-                          struct ort_provider **provider);
+    ort_status *(*create)(struct ort_factory *factory, const ort_device *const *devices,
+                          const ort_pairs *const *metadata, size_t count, const ort_session_options *options,
+                          const ort_logger *logger, struct ort_provider **provider);
     void (*release)(struct ort_factory *factory, struct ort_provider *provider);
     uint32_t (*get_vendor_id)(const struct ort_factory *factory);
     const char *(*get_version)(const struct ort_factory *factory);

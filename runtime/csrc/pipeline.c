@@ -271,8 +271,7 @@ MAVCG_PRIVATE uint32_t stage_threads(const struct pipeline *pipeline, uint32_t s
 
 static void free_pipeline(struct pipeline *pipeline) {
     for (uint32_t stage = 0; pipeline->stages && stage < pipeline->stage_count; stage++)
-        if (pipeline->stages[stage].context)
-            pipeline->network.functions->destroy(pipeline->stages[stage].context);
+        if (pipeline->stages[stage].context) pipeline->network.functions->destroy(pipeline->stages[stage].context);
     for (uint32_t slot = 0; pipeline->frames && slot < pipeline->slots; slot++) {
         free(pipeline->frames[slot].inputs);
         free(pipeline->frames[slot].outputs);
@@ -315,7 +314,8 @@ MAVCG_PRIVATE int create_pipeline(const struct pipeline_network *network, const 
     pipeline->network = *network;
     pipeline->memory = *memory;
     pipeline->stage_count = network->functions->stages;
-    pipeline->slots = 2 * pipeline->stage_count; /* as many are in work as there are stages; as many wait for push or pop */
+    pipeline->slots = 2 *
+                      pipeline->stage_count; /* as many are in work as there are stages; as many wait for push or pop */
     pipeline->state_bytes = sizeof *pipeline->state + pipeline->stage_count * sizeof *pipeline->state->stages;
     int status = fill_pipeline(pipeline, choices);
     if (status) free_pipeline(pipeline);

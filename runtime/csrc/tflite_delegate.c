@@ -98,9 +98,10 @@ static int prepare_delegate(tflite_context *context, tflite_delegate *delegate) 
         count = keep_whole(context, taken, nodes);
     }
     char text[MESSAGE_BYTES];
-    snprintf(text, sizeof text, "%u of %u subgraphs with %d of %d nodes%s", count, all,
-             count ? nodes->size : 0, drop_in_file.nodes,
-             fit == all ? "" : "; the runtime keeps those whose inputs have another shape, or that another delegate has");
+    snprintf(
+        text, sizeof text, "%u of %u subgraphs with %d of %d nodes%s", count, all, count ? nodes->size : 0,
+        drop_in_file.nodes,
+        fit == all ? "" : "; the runtime keeps those whose inputs have another shape, or that another delegate has");
     say(own, text);
     int status = TFLITE_OK;
     if (count)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from llvmlite import ir
@@ -45,7 +46,7 @@ def conv(
     )  # fmt: skip
 
 
-def step(rows: int = 10, grain: int = 1, sizes: tuple[int, int, int] = (1000, 500, 800), **more: bool) -> StepWork:
+def step(rows: int = 10, grain: int = 1, sizes: tuple[int, int, int] = (1000, 500, 800), **more: Any) -> StepWork:
     """A step that reads an input and weights and writes an output, of these bytes."""
     touches = (
         Touch(INPUT, "arena", 0, sizes[0], sizes[0]),
