@@ -77,11 +77,11 @@ def test_what_an_earlier_build_kept_is_not_compiled_again(
         return compile_modules(items)
 
     monkeypatch.setattr(farm, "compile_modules", counted)
-    requests = two_requests(tiny, tmp_path)
+    requests = [*two_requests(tiny, tmp_path), *two_requests(tiny, tmp_path / "again")]
     store = ObjectStore(tmp_path / "kept")
     first = build_farm(requests, LocalEngine(), store)
     files = built_files(first)
-    assert len(compiled) == len(set(compiled)) == first.distinct < first.modules  # the A76's generic code, or more
+    assert len(compiled) == len(set(compiled)) == first.distinct <= first.modules // 2
     garbled = tmp_path / "kept" / compiled[0]
     garbled.write_bytes(garbled.read_bytes()[:-1])
     second = build_farm(requests, LocalEngine(), store)

@@ -15,18 +15,18 @@ def modelled(generic: float | None, own: float | None, is_hottest: bool = True) 
 
 
 def test_a_version_that_is_slower_by_more_than_the_models_error_goes() -> None:
-    """As the demo's gemm_s8 on the A55, at 1.24 operations a cycle where generic has 1.41."""
+    """The same loss, on a core whose model is held against silicon more closely, and on another."""
     choice = FunctionChoice(
         "f", (VersionChoice("generic", "generic", 10), VersionChoice("a55", "a55", 20), VersionChoice("a72", "a72", 20))
     )
-    both = {"a55": modelled(1.41, 1.24), "a72": modelled(1.41, 1.24)}
+    both = {"a55": modelled(1.41, 1.30), "a72": modelled(1.41, 1.30)}
 
     a55, a72 = drop_slower(choice, both, CORES, {}).versions[1:]
 
     assert A55.model_error is not None and A72.model_error is not None
-    assert A55.model_error < 0.137 < A72.model_error  # as held against published figures of silicon
+    assert A55.model_error < 0.085 < A72.model_error  # as held against published figures of silicon
     assert a55.body == "generic" and a55.bytes == 10
-    more = "1.24 OP/cycle where generic has 1.41, 13.7% more time (model)"
+    more = "1.30 OP/cycle where generic has 1.41, 8.5% more time (model)"
     assert a55.dropped == f"{more}, over the model's error of {A55.model_error:.1%}"
     assert a72.body == "a72" and not a72.dropped
     assert a72.slower is not None and a72.slower.why.endswith(f"within the model's error of {A72.model_error:.1%}")

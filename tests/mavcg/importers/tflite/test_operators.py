@@ -281,7 +281,15 @@ def test_over_positive_numbers(name: str, writer: Any, check: Any) -> None:
 
 
 def test_ops_without_a_case_are_the_ones_tested_elsewhere(writer: Any) -> None:
-    tested = {"LOG", "SQRT", "RSQRT", "POW", "QUANTIZE", "DEQUANTIZE"}  # above, and in test_quantised.py
+    tested = {
+        "LOG",
+        "SQRT",
+        "RSQRT",
+        "POW",
+        "QUANTIZE",
+        "DEQUANTIZE",
+        "DENSIFY",
+    }  # above, in test_quantised.py, test_sparse.py
     for case in CASES.values():
         case(writer)
     numbers = {code.builtinCode for code in writer.model.operatorCodes}
