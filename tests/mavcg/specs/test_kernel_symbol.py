@@ -22,6 +22,7 @@ from mavcg.specs.kernel_symbol import KernelSymbol, parse_kernel_symbol, symbol_
 from tests.mavcg.specs.real_specs import (  # noqa: E402
     specs_of_conversion,
     specs_of_eight_bits,
+    specs_of_foreign,
     specs_of_primitive,
     specs_of_random_graph,
 )
@@ -43,6 +44,7 @@ def test_every_family_has_a_symbol_of_the_grammar() -> None:
     specs = [spec for number in range(len(KINDS)) for spec in specs_of_random_graph(number, 16)]
     specs += [spec for number in range(len(all_primitives())) for spec in specs_of_primitive(number, number)]
     specs += [spec for number in range(8) for spec in (*specs_of_eight_bits(number), *specs_of_conversion(number))]
+    specs += specs_of_foreign()
     for spec in specs:
         symbol = assert_symbol(spec)
         assert symbol.sizes, f"{kernel_name(spec)} says no size"
