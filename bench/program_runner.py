@@ -6,7 +6,9 @@ lie around every buffer, and each step's rows are computed in parts, the last fi
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -23,13 +25,13 @@ from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import KernelSpec, Machine, Packing
-from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
+from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase, ProgramStep
 
 Run = Callable[..., tuple[Array, ...]]
 _GUARD = 256  # bytes on either side of a buffer
 _UNTOUCHED = 0x5A
 # A NaN as f32 and f64, -1 as an integer: a kernel that reads what nobody wrote shows it.
-_STALE = 0xFF
+STALE = 0xFF
 
 
 def model_runner(path: Path, machine: Machine, parts: int = 2) -> Run:
@@ -41,14 +43,24 @@ def model_runner(path: Path, machine: Machine, parts: int = 2) -> Run:
     return ProgramRunner(lower_graph(graph, Packing(lanes=16 if machine.arch == "x86_64" else 8)), machine, parts).run
 
 
-class ProgramRunner:
-    """A program's kernels, compiled for one kind of core."""
+class KernelAddresses(Protocol):
+    """Kernels in memory."""
 
-    def __init__(self, lowered: LoweredGraph, machine: Machine, parts: int = 2) -> None:
+    def address(self, name: str) -> int:
+        """Return the address of a kernel, by its linkage name without the version."""
+        ...
+
+
+class ProgramRunner:
+    """A program's kernels, compiled for one kind of core, or those that are given."""
+
+    def __init__(
+        self, lowered: LoweredGraph, machine: Machine, parts: int = 2, kernels: KernelAddresses | None = None
+    ) -> None:
         model = plan_model(lowered)
         self.program, self.parts = model.program, parts
-        self.compiled = compiled(lowered.specs, machine)
-        self.constants = _Memory(pack_weights(model.memory, lowered.graph.constants).tobytes())
+        self.kernels = compiled(lowered.specs, machine) if kernels is None else kernels
+        self.constants = GuardedMemory(pack_weights(model.memory, lowered.graph.constants).tobytes())
 
     def run(self, *arrays: Array) -> tuple[Array, ...]:
         """The outputs. Raises: AssertionError where a kernel writes beside its output, or an input or constant."""
@@ -59,23 +71,19 @@ class ProgramRunner:
             assert given.shape == tensor.type.shape and given.dtype == want, (
                 f"input {tensor.name} is {given.dtype}{list(given.shape)} where {tensor.type} is expected"
             )
-        inputs = [_Memory(np.ascontiguousarray(array).tobytes()) for array in arrays]
-        outputs = [_Memory(bytes([_STALE]) * tensor.type.bytes) for tensor in program.outputs]
-        arena = _Memory(bytes([_STALE]) * program.arena_bytes)
-        scratch = _Memory(bytes([_STALE]) * program.scratch_bytes)
+        inputs = [GuardedMemory(np.ascontiguousarray(array).tobytes()) for array in arrays]
+        outputs = [GuardedMemory(bytes([STALE]) * tensor.type.bytes) for tensor in program.outputs]
+        arena = GuardedMemory(bytes([STALE]) * program.arena_bytes)
+        scratch = GuardedMemory(bytes([STALE]) * program.scratch_bytes)
 
         def pointer(place: OperandAddress) -> int:
             buffers = {"arena": [arena], "constants": [self.constants], "input": inputs, "output": outputs}
             return buffers[place.base][place.index].pointer + place.offset
 
-        whole = [ProgramPhase(number, 0, step.rows, step.operands) for number, step in enumerate(program.steps)]
-        for phase in program.phases or whole:
+        for phase in phases_of(program):
             step, pointers = program.steps[phase.step], [pointer(place) for place in phase.operands]
-            if phase.moved_bytes:
-                assert abs(pointers[0] - pointers[1]) >= phase.moved_bytes, f"{step.name}: a move onto itself"
-                ctypes.memmove(pointers[1], pointers[0], phase.moved_bytes)
-            else:
-                self._call(step, phase, pointers, scratch.pointer)
+            for call in phase_calls(step, phase, pointers, scratch.pointer, self.parts, self.kernels):
+                call()
             for memory in (arena, scratch, *outputs):
                 assert memory.guarded, f"{step.name}: {step.kernel} writes outside its buffer"
             for memory in (self.constants, *inputs):
@@ -85,13 +93,34 @@ class ProgramRunner:
             for memory, tensor in zip(outputs, program.outputs, strict=True)
         )
 
-    def _call(self, step: ProgramStep, phase: ProgramPhase, pointers: Sequence[int], scratch: int) -> None:
-        assert self.compiled
-        call = KernelCall(self.compiled.address(step.kernel), pointers, scratch)
-        edges = [phase.first_row + phase.rows * part // self.parts for part in range(self.parts + 1)]
-        for begin, end in reversed(list(zip(edges, edges[1:], strict=False))):
-            if begin < end:
-                call(begin, end)
+
+def phases_of(program: Program) -> Sequence[ProgramPhase]:
+    """Return what a run of a program does, in order: its phases, or each step as a whole."""
+    whole = (ProgramPhase(number, 0, step.rows, step.operands) for number, step in enumerate(program.steps))
+    return program.phases or tuple(whole)
+
+
+def phase_calls(
+    step: ProgramStep,
+    phase: ProgramPhase,
+    pointers: Sequence[int],
+    scratch: int,
+    parts: int,
+    kernels: KernelAddresses | None,
+) -> list[Callable[[], object]]:
+    """Return the calls that compute a phase: of its rows in so many parts, the last first, or one that moves bytes.
+
+    pointers: addresses of the phase's operands.
+    """
+    if phase.moved_bytes:
+        assert abs(pointers[0] - pointers[1]) >= phase.moved_bytes, f"{step.name}: a move onto itself"
+        return [partial(ctypes.memmove, pointers[1], pointers[0], phase.moved_bytes)]
+    assert kernels
+    call = KernelCall(kernels.address(step.kernel), pointers, scratch)
+    edges = [phase.first_row + phase.rows * part // parts for part in range(parts + 1)]
+    return [
+        partial(call, begin, end) for begin, end in reversed(list(zip(edges, edges[1:], strict=False))) if begin < end
+    ]
 
 
 def compiled(specs: Sequence[KernelSpec], machine: Machine) -> Compiled | None:
@@ -103,7 +132,25 @@ def compiled(specs: Sequence[KernelSpec], machine: Machine) -> Compiled | None:
     return Compiled(add_core_attributes(module, machine), machine) if specs else None
 
 
-class _Memory:
+class KernelStore:
+    """Kernels of one kind of core, each compiled where it is needed first and kept: what many small programs share."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._compiled: dict[str, Compiled] = {}
+
+    def add(self, specs: Sequence[KernelSpec]) -> None:
+        """Compile the kernels of these specs that are not there yet."""
+        new = {kernel_name(spec): spec for spec in specs if kernel_name(spec) not in self._compiled}
+        made = compiled(list(new.values()), self.machine)
+        self._compiled |= {name: made for name in new if made is not None}
+
+    def address(self, name: str) -> int:
+        """Return the address of a kernel that was added."""
+        return self._compiled[name].address(name)
+
+
+class GuardedMemory:
     """Bytes between guards, from a multiple of 64."""
 
     def __init__(self, content: bytes) -> None:
@@ -124,6 +171,10 @@ class _Memory:
     @property
     def unchanged(self) -> bool:
         return self.guarded and self.bytes() == self.first
+
+    def fill(self, value: int) -> None:
+        """Set all bytes."""
+        self.store[self.start : self.start + self.size] = value
 
     def bytes(self) -> bytes:
         return self.store[self.start : self.start + self.size].tobytes()

@@ -1,13 +1,17 @@
 """Data of a whole application at offsets in one memory, in place of whole buffers that are shared."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from mavcg.apps.application import Application
-from mavcg.apps.buffers import EdgeData
+from mavcg.apps.buffers import EdgeData, live_together
 from mavcg.apps.derivation import Derived
+from mavcg.apps.running_together import partition_cliques
 from mavcg.apps.token_simulator import Ring, greedy_rings
 from mavcg.memory.instance_file import first_fit
 from mavcg.memory.placement_search import LiveBuffer, SearchLimits, live_peak, search_placement
+from mavcg.memory.turns import place_together
 
 NODES = 20_000  # of the search: well below a second for most applications
 
@@ -26,6 +30,15 @@ class JointArena:
     def optimal(self) -> bool:
         """True if it is proven that no such arena is smaller."""
         return self.size == self.lower_bound
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Data in a range of its own: offsets there, its extent, and a bound that no such range is below."""
+
+    offsets: dict[EdgeData, int]
+    extent: int
+    bound: int
 
 
 def plan_joint_arena(derived: Derived, nodes: int = NODES) -> JointArena:
@@ -49,33 +62,65 @@ def plan_joint_arena(derived: Derived, nodes: int = NODES) -> JointArena:
             starts[name] = now
         now += max(lengths[name] for name in members)
     times = {d: _on_axis(d, starts, lengths, group) for d in derived.data}
-    buffers, owners = [LiveBuffer(d.size, *times[d]) for d in alone], list[EdgeData | str](alone)
-    own: dict[str, tuple[dict[EdgeData, int], int, int]] = {}
-    for name, data_of in inside.items():
-        if data_of:
-            steps = [LiveBuffer(d.size, d.spans[0].first, d.spans[0].last + 1) for d in data_of]
-            found = search_placement(steps, first_fit(steps), SearchLimits(nodes))
-            own[name] = dict(zip(data_of, found.offsets, strict=True)), found.extent, found.lower_bound
-            end = starts[name] + max(lengths[n] for n in group[name])
-            buffers.append(LiveBuffer(found.extent, starts[name], end))
-            owners.append(name)
-    placed = search_placement(buffers, first_fit(buffers), SearchLimits(nodes))
-    rings: dict[EdgeData, Ring] = {}
-    for owner, offset in zip(owners, placed.offsets, strict=True):
-        if isinstance(owner, EdgeData):
-            rings[owner] = Ring(offset, owner.size)
+    ranges: list[tuple[_Range, int, int]] = []
+    for members in dict.fromkeys(group[p.name] for p in app.partitions):
+        begin, end = starts[members[0]], starts[members[0]] + max(lengths[name] for name in members)
+        own = {name: _range_of(inside[name], nodes) for name in members if inside[name]}
+        across = [d for d in alone if len(members) > 1 and {span.partition for span in d.spans} <= set(members)]
+        if len(partition_cliques(app, members)) > 1 and own:
+            alone = [d for d in alone if d not in across]
+            ranges.append((_shared_ranges(app, own, across), begin, end))
         else:
-            rings |= {d: Ring(offset + at, d.size) for d, at in own[owner][0].items()}
-    least = [
-        LiveBuffer(own[o][2] if isinstance(o, str) else o.size, b.first, b.end)
-        for o, b in zip(owners, buffers, strict=True)
-    ]
-    exact = all(extent == bound for _, extent, bound in own.values())
-    bound = placed.lower_bound if exact else live_peak(least)
+            ranges += [(each, begin, end) for each in own.values()]
+    buffers = [LiveBuffer(d.size, *times[d]) for d in alone]
+    buffers += [LiveBuffer(each.extent, begin, end) for each, begin, end in ranges]
+    placed = search_placement(buffers, first_fit(buffers), SearchLimits(nodes))
+    rings = {d: Ring(offset, d.size) for d, offset in zip(alone, placed.offsets, strict=False)}
+    for (each, _, _), offset in zip(ranges, placed.offsets[len(alone) :], strict=True):
+        rings |= {d: Ring(offset + at, d.size) for d, at in each.offsets.items()}
+    least = [LiveBuffer(each.bound, begin, end) for each, begin, end in ranges]
+    exact = all(each.extent == each.bound for each, _, _ in ranges)
+    bound = placed.lower_bound if exact else live_peak([*buffers[: len(alone)], *least])
     greedy = sum(buffer.size for buffer in derived.buffers)
     if placed.extent > greedy:
         return JointArena(greedy_rings(derived), greedy, min(bound, greedy), times)
     return JointArena(rings, placed.extent, bound, times)
+
+
+def _range_of(data: Sequence[EdgeData], nodes: int) -> _Range:
+    """Place the data of one partition that no other touches."""
+    steps = [LiveBuffer(d.size, d.spans[0].first, d.spans[0].last + 1) for d in data]
+    found = search_placement(steps, first_fit(steps), SearchLimits(nodes))
+    return _Range(dict(zip(data, found.offsets, strict=True)), found.extent, found.lower_bound)
+
+
+def _shared_ranges(app: Application, own: Mapping[str, _Range], across: Sequence[EdgeData]) -> _Range:
+    """Place partitions of which not all run together: those that take turns may share. across: data between them."""
+    names, sizes = [*own], [*(each.extent for each in own.values()), *(d.size for d in across)]
+    together = {
+        frozenset((a, b)) for a, b in combinations(range(len(names)), 2) if app.runs_with(names[a], names[b])
+    }  # fmt: skip
+    for number, data in enumerate(across, len(names)):
+        # Of a partition that the data is live in, all is taken to be live with it.
+        homes = [span.partition for span in data.spans]
+        together |= {
+            frozenset((number, other))
+            for other, name in enumerate(names)
+            if any(home == name or app.runs_with(home, name) for home in homes)
+        }
+        together |= {
+            frozenset((number, other))
+            for other, later in enumerate(across[number - len(names) + 1 :], number + 1)
+            if live_together(app, data, later)
+        }
+    placed = place_together(sizes, together)
+    offsets = dict(zip(across, placed.offsets[len(names) :], strict=True))
+    for each, offset in zip(own.values(), placed.offsets, strict=False):
+        offsets |= {d: offset + at for d, at in each.offsets.items()}
+    exact = placed.optimal and not across and all(each.extent == each.bound for each in own.values())
+    cliques = partition_cliques(app, names)
+    bound = max(sum(own[name].bound for name in clique) for clique in cliques)
+    return _Range(offsets, placed.extent, placed.extent if exact else bound)
 
 
 def _groups(app: Application) -> dict[str, tuple[str, ...]]:

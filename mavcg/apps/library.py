@@ -36,6 +36,7 @@ from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import application_task, engine_tasks, selector_task
 from mavcg.runtime.model_text import SCRATCH_ALIGN, default_spin_us, network_symbol
 from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.model_program import Program
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.codegen import assemble
 
@@ -72,10 +73,10 @@ def build_application(
     pairs = parallel_pairs(file)
     pipelined = [_pipelined(file, entry, request, progress) for entry in file.networks]
     networks, balances = [each.prepared for each in pipelined], [each.balance for each in pipelined]
-    application = place_networks(name, networks, pairs)
+    application = place_networks(name, [each.planned.program for each in networks], pairs)
     if file.memory is not None and _excess(file, application) > 0:
         networks = _by_parts(file, networks, request, pairs, progress)
-        application = place_networks(name, networks, pairs)
+        application = place_networks(name, [each.planned.program for each in networks], pairs)
         _check_limit(file, application)
     machines, core_set = networks[0].machines, CoreSet(request.cores)
     specs = tuple(dict.fromkeys(spec for network in networks for spec in network.planned.specs))
@@ -112,14 +113,11 @@ def build_application(
     )  # fmt: skip
 
 
-def place_networks(
-    name: str, networks: Sequence[PreparedModel], together: frozenset[frozenset[int]]
-) -> ApplicationProgram:
+def place_networks(name: str, programs: Sequence[Program], together: frozenset[frozenset[int]]) -> ApplicationProgram:
     """Place the networks' buffers and scratch in one memory. together: pairs that may run at the same time.
 
     Nothing lives from one turn to the next, so that networks that take turns begin at the same byte.
     """
-    programs = [network.planned.program for network in networks]
     arena = place_together([program.arena_bytes for program in programs], together, ARENA_ALIGN)
     scratch = place_together(
         [-(-program.scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN for program in programs], together, SCRATCH_ALIGN

@@ -3,13 +3,14 @@
 from collections import Counter
 from dataclasses import replace
 
-from mavcg.apps.application import firings, sequential
+from mavcg.apps.application import ScheduleBlock, firings, sequential
 from mavcg.apps.application_file import NetworkEntry
 from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import network_of
 from mavcg.apps.stage_cuts import steps_of_layer
 from mavcg.importers.load import import_model
 from mavcg.lowering.row_phases import plan_in_order
+from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.model import PreparedModel
 from mavcg.passes.graph.pipeline import optimise
 
@@ -24,11 +25,16 @@ def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedMod
     """
     cnn = network_of(optimise(import_model(entry.file, entry.shapes)), entry.name)
     (partition,) = with_schedules(cnn, [sequential(cnn)], entry.schedules, entry.schedule_place)
-    order = list(firings(partition.schedule))
+    return replace(prepared, planned=in_schedule_order(prepared.planned, partition.schedule))
+
+
+def in_schedule_order(planned: PlannedModel, schedule: ScheduleBlock) -> PlannedModel:
+    """Return the program with the steps of each layer in the order of a schedule of all layers."""
+    order = list(firings(schedule))
     parts, done = Counter(order), Counter[str]()
-    steps = {layer: steps_of_layer(prepared.planned.lowered.steps, layer) for layer in parts}
+    steps = {layer: steps_of_layer(planned.lowered.steps, layer) for layer in parts}
     made = []
     for layer in order:
         made += [(step, done[layer], parts[layer]) for step in steps[layer]]
         done[layer] += 1
-    return replace(prepared, planned=plan_in_order(prepared.planned, made))
+    return plan_in_order(planned, made)

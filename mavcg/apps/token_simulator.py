@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.apps.application import Application, Partition, firings
+from mavcg.apps.application import Partition, firings
 from mavcg.apps.buffers import EdgeData
 from mavcg.apps.csdf import Channel, to_csdf
 from mavcg.apps.derivation import Derived
+from mavcg.apps.running_together import networks_together
 
 Cells = np.ndarray[Any, np.dtype[np.int64]]
 FRAMES = 3  # pipelines with copies are full after the second
@@ -42,7 +43,8 @@ def greedy_rings(derived: Derived) -> dict[EdgeData, Ring]:
 def simulate_schedule(derived: Derived, rings: Mapping[EdgeData, Ring], seed: int = 0) -> int:
     """Run frames through all networks; what is parallel interleaves at random. Returns the number of firings.
 
-    Networks that are not parallel take turns, twice each, and so do partitions of one network that are not. A network
+    Networks that are not parallel take turns, twice each (one that is parallel to two that are not runs with either),
+    and so do partitions of one network that are not. A network
     whose partitions are all parallel runs as a pipeline that fills and drains within its turn. Every element of memory
     holds the number of the row, edge and frame that was written last; before a phase runs, every element of every row
     in its windows is compared.
@@ -53,7 +55,7 @@ def simulate_schedule(derived: Derived, rings: Mapping[EdgeData, Ring], seed: in
     return sum(
         _interleave([state.cnn_run(cnn, generator) for cnn in group], generator)
         for _ in range(2)
-        for group in _groups(derived.app)
+        for group in networks_together(derived.app)
     )
 
 
@@ -67,21 +69,6 @@ def _interleave(running: list[Iterator[None]], generator: random.Random) -> int:
         except StopIteration:
             running.pop(number)
     return count
-
-
-def _groups(app: Application) -> Iterator[list[str]]:
-    """Yield the CNNs that run at the same time, group after group."""
-    left = [cnn.name for cnn in app.cnns]
-    while left:
-        group = [left.pop(0)]
-        while more := [b for b in left if any(_parallel(app, a, b) for a in group)]:
-            group += more
-            left = [name for name in left if name not in more]
-        yield group
-
-
-def _parallel(app: Application, a: str, b: str) -> bool:
-    return any(app.runs_with(p.name, q.name) for p in app.partitions_of(a) for q in app.partitions_of(b))
 
 
 class _Memory:

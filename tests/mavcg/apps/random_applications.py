@@ -57,6 +57,7 @@ def random_application(seed: int) -> tuple[Application, Chromosome]:
         partitions += made
     if len(cnns) > 1 and generator.random() < 0.3:
         parallel.append(frozenset((partitions[0].name, partitions[-1].name)))
-    app = Application(tuple(cnns), tuple(partitions), tuple(parallel))
     genes = frozenset((c.name, layer.name) for c in cnns for layer in c.layers if generator.random() < 0.6)
-    return app, genes
+    if len(cnns) > 2 and generator.random() < 0.5:  # with two, or with two that are not parallel to each other
+        parallel += [frozenset((partitions[0].name, p.name)) for p in partitions if p.cnn == "n1"][:1]
+    return Application(tuple(cnns), tuple(partitions), tuple(parallel)), genes

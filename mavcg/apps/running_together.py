@@ -1,0 +1,38 @@
+"""The largest sets of networks, and of partitions, that run at the same time."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from mavcg.apps.application import Application
+
+
+def cliques_of(names: Sequence[str], linked: Callable[[str, str], bool]) -> list[tuple[str, ...]]:
+    """Return the maximal sets of names that are all linked to each other, in order (Bron and Kerbosch, 1973)."""
+
+    def grown(chosen: tuple[str, ...], left: Sequence[str], done: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        if not left and not done:
+            yield chosen
+        for number, name in enumerate(left):
+            later = [*left[:number], *done]
+            yield from grown(
+                (*chosen, name),
+                [other for other in left[number + 1 :] if linked(name, other)],
+                [other for other in later if linked(name, other)],
+            )
+
+    return list(grown((), list(names), ()))
+
+
+def partition_cliques(app: Application, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the maximal sets of these partitions that run at the same time."""
+    return cliques_of(names, app.runs_with)
+
+
+def networks_together(app: Application) -> list[tuple[str, ...]]:
+    """Return the maximal sets of CNNs that run at the same time: each is a turn, and a CNN may have several."""
+    pairs = {
+        (p.cnn, q.cnn)
+        for p in app.partitions
+        for q in app.partitions
+        if p.cnn != q.cnn and app.runs_with(p.name, q.name)
+    }
+    return cliques_of([cnn.name for cnn in app.cnns], lambda a, b: (a, b) in pairs)
