@@ -76,6 +76,8 @@ _OTHERS = (
     "AND (? = 0 OR block = ?)"
 )
 
+_PRIMARY_CODE = 0xFF  # of SQLite's extended error codes
+
 
 def default_path(environment: Mapping[str, str] | None = None) -> Path:
     """Return the path of this user's costs, in mavcg's cache folder. Raises: MavcgError if caching is off."""
@@ -232,15 +234,23 @@ class CostDb:
     def _rows(self, query: str, values: tuple[Any, ...]) -> list[Any]:
         return self._connection.execute(query, values).fetchall()
 
+    def _reason(self, error: sqlite3.OperationalError) -> str:
+        """Return an error's reason, a closing parenthesis and the way out."""
+        code = getattr(error, "sqlite_errorcode", 0)
+        if code == sqlite3.SQLITE_FULL:
+            words = with_room(OSError(errno.ENOSPC, "the disk is full"), self.path)
+        elif code & _PRIMARY_CODE == sqlite3.SQLITE_IOERR:  # a quota, or files that may not become larger
+            words = "the disk takes no more"
+        else:
+            return f"{error}); name another file"
+        return f"{words}); make room, or name another file; what is in the file is kept"
+
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.OperationalError as error:
-            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            words = with_room(OSError(errno.ENOSPC, "the disk is full"), self.path) if full else str(error)
-            way_out = "make room, or name another file" if full else "name another file"
-            raise MavcgError(f"{self.path}: cannot be used as a database of costs ({words}); {way_out}") from None
+            raise MavcgError(f"{self.path}: cannot be used as a database of costs ({self._reason(error)}") from None
         except (sqlite3.Error, KeyError, TypeError, ValueError) as error:  # rows that nothing of ours wrote, too
             raise MavcgError(
                 f"{self.path}: cannot be used as a database of costs ({error}); delete it, or name another file"
