@@ -34,7 +34,8 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
 from mavcg.lowering.row_phases import ArenaTooLargeError
-from mavcg.model_pipeline.model import ModelRequest, build_model
+from mavcg.model_pipeline.model import build_model
+from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.request import Selecting, make_model_request
 from mavcg.planner.accelerators.networks.squeezenet import squeezenet
 from mavcg.predict.depth_first import AUTO, OFF, ON

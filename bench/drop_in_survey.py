@@ -26,7 +26,7 @@ from mavcg.importers.limits import reason
 from mavcg.importers.load import import_model, is_tflite
 from mavcg.lowering.lower import lower_candidates
 from mavcg.lowering.machines import packing_for
-from mavcg.model_pipeline.model import MAX_ERROR
+from mavcg.model_pipeline.model_request import MAX_ERROR
 from mavcg.model_pipeline.partial import PartialResult, build_partial
 from mavcg.model_pipeline.request import make_model_request, make_partial_request
 from mavcg.passes.graph.pipeline import optimise

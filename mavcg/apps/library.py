@@ -22,8 +22,10 @@ from mavcg.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, ve
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.memory.turns import place_together
-from mavcg.model_pipeline.model import ModelRequest, PreparedModel, bands_note, prepare_model
+from mavcg.model_pipeline.link import bands_note
+from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.note import model_note
+from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions

@@ -11,7 +11,7 @@ from mavcg.apps.stage_cuts import steps_of_layer
 from mavcg.importers.load import import_model
 from mavcg.lowering.row_phases import plan_in_order
 from mavcg.lowering.step_list import PlannedModel
-from mavcg.model_pipeline.model import PreparedModel
+from mavcg.model_pipeline.prepare import PreparedModel
 from mavcg.passes.graph.pipeline import optimise
 
 

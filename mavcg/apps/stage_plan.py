@@ -8,7 +8,8 @@ from mavcg.apps.stage_balance import StageBalance, StageCores, balance_stages, c
 from mavcg.apps.stage_cuts import cuts_at
 from mavcg.errors import MavcgError
 from mavcg.lowering.stage_memory import buffer_uses, plan_stages
-from mavcg.model_pipeline.model import ModelRequest, PreparedModel
+from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model_pipeline.prepare import PreparedModel
 from mavcg.predict.predict import Prediction, predict
 from mavcg.predict.work import step_works
 from mavcg.runtime.model_text import MAX_STAGES

@@ -13,7 +13,7 @@ from mavcg.cli.resource_limits import ResourceLimits, build_limits, limited
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.model_pipeline.model import ModelRequest
+    from mavcg.model_pipeline.model_request import ModelRequest
     from mavcg.model_pipeline.request import Selecting
 
 _INTERRUPTED = 130  # as shells report Ctrl-C

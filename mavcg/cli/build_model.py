@@ -7,7 +7,7 @@ from mavcg.cli.resource_limits import ResourceLimits, limited
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
-    from mavcg.model_pipeline.model import ModelRequest
+    from mavcg.model_pipeline.model_request import ModelRequest
     from mavcg.model_pipeline.partial import PartialRequest
     from mavcg.model_pipeline.sized_model import SizedResult
 

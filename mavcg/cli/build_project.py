@@ -18,7 +18,7 @@ from mavcg.program_pipeline.buildfile import (
 
 if TYPE_CHECKING:
     from mavcg.hardware.board import Board
-    from mavcg.model_pipeline.model import ModelRequest
+    from mavcg.model_pipeline.model_request import ModelRequest
     from mavcg.model_pipeline.partial import PartialRequest
     from mavcg.program_pipeline.launched_build import LaunchedBuild
     from mavcg.program_pipeline.program import BuildRequest

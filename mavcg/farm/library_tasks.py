@@ -23,7 +23,10 @@ from mavcg.lowering.kernel_code import (
     kernel_modules,
     version_symbol,
 )
-from mavcg.model_pipeline.model import ModelRequest, PreparedModel, link_model, part_tasks, prepare_model
+from mavcg.model_pipeline.link import link_model
+from mavcg.model_pipeline.model import part_tasks
+from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
 from mavcg.model_pipeline.report import model_json
 from mavcg.runtime.companions import library_stem
 
@@ -88,10 +91,10 @@ class Refusal:
 
 def prepare_libraries(items: tuple[LibraryTask, ...]) -> tuple[PreparedLibrary | Refusal, ...]:
     """Decide all of these libraries, and emit their kernels."""
-    return tuple(_prepared(item.request) for item in items)
+    return tuple(_choose_and_plan(item.request) for item in items)
 
 
-def _prepared(request: ModelRequest) -> PreparedLibrary | Refusal:
+def _choose_and_plan(request: ModelRequest) -> PreparedLibrary | Refusal:
     try:
         prepared = prepare_model(request, library_stem(request.output), _quiet)
         modules = kernel_modules(

@@ -21,7 +21,9 @@ from mavcg.lowering.kernel_code import UNPLANNED
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.step_list import plan_model
 from mavcg.model_pipeline.choose_algorithms import choose_algorithms
-from mavcg.model_pipeline.model import MAX_ERROR, build_model, dump
+from mavcg.model_pipeline.dump import dump
+from mavcg.model_pipeline.model import build_model
+from mavcg.model_pipeline.model_request import MAX_ERROR
 from mavcg.model_pipeline.note import macro_from_note
 from mavcg.model_pipeline.request import make_model_request
 from mavcg.objects.elf import open_elf

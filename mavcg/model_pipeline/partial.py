@@ -17,8 +17,10 @@ from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_sup
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
-from mavcg.model_pipeline.model import ModelRequest, choose_for, dump
+from mavcg.model_pipeline.dump import dump
+from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.partial_library import PartEntry, link_parts
+from mavcg.model_pipeline.prepare import choose_for
 from mavcg.model_pipeline.sizes import size_text
 from mavcg.objects.binaries import loaded_bytes
 from mavcg.partial.convex import convex_sets

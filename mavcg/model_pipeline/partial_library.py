@@ -13,8 +13,11 @@ from mavcg.lowering.memory_plan import ConstantPool
 from mavcg.lowering.pack_weights import pack_pool
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
-from mavcg.model_pipeline.model import ModelRequest, dump, link_with_note, plan_choice
+from mavcg.model_pipeline.dump import dump
+from mavcg.model_pipeline.link import link_with_note
+from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.note import model_note
+from mavcg.model_pipeline.prepare import plan_choice
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.depth_first import OFF

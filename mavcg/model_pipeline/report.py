@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mavcg.model_pipeline.model import ModelResult
+from mavcg.model_pipeline.link import ModelResult
 from mavcg.specs.model_program import Program, ThreadPlan
 
 if TYPE_CHECKING:

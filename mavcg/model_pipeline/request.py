@@ -13,7 +13,7 @@ from mavcg.hardware.target import Target, default_target, host_target, parse_tar
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import is_tflite
 from mavcg.model_pipeline.aar import check_aar
-from mavcg.model_pipeline.model import MAX_ERROR, ModelRequest
+from mavcg.model_pipeline.model_request import MAX_ERROR, ModelRequest
 from mavcg.model_pipeline.partial import PartialRequest
 from mavcg.model_pipeline.sizes import parse_shapes, parse_sizes
 from mavcg.objects.bionic import check_soname

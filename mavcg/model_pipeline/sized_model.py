@@ -9,8 +9,10 @@ from typing import Any
 from mavcg.importers.load import import_model
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.step_list import PlannedModel
-from mavcg.model_pipeline.model import ModelRequest, choose_for, dump
+from mavcg.model_pipeline.dump import dump
+from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.partial_library import PartEntry, link_parts
+from mavcg.model_pipeline.prepare import choose_for
 from mavcg.model_pipeline.sizes import size_text
 from mavcg.objects.binaries import loaded_bytes
 from mavcg.runtime.companions import check_companions, library_stem, write_sized_companions

@@ -8,7 +8,8 @@ from mavcg.apps.application_file import read_application_file
 from mavcg.apps.scheduled_model import scheduled_model
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import host_target
-from mavcg.model_pipeline.model import ModelRequest, PreparedModel, prepare_model
+from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
 from mavcg.specs.model_program import Program
 from tests.mavcg.apps.small_networks import write_network
 

@@ -20,7 +20,8 @@ from mavcg.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_m
 from mavcg.farm.object_store import ObjectStore
 from mavcg.farm.sources_digest import worker_digest
 from mavcg.lowering.kernel_code import kernel_modules
-from mavcg.model_pipeline.model import ModelRequest, prepare_model
+from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model_pipeline.prepare import prepare_model
 from mavcg.model_pipeline.request import make_model_request
 from tests.mavcg.explore.dask_cluster import DaskCluster, cluster
 

@@ -19,7 +19,7 @@ from mavcg.lowering.kernel_code import KernelCode, kernel_module, kernel_objects
 from mavcg.lowering.lower import lower_graph
 from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.lowering.step_list import plan_model
-from mavcg.model_pipeline.model import dump
+from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.note import _macro, model_note
 from mavcg.model_pipeline.report import show_note
 from mavcg.objects.elf import function_symbols

@@ -1,0 +1,106 @@
+"""The last stage of the model pipeline: objects -> a library with its note, header and companions."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mavcg.graph import Graph
+from mavcg.hardware.core import Core
+from mavcg.hardware.target import Target
+from mavcg.lowering.kernel_code import KernelObject, kernel_code
+from mavcg.lowering.step_list import PlannedModel
+from mavcg.model_pipeline.aar import write_aar
+from mavcg.model_pipeline.dump import dump
+from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model_pipeline.note import model_note
+from mavcg.model_pipeline.prepare import PreparedModel, Progress
+from mavcg.objects.binaries import loaded_bytes, note_assembly
+from mavcg.objects.library import link_shared
+from mavcg.objects.link_options import LinkOptions
+from mavcg.runtime.companions import HEADER_SUFFIXES, library_stem, program_version, write_companions
+from mavcg.specs.kernel import Machine
+from mavcg.toolchain.codegen import assemble
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """The library that was built. operators: number of nodes of each operator in the graph after all passes;
+    library_bytes: size of the file; loaded_bytes: size that it adds to a program's image; companions: header,
+    pkg-config and CMake files; note: the library's description of itself."""
+
+    output: Path
+    target: Target
+    cores: tuple[Core, ...]
+    machines: Mapping[str, Machine]
+    graph: Graph
+    planned: PlannedModel
+    operators: Mapping[str, int]
+    companions: tuple[Path, ...]
+    library_bytes: int
+    loaded_bytes: int
+    seconds: float
+    note: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes that are loaded and are not packed weights, as `mavcg inspect` counts them."""
+        return self.loaded_bytes - self.planned.program.constants_bytes
+
+
+def link_model(
+    prepared: PreparedModel,
+    request: ModelRequest,
+    parts: Sequence[Path],
+    kernel_objects: Sequence[KernelObject],
+    facts: Mapping[str, Any],
+    folder: Path,
+    started: float,
+    progress: Progress,
+) -> ModelResult:
+    """Link a library of its objects, and write its header and its other files beside it.
+
+    parts: what part_tasks make. kernel_objects: in the order of kernel_modules. facts: made_with of the model's file.
+    folder: for the note. started: by time.monotonic. Raises: ToolError.
+    """
+    planned, machines, graph = prepared.planned, prepared.machines, prepared.choice.graph
+    kernels = kernel_code(kernel_objects, machines, prepared.tiles)
+    dump("generate_code", kernels)
+    dump("pack_weights", f"{len(planned.memory.constants)} constants, {planned.memory.constants_bytes} bytes\n")
+    note = model_note(planned, kernels, prepared.choice.selection) | bands_note(prepared) | {"made_with": facts}
+    link_with_note((*kernels.objects, *parts), note, request, folder, progress)
+    companions = write_companions(planned.program, request.output, request.threads)
+    if request.aar is not None:
+        name, version = library_stem(request.output), program_version(planned.program)
+        headers = [path for path in companions if path.suffix in HEADER_SUFFIXES]
+        companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
+    return ModelResult(
+        request.output, request.target, request.cores, machines, graph, planned,
+        dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),
+        request.output.stat().st_size, loaded_bytes(request.output), time.monotonic() - started, note,
+    )  # fmt: skip
+
+
+def bands_note(prepared: PreparedModel) -> dict[str, Any]:
+    """Return what a library's note says of layers by bands of rows; nothing where there are none."""
+    return {"depth_first": [each.as_json() for each in prepared.bands]} if prepared.bands else {}
+
+
+def link_with_note(
+    objects: Sequence[Path],
+    note: Mapping[str, Any],
+    request: ModelRequest,
+    folder: Path,
+    progress: Progress,
+) -> None:
+    """Link the library of these objects, with its description of itself."""
+    note_object = folder / "model-note.o"
+    assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
+    progress(f"linking {request.output}")
+    linked = [*objects, note_object]
+    # What bionic has is known to the link; for other systems the C library decides at load.
+    strict = ("-Wl,-z,defs",) if request.target.system == "linux-android" else ()
+    link_shared(linked, request.output, request.target, options=LinkOptions(strict, strip=request.strip))
+    dump("link", "".join(f"{path.name}\n" for path in linked))

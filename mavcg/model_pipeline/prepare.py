@@ -1,0 +1,142 @@
+"""Stages of the model pipeline from the import to the step list: a request -> a model with all decided but its code."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.importers.load import import_model
+from mavcg.lowering.image_rows import with_image_rows
+from mavcg.lowering.machines import machines_for
+from mavcg.lowering.memory_plan import ConstantPool, plan_memory
+from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.lowering.step_list import PlannedModel, make_step_list
+from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
+from mavcg.model_pipeline.dump import dump
+from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.planner.engine.core_shares import kernel_core_shares
+from mavcg.planner.engine.parts import cores_each
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_first
+from mavcg.predict.predict import predict, thread_plans
+from mavcg.predict.work import step_works
+from mavcg.selection.select_model import ENGINE, ModelQuestion
+from mavcg.specs.kernel import Machine
+from mavcg.specs.model_program import Program
+from mavcg.specs.tile_plan import TilePlan
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PreparedModel:
+    """A model with all decided but its machine code and the bytes of its constants. bands: ranges of layers that are
+    computed by bands of rows for speed."""
+
+    machines: Mapping[str, Machine]
+    choice: AlgorithmChoice
+    planned: PlannedModel
+    tiles: TilePlan
+    bands: tuple[DepthFirst, ...] = ()
+
+
+def prepare_model(request: ModelRequest, name: str, progress: Progress) -> PreparedModel:
+    """Run the stages from the import to the step list. name: of the graph. Raises: as build_model."""
+    machines = machines_for(request.cores, request.target)
+    clusters = cores_of(tuple(machines), request.target, request.board)
+    progress(f"reading {request.model.name}")
+    graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
+    dump("import", graph)
+    # By parts of rows: first with the algorithms that are fastest, last with those that all go row by row.
+    plain = replace(request, strategy=ENGINE, db=None, max_workspace_bytes=None, max_error=0)
+    least: ArenaTooLargeError | None = None
+    for own, image_rows in ((request, request.image_rows), (request, True), (plain, True)):
+        try:
+            return _choose_and_plan(graph, own, machines, clusters, image_rows, progress)
+        except ArenaTooLargeError as error:
+            least = error if least is None or error.least_bytes < least.least_bytes else least
+    assert least is not None
+    raise least
+
+
+def _choose_and_plan(
+    graph: Graph,
+    request: ModelRequest,
+    machines: Mapping[str, Machine],
+    clusters: Mapping[str, Accelerator],
+    image_rows: bool,
+    progress: Progress,
+) -> PreparedModel:
+    """Choose and plan. image_rows: every kernel that can goes by rows of the image. Raises: ArenaTooLargeError."""
+    choice = choose_for(graph, request, machines, progress)
+    if image_rows:
+        choice = replace(choice, lowered=with_image_rows(choice.lowered))
+    tiles = plan_tiles(choice.lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))
+    dump("plan_tiles", tiles)
+    planned, tiles, bands = plan_choice(choice, request, machines, clusters, tiles, progress)
+    return PreparedModel(machines, choice, planned, tiles, bands)
+
+
+def choose_for(
+    graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress
+) -> AlgorithmChoice:
+    """Rewrite a graph and choose how each node is computed. Raises: MavcgError for what there is no kernel for."""
+    progress("rewriting the graph")
+    graph = optimise(graph, dump)
+    dump("optimise", graph)
+    question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
+    choice = choose_algorithms(
+        graph, question, request.max_size_bytes, machines, request.target, request.board, progress, dump,
+        request.workers,
+    )  # fmt: skip
+    dump("lower", choice.lowered)
+    return choice
+
+
+def plan_choice(
+    choice: AlgorithmChoice,
+    request: ModelRequest,
+    machines: Mapping[str, Machine],
+    clusters: Mapping[str, Accelerator],
+    tiles: TilePlan,
+    progress: Progress,
+    pool: ConstantPool | None = None,
+) -> tuple[PlannedModel, TilePlan, tuple[DepthFirst, ...]]:
+    """Plan memory, the step list, bands of rows that pay, and threads where the library is to choose them.
+
+    pool: as plan_memory has it. Returns the plan, the tiles of all kernels, and the ranges by bands.
+    Raises: ArenaTooLargeError.
+    """
+    lowered = choice.lowered
+    memory = plan_memory(lowered, pool=pool)
+    dump("plan_memory", memory)
+    shares = kernel_core_shares(lowered.specs, machines, clusters, tiles)
+    planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))
+    bands: tuple[DepthFirst, ...] = ()
+    limit = request.max_arena_bytes
+    if request.board is not None and request.depth_first != OFF:
+        banded = with_depth_first(
+            planned, tiles, shares, machines, request.target, request.board, request.depth_first == AUTO, progress
+        )
+        if limit is None or banded.planned.program.arena_bytes <= limit:
+            planned, tiles, bands = banded.planned, banded.tiles, banded.ranges
+    if limit is not None:
+        planned = plan_within(planned, limit, progress)
+    dump("plan_phases", f"{len(planned.program.phases)} phases, arena {planned.program.arena_bytes} bytes\n")
+    if not request.threads:
+        planned = replace(planned, program=_with_thread_plans(request, planned, tiles, progress))
+    return planned, tiles, bands
+
+
+def _with_thread_plans(request: ModelRequest, planned: PlannedModel, tiles: TilePlan, progress: Progress) -> Program:
+    """The program with numbers of threads for the engine to choose from. Raises: MavcgError without a board."""
+    if request.board is None:
+        raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
+    progress(f"predicting on {request.board.name} with each number of threads")
+    prediction = predict(
+        request.model.stem, step_works(planned), planned.specs, request.board, 0, request.target, request.workers,
+        progress, plan=tiles, available=[core.name for core in request.cores],
+    )  # fmt: skip
+    return replace(planned.program, thread_plans=thread_plans(prediction))
