@@ -43,8 +43,9 @@ from mavcg.lowering.machines import packing_for
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.engine.cost import work_of
-from mavcg.planner.engine.tiles import cores_of, plain_tile, plan_tiles
+from mavcg.planner.engine.candidates import plain_tile
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.planner.engine.work import work_of
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan, worthwhile_call_rows
