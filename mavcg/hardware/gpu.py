@@ -6,9 +6,11 @@ from dataclasses import dataclass
 # technical specifications per compute capability).
 _RESERVED_BYTES = 1024
 _ASYNC_COPIES_FROM = 80
-# Registers are given out to warps in pieces of 256, and lie in four partitions, each for a quarter of the warps (CUDA
-# occupancy calculator: allocation unit and warp allocation granularity of compute capability 6 on).
+# Registers are given out to warps in pieces of 256, and lie in four partitions, each for a quarter of the warps; shared
+# memory is given out in pieces of 256 bytes, of 128 from compute capability 8.0 on (cuda_occupancy.h of CUDA 12.9:
+# cudaOccRegAllocationGranularity, cudaOccSubPartitionsPerMultiprocessor, cudaOccSMemAllocationGranularity).
 _REGISTER_UNIT, _PARTITIONS = 256, 4
+_SHARED_UNIT_BEFORE_80, _SHARED_UNIT = 256, 128
 WARP = 32
 
 
@@ -17,7 +19,8 @@ class Gpu:
     """A GPU's facts. arch: "sm_62"; sms: multiprocessors; lanes: f32 multiply-adds of one in a cycle.
 
     dp4a: four-element int8 dot products of a multiprocessor in a cycle. shared_bytes_of_block: the most that a block
-    may ask for; shared_bytes_of_sm: of a multiprocessor, for all its blocks. registers_of_sm: of four bytes each.
+    may ask for; shared_bytes_of_sm: of a multiprocessor, for all its blocks. registers_of_block, registers_of_sm: the
+    same of registers of four bytes.
     memory_gb_per_s, l2_gb_per_s: 10^9 bytes a second; the latter and l2_bytes None where no source gave them.
     sources: of each fact, by its name.
     """
@@ -31,6 +34,7 @@ class Gpu:
     dp4a: int
     shared_bytes_of_block: int
     shared_bytes_of_sm: int
+    registers_of_block: int
     registers_of_sm: int
     threads_of_sm: int
     blocks_of_sm: int
@@ -60,15 +64,19 @@ class Gpu:
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
         """Blocks that a multiprocessor has at once: 0 where one alone is too large. registers: of a thread."""
-        reserved = _RESERVED_BYTES if self.capability >= _ASYNC_COPIES_FROM else 0
-        if shared_bytes > self.shared_bytes_of_block or registers > 255:
-            return 0
+        has_reserve = self.capability >= _ASYNC_COPIES_FROM
+        reserved, unit = (_RESERVED_BYTES, _SHARED_UNIT) if has_reserve else (0, _SHARED_UNIT_BEFORE_80)
         warps = -(-threads // WARP)
         of_warp = -(-registers * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+        # Partitions take whole warps: a block's are rounded up to as many in each of them.
+        of_block = -(-warps // _PARTITIONS) * _PARTITIONS * of_warp
+        if shared_bytes > self.shared_bytes_of_block or registers > 255 or of_block > self.registers_of_block:
+            return 0
         warps_of_registers = self.registers_of_sm // _PARTITIONS // of_warp * _PARTITIONS
+        shared = -(-(shared_bytes + reserved) // unit) * unit
         return min(
             self.blocks_of_sm,
             self.threads_of_sm // (warps * WARP),
             warps_of_registers // warps,
-            self.shared_bytes_of_sm // max(1, shared_bytes + reserved),
+            self.shared_bytes_of_sm // max(1, shared),
         )

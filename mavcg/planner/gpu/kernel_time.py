@@ -6,11 +6,15 @@ from mavcg.hardware.gpu import Gpu
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import WORD_BYTES
 from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
+from mavcg.planner.layer_model.tiling import Dataflow
 
 # Constants of the model. FRAME_REGISTERS is read off machine code; the others down to L2_OVER_MEMORY are fitted to the
 # times of some 650 kernels of five networks' layers on an H100 (bench/gpu.py); what is not modelled is in them too.
 FRAME_REGISTERS = 40  # of addresses and loop counters beside sums and operands
 MANY_SUMS, CONVERTED_REGISTERS = 64, 30  # f16: what the compiler keeps converted beside so many sums, or it spills
+PACKED_REGISTERS = 4  # f16, int8: several elements of a word, where they are stored
+LOADED_REGISTERS = 40  # int8 without cp.async: what the compiler loads ahead beside so many sums, or it spills
+MOVING_OUTPUT_REGISTERS = 40  # where the input stays: of sums that are read and written tile by tile; fewer spill
 COPY_INSTRUCTIONS = 46  # of a word or vector copied into shared memory: its row, column, bounds and address
 STEP_INSTRUCTIONS = 117  # of a step of the pipeline beside the copies
 STORE_INSTRUCTIONS = 81
@@ -61,17 +65,23 @@ def predict(kernel: Kernel, gpu: Gpu) -> KernelTime | None:
             return KernelTime(0.0, l2, memory, LAUNCH_SECONDS, gpu.threads_of_sm // kernel.threads, FRAME_REGISTERS)
 
 
-def estimated_registers(kernel: ConvKernel) -> int:
+def estimated_registers(kernel: ConvKernel, gpu: Gpu) -> int:
     """Registers of a thread: sums, operands (as floats where they are f16), pixel offsets, and the frame."""
     operands = (kernel.rm + 1) * (2 if kernel.layer.type == "f16" else 1) + kernel.rm
     if kernel.layer.type == "f16" and kernel.rm * kernel.rn >= MANY_SUMS:
         operands += CONVERTED_REGISTERS
+    if kernel.layer.type != "f32":
+        operands += PACKED_REGISTERS
+    if kernel.layer.type == "i8" and kernel.rm * kernel.rn >= MANY_SUMS and not gpu.has_async_copies:
+        operands += LOADED_REGISTERS
+    if kernel.stationary is Dataflow.INPUT:
+        operands += MOVING_OUTPUT_REGISTERS
     return kernel.rm * kernel.rn + operands + 2 * kernel.rn + FRAME_REGISTERS
 
 
 def _convolution(kernel: ConvKernel, gpu: Gpu) -> KernelTime | None:
     layer, conv = kernel.layer, kernel.layer.conv
-    registers = estimated_registers(kernel)
+    registers = estimated_registers(kernel, gpu)
     resident = gpu.resident_blocks(kernel.threads, registers, kernel.shared_bytes)
     if resident < kernel.min_blocks:
         return None

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.gpu.emulation import HEADERS
 from mavcg.planner.gpu.gpu_layer import typed_layer
 from mavcg.planner.gpu.kernel_plan import Kernel
@@ -16,6 +17,7 @@ from mavcg.planner.gpu.nvidia_compilers import (
     kernels_that_spill,
     parse_resources,
 )
+from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.profiles.gpus import gpu_names, load_gpu
 
@@ -63,3 +65,25 @@ def test_random_kernels_compile_for_every_architecture(
     for number, kernel in enumerate(draw_kernels(1, 10)):
         code = compile_cuda(layer_source(kernel, f"k{number}"), HEADER_TEXTS, arch)
         assert kernels_that_spill([code]) == ()
+
+
+@needs_compilers
+@pytest.mark.long
+@pytest.mark.parametrize("type_name", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("gpu_name", gpu_names())
+@pytest.mark.parametrize("network_name", NAMES)
+def test_all_layers_of_a_network_have_the_blocks_that_were_planned(
+    network_name: str, gpu_name: str, type_name: str
+) -> None:
+    """No spills, and by the registers that ptxas gives as many blocks of a multiprocessor as the kernel promises."""
+    gpu = load_gpu(gpu_name)
+    layers = {layer.key: layer for layer in layers_of(network(network_name))}
+    kernels = [best_kernel(typed_layer(layer, type_name), gpu).kernel for layer in layers.values()]
+    source = "\n".join(layer_source(kernel, f"k{number}") for number, kernel in enumerate(kernels))
+
+    code = compile_cuda(source, HEADER_TEXTS, gpu.arch)
+
+    assert kernels_that_spill([code]) == ()
+    for number, kernel in enumerate(kernels):
+        blocks = gpu.resident_blocks(kernel.threads, code.resources[f"k{number}"].registers, kernel.shared_bytes)
+        assert blocks >= getattr(kernel, "min_blocks", 1) >= 1, kernel
