@@ -25,7 +25,7 @@ from mavcg.kernels.builder.emit import (
     splat,
 )  # fmt: skip
 from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
-from mavcg.kernels.gemm.register_tile import by_lane, holds_inputs, lanes_f32, unroll_factor
+from mavcg.kernels.gemm.register_tile import by_lane, holds_inputs, lane_counts, lanes_f32, unroll_factor
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.gemm.tile_ends import Ends, offset_pointer
 from mavcg.specs.kernel import Machine
@@ -41,8 +41,9 @@ def emit_tile(
     note_tile(b, len(tile.in_offsets), tile.vectors)
     lanes = lanes_f32(machine)
     used = [lanes] * (tile.vectors - 1) + [tile.used]
-    ends = Ends(b, tile, at, used, lanes)
-    micro = _MicroKernel(b, machine, weights, tile, at, used)
+    counts = lane_counts(machine, tile.vectors, tile.used)
+    ends = Ends(b, tile, at, used, counts, lanes)
+    micro = _MicroKernel(b, machine, weights, tile, at, used, counts)
     ends.prefetch_residual(machine.arch == "x86_64")
     if part is None:
         ends.finish(micro.levels(total.levels, at.inputs, const(0), ends.start()), act, act_args)
@@ -76,6 +77,7 @@ class _MicroKernel:
     tile: RegisterTile
     at: Pointers
     used: Sequence[int]
+    counts: Sequence[int]
 
     def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, k: Value, acc: Values) -> Values:
         """Run the loops over k; `k` is the number of the first step."""
@@ -126,13 +128,16 @@ class _MicroKernel:
             else []
         )
         lanes, pixels = lanes_f32(self.machine), range(len(tile.in_offsets))
+        short = self.counts[-1] < lanes
         for u in range(count):
 
-            def x(p: int, u: int = u) -> Value:
+            def x(p: int, u: int = u) -> list[Value]:
+                """Return a pixel's input as each vector of channels is multiplied by it."""
                 if together:
-                    return _lane(b, held[p], u, lanes)
+                    return [_lane(b, held[p], u, lanes)] * tile.vectors
                 one = b.load(offset_pointer(b, inputs, tile.in_offsets[p], u * F32_BYTES), name="x1", align=4, typ=F32)
-                return splat(b, one, lanes)
+                whole = [splat(b, one, lanes)] * (tile.vectors - short)
+                return [*whole, splat(b, one, self.counts[-1])] if short else whole
 
             new = list(acc)
             if holds_inputs(self.machine, len(pixels), tile.vectors):
@@ -141,14 +146,14 @@ class _MicroKernel:
                     weight = self.weight(panel, u, v)
                     for p in pixels:
                         i = p * tile.vectors + v
-                        new[i] = fma(b, xs[p], weight, acc[i], f"acc_{p}_{v}")
+                        new[i] = fma(b, xs[p][v], weight, acc[i], f"acc_{p}_{v}")
             else:
                 w = [self.weight(panel, u, v) for v in range(tile.vectors)]
                 for p in pixels:
                     value = x(p)
                     for v in range(tile.vectors):
                         i = p * tile.vectors + v
-                        new[i] = fma(b, value, w[v], acc[i], f"acc_{p}_{v}")
+                        new[i] = fma(b, value[v], w[v], acc[i], f"acc_{p}_{v}")
             acc = tuple(new)
         return acc
 
@@ -194,12 +199,12 @@ class _MicroKernel:
     def weight(self, panel: Value, step: int, vector: int) -> Value:
         """The weights of one vector of channels."""
         b, lanes, ws = self.b, lanes_f32(self.machine), self.weights
-        typ = ir.VectorType(F32, lanes)
+        typ = ir.VectorType(F32, self.counts[vector])
         offset = step * ws.k_step + ws.offset(vector * lanes)
-        used = lanes if ws.padded else self.used[vector]
+        used = self.counts[vector] if ws.padded else self.used[vector]
         if ws.n_step == F32_BYTES:
             return load_vector(b, address(b, panel, offset), typ, used, "w")
-        gathered: Value = f32_splat(0.0, lanes)
+        gathered: Value = f32_splat(0.0, self.counts[vector])
         for lane in range(used):
             pointer = address(b, panel, step * ws.k_step + ws.offset(vector * lanes + lane))
             gathered = b.insert_element(gathered, b.load(pointer, align=4, typ=F32), const(lane, I32))

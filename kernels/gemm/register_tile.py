@@ -19,6 +19,7 @@ SPARE_REGISTERS = 4
 LOOP_INSTRUCTIONS = 3  # of an iteration
 LONG_RUN = 64  # terms: of shorter runs an iteration is shorter
 SPARE_OF_LLVM = 3  # with fewer it spills accumulators of AVX-512 tiles; where there are 16 registers in all it does not
+AVX512_BYTES = 64  # of a vector register
 ONE_PIXEL_VECTORS = 12  # of a single pixel: covers the latency, and more streams than that are not prefetched
 
 
@@ -55,6 +56,17 @@ class BlockRegisters:
 def lanes_f32(machine: Machine) -> int:
     """f32 elements of one of the machine's vectors."""
     return machine.vector_bytes // 4
+
+
+def lane_counts(machine: Machine, vectors: int, used: int) -> tuple[int, ...]:
+    """Return the lanes that each vector of a tile is computed with, where `used` lanes of the last one are needed.
+
+    With AVX-512 the last vector is half as long where that is enough: such multiply-adds take half of the time on
+    cores that have two 256-bit pipes (Zen 4), and no longer than whole ones elsewhere.
+    """
+    lanes = lanes_f32(machine)
+    last = lanes // 2 if machine.vector_bytes == AVX512_BYTES and used <= lanes // 2 else lanes
+    return (*[lanes] * (vectors - 1), last)
 
 
 def by_lane(machine: Machine) -> bool:

@@ -16,12 +16,16 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class Ends:
-    """Emits prologue and epilogue of a register tile; its sums are one list, by pixel, then vector."""
+    """Emits prologue and epilogue of a register tile; its sums are one list, by pixel, then vector.
+
+    used, counts: of each vector, the lanes that there are, and those that it is computed with. lanes: of a whole one.
+    """
 
     b: ir.IRBuilder
     tile: RegisterTile
     at: Pointers
     used: Sequence[int]
+    counts: Sequence[int]
     lanes: int
 
     def places(self) -> list[tuple[int, int]]:
@@ -30,8 +34,16 @@ class Ends:
 
     def start(self) -> Values:
         """Return the sums that the tile begins with: the bias."""
-        vectors = [_bias(self.b, self.at.bias, v, self.lanes, used) for v, used in enumerate(self.used)]
+        vectors = [self.bias(v) for v in range(self.tile.vectors)]
         return tuple(vectors[v] for _, v in self.places())
+
+    def bias(self, vector: int) -> Value:
+        """Return a vector's biases; zeros where there are none."""
+        count = self.counts[vector]
+        if self.at.bias is None:
+            return f32_splat(0.0, count)
+        pointer = address(self.b, self.at.bias, vector * self.lanes * F32_BYTES)
+        return load_vector(self.b, pointer, ir.VectorType(F32, count), self.used[vector], "bias")
 
     def prefetch_residual(self, next_too: bool) -> None:
         """Prefetch the residual: as a rule it is far away, and the sum hides its latency.
@@ -54,8 +66,10 @@ class Ends:
 
     def stored(self) -> Values:
         """Load the partial sums that another block of terms left."""
-        typ = ir.VectorType(F32, self.lanes)
-        return tuple(load_vector(self.b, self.out(p, v), typ, self.used[v], "sofar") for p, v in self.places())
+        return tuple(
+            load_vector(self.b, self.out(p, v), ir.VectorType(F32, self.counts[v]), self.used[v], "sofar")
+            for p, v in self.places()
+        )
 
     def store(self, results: Values) -> None:
         """Store partial sums as they are."""
@@ -79,9 +93,3 @@ def offset_pointer(b: ir.IRBuilder, base: Value, offset: int | Value, more: int 
     if isinstance(offset, int):
         return address(b, base, offset + more)
     return address(b, address(b, base, offset), more)
-
-
-def _bias(b: ir.IRBuilder, bias: Value | None, vector: int, lanes: int, used: int) -> Value:
-    if bias is None:
-        return f32_splat(0.0, lanes)
-    return load_vector(b, address(b, bias, vector * lanes * F32_BYTES), ir.VectorType(F32, lanes), used, "bias")

@@ -110,7 +110,7 @@ def ir_module(module: KernelModule) -> EmittedModule:
     """Emit a module and name it by what its object depends on: IR, target, core and settings, compiler apart."""
     text, settings = module.text(), module.settings
     symbol = version_symbol(kernel_name(module.specs[0]), module.label)
-    asked = (text, symbol, settings.target, settings.tuned, settings.tuning)
+    asked = (text, symbol, settings.target, settings.tuned, settings.tuning, settings.flags)
     digest = hashlib.sha256("\0".join(map(repr, asked)).encode(errors="surrogateescape")).hexdigest()
     return EmittedModule(digest, len(module.specs), text, symbol, settings)
 

@@ -15,6 +15,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.gemm.register_tile import AVX512_BYTES
 from mavcg.kernels.registry import emit
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.ir.protection import protect
@@ -24,6 +25,10 @@ from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
 
 # Emitters write the vectors and the unrolling that they want; nothing is to be added to that.
 KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
+# LLVM's machine scheduler moves broadcasts of AVX-512 tiles to the beginning of a loop's iteration, more of them than
+# there are free registers: 3x3 filters over 3 channels spill, and take 1.5 times as long on a Zen 4. Cores with AVX-512
+# reorder instructions themselves. With 16 registers the scheduler's order is the faster one.
+UNSCHEDULED_FLAGS = ("-mllvm", "-enable-misched=false")
 # Of a loop's schedule: a network has a hundred loops, and most of them reach in this time what they reach at all.
 HEURISTIC_SECONDS = 0.4
 UNPLANNED = TilePlan()  # each emitter does what is right on all machines
@@ -32,6 +37,11 @@ TUNED_KERNEL_MS, KERNEL_MS, GENERIC_KERNEL_MS = 250, 65, 40
 # More share a compiler's start, fewer keep all CPUs busy to the end: as many on average, and twice as many at most.
 KERNELS_PER_MODULE = 8
 OBJECT_NAME = "kernels.o"  # the name under which every module is compiled: it stands in the object
+
+
+def kernel_flags(machine: Machine) -> tuple[str, ...]:
+    """Return the compiler's flags for kernels of a core."""
+    return (*KERNEL_FLAGS, *UNSCHEDULED_FLAGS) if machine.vector_bytes == AVX512_BYTES else KERNEL_FLAGS
 
 
 def version_symbol(kernel: str, label: str) -> str:
@@ -151,7 +161,7 @@ def kernel_modules(
     modules = []
     for label in sorted(machines, key=lambda label: label not in tuned):
         what = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
-        settings = CodeSettings(target, tuned.get(label), tuning, what)
+        settings = CodeSettings(target, tuned.get(label), tuning, what, kernel_flags(machines[label]))
         for number, part in enumerate(parts):
             modules.append(KernelModule(f"kernels-{label}-{number}", part, machines[label], label, plan, settings))
     return modules
@@ -186,13 +196,14 @@ def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine]
 class CodeSettings:
     """Settings that an object of kernels depends on, beside its IR.
 
-    tuned: the core whose profile asks for machine passes; what: for messages.
+    tuned: the core whose profile asks for machine passes; what: for messages; flags: of the compiler.
     """
 
     target: Target
     tuned: Core | None
     tuning: Tuning
     what: str = field(compare=False)
+    flags: tuple[str, ...] = KERNEL_FLAGS
 
 
 @dataclass(frozen=True)
@@ -239,7 +250,7 @@ def compile_kernels(text: str, symbol: str, settings: CodeSettings, out: Path) -
     """
     made = out.with_suffix(".s") if settings.tuned else out
     emit_as = "asm" if settings.tuned else "obj"
-    job = CodegenJob(text, settings.target, settings.what, opt_level="2", emit=emit_as, flags=KERNEL_FLAGS)
+    job = CodegenJob(text, settings.target, settings.what, opt_level="2", emit=emit_as, flags=settings.flags)
     compile_module(job, made)
     if settings.tuned:
         from mavcg.assembly.tuning import TuningJob, tune_version

@@ -25,7 +25,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
-from mavcg.lowering.kernel_code import KERNEL_FLAGS, KERNELS_PER_MODULE, UNPLANNED, kernel_module, version_symbol
+from mavcg.lowering.kernel_code import KERNELS_PER_MODULE, UNPLANNED, kernel_flags, kernel_module, version_symbol
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.predict.block_counts import DataDependent, count_blocks
 from mavcg.predict.mix import mixes_of
@@ -170,6 +170,7 @@ def _compile_costs(
     text = kernel_module(specs, model.machine, model.label, target, plan)
     what = f"compiling kernels for {model.label}"
     progress(what)
-    compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=(*KERNEL_FLAGS, *_KEEP_NAMES)), out)
+    flags = (*kernel_flags(model.machine), *_KEEP_NAMES)
+    compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=flags), out)
     symbols = {version_symbol(kernel_name(spec), model.label): kernel_name(spec) for spec in specs}
     return block_costs(out.read_text(), symbols, model.timing)

@@ -12,7 +12,7 @@ from mavcg.errors import ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.lowering.kernel_code import KERNEL_FLAGS, kernel_module, version_symbol
+from mavcg.lowering.kernel_code import kernel_flags, kernel_module, version_symbol
 from mavcg.runtime.build import compiler_needs, llvm_needs
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.toolchain.codegen import CodegenJob, compile_module
@@ -82,7 +82,8 @@ def emulate(jobs: Sequence[TrialJob], machine: Machine) -> None:
         folder = Path(name)
         text = kernel_module(specs, machine, LABEL, target)
         kernels = folder / "kernels.o"
-        compile_module(CodegenJob(text, target, "compiling primitives", emit="obj", flags=KERNEL_FLAGS), kernels)
+        asked = CodegenJob(text, target, "compiling primitives", emit="obj", flags=kernel_flags(machine))
+        compile_module(asked, kernels)
         source = _driver(jobs, specs)
         if machine.arch == "x86_64":
             written = run_bare(folder, source, [kernels], given, len(given))

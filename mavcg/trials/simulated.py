@@ -9,7 +9,7 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.lowering.kernel_code import KERNEL_FLAGS, kernel_module, version_symbol
+from mavcg.lowering.kernel_code import kernel_flags, kernel_module, version_symbol
 from mavcg.lowering.machines import machines_for
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import CallState, page_range
@@ -35,7 +35,8 @@ def simulate_jobs(jobs: Sequence[TrialJob], core: Core, board: Board) -> list[in
     with scratch_folder("mavcg-simulated-") as name:
         kernels = Path(name) / "kernels.o"
         text = kernel_module(specs, machine, core.name, _TARGET)
-        compile_module(CodegenJob(text, _TARGET, "compiling primitives", emit="obj", flags=KERNEL_FLAGS), kernels)
+        asked = CodegenJob(text, _TARGET, "compiling primitives", emit="obj", flags=kernel_flags(machine))
+        compile_module(asked, kernels)
         image = read_program(kernels)
     program = SimulatedProgram(image, load_timing(core), simulated_core(core, board))
     program.emulator.keep_memory()

@@ -1,0 +1,47 @@
+"""Tiles of AVX-512 vectors: nothing is spilled, and what half a vector holds is computed with half a vector."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mavcg.hardware.target import parse_target
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.gemm.register_tile import lane_counts
+from mavcg.lowering.kernel_code import kernel_flags, kernel_module
+from mavcg.lowering.machines import machines_for
+from mavcg.profiles.load import load_core
+from mavcg.specs.kernel import Machine, View, dense_strides
+from mavcg.toolchain.codegen import CodegenJob, compile_module
+
+TARGET = parse_target("x86_64-linux-gnu.2.17")
+MACHINES = machines_for((load_core("znver4"),), TARGET)
+
+
+def first_layer() -> Conv2d:
+    """A 3x3 filter with stride 2 over 3 channels: sums of three short runs."""
+    x, out = (1, 5, 225, 3), (1, 2, 112, 32)
+    return Conv2d(View("f32", x, dense_strides(x)), View("f32", out, dense_strides(out)), None, (3, 3),
+                  (2, 2), (1, 1), 1, 16, True, True, "relu", ())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("machine", "used", "counts"),
+    [("znver4", 16, (16, 16)), ("znver4", 9, (16, 16)), ("znver4", 8, (16, 8)), ("znver4", 1, (16, 8)),
+     ("generic", 4, (8, 8))],
+)  # fmt: skip
+def test_lanes_of_the_last_vector(machine: str, used: int, counts: tuple[int, ...]) -> None:
+    assert lane_counts(MACHINES[machine], 2, used) == counts
+
+
+def assembly_of(spec: Conv2d, machine: Machine, flags: tuple[str, ...], path: Path) -> str:
+    text = kernel_module([spec], machine, machine.name, TARGET)
+    compile_module(CodegenJob(text, TARGET, "test", opt_level="2", emit="asm", flags=flags), path)
+    return path.read_text()
+
+
+def test_first_layers_do_not_spill(tmp_path: Path) -> None:
+    machine = MACHINES["znver4"]
+    assembly = assembly_of(first_layer(), machine, kernel_flags(machine), tmp_path / "kernel.s")
+    assert "vfmadd" in assembly
+    assert not re.search(r"%zmm\d+, .*\(%rsp\)", assembly)
