@@ -82,6 +82,7 @@ store   str_q          str q0, [x0]
 store   stp_d          stp d0, d1, [x0]
 store   stp_q          stp q0, q1, [x0]
 store   st1_lane       st1 {v0.s}[1], [x0]
+store   st1_lane_d     st1 {v0.d}[1], [x0]                    st1_lane
 store   st1_q          st1 {v0.4s}, [x0]
 store   st1_q2         st1 {v0.4s, v1.4s}, [x0]
 store   st1_q3         st1 {v0.4s, v1.4s, v2.4s}, [x0]
@@ -163,7 +164,13 @@ vector  dot_q          sdot v0.4s, v1.16b, v2.16b
 vector  dot_d          sdot v0.2s, v1.8b, v2.8b                dot_q
 vector  dot_lane_q     sdot v0.4s, v1.16b, v2.4b[1]
 vector  dot_lane_d     sdot v0.2s, v1.8b, v2.4b[1]             dot_lane_q
+vector  bfdot_q        bfdot v0.4s, v1.8h, v2.8h               dot_q
+vector  bfdot_d        bfdot v0.2s, v1.4h, v2.4h               dot_d
+vector  bfdot_lane_q   bfdot v0.4s, v1.8h, v2.2h[1]            dot_lane_q
+vector  bfdot_lane_d   bfdot v0.2s, v1.4h, v2.2h[1]            dot_lane_d
 vector  mmla_q         smmla v0.4s, v1.16b, v2.16b
+vector  bfmmla_q       bfmmla v0.4s, v1.8h, v2.8h              mmla_q
+vector  bfmlal_q       bfmlalb v0.4s, v1.8h, v2.8h             bfmmla_q
 vector  shift_q        shl v0.4s, v1.4s, #3
 vector  shift_d        shl v0.2s, v1.2s, #3                    shift_q
 vector  shift_var_q    sshl v0.4s, v1.4s, v2.4s

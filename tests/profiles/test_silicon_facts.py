@@ -99,6 +99,7 @@ def test_halves_that_are_narrowed_in_turn_wait_only_for_their_own_sources() -> N
         ("cortex-a510", "fmla v{d}.4s, v30.4s, v31.s[1]", 4, 4.98, 0.03),
         ("cortex-a510", "sdot v{d}.4s, v30.16b, v31.4b[1]", 16, 19.73, 0.03),
         ("cortex-a510", "smmla v{d}.4s, v30.16b, v31.16b", 32, 48.25, 0.03),
+        ("cortex-a510", "bfmmla v{d}.4s, v30.8h, v31.8h", 16, 7.82, 0.03),
         ("cortex-a55", "fmla v{d}.4s, v30.4s, v31.s[1]", 4, 3.954, 0.03),
         ("neoverse-v1", "fmla v{d}.4s, v30.4s, v31.s[1]", 4, 14.95, 0.08),
     ],
@@ -116,3 +117,30 @@ def test_an_a73_dispatches_a_128_bit_product_as_two() -> None:
     text += "; " + "; ".join(f"ldr q{24 + n % 6}, [x1]" for n in range(10))
     text += "; " + "; ".join(["prfm pldl1keep, [x1]"] * 3 + ["add x2, x2, #1"] * 4)
     assert loop_cycles(ops_of(text), timing_of("cortex-a73")) == pytest.approx(66.5, rel=0.16)
+
+
+# Relative times of dav1d (d835c6bf, 8141546d, 62501cc7), none of them held out: which form is the slower one.
+@pytest.mark.parametrize(
+    ("core", "slow", "quick"),
+    [
+        ("cortex-a55", "st1 {{v{d}.16b, v{e}.16b}}, [x1]", "str q{d}, [x1]"),
+        ("cortex-a510", "st1 {{v{d}.16b, v{e}.16b}}, [x1]", "stp q{d}, q{e}, [x1]"),
+        ("cortex-a510", "ld1 {{v{d}.16b}}, [x1]", "ldr q{d}, [x1]"),
+        ("cortex-a510", "st1 {{v{d}.h}}[0], [x1]", "st1 {{v{d}.d}}[1], [x1]"),
+        ("cortex-a510", "bfmmla v{d}.4s, v30.8h, v31.8h", "bfdot v{d}.4s, v30.8h, v31.2h[1]"),
+    ],
+)
+def test_forms_that_silicon_takes_longer_for(core: str, slow: str, quick: str) -> None:
+    def cycles(form: str) -> float:
+        ops = ops_of("; ".join(form.format(d=n, e=n + 1) for n in range(0, 16, 2)))
+        return loop_cycles(ops, timing_of(core))
+
+    assert cycles(slow) >= 1.5 * cycles(quick)
+
+
+@pytest.mark.parametrize("core", ["cortex-a76", "cortex-a78", "cortex-a715", "cortex-a720", "cortex-a725"])
+def test_a_pair_of_128_bit_registers_is_stored_as_quickly_as_by_st1(core: str) -> None:
+    pair, st1 = ("; ".join(form.format(n, n + 1) for n in range(0, 16, 2)) for form in (
+        "stp q{0}, q{1}, [x1]", "st1 {{v{0}.16b, v{1}.16b}}, [x1]"
+    ))  # fmt: skip
+    assert loop_cycles(ops_of(pair), timing_of(core)) == loop_cycles(ops_of(st1), timing_of(core))

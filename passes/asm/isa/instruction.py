@@ -198,7 +198,7 @@ def _vector(instr: Instr) -> Effects | None:
     elif len(instr.operands) < 2:
         raise Malformed(f"`{m}` has 1 operand")
     if by_lane:
-        stem += "_lane" if stem in ("fmul", "fmla", "mla", "mlal", "dot") else ""
+        stem += "_lane" if stem in ("fmul", "fmla", "mla", "mlal", "dot", "bfdot") else ""
     return Effects(_class_of_size(stem, registers[0]), register_accesses(instr, use))
 
 

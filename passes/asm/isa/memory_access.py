@@ -78,7 +78,7 @@ def _structure(instr: Instr, match: re.Match[str]) -> Effects | None:
     else:
         size = register_bits(registers.registers[0].arrangement) // 8 * count
     if lane:
-        half = load and structure == 1 and element[2] == "d"
+        half = structure == 1 and element[2] == "d"
         op_class = f"{match[1]}{structure}_lane{'_d' if half else ''}"
     elif replicate:
         op_class = f"ld{structure}r"

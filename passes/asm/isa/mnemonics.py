@@ -74,8 +74,11 @@ mul     wr  -  mul sqdmulh sqrdmulh pmul
 mla     ar  -  mla mls sqrdmlah sqrdmlsh
 mull    wr  -  smull smull2 umull umull2 sqdmull sqdmull2 pmull pmull2
 mlal    ar  -  smlal smlal2 umlal umlal2 smlsl smlsl2 umlsl umlsl2 sqdmlal sqdmlal2 sqdmlsl sqdmlsl2
-dot     ar  -  sdot udot usdot sudot bfdot
-mmla    ar  -  smmla ummla usmmla bfmmla bfmlalb bfmlalt
+dot     ar  -  sdot udot usdot sudot
+bfdot   ar  -  bfdot
+mmla    ar  -  smmla ummla usmmla
+bfmmla  ar  -  bfmmla
+bfmlal  ar  -  bfmlalb bfmlalt
 shift   wr  -  shl sshr ushr
 shift_long wr - sshll sshll2 ushll ushll2 sxtl sxtl2 uxtl uxtl2 shll shll2
 shift_var wr - sshl ushl
