@@ -16,6 +16,7 @@ from mavcg.hardware.cost_fit import (
     BranchFit,
     ChunkPrefetchFit,
     CostFit,
+    ExposedFit,
     Int8TileFit,
     MacroTileFit,
     MemoryFit,
@@ -37,12 +38,12 @@ Constants = TypeVar("Constants")
 KIND_TABLES: Mapping[str, type] = {
     "register_tile": RegisterTileFit, "macro_tile": MacroTileFit, "typical": TypicalCore, "typical_rates": IssueRates,
     "steps": StepFit, "primitives": PrimitiveFit, "safety": SafetyFit, "chunk_prefetch": ChunkPrefetchFit,
-    "simulator": SimulatorFit,
+    "simulator": SimulatorFit, "exposed": ExposedFit,
 }  # fmt: skip
 ALL_CORES_TABLES: Mapping[str, type] = {
     "int8_register_tile": Int8TileFit, "memory": MemoryFit, "branches": BranchFit,
 }  # fmt: skip
-OPTIONAL = ("chunk_prefetch", "simulator")
+OPTIONAL = ("chunk_prefetch", "simulator", "exposed")
 
 
 def load_cost_fit(kind: str) -> CostFit:

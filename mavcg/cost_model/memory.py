@@ -17,12 +17,17 @@ def level_for(footprint: float, levels: Sequence[MemoryLevel]) -> int:
     return len(levels)
 
 
+def level_ns(crossing: Sequence[float], levels: Sequence[MemoryLevel]) -> list[float]:
+    """Return the nanoseconds of each level's bytes; arguments as transfer_ns has them."""
+    return [size / level.bandwidth_gb_per_s for size, level in zip(crossing, levels, strict=False)]
+
+
 def transfer_ns(crossing: Sequence[float], levels: Sequence[MemoryLevel]) -> float:
     """Return the nanoseconds of the slowest level, where crossing[n] bytes move between level n and what is behind it.
 
     crossing: may be shorter than levels; nothing moves behind its end.
     """
-    return max((size / level.bandwidth_gb_per_s for size, level in zip(crossing, levels, strict=False)), default=0.0)
+    return max(level_ns(crossing, levels), default=0.0)
 
 
 def read_ns(size: float, footprint: float, levels: Sequence[MemoryLevel]) -> float:

@@ -165,7 +165,9 @@ class SimulatorFit:
 
     reorder_buffer, issue_queue, load_queue, store_queue: of the window; of in-order cores store_queue is the buffer.
     history_bits: of the branch predictor. l2_latency, l3_latency: cycles more than a hit in level 1. miss_slots: line
-    fills under way. prefetch_lines: that the stride prefetcher brings. memory_ns: latency of the memory.
+    fills under way. prefetch_lines: that the stride prefetcher brings; far_lines: ahead, to the last
+    level, of long streams; prefetch_pages: 1 where streams cross pages.
+    stream_lines: full lines of stores after which misses of stores bring no line. memory_ns: latency of the memory.
     """
 
     reorder_buffer: int = constant("micro-ops")
@@ -181,13 +183,36 @@ class SimulatorFit:
     l3_latency: int = constant("cycles")
     miss_slots: int = constant("lines")
     prefetch_lines: int = constant("lines")
+    far_lines: int = constant("lines")
+    prefetch_pages: int = constant("1")
+    stream_lines: int = constant("lines")
     memory_ns: float = constant("ns")
 
 
 @dataclass(frozen=True)
+class ExposedFit:
+    """Fractions of memory time that do not overlap with arithmetic, by how kernels go through memory.
+
+    near: of the time of bytes from the caches behind level 1; far: of those from memory. products: of matrices, whose
+    weights are read as streams; windows: depthwise convolutions and pools; columns: vectors along a planar image's
+    columns, which are an image apart from channel to channel; moves: copies, transposes, transforms and all others. A
+    factor over 1: lines come later than the bandwidth alone says.
+    """
+
+    products_near: float = constant("1")
+    products_far: float = constant("1")
+    windows_near: float = constant("1")
+    windows_far: float = constant("1")
+    columns_near: float = constant("1")
+    columns_far: float = constant("1")
+    moves_near: float = constant("1")
+    moves_far: float = constant("1")
+
+
+@dataclass(frozen=True)
 class CostFit:
-    """Constants of one kind of core. chunk_prefetch: None where it was not fitted. typical_rates: of a core without a
-    timing profile."""
+    """Constants of one kind of core. chunk_prefetch, exposed: None where they were not fitted. typical_rates: of a core
+    without a timing profile."""
 
     register_tile: RegisterTileFit
     macro_tile: MacroTileFit
@@ -198,6 +223,7 @@ class CostFit:
     safety: SafetyFit
     chunk_prefetch: ChunkPrefetchFit | None = None
     simulator: SimulatorFit | None = None
+    exposed: ExposedFit | None = None
 
 
 @dataclass(frozen=True)

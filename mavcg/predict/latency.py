@@ -1,8 +1,8 @@
 """The latency of every step on every cluster and for every number of threads: the roofline of each task, shared out.
 
-A step on one core takes the longer of what its kernel computes (kernel_cycles.py) and what it moves (memory.py), and a
-fixed part for each step and task. With several threads, each claims rows as the engine has it
-(cost_model/guided_chunks.py).
+A step on one core takes what its kernel computes (kernel_cycles.py) and what of its memory time does not overlap with
+that (exposure.py), at least as long as its bytes take (memory.py), and a fixed part for each step and task. With
+several threads, each claims rows as the engine has it (cost_model/guided_chunks.py).
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.guided_chunks import core_shares, simulated_ns
+from mavcg.predict.exposure import exposed_ns
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.predict.memory import Distances, Moved, step_traffic
 from mavcg.predict.work import StepWork
@@ -32,16 +33,20 @@ class Worker:
 
 @dataclass(frozen=True)
 class StepCost:
-    """A step on one core alone: what it computes, moves and pays besides, in ms."""
+    """A step on one core alone: what it computes, moves and pays besides, in ms.
+
+    exposed_ms: of the memory's time, beside the arithmetic.
+    """
 
     compute_ms: float
     memory_ms: float
     overhead_ms: float
+    exposed_ms: float = 0.0
 
     @property
     def ms(self) -> float:
-        """Under the roofline: the longer of the two, and the overhead."""
-        return max(self.compute_ms, self.memory_ms) + self.overhead_ms
+        """The longer of arithmetic with what shows of the memory's time and of all of that, and the overhead."""
+        return max(self.compute_ms + self.exposed_ms, self.memory_ms) + self.overhead_ms
 
     @property
     def bound(self) -> str:
@@ -75,7 +80,12 @@ class StepModel:
         fit = worker.machine.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks
         memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
-        return StepCost(cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6)
+        exposed = self._exposed_ns(worker)
+        return StepCost(cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6, exposed / 1e6)
+
+    def _exposed_ns(self, worker: Worker) -> float:
+        levels = worker.machine.accelerator.levels
+        return exposed_ns(self.work.kernel, self.moved(worker).crossing, levels, worker.machine.fit.exposed)
 
     def together(self, workers: Sequence[Worker]) -> float:
         """ms on several cores; the first one is the caller's."""
@@ -87,7 +97,7 @@ class StepModel:
             first, last, _ = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.call_rows)
             cycles = first * (tasks - 1) + last
             memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
-            row_ns.append(max(cycles / worker.ghz, memory_ns) / self.work.rows)
+            row_ns.append(max(cycles / worker.ghz + self._exposed_ns(worker), memory_ns) / self.work.rows)
         fits = [worker.machine.fit.steps for worker in workers]
         own_ns = [fit.call_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True)]
         ends = simulated_ns(self.work.rows, self.work.chunk_rows, row_ns, own_ns)

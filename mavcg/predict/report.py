@@ -81,6 +81,7 @@ def _layer(layer: LayerPrediction) -> dict[str, Any]:
                 "ms": round(cost.ms, 6),
                 "compute_ms": round(cost.compute_ms, 6),
                 "memory_ms": round(cost.memory_ms, 6),
+                "exposed_ms": round(cost.exposed_ms, 6),
                 "overhead_ms": round(cost.overhead_ms, 6),
                 "bound": cost.bound,
                 "cycles_from": layer.how[label],

@@ -10,7 +10,7 @@ from mavcg.cost_model.fits import core_kind, fit_of_kind
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import Core
-from mavcg.hardware.cost_fit import SimulatorFit
+from mavcg.hardware.cost_fit import SimulatorFit, TypicalCore
 
 LINE_BYTES = 64
 IN_ORDER, OUT_OF_ORDER = "in", "out"
@@ -18,7 +18,8 @@ IN_ORDER, OUT_OF_ORDER = "in", "out"
 SIMULATOR_KEYS = (
     "window.reorder_buffer", "window.issue_queue", "window.load_queue", "window.store_queue", "branches.history_bits",
     "caches.split_cycles", "caches.l1d_ways", "caches.l2_ways", "caches.l3_ways", "caches.l2_latency",
-    "caches.l3_latency", "caches.miss_slots", "caches.prefetch_lines", "caches.memory_ns",
+    "caches.l3_latency", "caches.miss_slots", "caches.prefetch_lines", "caches.far_lines",
+    "caches.prefetch_pages", "caches.stream_lines", "caches.memory_ns",
 )  # fmt: skip
 MISPREDICT, ASSUMED, PUBLISHED = "branches.mispredict", "assumed", "published"
 _OF_BOARDS = ("max_khz", "memory_gb_per_s")
@@ -43,7 +44,9 @@ class SimulatedCore:
     store_queue: of an in-order core its store buffer. mispredict: cycles from a branch's issue to that of the
     instruction behind it. history_bits: of branches in the prediction; 0: by address alone. split_cycles: that an
     access across a line takes longer. memory_latency: cycles; memory_line_cycles: of one line. miss_slots: line fills
-    under way. prefetch_lines: that the stride prefetcher brings; 0: none.
+    under way. prefetch_lines: that the stride prefetcher brings; 0: none. far_lines: ahead, to the last level, of a
+    stream that has gone on for long. prefetch_pages: 1 where streams go on into the next page. stream_lines: full lines
+    of stores after which misses of stores bring no line to level 1; 0: never.
     """
 
     ghz: float
@@ -59,11 +62,14 @@ class SimulatedCore:
     memory_line_cycles: float
     miss_slots: int
     prefetch_lines: int
+    far_lines: int
+    prefetch_pages: int
+    stream_lines: int
     assumed: tuple[str, ...] = ()
 
     def with_ideal_memory(self) -> "SimulatedCore":
         """Return the core with every access a hit in level 1: what the analytic models assume."""
-        return replace(self, levels=(), split_cycles=0, prefetch_lines=0)
+        return replace(self, levels=(), split_cycles=0, prefetch_lines=0, stream_lines=0)
 
 
 class _Facts:
@@ -148,12 +154,10 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
     """
     cluster = _cluster(core, board)
     facts = _Facts(core, cluster)
-    typical = fit_of_kind(_kind(core)).typical
+    typical = _typical(facts)
     khz = cluster.max_khz if cluster else None
     ghz = (khz if khz is not None else facts.assume("max_khz", typical.ghz * 1e6, "kHz")) / 1e6
-    rate = _first(cluster.memory_gb_per_s if cluster else None, board.memory_gb_per_s if board else None)
-    if rate is None:
-        rate = facts.assume("memory_gb_per_s", typical.memory_gb_per_s, "GB/s")
+    rate = _memory_rate(facts, cluster, board, sharing)
     miss = facts.find(MISPREDICT, "cycles")
     levels = _levels(facts, cluster, board, sharing, ghz)
     window = core.order == OUT_OF_ORDER
@@ -168,9 +172,12 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
         split_cycles=round(facts.find("caches.split_cycles")),
         levels=levels,
         memory_latency=round(facts.find("caches.memory_ns", "ns") * ghz),
-        memory_line_cycles=LINE_BYTES / (rate / sharing / ghz),
+        memory_line_cycles=LINE_BYTES / (rate / ghz),
         miss_slots=max(1, round(facts.find("caches.miss_slots"))),
         prefetch_lines=round(facts.find("caches.prefetch_lines", "lines")),
+        far_lines=round(facts.find("caches.far_lines", "lines")),
+        prefetch_pages=int(facts.find("caches.prefetch_pages") > 0),
+        stream_lines=round(facts.find("caches.stream_lines", "lines")),
         assumed=tuple(facts.assumed),
     )
 
@@ -191,6 +198,22 @@ def _cluster(core: Core, board: Board | None) -> Cluster | None:
     raise MavcgError(f"--core {core.name}: {board.name} has no such core; it has {names}: name one of them")
 
 
+def _memory_rate(facts: _Facts, cluster: Cluster | None, board: Board | None, sharing: int) -> float:
+    """Return the bandwidth of one of so many cores, in GB/s: as board_machine.cluster_machine has it."""
+    known = cluster.memory_gb_per_s if cluster else None
+    if known is None and board is not None:
+        known = min(
+            (c.memory_gb_per_s for c in board.clusters if c.core == facts.core.name and c.memory_gb_per_s), default=None
+        )
+    alone = known if known is not None else facts.assume("memory_gb_per_s", _typical(facts).memory_gb_per_s, "GB/s")
+    everything = board.memory_gb_per_s if board is not None else None
+    return alone / sharing if everything is None else min(alone, everything / sharing)
+
+
+def _typical(facts: _Facts) -> TypicalCore:
+    return fit_of_kind(_kind(facts.core)).typical
+
+
 def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
@@ -198,7 +221,7 @@ def _first(*values: float | None) -> float | None:
 def _levels(
     facts: _Facts, cluster: Cluster | None, board: Board | None, sharing: int, ghz: float
 ) -> tuple[CacheFacts, ...]:
-    typical = fit_of_kind(_kind(facts.core)).typical
+    typical = _typical(facts)
     l1 = _first(cluster.l1d_bytes if cluster else None, facts.given("caches.l1d_bytes"))
     l2 = _first(cluster.l2_bytes if cluster else None, facts.given("caches.l2_bytes"))
     on_board = (cluster.l3_bytes if cluster else None, board.l3_bytes if board else None)

@@ -22,7 +22,7 @@ _WRITEBACK = "writeback"
 # Fields that the machine and SimulatedCore have under one name.
 _PLAIN_FACTS = (
     "reorder_buffer issue_queue load_queue store_queue mispredict history_bits split_cycles memory_latency miss_slots "
-    "prefetch_lines memory_line_cycles"
+    "prefetch_lines far_lines prefetch_pages stream_lines memory_line_cycles"
 ).split()
 
 

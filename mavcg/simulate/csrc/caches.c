@@ -5,7 +5,7 @@
 
 #include "simulate.h"
 
-enum { PAGE_SHIFT = 12 };
+enum { PAGE_SHIFT = 12, CONFIDENT = 8 };
 
 int caches_new(sim *s) {
     const sim_machine *m = &s->machine;
@@ -16,6 +16,9 @@ int caches_new(sim *s) {
     c->memory_latency = m->memory_latency;
     c->memory_line_cycles = m->memory_line_cycles;
     c->prefetch_lines = m->prefetch_lines;
+    c->prefetch_pages = m->prefetch_pages;
+    c->stream_lines = m->stream_lines;
+    c->far_lines = m->far_lines;
     c->slots = m->miss_slots < 1 ? 1 : m->miss_slots > SLOTS ? SLOTS : m->miss_slots;
     for (uint32_t k = 0; k < m->level_count; k++) {
         const sim_level *from = &m->levels[k];
@@ -117,6 +120,18 @@ static void prefetch(sim *s, uint64_t line, uint64_t cycle, int waits) {
     s->counts.prefetched_lines++;
 }
 
+/* Bring a line of a stream that has gone on for long to the last level alone, where there is room for many. */
+static void prefetch_far(sim *s, uint64_t line, uint64_t cycle) {
+    sim_caches *c = &s->caches;
+    uint32_t last = c->level_count - 1;
+    if (last == 0) return;
+    for (uint32_t k = 0; k <= last; k++)
+        if (find(&c->levels[k], line) != NULL) return;
+    uint64_t ready = fetch(s, c->level_count, line, cycle, 0);
+    insert(s, last, line, cycle)->ready = ready;
+    s->counts.prefetched_lines++;
+}
+
 /* Learn the stride of the load at `pc`; once it has come twice, bring the lines that are next on that way. */
 static void stride_prefetch(sim *s, uint64_t pc, uint64_t address, uint64_t cycle) {
     sim_caches *c = &s->caches;
@@ -131,26 +146,102 @@ static void stride_prefetch(sim *s, uint64_t pc, uint64_t address, uint64_t cycl
     if (stride == 0) return;
     if (stride != stream->stride) {
         stream->stride = stride;
-        stream->seen = 0;
+        stream->seen = stream->lines = 0;
         return;
     }
     if (stream->seen < 2 && ++stream->seen < 2) return;
     if (!moved) return;
+    stream->lines++;
     int64_t line_bytes = (int64_t)1 << c->line_shift;
     int64_t step = stride < 0 ? -stride : stride;
     step = step < line_bytes ? line_bytes : step;
     step = stride < 0 ? -step : step;
     for (uint32_t n = 1; n <= c->prefetch_lines; n++) {
         uint64_t target = address + (uint64_t)(step * (int64_t)n);
-        if (target >> PAGE_SHIFT != address >> PAGE_SHIFT) return;
+        if (!c->prefetch_pages && target >> PAGE_SHIFT != address >> PAGE_SHIFT) return;
         prefetch(s, target >> c->line_shift, cycle, 0);
+    }
+    /* The distance grows line by line: two more lines for each that is used, up to the farthest. */
+    for (uint32_t n = 0; c->far_lines && stream->lines > CONFIDENT && n < 2; n++) {
+        uint32_t ahead = c->prefetch_lines + 2 * (stream->lines - CONFIDENT) - n;
+        ahead = ahead < c->far_lines ? ahead : c->far_lines - n;
+        uint64_t target = address + (uint64_t)(step * (int64_t)ahead);
+        if (!c->prefetch_pages && target >> PAGE_SHIFT != address >> PAGE_SHIFT) return;
+        prefetch_far(s, target >> c->line_shift, cycle);
     }
 }
 
-static uint64_t access_line(sim *s, uint64_t line, uint32_t kind, uint64_t cycle) {
+/* ---- write streaming: stores that fill whole lines, one after the other, bring none of them to level 1 ---- */
+
+static sim_write *open_write(sim_caches *c, uint64_t line) {
+    for (uint32_t n = 0; n < WRITES; n++)
+        if (c->writes[n].open && c->writes[n].line == line) return &c->writes[n];
+    return NULL;
+}
+
+/* The rest of a line does not come: what a streamed one lacks is read after all, and streaming ends. */
+static void close_write(sim *s, sim_write *w, uint64_t cycle) {
+    if (w->open && w->streamed) {
+        uint64_t ready = fetch(s, 1, w->line, cycle, 1);
+        sim_line *there = insert(s, 0, w->line, cycle);
+        there->ready = ready;
+        there->dirty = 1;
+    }
+    if (w->open) s->caches.full_lines = 0;
+    w->open = 0;
+}
+
+/* Write a whole line past level 1. Returns the cycles that its stores wait: no more lines than there is room for wait for
+   the next level and for the memory, which modified lines leave for. */
+static uint64_t write_past(sim *s, uint64_t line, uint64_t cycle) {
+    sim_caches *c = &s->caches;
+    write_back(s, 1, line, cycle);
+    double until = c->memory_busy - c->slots * c->memory_line_cycles;
+    if (c->level_count > 1) {
+        sim_cache *next = &c->levels[1];
+        next->busy = later((double)cycle, next->busy) + next->line_cycles;
+        until = later(until, next->busy - c->slots * next->line_cycles);
+    }
+    return until > (double)cycle ? (uint64_t)(until - (double)cycle) : 0;
+}
+
+/* A store to these bytes of a line. there: it is in level 1. late: cycles that it waits. NULL: it hits, and no line
+   is being filled. */
+static sim_write *stream_store(sim *s, uint64_t line, uint64_t bytes, uint64_t cycle, int there, uint64_t *late) {
+    sim_caches *c = &s->caches;
+    sim_write *w = open_write(c, line);
+    if (w == NULL) {
+        if (there) return NULL;
+        w = &c->writes[c->write_at++ % WRITES];
+        close_write(s, w, cycle);
+        *w = (sim_write){.line = line, .ready = ~0ull, .open = 1, .streamed = c->full_lines >= c->stream_lines};
+    }
+    w->bytes |= bytes;
+    if (w->bytes == ~0ull >> (64 - (1u << c->line_shift))) {
+        w->open = 0;
+        c->full_lines = w->streamed || cycle < w->ready ? c->full_lines + 1 : 0;
+        if (w->streamed) *late = write_past(s, line, cycle);
+    }
+    return w;
+}
+
+static uint64_t access_line(sim *s, uint64_t line, uint64_t bytes, uint32_t kind, uint64_t cycle) {
     sim_caches *c = &s->caches;
     sim_line *there = find(&c->levels[0], line);
-    uint64_t ready = cycle;
+    uint64_t ready = cycle, wait = 0;
+    sim_write *w = NULL;
+    if (c->stream_lines) {
+        if (kind & SIM_STORE) w = stream_store(s, line, bytes, cycle, there != NULL, &wait);
+        else if ((w = open_write(c, line)) != NULL && w->streamed) {
+            close_write(s, w, cycle);
+            there = find(&c->levels[0], line);
+        }
+        if (kind & SIM_STORE && w != NULL && w->streamed) { /* the line's first store misses, the others find it open */
+            *(w->bytes == bytes ? &s->counts.misses[0] : &s->counts.hits[0]) += 1;
+            s->counts.streamed++;
+            return wait;
+        }
+    }
     if (there != NULL) {
         s->counts.hits[0]++;
         there->used = ++c->clock;
@@ -165,9 +256,17 @@ static uint64_t access_line(sim *s, uint64_t line, uint32_t kind, uint64_t cycle
         there = insert(s, 0, line, start);
         there->ready = ready;
         c->slot[slot] = ready;
+        if (w != NULL) w->ready = ready;
     }
     if (kind & SIM_STORE) there->dirty = 1;
     return ready - cycle;
+}
+
+/* The bytes of a line, a bit each, that an access from `first` to `last` touches. */
+static uint64_t bytes_of(const sim_caches *c, uint64_t line, uint64_t first, uint64_t last) {
+    uint64_t begin = line << c->line_shift, end = begin + (1u << c->line_shift) - 1;
+    uint64_t from = (first > begin ? first : begin) - begin, to = (last < end ? last : end) - begin;
+    return ~0ull >> (63 - (to - from)) << from;
 }
 
 uint64_t caches_access(sim *s, uint64_t pc, uint64_t address, uint32_t bytes, uint32_t kind, uint64_t cycle) {
@@ -179,11 +278,11 @@ uint64_t caches_access(sim *s, uint64_t pc, uint64_t address, uint32_t bytes, ui
         return 0;
     }
     uint64_t late = 0;
-    uint64_t last = (address + (bytes ? bytes : 1) - 1) >> c->line_shift;
+    uint64_t last = address + (bytes ? bytes : 1) - 1;
     for (uint64_t line = address >> c->line_shift;; line++) {
-        uint64_t of_line = access_line(s, line, kind, cycle);
+        uint64_t of_line = access_line(s, line, bytes_of(c, line, address, last), kind, cycle);
         late = of_line > late ? of_line : late;
-        if (line == last) break;
+        if (line == last >> c->line_shift) break;
     }
     if (kind & SIM_LOAD && c->prefetch_lines) stride_prefetch(s, pc, address, cycle);
     return late;

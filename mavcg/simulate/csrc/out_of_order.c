@@ -190,14 +190,17 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
         if (n < p->own_count) raise(&issue, at, &cause, SIM_UNIT);
         else if (at > updated) updated = at;
     }
-    uint64_t late = 0;
+    uint64_t late = 0, drains = 0;
     if (access != NULL) {
         late = caches_access(s, pc, access->address, access->bytes, access->kind, issue);
         late += longer;
         if (access->kind & SIM_LOAD) {
             uint64_t wait = forwarded(o, access, issue);
             late = wait > late ? wait : late;
-        } else late = 0; /* stores and prefetches complete without their line */
+        } else { /* stores and prefetches complete without their line */
+            drains = issue + late;
+            late = 0;
+        }
     }
     uint64_t complete = issue + (row->latency && row->write_count ? row->latency : 1) + late;
     if (late) cause = SIM_MEMORY_WAIT;
@@ -214,8 +217,10 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
     }
     for (uint32_t n = 0; n < count; n++) o->window[o->window_at++ % m->reorder_buffer] = o->retire;
     if (load) o->loads[o->load_at++ % m->load_queue] = o->retire;
-    if (store) { /* it keeps its place until it has left for the cache */
-        uint64_t gone = o->retire + 1;
+    if (store) { /* it keeps its place until it has left for the cache, in order, a line that it misses being there */
+        uint64_t gone = o->retire > drains ? o->retire + 1 : drains + 1;
+        gone = gone > o->last_gone ? gone : o->last_gone;
+        o->last_gone = gone;
         o->stores[o->store_at++ % m->store_queue] = gone;
         remember_store(o, access, issue, gone);
     }

@@ -30,12 +30,23 @@ enum { STREAMS = 64, SLOTS = 64, RETURN_STACK = 16, TARGETS = 512, PATTERN_ROWS 
 typedef struct {
     uint64_t pc, last;
     int64_t stride;
-    uint32_t seen;
+    uint32_t seen, lines; /* lines: that it has gone through since it was recognised */
 } sim_stream;
+
+/* A line that stores are filling. bytes: written so far, a bit each. ready: when its fill ends. streamed: none is under
+   way. */
+typedef struct {
+    uint64_t line, bytes, ready;
+    uint8_t open, streamed;
+} sim_write;
+
+enum { WRITES = 4 };
 
 typedef struct {
     sim_cache levels[SIM_LEVELS];
-    uint32_t level_count, line_shift, memory_latency, slots, prefetch_lines;
+    uint32_t level_count, line_shift, memory_latency, slots, prefetch_lines, prefetch_pages, stream_lines, far_lines;
+    uint32_t full_lines, write_at; /* lines filled by stores alone, one after the other */
+    sim_write writes[WRITES];
     double memory_line_cycles, memory_busy;
     uint64_t clock;
     uint64_t slot[SLOTS], prefetch_slot[SLOTS]; /* when each line fill ends */
@@ -68,7 +79,7 @@ typedef struct {
     uint64_t *queues; /* [unit][issue_queue]: when each entry's operation issues */
     uint32_t bookings;
     uint64_t *window, *loads, *stores; /* rings of retirement cycles */
-    uint64_t window_at, load_at, store_at;
+    uint64_t window_at, load_at, store_at, last_gone;
     uint64_t stored[STORES], stored_ready[STORES], stored_gone[STORES]; /* by 8-byte word: data of recent stores */
 } sim_out_of_order;
 

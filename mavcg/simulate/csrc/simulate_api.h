@@ -93,6 +93,9 @@ typedef struct {
     uint32_t line_bytes, level_count;
     sim_level levels[SIM_LEVELS];
     uint32_t memory_latency, miss_slots, prefetch_lines;
+    uint32_t far_lines;      /* ahead, to the last level, of streams that have gone on for long; 0: none */
+    uint32_t prefetch_pages; /* 1: a stream goes on into the next page */
+    uint32_t stream_lines;   /* full lines of stores after which misses of stores allocate nothing; 0: never */
     double memory_line_cycles;
     uint32_t callee_cycles;
 } sim_machine;
@@ -104,7 +107,7 @@ typedef struct {
 } sim_access;
 
 typedef struct {
-    uint64_t cycles, instructions, branches, mispredicts, unaligned, prefetches, prefetched_lines;
+    uint64_t cycles, instructions, branches, mispredicts, unaligned, prefetches, prefetched_lines, streamed;
     uint64_t stalls[SIM_CAUSES];
     uint64_t hits[SIM_LEVELS], misses[SIM_LEVELS], memory_lines, written_lines;
 } sim_counts;

@@ -140,6 +140,73 @@ def test_the_stride_prefetcher_hides_a_stream_and_leaves_random_accesses() -> No
     assert misses(scattered, 4) == misses(scattered, 0)
 
 
+def _stream_misses(lines: int, **facts: float) -> int:
+    """Misses of a load that goes through so many lines one after the other, with time for each fill."""
+    sim = caches([(64, 4), (512, 8)], prefetch_lines=4, **facts)
+    for number in range(4 * lines):
+        put(sim, [(16 * number, 16, LOAD)], [number * 100])
+    return int(counted(sim).misses[0])
+
+
+def test_a_stream_goes_on_into_the_next_page_where_the_core_reads_by_virtual_addresses() -> None:
+    page = 4096 // LINE
+    assert _stream_misses(8 * page, prefetch_pages=1) <= 4
+    # Without, each page's first line is not expected.
+    assert _stream_misses(8 * page) >= _stream_misses(8 * page, prefetch_pages=1) + 7
+
+
+def test_a_long_stream_runs_ahead_in_the_last_level() -> None:
+    """What four lines in flight leave of the memory's latency, sixteen in the last level hide."""
+
+    def late(**facts: float) -> int:
+        sim = caches([(64, 4), (512, 8)], prefetch_lines=4, prefetch_pages=1, **facts)
+        clock = total = 0
+        for number in range(400):  # 10 cycles of work beside each line; 100 of latency
+            (waited,) = put(sim, [(64 * number, 16, LOAD)], [clock])
+            clock += 10 + waited
+            total += waited
+        return total
+
+    assert late(far_lines=16) < late() / 2
+
+
+def _store_lines(sim: Any, lines: range, step: int = 16) -> list[int]:
+    accesses = [(64 * line + at, 16, STORE) for line in lines for at in range(0, 64, step)]
+    return put(sim, accesses, [4 * number for number in range(len(accesses))])
+
+
+def test_stores_that_fill_lines_bring_none_once_four_were_full() -> None:
+    sim = caches([(64, 4), (512, 8)], stream_lines=4)
+    _store_lines(sim, range(100))
+    found = counted(sim)
+    assert found.memory_lines == 4 and found.streamed == 4 * 96
+    without = caches([(64, 4), (512, 8)])
+    _store_lines(without, range(100))
+    assert counted(without).memory_lines == 100
+
+
+def test_a_streamed_line_that_stays_incomplete_is_read_after_all() -> None:
+    sim = caches([(64, 4), (512, 8)], stream_lines=4)
+    _store_lines(sim, range(10))
+    assert counted(sim).memory_lines == 4
+    late = put(sim, [(64 * 20, 16, STORE), (64 * 20, 16, LOAD)], [9000, 9001])
+    assert late == [0, 100]  # the load waits for the rest of the line
+    library().sim_begin(sim)
+    _store_lines(sim, range(30, 40), step=32)  # halves of lines: streaming has ended
+    assert counted(sim).streamed == 0 and counted(sim).memory_lines == 10
+
+
+def test_streamed_stores_wait_for_the_memory_behind() -> None:
+    slow = caches([(64, 4), (64, 8)], stream_lines=4, memory_line_cycles=40.0)
+    _store_lines(slow, range(10))  # without waiting, as a store buffer has them
+    clock = start = 1000
+    for line in range(10, 2010):
+        for at in range(0, 64, 16):
+            clock += 1 + put(slow, [(64 * line + at, 16, STORE)], [clock])[0]
+    # All but what the second level keeps leaves for the memory.
+    assert 0.9 <= (clock - start) / (40 * (2000 - 64 * 8)) <= 1.1
+
+
 def test_predictors_learn_what_they_can() -> None:
     def wrong(history_bits: int, outcomes: Sequence[int]) -> int:
         sim = caches([(1, 1)], history_bits=history_bits)

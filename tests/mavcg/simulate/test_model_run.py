@@ -68,13 +68,13 @@ def test_a_model_runs_layer_by_layer_with_the_same_bits_on_every_core(tmp_path: 
     assert found["cortex-a55"].counts.cycles > found["exynos-m4"].counts.cycles
     kind = load_core("cortex-a55")
     plan = SamplePlan(units=10, unit=300, warm=100, functional=4000)
-    sampled = simulate_model(library, kind, load_timing(kind), BOARD, 0, plan=plan)
-    whole = found["cortex-a55"]
+    # Of caches that a run before has filled: what a skipped part writes is not in them after it.
+    sampled = simulate_model(library, kind, load_timing(kind), BOARD, 1, plan=plan)
+    whole = simulated(library, "cortex-a55", warm=1)
     assert sampled.outputs == whole.outputs and 0 < sampled.timed < sampled.counts.instructions
     assert abs(sampled.counts.cycles - whole.counts.cycles) <= 3 * sampled.error + 0.01 * whole.counts.cycles
     for step, timed_whole in zip(sampled.steps, whole.steps, strict=True):
         assert step.sample is not None and step.name == timed_whole.name
         assert abs(step.cycles - timed_whole.cycles) <= 4 * step.sample.error + 0.02 * timed_whole.cycles + 1500
     assert model_json(sampled)["sampling"]["standard_error_cycles"] == round(sampled.error)
-    warm = simulated(library, "cortex-a55", warm=1)
-    assert warm.outputs == outputs["cortex-a55"] and warm.counts.cycles < found["cortex-a55"].counts.cycles
+    assert whole.outputs == outputs["cortex-a55"] and whole.counts.cycles < found["cortex-a55"].counts.cycles

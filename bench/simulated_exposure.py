@@ -1,0 +1,146 @@
+"""Fractions of memory time that show beside arithmetic on simulated Arm cores: `python -m bench.simulated_exposure`.
+
+Networks are built for a board and simulated layer by layer, as `python -m bench.simulated_layers` does, but others than
+the five that it judges by. What a layer takes longer than its arithmetic is fitted, by how its kernel goes through
+memory (mavcg/predict/exposure.py), to the time of its bytes from caches and from memory: least squares of errors in
+parts of the layer's time, no fraction below 0. `--write` puts the fractions into profiles/fits. Cycles are simulated,
+not measured.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.models import model_path, shapes_of
+from bench.record import facts, write
+from bench.simulated_fits import least_squares, with_constant
+from bench.simulated_layers import BOARD, NETWORKS
+from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
+from mavcg.model_pipeline.estimating import predict_file
+from mavcg.model_pipeline.model import build_model
+from mavcg.model_pipeline.request import make_model_request
+from mavcg.predict.exposure import FAR, NEAR, PATTERNS, memory_pattern, near_and_far_ns
+from mavcg.predict.memory import reuse_distances, step_traffic
+from mavcg.profiles.load import files, load_board, load_core
+from mavcg.profiles.timing import load_timing
+from mavcg.simulate.model_run import simulate_model
+from mavcg.simulate.sampling import SamplePlan
+
+NAME = "simulated_exposure"
+CORES = {IN_ORDER: "cortex-a55", OUT_OF_ORDER_AARCH64: "cortex-a75"}
+FITTED = ("hand_landmark", "mobilenet_v1-random", "efficientnet_lite0")
+LEAST_MS = 0.02  # layers below are of no weight
+UNITS = 8
+LEAST_ROWS = 6  # of a pattern; with fewer its fractions are those of products
+
+
+def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
+    """Return a row for each layer of weight of a network on each core: its arithmetic, bytes and simulated time, in ms.
+
+    Raises: MavcgError.
+    """
+    board = load_board(BOARD)
+    shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / f"lib{network.replace('-', '_')}.so"
+        request, _ = make_model_request(
+            model_path(network), str(library), BOARD, (), None, shapes=shapes, threads=1, jobs=jobs
+        )
+        build_model(request)
+        prediction = predict_file(library, board, 1, {}, jobs)
+        works = [layer.work for layer in prediction.layers]
+        distances = reuse_distances(works)
+        for kind, name in CORES.items():
+            core = load_core(name)
+            number = next(n for n, cluster in enumerate(board.clusters) if cluster.core == name)
+            levels = cluster_machine(board, number).accelerator.levels
+            simulated = simulate_model(library, core, load_timing(core), board, plan=SamplePlan(units=UNITS))
+            for layer, far, step in zip(prediction.layers, distances, simulated.steps, strict=True):
+                simulated_ms = step.cycles / simulated.figures.ghz / 1e6
+                if simulated_ms < LEAST_MS:
+                    continue
+                near_ns, far_ns = near_and_far_ns(step_traffic(layer.work, far, levels).crossing, levels)
+                cost = layer.on[name]
+                rows.append({
+                    "network": network, "kind": kind, "core": name, "kernel": step.kernel,
+                    "pattern": memory_pattern(step.kernel), "simulated_ms": round(simulated_ms, 6),
+                    "compute_ms": round(cost.compute_ms, 6), "overhead_ms": round(cost.overhead_ms, 6),
+                    "near_ms": round(near_ns / 1e6, 6), "far_ms": round(far_ns / 1e6, 6),
+                })  # fmt: skip
+    return rows
+
+
+def exposed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the fractions, by pattern and by where bytes come from, that explain these rows' times best."""
+    found: dict[str, float] = {}
+    for pattern in PATTERNS:
+        of = [row for row in rows if row["pattern"] == pattern]
+        of = of if len(of) >= LEAST_ROWS else [row for row in rows if row["pattern"] == PATTERNS[0]]
+        weight = np.array([1 / row["simulated_ms"] for row in of])
+        columns = np.array([[row["near_ms"], row["far_ms"]] for row in of]) * weight[:, None]
+        left = np.array([row["simulated_ms"] - row["compute_ms"] - row["overhead_ms"] for row in of]) * weight
+        # Bytes of one place alone say nothing of the other.
+        scale = np.maximum(columns.max(axis=0), 1e-30)
+        near, far = least_squares(columns / scale, left) / scale
+        found |= {f"{pattern}_{NEAR}": round(float(near), 3), f"{pattern}_{FAR}": round(float(far), 3)}
+    return found
+
+
+def errors(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> dict[str, float]:
+    """Return how far predictions by these fractions are off: share of rows within 10 %, and total over simulated."""
+    near_enough, total, simulated = 0, 0.0, 0.0
+    for row in rows:
+        beside = sum(exposed[f"{row['pattern']}_{place}"] * row[f"{place}_ms"] for place in (NEAR, FAR))
+        ms = max(row["compute_ms"] + beside, row["near_ms"], row["far_ms"]) + row["overhead_ms"]
+        near_enough += abs(ms - row["simulated_ms"]) <= 0.1 * row["simulated_ms"]
+        total, simulated = total + ms, simulated + row["simulated_ms"]
+    within, ratio = near_enough / len(rows), total / simulated
+    return {"rows": len(rows), "within_10_percent": round(within, 3), "ratio": round(ratio, 3)}
+
+
+def write_exposed(kind: str, exposed: Mapping[str, float]) -> None:
+    """Put the fractions into the kind's file."""
+    path = files("fits")[kind]
+    text = path.read_text(encoding="utf-8")
+    said = f"layers of {', '.join(FITTED)}: python -m bench.simulated_exposure"
+    for name, value in exposed.items():
+        text = with_constant(text, "exposed", name, value, f"simulated-{CORES[kind]}", said)
+    path.write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Simulate networks, fit, and write bench/results/simulated_exposure.json."""
+    parser = argparse.ArgumentParser(prog=f"python -m bench.{NAME}", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1, help="kernels compiled at a time (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="put the fractions into profiles/fits")
+    options = parser.parse_args(arguments)
+    assert not set(FITTED) & set(NETWORKS)  # what is fitted is not judged by
+    rows: list[dict[str, Any]] = []
+    for network in FITTED:
+        print(f"bench.{NAME}: {network}", file=sys.stderr, flush=True)
+        rows += layer_rows(network, options.jobs)
+    kinds = []
+    for kind, core in CORES.items():
+        of = [row for row in rows if row["kind"] == kind]
+        exposed = exposed_of(of)
+        plain = dict.fromkeys(exposed, 0.0)
+        kinds.append({
+            "kind": kind, "core": core, "exposed": exposed, "before": errors(of, plain), "after": errors(of, exposed),
+        })  # fmt: skip
+        print(kinds[-1])
+        if options.write:
+            write_exposed(kind, exposed)
+    record = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "networks": list(FITTED), "kinds": kinds}
+    print(f"written: {write(NAME, record | {'layers': rows})}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""The part of a step's memory time that shows beside its arithmetic, by how its kernel goes through memory.
+
+An in-order core waits for each line that its prefetcher has not brought; an out-of-order one for those that its window
+does not reach. The fractions, [exposed] of profiles/fits, are fitted to simulated layers of networks
+(`python -m bench.simulated_exposure`). Where there are none, arithmetic and memory overlap: a roofline.
+"""
+
+from mavcg.cost_model.memory import level_ns
+from mavcg.hardware.accelerator import MemoryLevel
+from mavcg.hardware.cost_fit import ExposedFit
+
+PRODUCTS, WINDOWS, COLUMNS, MOVES = "products", "windows", "columns", "moves"
+PATTERNS = (PRODUCTS, WINDOWS, COLUMNS, MOVES)
+NEAR, FAR = "near", "far"
+# By the words with which kernels' names begin, the first that fits.
+_BEGINNINGS = (
+    ("direct_columns", COLUMNS), ("sum2d", COLUMNS), ("im2_product", PRODUCTS), ("direct", PRODUCTS),
+    ("conv2d", PRODUCTS), ("qconv2d", PRODUCTS), ("kn2", PRODUCTS), ("winograd_2d", PRODUCTS),
+    ("winograd_products", PRODUCTS), ("matmul", PRODUCTS), ("depthwise", WINDOWS), ("qdepthwise", WINDOWS),
+    ("max_pool", WINDOWS), ("average_pool", WINDOWS),
+)  # fmt: skip
+
+
+def memory_pattern(kernel: str) -> str:
+    """Return how a kernel of this name goes through memory: one of PATTERNS."""
+    return next((pattern for beginning, pattern in _BEGINNINGS if kernel.startswith(beginning)), MOVES)
+
+
+def near_and_far_ns(crossing: tuple[float, ...], levels: tuple[MemoryLevel, ...]) -> tuple[float, float]:
+    """Return the nanoseconds of the bytes from all caches behind level 1, and of those from memory.
+
+    crossing: bytes between each level and what is behind it, as Moved has them.
+    """
+    ns = level_ns(crossing, levels)
+    return sum(ns[:-1]), ns[-1] if ns else 0.0
+
+
+def exposed_ns(
+    kernel: str, crossing: tuple[float, ...], levels: tuple[MemoryLevel, ...], fit: ExposedFit | None
+) -> float:
+    """Return the nanoseconds of a step's memory time that are beside its arithmetic; 0 where nothing was fitted."""
+    if fit is None:
+        return 0.0
+    pattern = memory_pattern(kernel)
+    near, far = near_and_far_ns(crossing, levels)
+    return float(getattr(fit, f"{pattern}_{NEAR}") * near + getattr(fit, f"{pattern}_{FAR}") * far)
