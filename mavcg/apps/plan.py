@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from mavcg.apps.application import Application, firings
 from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
-from mavcg.apps.chain_front import ChainPoint, chain_front, derived_peak, front_gap
 from mavcg.apps.csdf import compress
 from mavcg.apps.derivation import Chromosome, Derivation, Derived, LayerId, all_by_parts, free_genes
+from mavcg.apps.exact_front import FrontPoint, derived_peak, exact_front, front_gap
 from mavcg.apps.joint_arena import JointArena, plan_joint_arena
 from mavcg.apps.schedule_notation import write_schedule
 from mavcg.apps.search import (
@@ -41,7 +41,8 @@ class ApplicationPlan:
     """All sizes in bytes. naive, reuse_per_cnn, reuse_joint: no layer by parts. parts: parts in every layer that can,
     with buffers that are not shared ([65]). front: by increasing memory. chosen: its number there; meets: True if it
     meets all constraints. early: True if reuse alone was enough and nothing was searched.
-    exact: the exact front of a chain."""
+    exact: the exact front of one network, whose solutions are in the front too. front_gap: the share of live peak that
+    the search's own solutions need more at most, at the same time; None without an exact front."""
 
     app: Application
     weights: int
@@ -54,15 +55,8 @@ class ApplicationPlan:
     meets: bool
     early: bool
     constraints: Constraints
-    exact: tuple[ChainPoint, ...] = ()
-
-    @property
-    def front_gap(self) -> float | None:
-        """Share of live peak that the search's solutions need more than the exact front's; None without one."""
-        if not self.exact:
-            return None
-        name = self.app.cnns[0].name
-        return front_gap(self.exact, [(derived_peak(s.derived), 1e3 / s.throughput[name]) for s in self.front])
+    exact: tuple[FrontPoint, ...] = ()
+    front_gap: float | None = None
 
 
 def plan_application(
@@ -93,7 +87,7 @@ def plan_application(
     )
     _, meets = choose_solution([plain.arena.size + weights], [plain.throughput], constraints)
     early = meets and constraints.memory is not None
-    front = [plain]
+    front, exact, gap = [plain], list[FrontPoint](), None
     if not early:
         genes = free_genes(app)
 
@@ -103,8 +97,14 @@ def plan_application(
             return (float(total_size(derived.buffers)), *(-fps[cnn.name] for cnn in app.cnns))
 
         found = search_chromosomes(genes, fitness, limits, progress)
-        progress(f"placing {len(found)} solutions")
-        front = _front([solution(one.chromosome) for one in found])
+        progress("looking for the exact front")
+        exact = exact_front(app, times) or []
+        progress(f"placing {len(found) + len(exact)} solutions")
+        searched = [solution(one.chromosome) for one in found]
+        if exact:
+            name = app.cnns[0].name
+            gap = front_gap(exact, [(derived_peak(s.derived), 1e3 / s.throughput[name]) for s in searched])
+        front = _front([*searched, *(solution(point.chromosome) for point in exact)])
     chosen, meets = choose_solution(
         [each.arena.size + weights for each in front], [each.throughput for each in front], constraints
     )
@@ -113,7 +113,7 @@ def plan_application(
     return ApplicationPlan(
         app, weights, total_size(naive_buffers(data)), total_size(reuse_buffers(app, data, within_cnn=True)),
         total_size(reuse_buffers(app, data)), total_size(everywhere.buffers), tuple(front), chosen, meets, early,
-        constraints, () if early else tuple(chain_front(app, times) or ()),
+        constraints, tuple(exact), gap,
     )  # fmt: skip
 
 

@@ -111,6 +111,9 @@ def _show_plan(planned: "ApplicationPlan") -> None:
     best = planned.front[planned.chosen].arena
     words = "optimal for its schedule" if best.optimal else f"none is below {best.lower_bound:,} for its schedule"
     out.print(f"\narena: {best.size:,} bytes; {words}")
+    if planned.front_gap is not None:
+        gap = f"{100 * planned.front_gap:.1f} % more live peak than the exact front" if planned.front_gap else "optimal"
+        out.print(f"exact front of live peak against time: {len(planned.exact)} in it; the search alone: {gap}")
     if not planned.meets:
         total = planned.weights + best.size
         out.print(f"no solution meets all limits; this one takes {total:,} bytes with its weights")

@@ -46,6 +46,15 @@ def chain_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_plan_of_one_network_says_how_far_the_search_is_from_exact(
+    mavcg: Any, chain_onnx: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "app.toml").write_text(f'[[network]]\nname = "one"\nfile = "{chain_onnx}"\n')
+    ended = mavcg("app", "plan", tmp_path / "app.toml", "--board", "exynos9820")
+    assert ended.status == 0, ended.stderr
+    assert "exact front of live peak against time: 1 in it; the search alone: optimal" in " ".join(ended.stdout.split())
+
+
 def test_a_plan_of_two_networks(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
     """One of them a pipeline; a plot, and the JSON that scripts rely on."""
     shutil.copy(chain_onnx, tmp_path / "chain.onnx")
