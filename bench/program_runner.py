@@ -75,15 +75,19 @@ class ProgramRunner:
         outputs = [GuardedMemory(bytes([STALE]) * tensor.type.bytes) for tensor in program.outputs]
         arena = GuardedMemory(bytes([STALE]) * program.arena_bytes)
         scratch = GuardedMemory(bytes([STALE]) * program.scratch_bytes)
+        fault = GuardedMemory(bytes(4))
 
         def pointer(place: OperandAddress) -> int:
-            buffers = {"arena": [arena], "constants": [self.constants], "input": inputs, "output": outputs}
+            buffers = {
+                "arena": [arena], "constants": [self.constants], "input": inputs, "output": outputs, "fault": [fault],
+            }  # fmt: skip
             return buffers[place.base][place.index].pointer + place.offset
 
         for phase in phases_of(program):
             step, pointers = program.steps[phase.step], [pointer(place) for place in phase.operands]
             for call in phase_calls(step, phase, pointers, scratch.pointer, self.parts, self.kernels):
                 call()
+            assert fault.unchanged, f"{step.name}: an index does not exist"
             for memory in (arena, scratch, *outputs):
                 assert memory.guarded, f"{step.name}: {step.kernel} writes outside its buffer"
             for memory in (self.constants, *inputs):

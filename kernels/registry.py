@@ -27,6 +27,7 @@ from mavcg.kernels.tensor import (
     pool,
     reduce,
     resample,
+    run_indices,
     softmax,
     transpose,
 )
@@ -63,6 +64,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     elementwise,
     transpose,
     gather,
+    run_indices,
     resample,
     normalize,
     eight_bit,

@@ -18,7 +18,13 @@ from mavcg.text.safe_text import c_identifier, c_string, comment
 
 CSRC = Path(__file__).parent / "csrc"
 
-_BASES = {"arena": "IN_ARENA", "constants": "IN_CONSTANTS", "input": "IN_INPUT", "output": "IN_OUTPUT"}
+_BASES = {
+    "arena": "IN_ARENA",
+    "constants": "IN_CONSTANTS",
+    "input": "IN_INPUT",
+    "output": "IN_OUTPUT",
+    "fault": "IN_FAULT",
+}
 EXPORTED = "mavcg_model_"  # prefix of all names that a model library exports
 _SHORT_OF_LIBC = {"pthread", "thrd", "timer"}  # pthread_create, thrd_create, timer_create: often used beside a model
 # Headers that C programs and libc's own headers include (C23, 7; POSIX.1-2024, 14; glibc): a file of that name beside
@@ -197,7 +203,9 @@ def check_program(program: Program) -> None:
             )
         for place in step.operands:
             tensors = {"input": program.inputs, "output": program.outputs}.get(place.base, ())
-            if place.base in ends:
+            if place.base == "fault":
+                fits = place.offset == 0
+            elif place.base in ends:
                 fits = 0 <= place.offset <= ends[place.base]
             else:
                 fits = place.index < len(tensors) and 0 <= place.offset <= tensors[place.index].type.bytes

@@ -22,7 +22,7 @@ from mavcg.reference.work import temporary_bytes, work
 
 MOST_FOLDED_WORK = 1 << 32  # elementary steps that the import does itself, all nodes together: some seconds
 MOST_FOLDED_ELEMENTS = 1 << 25  # of one arithmetic operator; the reference computes in float64
-_MOVES = ("reshape", "transpose", "slice", "concat", "broadcast_to", "gather", "pad", "cast", "where")
+_MOVES = ("reshape", "transpose", "slice", "concat", "broadcast_to", "gather", "scatter", "pad", "cast", "where")
 
 
 class NeedsConstant(MavcgError):

@@ -171,6 +171,8 @@ def _operand_text(operand: Operand) -> str:
         text = f"{constant.pack.__name__}(%{', %'.join(constant.sources)})"
     elif constant is not None:
         text = f"%{operand.tensor}" if operand.tensor else "packed constant"
+    elif operand.fault_word:
+        text = "fault word"
     elif operand.workspace_bytes:
         text = f"workspace of {operand.workspace_bytes} bytes"
     else:

@@ -107,6 +107,8 @@ def _address(
 ) -> OperandAddress:  # fmt: skip
     if operand.constant is not None:
         return OperandAddress("constants", constants.add(operand.constant, operand.align) + operand.offset)
+    if operand.fault_word:
+        return OperandAddress("fault")
     if operand.workspace_bytes:
         return OperandAddress("arena", arena.offsets[workspace_name(output)] + operand.offset)
     return tensor_address(operand.tensor, lowered, arena, operand.offset)

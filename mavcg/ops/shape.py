@@ -1,5 +1,7 @@
 """Operators that move elements, and resample, which mixes them along one axis."""
 
+import numpy as np
+
 from mavcg.graph import TensorType
 from mavcg.ops.op import FLOATS, Attr, Operator, TypedNode
 
@@ -77,6 +79,39 @@ def _gather(case: TypedNode) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, x.shape[:axis] + indices.shape + x.shape[axis + 1 :]),)
 
 
+def _flat_index(case: TypedNode) -> tuple[TensorType, ...]:
+    indices = case.type("indices", ("i32", "i64"), rank_min=1)
+    shape, depth = indices.shape[:-1], indices.shape[-1]
+    lengths = case.entries("lengths", depth)
+    case.entries("strides", depth)
+    case.entries("offsets", len(shape))
+    case.at_least(0, "lengths", "strides", "offsets")
+    if not depth or (indices.elements and not all(lengths)):
+        raise case.fail(f"lengths {list(lengths)}: there is nothing that an index may name")
+    known = case.value("indices")
+    pairs = zip(np.moveaxis(known, -1, 0), lengths, strict=True) if known is not None and known.size else ()
+    for along, length in pairs:
+        least, most = along.min(), along.max()
+        if not (-length if case.attr("from_end") else 0) <= least <= most < length:
+            raise case.fail(f"indices from {least} to {most} of a dimension with {length} elements")
+    return (TensorType("i64", shape),)
+
+
+def _scatter(case: TypedNode) -> tuple[TensorType, ...]:
+    x, indices, updates = case.type("x", rank_min=1), case.type("indices", ("i32", "i64"), rank=1), case.type("updates")
+    case.same_dtype("x", "updates")
+    if x.dtype == "bool" and case.attr("reduction") != "none":
+        raise case.fail(f"{case.attr('reduction')} of bool")
+    if updates.shape != (*indices.shape, *x.shape[1:]):
+        raise case.fail(f"updates are {updates} where {list((*indices.shape, *x.shape[1:]))} are needed")
+    if updates.elements and not x.shape[0]:
+        raise case.fail("there is no row to write")
+    known = case.value("indices")
+    if known is not None and known.size and not (0 <= known.min() and known.max() < x.shape[0]):
+        raise case.fail(f"indices from {known.min()} to {known.max()} of {x.shape[0]} rows")
+    return (x,)
+
+
 def _resample(case: TypedNode) -> tuple[TensorType, ...]:
     x, index, weight = case.type("x", FLOATS), case.type("index", ("i32",), rank=2), case.type("weight", ("f32",))
     axis = case.axis(len(x.shape))
@@ -108,5 +143,17 @@ OPS = (
     Operator("transpose", ("x",), _transpose, {"perm": _ENTRIES}),
     Operator("broadcast_to", ("x",), _broadcast_to, {"shape": _ENTRIES}),
     Operator("gather", ("x", "indices"), _gather, {"axis": Attr("int", 0)}),
+    Operator(
+        "flat_index",
+        ("indices",),
+        _flat_index,
+        {"lengths": _ENTRIES, "strides": _ENTRIES, "offsets": _ENTRIES, "from_end": Attr("bool", True)},
+    ),
+    Operator(
+        "scatter",
+        ("x", "indices", "updates"),
+        _scatter,
+        {"reduction": Attr("str", "none", choices=("none", "add", "mul", "max", "min"))},
+    ),
     Operator("resample", ("x", "index", "weight"), _resample, {"axis": _AXIS}),
 )

@@ -91,7 +91,7 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
         places = _places(model, (*node.inputs, *node.outputs))
         written = {name for name in node.outputs}
         touches = []
-        for place in dict.fromkeys(step.operands):
+        for place in dict.fromkeys(each for each in step.operands if each.base != "fault"):
             touches.append(workspaces.touch(node.output, place) or _touch(place, places, written, ends, spec))
         found.append(
             StepWork(

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from mavcg.errors import MavcgError
 from mavcg.graph import Array, Node
+from mavcg.ops.op import node_location
 
 
 def _slice(node: Node, inputs: Sequence[Any]) -> Array:
@@ -34,6 +36,28 @@ def _resample(node: Node, inputs: Sequence[Any]) -> Array:
     return np.asarray(sum(taps, start=none))
 
 
+def _flat_index(node: Node, inputs: Sequence[Any]) -> Array:
+    indices: Array = inputs[0].astype(np.int64)
+    lengths = np.array(node.attr("lengths"), np.int64)
+    counted = np.where(indices < 0, indices + lengths, indices) if node.attr("from_end") else indices
+    if ((counted < 0) | (counted >= lengths)).any():
+        raise MavcgError(f"{node_location(node)}: an index outside of {list(lengths)}")
+    flat = (counted * np.array(node.attr("strides"), np.int64)).sum(-1)
+    for axis, offset in enumerate(node.attr("offsets")):
+        along = [-1 if i == axis else 1 for i in range(flat.ndim)]
+        flat = flat + offset * np.arange(flat.shape[axis]).reshape(along)
+    return np.asarray(flat)
+
+
+def _scatter(node: Node, inputs: Sequence[Any]) -> Array:
+    x, indices, updates = inputs
+    combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}.get(node.attr("reduction"))
+    result: Array = np.array(x)
+    for row, update in zip(indices, updates, strict=True):  # in order: where an index comes twice, the last one stays
+        result[row] = update if combine is None else combine(result[row], update)
+    return result
+
+
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "concat": lambda node, inputs: np.concatenate(inputs, axis=node.attr("axis")),
     "slice": _slice,
@@ -42,6 +66,8 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "transpose": lambda node, inputs: np.transpose(inputs[0], node.attr("perm")),
     "broadcast_to": lambda node, inputs: np.broadcast_to(inputs[0], node.attr("shape")),
     "gather": lambda node, inputs: np.take(inputs[0], inputs[1], axis=node.attr("axis")),
+    "flat_index": _flat_index,
+    "scatter": _scatter,
     "resample": _resample,
 }
 

@@ -103,6 +103,7 @@ class Packing:
 class Operand:
     """One entry of a kernel's args: a tensor of the graph by name, the bytes of a packed constant, or a workspace.
 
+    fault_word: instead of these, the 32 bits of a run that a kernel makes 1 where an index from outside does not exist.
     written: the kernel writes it. align: of a constant, in bytes. workspace_bytes: of memory that all steps of the node
     share, and that holds anything at first. offset: in bytes, from where any of these begins.
     """
@@ -113,6 +114,7 @@ class Operand:
     align: int = 64
     workspace_bytes: int = 0
     offset: int = 0
+    fault_word: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from mavcg.graph import TensorType
 
 @dataclass(frozen=True)
 class OperandAddress:
-    """Address of an operand: base is "arena", "constants", "input" or "output"; index: number of the input or output;
-    offset: in bytes."""
+    """Address of an operand: base is "arena", "constants", "input", "output" or "fault", the fault word of a context;
+    index: number of the input or output; offset: in bytes."""
 
     base: str
     offset: int = 0

@@ -31,7 +31,8 @@ def widen_half(graph: Graph) -> Graph:
     wide: dict[str, str] = {}
     for node in graph.nodes:
         dtypes = [graph.types[name].dtype for name in (*node.inputs, *node.outputs) if name]
-        if node.op in _MOVES or "f16" not in dtypes:
+        moves = node.op in _MOVES or (node.op == "scatter" and node.attr("reduction") == "none")
+        if moves or "f16" not in dtypes:
             new.keep(node)
             continue
         inputs = []

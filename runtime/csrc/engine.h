@@ -17,8 +17,8 @@
 #include "kernel_api.h"
 
 /* Base of an operand's address. Addresses of IN_INPUT and IN_OUTPUT are known in a run only: these operands are also
- * listed by number. */
-enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT };
+ * listed by number. IN_FAULT: the context's fault word. */
+enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_FAULT };
 
 struct engine_operand {
     int64_t offset;       /* in bytes; of a row 0 that is not there it may lead out of its base */
@@ -90,6 +90,7 @@ struct mavcg_context {
     uint32_t threads;
     uint32_t begin, end; /* phases of a run: all, or those of a stage */
     uint32_t flags;
+    uint32_t fault; /* kernels make it 1 where an index does not exist; threads of a run write nothing else to it */
     uint32_t float_mode;                /* rounding and denormals of the thread that is in run */
     const struct engine_plan *plan;     /* NULL: threads may run on any CPU */
     const struct shared_memory *shared; /* of its application; NULL: arena and scratch are its own */

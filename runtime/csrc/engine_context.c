@@ -21,6 +21,7 @@ static void resolve_operands(struct mavcg_context *context) {
         const struct engine_operand *operand = &operand_table[i];
         if (operand->base == IN_ARENA) context->operands[i] = context->arena + operand->offset;
         else if (operand->base == IN_CONSTANTS) context->operands[i] = (void *)(MAVCG_CONSTANTS + operand->offset);
+        else if (operand->base == IN_FAULT) context->operands[i] = &context->fault;
     }
 }
 

@@ -79,7 +79,9 @@ MAVCG_PRIVATE int run_frame(struct mavcg_context *context, const void *const *in
     if (status) return status;
     resolve_frame(context, inputs, outputs, frame);
     context->float_mode = float_mode();
-    return run_steps(context, step_ns);
+    __atomic_store_n(&context->fault, 0, __ATOMIC_RELAXED);
+    status = run_steps(context, step_ns);
+    return !status && __atomic_load_n(&context->fault, __ATOMIC_RELAXED) ? MAVCG_ERROR_INDEX : status;
 }
 
 MAVCG_PRIVATE int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs,

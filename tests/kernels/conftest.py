@@ -126,11 +126,13 @@ def run_node_on(
     macro: MacroTile | None = None,
     lowering: Lower = lower,
     optimised: bool = True,
+    fault: Array | None = None,
 ) -> list[Array]:
     """The outputs of one node of a graph, its rows computed in `parts` ranges, the last first.
 
     views: where a tensor does not lie densely. macro: how the kernel is tiled. lowering: the way it is computed.
-    optimised: as Compiled has it. Checks that nothing outside the outputs is written.
+    optimised: as Compiled has it. fault: i32[1], the fault word; where it is not given, it must stay 0. Checks that
+    nothing outside the outputs is written.
     """
     names = [*dict.fromkeys([n for n in (*node.inputs, *node.outputs) if n])]
     seen = {name: (views or {}).get(name) or dense_view(graph.types[name]) for name in names}
@@ -139,11 +141,14 @@ def run_node_on(
     buffers = {name: Buffer(seen[name], inputs.get(name, graph.constants.get(name))) for name in names}
     kept: list[Array] = []
     room = max((operand.workspace_bytes for step in steps for operand in step.operands), default=0)
+    word = np.zeros(1, np.int32) if fault is None else fault
     workspace = np.full(room + 64, 0xFF, np.uint8)  # anything at first: NaNs
     for step in steps:
         pointers = []
         for operand in step.operands:
-            if operand.workspace_bytes:
+            if operand.fault_word:
+                pointers.append(word.ctypes.data)
+            elif operand.workspace_bytes:
                 pointers.append(workspace.ctypes.data + -workspace.ctypes.data % 64 + operand.offset)
             elif operand.constant is None:
                 pointers.append(buffers[operand.tensor].pointer)
@@ -160,6 +165,7 @@ def run_node_on(
     for name in node.outputs:
         if name:
             buffers[name].assert_surroundings_untouched()
+    assert fault is not None or not word[0], "an index of this test does not exist"
     return [np.array(buffers[name].inner) for name in node.outputs if name]
 
 

@@ -75,6 +75,13 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
     "layer_norm": ("layer_norm", (IMAGE, TensorType("f32", (37,))), {"axis": 3}),
     "lrn": ("lrn", (IMAGE,), {"size": 5, "beta": 0.6}),
     "gather": ("gather", (IMAGE, TensorType("i64", (4,))), {"axis": 2}),
+    "flat_index": (
+        "flat_index", (TensorType("i64", (3, 5, 2)),), {"lengths": (3, 7), "strides": (7, 1), "offsets": (0, 21)},
+    ),
+    "scatter": (
+        "scatter", (TensorType("f32", (7, 40)), TensorType("i64", (5,)), TensorType("f32", (5, 40))),
+        {"reduction": "add"},
+    ),
     "resample": ("resample", (IMAGE, TensorType("i32", (14, 2)), TensorType("f32", (14, 2))), {"axis": 1}),
 }  # fmt: skip
 
@@ -153,12 +160,12 @@ def inputs_of(name: str) -> list[Array]:
 def _call(number: int, name: str) -> str:
     """C that reads a node's inputs, runs its steps in two halves, the second first, and writes the output."""
     node, types, steps = lowered(name)
-    lines = []
+    lines = ["int fault[1] = {0};"]
     for tensor, kind in types.items():
         lines.append(f"char *{tensor} = aligned_alloc(64, {kind.bytes // 64 * 64 + 128});")
         lines += [f"fread({tensor}, 1, {kind.bytes}, stdin);"] if tensor in node.inputs else []
     for step in steps:
-        places = ", ".join(operand.tensor for operand in step.operands)
+        places = ", ".join("fault" if operand.fault_word else operand.tensor for operand in step.operands)
         rows = step.spec.rows
         scratch = step.spec.scratch_bytes // 64 * 64 + 64
         lines.append(f"{{ void *args[] = {{{places}}}; char *s = aligned_alloc(64, {scratch});")

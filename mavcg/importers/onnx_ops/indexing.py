@@ -1,4 +1,4 @@
-"""Operators that select elements: Slice, Split, Pad, Gather."""
+"""Operators that select elements: Slice, Split, Pad."""
 
 from collections.abc import Mapping, Sequence
 
@@ -134,10 +134,4 @@ def _wrapped(call: OnnxCall, x: Value, before: Sequence[int], after: Sequence[in
     return x
 
 
-def gather(call: OnnxCall) -> Results:
-    """Import Gather."""
-    x, indices = call.input(0, rank_min=1), call.input(1)
-    return call.add("gather", x, indices, axis=call.axis(call.attr_int("axis", 0), x.rank))
-
-
-HANDLERS: Mapping[str, Handler] = {"Slice": slice_, "Split": split, "Pad": pad, "Gather": gather}
+HANDLERS: Mapping[str, Handler] = {"Slice": slice_, "Split": split, "Pad": pad}

@@ -1,10 +1,10 @@
 """Operators that exporters write into computations of shapes and weights: evaluated at import, never run.
 
-Each wants its inputs known; those that choose elements only their indices. Sizes are checked before anything is made.
+Each wants its inputs known. Sizes are checked before anything is made.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -24,91 +24,9 @@ def _array(call: OnnxCall, i: int, what: str) -> Array:
     return array
 
 
-def _indices(call: OnnxCall, i: int, length: int) -> Array:
-    """An input of indices along something of this length, counted from 0."""
-    found = _array(call, i, "indices")
-    if found.dtype.kind not in "iu" or (found.size and (found.min() < -length or found.max() >= length)):
-        raise call.fail(f"indices that are not whole numbers from {-length} to {length - 1}")
-    return np.where(found < 0, found + length, found).astype(np.int64)
-
-
 def non_zero(call: OnnxCall) -> Results:
     """Import NonZero."""
     return constant(np.array(np.nonzero(np.atleast_1d(_array(call, 0, "X"))), np.int64))
-
-
-def gather_elements(call: OnnxCall) -> Results:
-    """GatherElements by known indices."""
-    data = call.input(0, rank_min=1)
-    axis = call.axis(call.attr_int("axis", 0), data.rank)
-    indices = _indices(call, 1, data.shape[axis])
-    if indices.ndim != data.rank or any(
-        a > b for i, (a, b) in enumerate(zip(indices.shape, data.shape, strict=True)) if i != axis
-    ):
-        raise call.fail(f"indices {list(indices.shape)} for data {list(data.shape)}")
-    coordinates: list[Array] = list(np.indices(indices.shape, sparse=True))
-    coordinates[axis] = indices
-    flat = _linear(data.shape, coordinates, indices.shape)
-    return call.add("gather", call.reshape(data, (data.type.elements,)), constant(flat, stem="indices"), axis=0)
-
-
-def gather_nd(call: OnnxCall) -> Results:
-    """GatherND by known indices."""
-    data, indices = call.input(0, rank_min=1), _array(call, 1, "indices")
-    batch = call.attr_int("batch_dims", 0)
-    if not 0 <= batch < min(data.rank, indices.ndim) or data.shape[:batch] != indices.shape[:batch]:
-        raise call.fail(f"batch_dims {batch} of data {list(data.shape)} and indices {list(indices.shape)}")
-    flat, depth = _coordinates(call, data.shape, indices, batch), batch + indices.shape[-1]
-    rest = data.shape[depth:]
-    check_size(call, flat.size * math.prod(rest), DTYPES[data.dtype].itemsize)
-    rows = call.reshape(data, (math.prod(data.shape[:depth]), *rest))
-    return call.add("gather", rows, constant(flat, stem="indices"), axis=0)
-
-
-def scatter_nd(call: OnnxCall) -> Results:
-    """ScatterND by known indices, without reduction: each row is one of the data or of the updates."""
-    data, indices, updates = call.input(0, rank_min=1), _array(call, 1, "indices"), call.input(2)
-    if call.attr_str("reduction", "none") != "none":
-        raise call.unsupported(f"reduction {call.attr_str('reduction')}", "none")
-    flat = _coordinates(call, data.shape, indices, 0).reshape(-1)
-    depth = indices.shape[-1]
-    rest, shape = data.shape[depth:], (*indices.shape[:-1], *data.shape[depth:])
-    if updates.shape != shape or updates.dtype != data.dtype:
-        raise call.fail(f"updates {updates.type} where {data.dtype}{list(shape)} are needed")
-    rows = math.prod(data.shape[:depth])
-    if rows > LARGEST_KNOWN:
-        raise call.unsupported(f"{rows} rows", f"at most {LARGEST_KNOWN}")
-    source = np.arange(rows)
-    for number, row in enumerate(flat):  # one by one: where an index comes twice, the last update stays
-        source[row] = rows + number
-    parts = call.reshape(data, (rows, *rest)), call.reshape(updates, (flat.size, *rest))
-    both = call.add("concat", *parts, axis=0)
-    return call.reshape(call.add("gather", both, constant(source, stem="indices"), axis=0), data.shape)
-
-
-def _linear(shape: Sequence[int], coordinates: Sequence[Array], of: Sequence[int]) -> Array:
-    """Offsets in a dense array of this shape, as an array of shape `of`."""
-    flat = np.zeros(tuple(of), np.int64)
-    for length, at in zip(shape, coordinates, strict=True):
-        flat = flat * length + at
-    return flat
-
-
-def _coordinates(call: OnnxCall, shape: Sequence[int], indices: Array, batch: int) -> Array:
-    """The row of data that each index names: its last dimension counts along the dimensions behind the batch's.
-
-    Raises: MavcgError for an index outside.
-    """
-    depth = indices.shape[-1] if indices.ndim else 0
-    if indices.dtype.kind not in "iu" or not 1 <= depth <= len(shape) - batch:
-        raise call.fail(f"indices {list(indices.shape)} into data {list(shape)}")
-    found: list[Array] = list(np.indices(indices.shape[:-1], sparse=True)[:batch])
-    for i in range(depth):
-        at, length = indices[..., i].astype(np.int64), shape[batch + i]
-        if at.size and (at.min() < -length or at.max() >= length):
-            raise call.fail(f"an index outside of dimension {batch + i}, which has {length} elements")
-        found.append(np.where(at < 0, at + length, at))
-    return _linear(shape[: batch + depth], found, indices.shape[:-1])
 
 
 def cum_sum(call: OnnxCall) -> Results:
@@ -197,9 +115,6 @@ def hardmax(call: OnnxCall) -> Results:
 
 HANDLERS: Mapping[str, Handler] = {
     "NonZero": non_zero,
-    "GatherElements": gather_elements,
-    "GatherND": gather_nd,
-    "ScatterND": scatter_nd,
     "CumSum": cum_sum,
     "OneHot": one_hot,
     "TopK": top_k,

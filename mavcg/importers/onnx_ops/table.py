@@ -6,6 +6,7 @@ from types import MappingProxyType
 from mavcg.importers.onnx_ops import (
     convolution,
     elementwise,
+    gathering,
     indexing,
     known,
     linear,
@@ -25,6 +26,7 @@ from mavcg.importers.onnx_ops.call import Handler
 FAMILIES = (
     convolution,
     elementwise,
+    gathering,
     indexing,
     known,
     linear,

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mavcg.graph import DTYPES
+from mavcg.importers import indices
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
@@ -224,16 +226,29 @@ def mirror_pad(call: TfliteCall) -> Results:
 
 def gather(call: TfliteCall) -> Results:
     """GATHER: along one axis."""
-    x, indices = call.input(0, rank_min=1), call.input(1)
-    axis = call.axis(int(call.option("Axis", 0)), x.rank)
-    if call.option("BatchDims", 0) != 0:
-        raise call.unsupported(f"BatchDims {call.option('BatchDims')}", "0")
-    return call.add("gather", x, indices, axis=axis)
+    x, places = call.input(0, rank_min=1), call.input(1)
+    axis, batch = call.axis(int(call.option("Axis", 0)), x.rank), int(call.option("BatchDims", 0))
+    if batch:
+        return indices.gather_along_batches(call, x, places, axis, batch + places.rank if batch < 0 else batch)
+    return indices.gather_along(call, x, places, axis, from_end=False)
+
+
+def gather_nd(call: TfliteCall) -> Results:
+    """GATHER_ND."""
+    return indices.gather_nd(call, call.input(0, rank_min=1), call.input(1), from_end=False)
+
+
+def scatter_nd(call: TfliteCall) -> Results:
+    """SCATTER_ND: updates are added up in zeros of shape input 2."""
+    updates = call.input(1)
+    shape = call.sized(call.ints(2, "shape"), updates)
+    zeros = constant(np.zeros(shape, DTYPES[updates.dtype]), stem="zeros")
+    return indices.scatter_nd(call, zeros, call.input(0), updates, "add", from_end=False)
 
 
 def embedding_lookup(call: TfliteCall) -> Results:
     """EMBEDDING_LOOKUP: rows of input 1."""
-    return call.add("gather", call.operand(1, rank_min=1), call.input(0), axis=0)
+    return indices.gather_along(call, call.operand(1, rank_min=1), call.input(0), 0, from_end=False)
 
 
 def tile(call: TfliteCall) -> Results:
@@ -286,6 +301,7 @@ HANDLERS: Mapping[str, Handler] = {
     "EXPAND_DIMS": expand_dims,
     "FILL": fill,
     "GATHER": gather,
+    "GATHER_ND": gather_nd,
     "MIRROR_PAD": mirror_pad,
     "PACK": pack,
     "PAD": pad,
@@ -293,6 +309,7 @@ HANDLERS: Mapping[str, Handler] = {
     "RANK": rank,
     "RESHAPE": reshape,
     "REVERSE_V2": reverse_v2,
+    "SCATTER_ND": scatter_nd,
     "SHAPE": shape,
     "SLICE": slice_,
     "SPLIT": split,

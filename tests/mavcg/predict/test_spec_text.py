@@ -11,6 +11,7 @@ from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.foreign.product import ForeignProduct
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.kernels.registry import emitters
+from mavcg.kernels.tensor.run_indices import FlatIndexSpec, ScatterSpec
 from mavcg.predict.spec_text import read_spec
 from mavcg.specs.serialize import to_json
 
@@ -18,7 +19,7 @@ from mavcg.specs.serialize import to_json
 OLD_REPRS = json.loads((Path(__file__).parents[1] / "specs/old_reprs.json").read_text())
 
 # Families that are newer than the old notes.
-NEWER = {SparseProduct, ForeignProduct}
+NEWER = {SparseProduct, ForeignProduct, FlatIndexSpec, ScatterSpec}
 
 # Fields that old notes do not have, with their defaults.
 SINCE = re.compile(", (sparsity=0|block_sparsity=0|across=None|batch=1|pad_across=None|filter_rows=None)(?=[,)])")

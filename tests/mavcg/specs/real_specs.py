@@ -118,5 +118,10 @@ def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
     names = [b.input(name, TensorType(kind, (2, side, side))) for name, kind in (("a", dtype), ("b", "i8"))]
     yield b.finish([b.add("qmatmul", [*names, *map(b.constant, ends(side))], x_zero=3, **result)])
     yield graph("gather", np.array([0, 2, 1], np.int64), axis=pick.randint(1, 2))
+    b = GraphBuilder("indices")
+    name = b.input("i", TensorType("i64", (side, 2)))
+    flat = b.add("flat_index", [name], lengths=(3, channels), strides=(channels, 1), offsets=(0,))
+    rows = [b.input(name, TensorType(dtype, (length, 4))) for name, length in (("x", 3 * channels), ("u", side))]
+    yield b.finish([b.add("scatter", [rows[0], flat, rows[1]], reduction=pick.choice(("none", "add", "max")))])
     yield graph("pad", before=(0, 1, 0, 0), after=(0, 1, 2, 0), mode=pick.choice(("edge", "reflect")))
     yield graph("reshape", shape=(side, 1, channels, side))

@@ -1,0 +1,245 @@
+"""Indices that are known only in a run: checked and made offsets (flat_index), and written to (scatter).
+
+flat_index alone can fail: it sets the fault word of the run where an index is outside, and goes on with the nearest one
+inside, so that what reads or writes by its result stays within its tensor.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.arithmetic import BINARY
+from mavcg.kernels.builder.emit import (
+    I1,
+    I32,
+    I64,
+    TYPES,
+    address,
+    const,
+    element_bytes,
+    for_range,
+    kernel_function,
+    load_vector,
+    operand,
+    repeat,
+    scale_index,
+    store_vector,
+)
+from mavcg.kernels.builder.nest import (
+    ROW_ELEMENTS,
+    Line,
+    Nest,
+    along_line,
+    collapse,
+    decode,
+    load_lanes,
+    maximum,
+    minimum,
+    nest_rows,
+    store_lanes,
+)
+from mavcg.kernels.tensor.copies import relaid_steps
+from mavcg.kernels.tensor.gather import index_at
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import sizes_text
+from mavcg.specs.serialize import spec_format
+
+
+@spec_format("flat_index")
+@dataclass(frozen=True)
+class FlatIndexSpec(KernelSpec):
+    """out[p] = sum over k of indices[p, k] * index_strides[k], plus the sum over d of p[d] * offsets[d], in i64.
+
+    nest: strides of indices without their last dimension, of the output, and the offsets. index_step: stride of the
+    last dimension of indices, in elements. lengths: indices[.., k] is from 0 to lengths[k] - 1, or with from_end from
+    -lengths[k]. Operands: indices, out, the fault word.
+    """
+
+    index_bytes: int
+    nest: Nest
+    index_step: int
+    lengths: tuple[int, ...]
+    index_strides: tuple[int, ...]
+    from_end: bool
+
+    @property
+    def family(self) -> str:
+        return f"flat_index_i{self.index_bytes * 8}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.nest.shape)
+
+    @property
+    def rows(self) -> int:
+        return -(-self.nest.elements // ROW_ELEMENTS)
+
+    @property
+    def work(self) -> int:
+        return 4 * self.nest.elements * len(self.lengths)
+
+
+@spec_format("scatter")
+@dataclass(frozen=True)
+class ScatterSpec(KernelSpec):
+    """out[indices[i]] = updates[i], or reduced with what is there, in the order of the indices.
+
+    nest: loops over the elements of an update, with the strides of updates and of the output. count: of indices; step:
+    their stride. length: rows of the output; an index outside is taken for the nearest inside. update_step, out_step:
+    elements from one update, or row of the output, to the next. reduction: none, or an operator of two numbers.
+    Operands: indices, updates, out.
+    """
+
+    dtype: str
+    reduction: str
+    nest: Nest
+    index_bytes: int
+    count: int
+    step: int
+    length: int
+    update_step: int
+    out_step: int
+
+    @property
+    def family(self) -> str:
+        return f"scatter_{self.reduction}_{self.dtype}"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(self.count, *self.nest.shape)
+
+    @property
+    def rows(self) -> int:
+        """Pieces of an update: rows of the kernel never write the same element, whatever the indices."""
+        return self.nest.rows
+
+    @property
+    def work(self) -> int:
+        return 4 * self.count + self.count * self.nest.elements
+
+
+def _lower_flat_index(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    indices, out = views[node.inputs[0]], views[node.output]
+    if out.elements == 0:
+        return ()
+    nest = collapse(out.shape, (indices.strides[:-1], out.strides, node.attr("offsets")))
+    spec = FlatIndexSpec(
+        indices.item_bytes, nest, indices.strides[-1], node.attr("lengths"), node.attr("strides"),
+        bool(node.attr("from_end")),
+    )  # fmt: skip
+    operands = (Operand(node.inputs[0]), Operand(node.output, written=True), Operand(fault_word=True))
+    return (Step(spec, operands, node.origin),)
+
+
+def emit_flat_index(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """A row is a piece of the flattened positions. Threads that write the fault word write the same aligned 32 bits,
+    which every core stores at once; the engine reads it when they are done."""
+    assert isinstance(spec, FlatIndexSpec)
+    function, b = kernel_function(module, spec, machine)
+    indices, out, fault = (operand(b, i, name) for i, name in enumerate(("indices", "out", "fault")))
+    typ, size = ir.IntType(spec.index_bytes * 8), spec.index_bytes
+
+    def place(at: list[ir.Value], strides: tuple[int, ...]) -> ir.Value:
+        total: ir.Value = const(0)
+        for index, stride in zip(at, strides, strict=True):
+            total = b.add(total, scale_index(b, index, stride)) if stride else total
+        return total
+
+    def position(number: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
+        (outside,) = carried
+        at = decode(b, number, spec.nest.shape)
+        read, written, flat = (place(at, strides) for strides in spec.nest.strides)
+        for k, (length, stride) in enumerate(zip(spec.lengths, spec.index_strides, strict=True)):
+            element = b.add(read, const(k * spec.index_step))
+            index = load_vector(b, address(b, indices, scale_index(b, element, size)), typ, name="index")
+            index = b.sext(index, I64) if size < 8 else index
+            if spec.from_end:
+                index = b.select(b.icmp_signed("<", index, const(0)), b.add(index, const(length)), index)
+            outside = b.or_(outside, b.icmp_unsigned(">=", index, const(length)), "outside")
+            inside = minimum(b, maximum(b, index, const(0)), const(length - 1), "index_inside")
+            flat = b.add(flat, scale_index(b, inside, stride))
+        store_vector(b, flat, address(b, out, scale_index(b, written, 8)))
+        return (outside,)
+
+    begin = b.mul(function.args[1], const(ROW_ELEMENTS))
+    end = minimum(b, b.mul(function.args[2], const(ROW_ELEMENTS)), const(spec.nest.elements))
+    (outside,) = for_range(b, begin, end, 1, (const(0, I1),), position, "position")
+    with b.if_then(outside, likely=False):
+        b.store(const(1, I32), fault, align=4)
+    b.ret_void()
+    return function
+
+
+def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """A copy of x, then the updates."""
+    x, indices, updates, out = (views[name] for name in (*node.inputs, node.output))
+    if out.elements == 0:
+        return ()
+    reduction = node.attr("reduction")
+    if reduction != "none" and x.dtype in ("f16", "bool"):
+        raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {x.dtype} with {reduction}; cast it before")
+    copy = relaid_steps(node.inputs[0], node.output, views, node.origin)
+    if updates.elements == 0:
+        return copy
+    spec = ScatterSpec(
+        x.dtype, reduction, collapse(out.shape[1:], (updates.strides[1:], out.strides[1:])), indices.item_bytes,
+        indices.shape[0], indices.strides[0], out.shape[0], updates.strides[0], out.strides[0],
+    )  # fmt: skip
+    operands = (Operand(node.inputs[1]), Operand(node.inputs[2]), Operand(node.output, written=True))
+    return (*copy, Step(spec, operands, node.origin))
+
+
+def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Every row takes all indices in order, each with its piece of the update: the last of equal indices stays."""
+    assert isinstance(spec, ScatterSpec)
+    function, b = kernel_function(module, spec, machine)
+    indices, updates, out = (operand(b, i, name) for i, name in enumerate(("indices", "updates", "out")))
+    moved = spec.reduction == "none"
+    typ = TYPES[spec.dtype]
+    size = element_bytes(typ)
+    typ = ir.IntType(size * 8) if moved else typ
+    lanes = machine.vector_bytes // size
+    from_step, to_step = (strides[-1] for strides in spec.nest.strides)
+
+    def combined(old_at: ir.Value, new: ir.Value, used: int, of: int) -> ir.Value:
+        if moved:
+            return new
+        old = load_lanes(b, old_at, typ, of, used, "old") if of > 1 else load_vector(b, old_at, typ, name="old")
+        return BINARY[spec.reduction](b, spec.dtype, old, new)
+
+    def all_indices(places: list[ir.Value], line: Line) -> None:
+        def update(number: ir.Value) -> None:
+            index_place = address(b, indices, scale_index(b, number, spec.step * spec.index_bytes))
+            index = index_at(b, index_place, spec.index_bytes, spec.length)
+            source = address(b, places[0], scale_index(b, number, spec.update_step * size), "source")
+            target = address(b, places[1], scale_index(b, index, spec.out_step * size), "target")
+
+            def vectors(at: ir.Value, count: int, used: int) -> None:
+                for i in range(count):
+                    offset = scale_index(b, b.add(at, const(i * lanes)), size)
+                    new = load_lanes(b, address(b, source, offset), typ, lanes, used, "new")
+                    to = address(b, target, offset)
+                    store_lanes(b, combined(to, new, used, lanes), to, lanes, used)
+
+            def one(at: ir.Value) -> None:
+                new = load_vector(b, address(b, source, scale_index(b, at, from_step * size)), typ, name="new")
+                to = address(b, target, scale_index(b, at, to_step * size))
+                store_vector(b, combined(to, new, 1, 1), to)
+
+            if from_step == to_step == 1 and line.length >= lanes:
+                along_line(b, line, lanes, 1, vectors)
+            else:
+                repeat(b, line.begin, line.end(b), one, "element")
+
+        repeat(b, 0, spec.count, update, "update")
+
+    nest_rows(b, spec.nest, [updates, out], (size, size), all_indices)
+    b.ret_void()
+    return function
+
+
+LOWER = {"flat_index": _lower_flat_index, "scatter": _lower_scatter}
+EMIT = {FlatIndexSpec: emit_flat_index, ScatterSpec: emit_scatter}
