@@ -104,7 +104,8 @@ def test_a_scheduler_that_goes_loses_nothing_that_was_found(tmp_path: Path, capf
 
 
 @pytest.mark.long
-def test_the_verb_on_a_cluster(mavcg: Any, tmp_path: Path) -> None:
+def test_the_verb_on_a_cluster(mavcg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mavcg.explore.dask_engine.WAIT_S", 200)  # a worker's start takes long on a busy machine
     space_of(tmp_path, WIDE)
     words = ("explore", "alexnet", "--space", str(tmp_path / "space.toml"), "--json", "-o")
     with cluster() as made:
