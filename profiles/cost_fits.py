@@ -38,12 +38,12 @@ Constants = TypeVar("Constants")
 KIND_TABLES: Mapping[str, type] = {
     "register_tile": RegisterTileFit, "macro_tile": MacroTileFit, "typical": TypicalCore, "typical_rates": IssueRates,
     "steps": StepFit, "primitives": PrimitiveFit, "safety": SafetyFit, "chunk_prefetch": ChunkPrefetchFit,
-    "simulator": SimulatorFit, "exposed": ExposedFit,
+    "simulator": SimulatorFit, "exposed": ExposedFit, "wide_register_tile": RegisterTileFit,
 }  # fmt: skip
 ALL_CORES_TABLES: Mapping[str, type] = {
     "int8_register_tile": Int8TileFit, "memory": MemoryFit, "branches": BranchFit,
 }  # fmt: skip
-OPTIONAL = ("chunk_prefetch", "simulator", "exposed")
+OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile")
 
 
 def load_cost_fit(kind: str) -> CostFit:

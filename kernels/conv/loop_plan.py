@@ -1,5 +1,8 @@
 """Decisions on a convolution's loops before they are emitted: register tiles and prefetches."""
 
+from math import gcd
+
+from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, lanes_f32, tiling_of
 from mavcg.kernels.gemm.tile import F32_BYTES
@@ -19,6 +22,23 @@ def plain_macro(spec: Conv2d) -> MacroTile:
     return MacroTile(spec.products.plain_rows, panel_channels=spec.panel_channels or None)
 
 
+# Level 1 of x86 cores is indexed by the place in a page: a way of it has that size. A tile's pixels, each a line of
+# input at a time, may fill six of the eight ways or more that there are; weights and outputs need the others.
+L1_WAY_BYTES, INPUT_WAYS = 4096, 6
+
+
+def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
+    """Return the most pixels of a tile whose inputs do not displace one another in level 1; None: any number.
+
+    With 1024 channels all pixels of an image are in the same sets: tiles of 13 pixels took 1.13 times as long as those
+    of 6 on a Zen 4, tiles of 26 four times as long.
+    """
+    if machine.arch != "x86_64":
+        return None
+    pitch = spec.x.strides[2] * spec.stride[1] * F32_BYTES
+    return L1_WAY_BYTES // gcd(L1_WAY_BYTES, max(pitch, LINE_BYTES)) * INPUT_WAYS
+
+
 def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> tuple[RegisterTiling, bool]:
     """The register tiles of a run of so many output channels, and whether they cross from a row of pixels to the next.
 
@@ -26,16 +46,16 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
     """
     terms = conv_sum(spec).length
     terms = min(terms, macro.kc or terms)
-    lanes = lanes_f32(machine)
+    lanes, most = lanes_f32(machine), uncrowded_pixels(spec, machine)
 
     def tiling(pixels: int) -> RegisterTiling:
         if not spec.packed:
-            return choose(machine, pixels, 1, terms)
+            return choose(machine, pixels, 1, terms, most=most)
         vectors, panel = -(-channels // lanes), max(1, spec.lanes // lanes)
         if macro.nr is not None:
             whole = max(1, macro.nr // (panel * lanes)) * panel
-            return tiling_of(machine, pixels, vectors, min(vectors, whole), terms)
-        return choose(machine, pixels, vectors, terms, panel)
+            return tiling_of(machine, pixels, vectors, min(vectors, whole), terms, most)
+        return choose(machine, pixels, vectors, terms, panel, most)
 
     by_row = tiling(spec.out.shape[2])
     whole = macro.parts == 1 and (macro.mc is None or macro.mc >= spec.pixel_rows)
@@ -53,7 +73,8 @@ def conv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, chann
     tiling, crossing = register_tiling(spec, machine, macro, channels)
     pixels = spec.out.shape[2] * (spec.pixel_rows if crossing else 1)
     # Without what the register model adds where weights do not stay in level 1: the planner counts that in bytes.
-    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, 0).cycles
+    most = uncrowded_pixels(spec, machine)
+    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, 0, most).cycles
     shared = tiling.shared * (1 if crossing else spec.pixel_rows)
     return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing, shared)
 

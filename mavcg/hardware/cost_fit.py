@@ -212,7 +212,7 @@ class ExposedFit:
 @dataclass(frozen=True)
 class CostFit:
     """Constants of one kind of core. chunk_prefetch, exposed: None where they were not fitted. typical_rates: of a core
-    without a timing profile."""
+    without a timing profile. wide_register_tile: of vectors of 64 bytes, where they have constants of their own."""
 
     register_tile: RegisterTileFit
     macro_tile: MacroTileFit
@@ -224,6 +224,7 @@ class CostFit:
     chunk_prefetch: ChunkPrefetchFit | None = None
     simulator: SimulatorFit | None = None
     exposed: ExposedFit | None = None
+    wide_register_tile: RegisterTileFit | None = None
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.target import parse_target
+from mavcg.kernels.conv.loop_plan import register_tiling, uncrowded_pixels
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.gemm.register_tile import lane_counts
 from mavcg.lowering.kernel_code import kernel_flags, kernel_module
 from mavcg.lowering.machines import machines_for
 from mavcg.profiles.load import load_core
 from mavcg.specs.kernel import Machine, View, dense_strides
+from mavcg.specs.tile_plan import MacroTile
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 
 TARGET = parse_target("x86_64-linux-gnu.2.17")
@@ -45,3 +47,25 @@ def test_first_layers_do_not_spill(tmp_path: Path) -> None:
     assembly = assembly_of(first_layer(), machine, kernel_flags(machine), tmp_path / "kernel.s")
     assert "vfmadd" in assembly
     assert not re.search(r"%zmm\d+, .*\(%rsp\)", assembly)
+
+
+def pointwise(channels: int, out_channels: int) -> Conv2d:
+    """A 1x1 convolution at 7x7 pixels."""
+    x, out = (1, 1, 49, channels), (1, 1, 49, out_channels)
+    return Conv2d(View("f32", x, dense_strides(x)), View("f32", out, dense_strides(out)), None, (1, 1), (1, 1), (1, 1),
+                  1, 16, True, True, "relu", ())  # fmt: skip
+
+
+@pytest.mark.parametrize(("channels", "most"), [(1024, 6), (2048, 6), (512, 12), (256, 24), (960, 96)])
+def test_inputs_of_a_tile_stay_in_the_sets_of_level_1(channels: int, most: int) -> None:
+    """Pixels of 4 KB are in one set of eight lines, of 2 KB in two."""
+    assert uncrowded_pixels(pointwise(channels, 32), MACHINES["znver4"]) == most
+    tiling, _ = register_tiling(pointwise(channels, 16), MACHINES["znver4"], MacroTile(), 16)
+    assert tiling.widths.mr <= most
+
+
+@pytest.mark.parametrize(("channels", "out_channels"), [(1024, 1024), (512, 1024), (320, 1280)])
+def test_wide_tiles_read_least(channels: int, out_channels: int) -> None:
+    """4 vectors by 6 pixels: 10 loads for 24 multiply-adds."""
+    tiling, _ = register_tiling(pointwise(channels, out_channels), MACHINES["znver4"], MacroTile(), out_channels)
+    assert (tiling.vectors, tiling.widths.mr) == (4, 6)

@@ -16,6 +16,7 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.target import Target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.int8.depthwise import QDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.planner.engine.cost import KernelWork, cost, l1_budget, l2_budget, pass_of, registers, work_of
@@ -232,9 +233,10 @@ def register_widths(work: KernelWork, machine: Machine, channels: int) -> tuple[
     """Return None (the emitter chooses), and a panel's channels where it chooses more and weights are read once.
 
     A tile of fewer channels has more pixels, and reads the fewer weights for each multiply-add: 3x3 layers at 14x14 and
-    13x13, 1x1 at 7x7 take 0.95 to 1.02 of the time on a Zen 3. With a residual wider tiles are the faster ones.
+    13x13, 1x1 at 7x7 take 0.95 to 1.02 of the time on a Zen 3. With a residual wider tiles are the faster ones, and so
+    they are where a panel is one vector: tiles of one take 1.02 to 1.5 times as long with AVX-512 on a Zen 4.
     """
-    if not (known(work.products, machine) and work.by_channels) or work.residual:
+    if not (known(work.products, machine) and work.by_channels) or work.residual or work.panel <= lanes_f32(machine):
         return (None,)
     chosen = registers(work, machine, MacroTile(), channels).channels
     return (None, work.panel) if chosen > work.panel else (None,)
