@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
+from bench.silicon.calls import Call
 from bench.silicon.dynamic_path import NotModelled
-from bench.silicon.figures import Call, Figure, SourceList
+from bench.silicon.figures import Figure, SourceList
 from bench.silicon.models import Model
 from bench.silicon.runs import Runs
 from mavcg.errors import MavcgError
@@ -75,6 +76,8 @@ def _called(figure: Figure, runs: Runs, model: Model, cycles: dict[tuple[str, Ca
         return found
 
     own = sum(map(one, figure.calls)) / len(figure.calls)
+    if figure.less:
+        own -= sum(map(one, figure.less)) / len(figure.less)
     return own / (sum(map(one, figure.before)) / len(figure.before)) if figure.kind == "ratio" else own
 
 

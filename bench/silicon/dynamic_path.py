@@ -19,11 +19,10 @@ from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import parse_source
 
-MOST_INSTRUCTIONS = (
-    1_500  # of a call; blocks whose calls are longer also leave the first cache, which no model here has
-)
 SEED = 2  # of memory and unnamed registers; the same for every figure
 _WIDE = 16  # bytes of a q register
+# Hints on cores without pointer authentication, and a micro-operation or two on those that have it.
+_HINTS = re.compile(r"^(paciasp|autiasp)\b.*$")
 _TARGET = re.compile(r"^(b|bl|b\.[a-z]{2}|cbn?z|tbn?z)\b(.*?)#?0x[0-9a-f]+$")
 
 
@@ -39,15 +38,15 @@ class Step:
     unaligned: bool = False
 
 
-def executed(image: CodeImage, function: str, arguments: str) -> tuple[Step, ...]:
-    """Run the function once with these arguments and return the instructions that it executed.
+def executed(image: CodeImage, function: str, arguments: str, most: int) -> tuple[Step, ...]:
+    """Run the function once with these arguments and return the instructions that it executed, at most this many.
 
     Raises: NotModelled where the image has no such function, or the run does not return.
     """
     if function not in image.symbols:
         raise NotModelled(f"no function {function} in the file")
     described = parse_arguments([f"{function}: {arguments}"])[function][0]
-    return _Tracer(image).run(image.symbols[function], described_state(SEED, described))
+    return _Tracer(image).run(image.symbols[function], described_state(SEED, described), most)
 
 
 def ops_of(image: CodeImage, steps: tuple[Step, ...]) -> tuple[Op, ...]:
@@ -69,6 +68,7 @@ def _decoded(image: CodeImage, addresses: list[int]) -> dict[int, Op]:
         if decoded is None:
             raise NotModelled(f"{image.location(address)}: the disassembler does not know {word[::-1].hex()}")
         text = f"{decoded[2]} {decoded[3]}"
+        text = _HINTS.sub("nop", text)
         text = _TARGET.sub(r"\1\2.Ltarget", text)
         (statement,) = parse_source(f"\t{text}\n")[:1]
         effect = effects(statement.instr) if statement.instr is not None else None
@@ -112,7 +112,7 @@ class _Tracer:
     def _on_unmapped(self, uc: Any, kind: int, address: int, size: int, value: int, data: Any) -> bool:
         return self.memory.grow(address)
 
-    def run(self, entry: int, state: State) -> tuple[Step, ...]:
+    def run(self, entry: int, state: State, most: int) -> tuple[Step, ...]:
         arm = self.arm
         self.memory.begin(state.memory_seed, state.given)
         for section in self.image.sections:
@@ -129,10 +129,10 @@ class _Tracer:
         ):
             self.uc.reg_write(register, value)
         try:
-            self.uc.emu_start(entry, RETURN_ADDRESS, count=MOST_INSTRUCTIONS)
+            self.uc.emu_start(entry, RETURN_ADDRESS, count=most)
         except self.error as error:
             at = self.uc.reg_read(arm.UC_ARM64_REG_PC)
             raise NotModelled(f"{self.image.location(at)}: the run ends there ({error})") from None
         if (at := self.uc.reg_read(arm.UC_ARM64_REG_PC)) != RETURN_ADDRESS:
-            raise NotModelled(f"a call of more than {MOST_INSTRUCTIONS} instructions")
+            raise NotModelled(f"a call of more than {most} instructions")
         return tuple(Step(address, place in self.unaligned) for place, address in enumerate(self.path))

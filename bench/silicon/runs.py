@@ -1,11 +1,14 @@
 """Calls of published functions as runs that a model can look at: compiled from a clone, traced once for all cores."""
 
+import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.silicon.calls import Call
 from bench.silicon.clones import checked_out
 from bench.silicon.dynamic_path import NotModelled, executed, ops_of
-from bench.silicon.figures import Call, SourceList
+from bench.silicon.figures import SourceList
 from bench.silicon.models import Run
 from mavcg.assembly.asm_source import preprocess
 from mavcg.assembly.code_image import CodeImage, read_image
@@ -34,7 +37,7 @@ class Runs:
         if call not in self._runs:
             try:
                 image = self._image(call)
-                ops = ops_of(image, executed(image, call.symbol, call.arguments))
+                ops = ops_of(image, executed(image, call.symbol, call.arguments, self.source.most_instructions))
                 self._runs[call] = Run(image, call.symbol, call.arguments, ops, self.source.in_a_row)
             except NotModelled as reason:
                 self._runs[call] = reason
@@ -79,9 +82,14 @@ class Runs:
             if not (folder / name).exists():
                 return NotModelled(f"no file {name} at this commit")
             text, out = folder / name, folder / f"{number}.o"
+            if text.suffix == ".pl":
+                text = _generated(
+                    text, folder / f"{number}-{text.stem}.S"
+                )  # sha512-armv8.pl looks at its output's name
             if text.suffix == ".S":
+                source = preprocess(text, flags).text
                 text = folder / f"{number}.s"
-                text.write_text(_EXTENSIONS + preprocess(folder / name, flags).text, encoding="utf-8")
+                text.write_text(_EXTENSIONS + source, encoding="utf-8")
             words = ["-target", _TARGET, "-g0", *self.source.flags, *flags, "-c", str(text), "-o", str(out)]
             run_zig("c++" if text.suffix == ".cpp" else "cc", words, f"compiling {name}")
             objects.append(str(out))
@@ -90,6 +98,20 @@ class Runs:
             objects = [str(folder / "all.o")]
         self._objects[call.commit, files] = Path(objects[0]).read_bytes()
         return read_image(Path(objects[0]), ", ".join(files))
+
+
+def _generated(script: Path, out: Path) -> Path:
+    """Run a perlasm script for 64-bit Linux and return the assembly that it writes.
+
+    Raises: NotModelled without perl; MavcgError with what the script says where it fails.
+    """
+    perl = shutil.which("perl")
+    if perl is None:
+        raise NotModelled(f"{script.name} is run by perl, which is not here; install it (Debian: perl)")
+    done = subprocess.run([perl, str(script), "linux64", str(out)], capture_output=True, text=True)
+    if done.returncode:
+        raise MavcgError(f"perl {script}: {done.stderr.strip()}")
+    return out
 
 
 def clone_paths(texts: list[str], names: Mapping[str, str]) -> dict[str, Path]:

@@ -1,0 +1,108 @@
+"""Figures of long buffers: what the further bytes of a longer call cost, of code that a script writes."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.silicon.compare import rows_of
+from bench.silicon.figures import SourceList, read_list, read_lists
+from bench.silicon.models import Run
+from mavcg.errors import MavcgError
+from mavcg.hardware.timing import Timing
+
+# A perlasm script in small: its output's name decides how much one iteration adds, as sha512-armv8.pl's does.
+SCRIPT = """
+($flavour, $output) = @ARGV;
+die "no flavour\\n" if $flavour ne "linux64";
+open STDOUT, ">", $output;
+$step = $output =~ /step8/ ? 8 : 4;
+print <<"___";
+.globl add_up
+.type add_up,%function
+add_up:
+\tpaciasp
+1:\tsubs x1,x1,#$step
+\tb.ne 1b
+\tautiasp
+\tret
+___
+"""
+LIST = """
+name      = "streams"
+url       = "https://example.org/streams"
+commit    = "HEAD"
+published = "this test"
+folders   = ["arm"]
+most_instructions = 60
+
+[[stream]]
+name            = "sum"
+files           = "arm/step8.pl"
+symbol          = "add_up"
+arguments       = "buf:64 i:{bytes}"
+bytes           = [16, 64]
+cycles_per_byte = { cortex-a53 = 0.5, cortex-a57 = 2 }
+
+[[stream]]
+name            = "too long"
+files           = "arm/step8.pl"
+symbol          = "add_up"
+arguments       = "buf:64 i:{bytes}"
+bytes           = [16, 640]
+cycles_per_byte = { cortex-a53 = 0.5 }
+"""
+needs_perl = pytest.mark.skipif(shutil.which("perl") is None, reason="needs perl, which runs such scripts")
+
+
+def instructions(run: Run, timing: Timing) -> float:
+    return float(len(run.ops))
+
+
+@pytest.fixture
+def streams(tmp_path: Path) -> SourceList:
+    (tmp_path / "streams.toml").write_text(LIST)
+    return read_list(tmp_path / "streams.toml")
+
+
+def clone_of(folder: Path, script: str) -> Path:
+    (folder / "arm").mkdir()
+    (folder / "arm/step8.pl").write_text(script)
+    identity = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "script"]):
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def test_a_figure_is_of_the_further_bytes(streams: SourceList) -> None:
+    figures = {figure.core: figure for figure in streams.figures if figure.name == "sum"}
+
+    assert (figures["cortex-a53"].value, figures["cortex-a57"].value) == (24, 96)
+    assert [call.arguments for call in (*figures["cortex-a53"].less, *figures["cortex-a53"].calls)] == [
+        "buf:64 i:16",
+        "buf:64 i:64",
+    ]
+
+
+@needs_perl
+def test_the_shorter_call_is_taken_off(streams: SourceList, tmp_path: Path) -> None:
+    rows = {row.figure.name: row for row in rows_of(streams, clone_of(tmp_path, SCRIPT), instructions)}
+
+    assert rows["sum"].modelled == 2 * (64 - 16) / 8  # neither the return nor the hints around it
+    assert rows["too long"].modelled is None and rows["too long"].why == "a call of more than 60 instructions"
+
+
+@needs_perl
+def test_what_a_script_complains_of_is_said(streams: SourceList, tmp_path: Path) -> None:
+    with pytest.raises(MavcgError, match=r"step8\.pl: out of words"):
+        list(rows_of(streams, clone_of(tmp_path, 'die "out of words\\n";'), instructions))
+
+
+def test_the_cryptographic_loops_are_of_six_cores() -> None:
+    (source,) = (each for each in read_lists() if each.name == "cryptogams")
+
+    assert {figure.core for figure in source.figures} == {
+        "apple-firestorm", "cortex-a53", "cortex-a57", "cortex-a76", "cortex-x2", "exynos-m1"
+    }  # fmt: skip
+    assert len(source.figures) == 39 and not any(figure.seen for figure in source.figures)
