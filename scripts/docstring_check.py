@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,14 +63,12 @@ class Documented:
 def functions(sources: Mapping[str, str]) -> Iterator[Documented]:
     """Yield functions and methods of modules, given as source text by file; those inside functions are left out."""
     for file, source in sources.items():
-        yield from _functions_of(file, ast.parse(source).body, "", True)
+        yield from _functions_of(file, _parse(source).body, "", True)
 
 
 def error_bases(sources: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return the names of the classes from which each class of the modules derives directly."""
-    classes = (
-        node for text in sources.values() for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)
-    )
+    classes = (node for text in sources.values() for node in _classes(_parse(text).body))
     return {node.name: tuple(_last_name(base) for base in node.bases) for node in classes}
 
 
@@ -141,6 +140,20 @@ def _ancestors(name: str, bases: Mapping[str, Sequence[str]]) -> set[str]:
     if name not in bases:
         return {base.__name__ for base in built_in.__mro__} if isinstance(built_in, type) else {name}
     return {name}.union(*(_ancestors(base, bases) for base in bases[name] if base != name))
+
+
+@cache
+def _parse(source: str) -> ast.Module:
+    """Return a module's tree; parsing takes most of the check's time, and two passes need it."""
+    return ast.parse(source)
+
+
+def _classes(body: Sequence[ast.stmt]) -> Iterator[ast.ClassDef]:
+    """Yield the classes of a module and those in them; those inside functions are left out."""
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield node
+            yield from _classes(node.body)
 
 
 def _functions_of(file: str, body: Sequence[ast.stmt], prefix: str, is_public: bool) -> Iterator[Documented]:

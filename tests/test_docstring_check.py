@@ -93,6 +93,7 @@ def test_what_a_docstring_says_rightly(docstring: str, body: str) -> None:
     assert not faults_of(function(docstring, body))
 
 
+@pytest.mark.long
 def test_the_projects_docstrings_hold() -> None:
     sources = read_sources(ROOT)
 

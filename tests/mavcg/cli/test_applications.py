@@ -103,6 +103,7 @@ def test_faults_of_a_plan_are_named(mavcg: Any, chain_onnx: Path, tmp_path: Path
         assert done.status == 2 and words in " ".join(done.stderr.split()), done.stderr
 
 
+@pytest.mark.long
 def test_a_schedule_with_brackets(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
     """Layers' names from a plan without one; kept, printed; one that cannot run is refused by line."""
     shutil.copy(chain_onnx, tmp_path / "chain.onnx")

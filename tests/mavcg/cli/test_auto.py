@@ -48,6 +48,7 @@ def edit(file: Path, old: str, new: str) -> None:
 RUNS = 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "rounds"), [([], 1), pytest.param(["--runner", "local", "--per-round", "1"], 2, marks=pytest.mark.long)]
 )

@@ -158,6 +158,7 @@ def test_threads_of_one_session_run_at_the_same_time(built: Path, session: Sessi
     assert len(results) == 200 and all((result == want).all() for result in results)
 
 
+@pytest.mark.long
 def test_several_libraries_and_sessions_in_one_process(
     mavcg: Any, built: Path, session: Session, cores: tuple[str, str], here: Path
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_free_dimension_stays_with_the_runtime(mavcg: Any, here: Path, cores: 
     assert [path.name for path in here.iterdir()] == ["m.onnx"]
 
 
+@pytest.mark.long
 def test_subgraphs_below_the_share_stay(mavcg: Any, session: Session, here: Path, cores: tuple[str, str]) -> None:
     """A cumulative sum between the convolutions makes two subgraphs, of 43 and 57 % of the MACs."""
     make_model(here / "n.onnx", batch=1, between=True)

@@ -204,6 +204,7 @@ def test_named_sources_take_the_profile_that_was_kept_here(mavcg: Any, kernel: P
     assert [f["name"] for f in json.loads(ended.stdout)["functions"]] == ["dot"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_a_launched_build_reads_the_profile_that_was_kept(
     mavcg: Any, here: Path, cores: Sequence[str], gcc: object, perf: str, run_program: Any

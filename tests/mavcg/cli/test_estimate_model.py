@@ -178,6 +178,7 @@ def test_sensitivity_says_what_each_assumed_fact_changes(mavcg: Any, tiny_onnx: 
     assert table.status == 0 and "layers changed" in " ".join(table.stdout.split())
 
 
+@pytest.mark.long
 def test_sensitivity_of_a_board_without_cache_facts_tries_one_without_level_2(
     mavcg: Any, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

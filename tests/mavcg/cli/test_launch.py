@@ -418,6 +418,7 @@ int main() {
 """
 
 
+@pytest.mark.long
 def test_a_hot_template_of_two_files_that_throws(
     mavcg: Any, here: Path, cores: Sequence[str], gcc: object, run_program: Any
 ) -> None:

@@ -116,6 +116,7 @@ def test_the_script_of_a_user_in_a_fresh_folder(build: Build, here: Path) -> Non
     assert report["macs"] == 2 * 8 * 8 * 6 * 9 * 6
 
 
+@pytest.mark.long
 def test_a_node_that_stays_between_two_subgraphs(build: Build, here: Path, capfd: Any) -> None:
     data = chain(Writer(), "CUMSUM")
     report = build(here, data)
@@ -128,6 +129,7 @@ def test_a_node_that_stays_between_two_subgraphs(build: Build, here: Path, capfd
     assert [op["op_name"] for op in interpreter._get_ops_details()].count("mavcg") in (0, 2)
 
 
+@pytest.mark.long
 def test_eight_bit_numbers(build: Build, here: Path) -> None:
     data = eight_bit(Writer())
     build(here, data)
@@ -177,6 +179,7 @@ def test_a_resized_input_stays_with_the_runtime(build: Build, here: Path, capfd:
     assert near(invoke(interpreter, X)[0], first)
 
 
+@pytest.mark.long
 def test_a_library_of_several_sizes(mavcg: Any, here: Path, cores: tuple[str, str], capfd: Any) -> None:
     """The delegate takes the size that the interpreter has; another one stays with the runtime."""
     data = chain(Writer())

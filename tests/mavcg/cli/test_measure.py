@@ -351,6 +351,7 @@ def test_machine_in_words(tmp_path: Path) -> None:
     assert describe_machine((0,), tmp_path) == "Some Board CPU 0"
 
 
+@pytest.mark.long
 def test_with_the_real_perf(
     mavcg: Any, perf: str, tmp_path: Path, run_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

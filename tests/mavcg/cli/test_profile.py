@@ -146,6 +146,7 @@ def needs_perf() -> None:
 MAIN = "import sys, typer; from mavcg.cli.profile import profile; typer.run(profile)"
 
 
+@pytest.mark.long
 def test_the_programs_output_does_not_mix_with_the_json(needs_perf: None) -> None:
     command = [sys.executable, "-c", MAIN, "--json", "--frequency", "200", "--", sys.executable, "-c", BUSY]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -182,6 +183,7 @@ def toml(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_without_a_command_the_files_own_is_built_and_run(perf: str, tmp_path: Path) -> None:
     (tmp_path / "busy.sh").write_text(f'#!/bin/sh\nexec {sys.executable} -c "{BUSY}"\n')
     toml(

@@ -73,6 +73,7 @@ def test_a_build_over_its_limit_is_refused_and_leaves_nothing(
     assert done.stdout == "" and [path.name for path in here.iterdir()] == ["net.onnx"]
 
 
+@pytest.mark.long
 def test_keys_of_the_build_file(shell: Callable[[str], Any], here: Path) -> None:
     write_model(here / "net.onnx", 11_000)
     table = '[[model]]\nfile = "net.onnx"\ncores = ["generic"]\n'

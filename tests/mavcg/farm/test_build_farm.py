@@ -68,6 +68,7 @@ def test_the_verb_builds_what_single_builds_build(mavcg: Any, tiny: Path, here: 
     assert again["modules"]["compiled"] == 0 == again["kernels"]["compiled"]
 
 
+@pytest.mark.long
 def test_what_an_earlier_build_kept_is_not_compiled_again(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_library_asks_for_what_bionic_has_at_api_level_21(
     assert "mavcg_model_api" in exported and all(name.startswith("mavcg_model") for name in exported)
 
 
+@pytest.mark.long
 def test_a_partial_build_asks_for_no_more(math_onnx: Path, tmp_path: Path) -> None:
     exported = check_for_bionic(build(math_onnx, tmp_path, "aarch64", "--partial", "--also", "other.onnx"))
 

@@ -78,6 +78,7 @@ def no_costs_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 RK3588 = load_board("rk3588")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("strategy", ["pbqp", "local", "family:direct_blocked"])
 def test_a_strategys_program_computes_the_graph(strategy: str) -> None:
     graph = net()
@@ -115,6 +116,7 @@ def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
     assert "more than as defined" in weights_sentence({"weights": {"definition_bytes": 10, "packed_bytes": 40}})
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("family", ["direct_blocked", "im2", "kn2", "fft", "winograd", "sum2d"])
 def test_nothing_is_packed_before_its_stage(family: str) -> None:
     lowered = how_small("sum2d" if family == "sum2d" else f"family:{family}").lowered
@@ -138,6 +140,7 @@ def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:
         assert all(touch.bytes <= touch.span for work in works for touch in work.touches)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("strategy", [ENGINE, "pbqp", pytest.param("family:winograd", marks=pytest.mark.long)])
 def test_weights_keep_to_a_size(strategy: str) -> None:
     graph = net(10, 32)

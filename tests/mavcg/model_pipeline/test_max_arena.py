@@ -50,6 +50,7 @@ def test_parts_of_rows_keep_the_limit_and_the_bits(network: Path, tmp_path: Path
             assert [step.name for step in model.profile(x)] == steps and model.arena_bytes == parts["arena_bytes"]
 
 
+@pytest.mark.long
 def test_a_limit_that_layers_keep_changes_nothing(network: Path, tmp_path: Path, mavcg: Mavcg) -> None:
     whole = build(mavcg, network, tmp_path / "liba.so")
     limited = build(mavcg, network, tmp_path / "libb.so", "--max-arena", "2MB")

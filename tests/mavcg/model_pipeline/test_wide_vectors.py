@@ -56,6 +56,7 @@ def network(path: Path) -> None:
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
 
 
+@pytest.mark.long
 def test_every_version_that_this_machine_runs_gives_the_same_bits(
     mavcg: Any, run_program: Callable[..., Any], tmp_path: Path
 ) -> None:

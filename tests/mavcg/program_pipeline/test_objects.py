@@ -87,6 +87,7 @@ def objects(made: tuple[str, VersionedModule], folder: Path, limits: VersionLimi
     return build_objects(text, versions, core_set, ARM, folder, limits, {}, worth, "2", workers=2)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("max_growth", [150.0, 60.0])
 def test_growth_as_linked_stays_within_the_bound(arm_kernels: Any, tmp_path: Path, max_growth: float) -> None:
     free = objects(arm_kernels, tmp_path, VersionLimits())

@@ -51,6 +51,7 @@ LEFT = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n == "densenet121" else n for n in LEFT])
 def test_one_transpose_at_the_input_is_left(name: str) -> None:
     after = optimise(imported(name))
@@ -63,6 +64,7 @@ def test_one_transpose_at_the_input_is_left(name: str) -> None:
     assert [node.op for node in optimise(after).nodes] == [node.op for node in after.nodes]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name",
     ["squeezenet", "shufflenet", *(pytest.param(n, marks=pytest.mark.long) for n in ("resnet50", "densenet121",

@@ -13,6 +13,7 @@ from mavcg.passes.graph.pipeline import optimise
 LENGTH = 1010  # more than Python's stack is deep
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["relu", "mul", "square", "reshape", "concat", "pad", "quantized"])
 def test_long_rows(kind: str) -> None:
     b = GraphBuilder("long")
@@ -45,6 +46,7 @@ def test_long_rows(kind: str) -> None:
     assert after.outputs == graph.outputs
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("length", [1200, pytest.param(5000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("factor", [0.5, 1.5, "2 and 0.5"])
 def test_scales_in_a_row_are_merged_in_linear_time(factor: float | str, length: int) -> None:

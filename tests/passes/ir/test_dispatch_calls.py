@@ -147,6 +147,7 @@ TELLING = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arch", TARGETS)
 def test_every_type_in_every_place(build_versions: Callable[..., Any], arch: str) -> None:
     check(build_versions, covering(TELLING[arch]), TARGETS[arch])

@@ -108,6 +108,7 @@ def test_without_its_libraries_the_accelerator_runs_alone(
     assert "libmixed_before.so is not there; it belongs beside the program" in output.err
 
 
+@pytest.mark.long
 def test_parts_for_other_processors_are_not_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["build", "mixed.onnx", "--target", "zu2", "--search", "none", "--cores", "cortex-a53"]
     assert run(["accel", *command, "-o", "arm.elf"]) == 0
