@@ -43,8 +43,9 @@ from mavcg.lowering.machines import packing_for
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.engine.cost import work_of
-from mavcg.planner.engine.tiles import cores_of, plain_tile, plan_tiles
+from mavcg.planner.engine.candidates import plain_tile
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.planner.engine.work import work_of
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan, worthwhile_call_rows
@@ -91,8 +92,7 @@ class Network:
         self.machine, self.lowered = machine, lower_graph(graph, packing_for(host_target()))
         model = plan_model(self.lowered)
         self.program = program = model.program
-        sizes = {"arena": program.arena_bytes, "constants": program.constants_bytes, "fault": 4}
-        self.bases = {name: buffer(size) for name, size in sizes.items()}
+        self.bases = {"arena": buffer(program.arena_bytes), "constants": buffer(program.constants_bytes)}
         self.bases["constants"][:] = np.frombuffer(pack_weights(model.memory, self.lowered.graph.constants), np.uint8)
         self.inputs = [buffer(t.type.bytes) for t in program.inputs]
         self.outputs = [buffer(t.type.bytes) for t in program.outputs]

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from mavcg.explore.design_space import Structure
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.accelerators import exact, space
+from mavcg.planner.accelerators import exact
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tile_memory import tile_bytes
 from mavcg.planner.layer_model.tiling import Tile
 
 # Loops that the search does not cut unless the array runs along them (space.axes).
@@ -57,7 +58,7 @@ class KeyMaker:
 
     def __init__(self, layers: Sequence[ConvLayer]) -> None:
         self._layers = tuple(layers)
-        self._whole = [space.tile_bytes(layer, Tile(*layer.loops.values()), halo=True) for layer in layers]
+        self._whole = [tile_bytes(layer, Tile(*layer.loops.values()), halo=True) for layer in layers]
         self._arrays: dict[Arrays, tuple[Arrays, ...]] = {}
 
     def keys(self, structure: Structure) -> tuple[SearchKey, ...]:

@@ -17,6 +17,7 @@ from mavcg.planner.accelerators import grid, space
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.roofline import Metric, Reached, performance_per_access, roofline_performance
+from mavcg.planner.layer_model.tile_memory import Axes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
 
@@ -102,7 +103,7 @@ def _largest(layer: ConvLayer, accelerator: Accelerator, tile: Tile, name: str, 
 
 
 def _best_output_stationary(
-    layer: ConvLayer, accelerator: Accelerator, axes: space.Axes, metric: Metric, halo: bool
+    layer: ConvLayer, accelerator: Accelerator, axes: Axes, metric: Metric, halo: bool
 ) -> tuple[Tiling, Reached] | None:
     """Return the first tile of the largest metric among those that fit; None where none fits.
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.accelerators.space import Axes, Integers, bytes_of
 from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tile_memory import Axes, Integers, bytes_of
 from mavcg.planner.layer_model.windows import WindowAxis, axes, rows_read
 
 Floats = NDArray[np.float64]

@@ -38,7 +38,6 @@ from mavcg.planner.accelerators.bounds import (
     totals,
 )
 from mavcg.planner.accelerators.planned import Planned
-from mavcg.planner.accelerators.space import Axes, Integers
 from mavcg.planner.layer_model.halo import traffic_with_halo
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.roofline import (
@@ -48,6 +47,7 @@ from mavcg.planner.layer_model.roofline import (
     memory_gmac_per_s,
     performance_per_access,
 )
+from mavcg.planner.layer_model.tile_memory import Axes, Integers, tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import Traffic, traffic
 
@@ -196,7 +196,7 @@ def _task(layer: ConvLayer, accelerator: Accelerator, metric: Metric, options: E
     grid = axes_of(layer, accelerator, options)
     memory = _half(accelerator.memory) if options.double_buffer else accelerator.memory
     smallest = Tile(*(int(grid[name][0]) for name in DIMENSIONS))
-    if not memory.holds(*space.tile_bytes(layer, smallest, options.halo_fits)):
+    if not memory.holds(*tile_bytes(layer, smallest, options.halo_fits)):
         copies, any_size = 2 if options.double_buffer else 1, "--full-grid" if options.grid == "pe" else ""
         raise space.no_tiling(layer, accelerator, options.halo_fits, smallest, copies, any_size)
     oc, ic = (channels(accelerator, name, layer.loops[name], grid[name], options.tile_roof) for name in ("OC", "IC"))

@@ -1,20 +1,31 @@
 """The best of a grid of tilings by looking at each: the innermost part of the pruned and of the exhaustive search."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
 
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
-from mavcg.planner.accelerators.space import Axes, Integers, bytes_of
+from mavcg.planner.layer_model.cheapest import cheapest
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.roofline import Metric, Reached, roofline_performance
+from mavcg.planner.layer_model.tile_memory import Axes, Integers, bytes_of
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
 
 # Tiles looked at together: some arrays of so many 8-byte integers are in memory at a time.
 _BLOCK = 1 << 19
+
+
+@dataclass(frozen=True)
+class _GridTiling:
+    """A tiling of a grid with what the model says of it. order: the number of its tile, and that of its dataflow."""
+
+    order: tuple[int, int]
+    tiling: Tiling
+    reached: Reached
 
 
 def best(
@@ -26,7 +37,16 @@ def best(
     computation roof is that of all elements, so that a metric depends on nothing but the traffic: it is computed once
     for each traffic that there is.
     """
-    found: tuple[float, int, int, Tiling, Reached] | None = None
+    found = cheapest(
+        _unlike_tilings(layer, accelerator, axes, halo),
+        lambda candidate: -metric(candidate.reached),
+        order=lambda candidate: candidate.order,
+    )
+    return (found.tiling, found.reached) if found else None
+
+
+def _unlike_tilings(layer: ConvLayer, accelerator: Accelerator, axes: Axes, halo: bool) -> Iterator[_GridTiling]:
+    """Yield the tilings that fit: of those of a piece that move the same bytes, the first."""
     seen: set[tuple[int, int, int]] = set()
     first = 0
     for factors in _blocks(axes):
@@ -41,11 +61,8 @@ def best(
                     continue
                 seen.add((rank, *kind))
                 tiling = Tiling(_tile_at(factors, at), dataflow)
-                reaches = roofline_performance(layer, traffic(layer, tiling), accelerator)
-                value = metric(reaches)
-                if found is None or value > found[0] or (value == found[0] and (first_here + at, rank) < found[1:3]):
-                    found = (value, first_here + at, rank, tiling, reaches)
-    return found[3:] if found else None
+                reached = roofline_performance(layer, traffic(layer, tiling), accelerator)
+                yield _GridTiling((first_here + at, rank), tiling, reached)
 
 
 def _blocks(axes: Axes) -> Iterator[dict[str, Integers]]:

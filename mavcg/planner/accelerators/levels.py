@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
-from mavcg.planner.accelerators import space
 from mavcg.planner.accelerators.bounds import (
     NOTHING_BEHIND,
     Before,
@@ -38,9 +37,9 @@ from mavcg.planner.accelerators.bounds import (
 )
 from mavcg.planner.accelerators.nested import LevelsPlan, Pieces, before, cut, cut_all, plan_of, rows_of, whole
 from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.accelerators.space import Integers
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.roofline import compute_gmac_per_s
+from mavcg.planner.layer_model.tile_memory import Integers, tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.windows import WindowAxis, axes
 
@@ -88,11 +87,11 @@ def _cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
     cuts = False
     for number, level in enumerate(accelerator.levels):
         tile = _smallest(layer, accelerator, kernel=True)
-        if level.holds(*space.tile_bytes(layer, tile, halo=True)):
+        if level.holds(*tile_bytes(layer, tile, halo=True)):
             continue
         cuts = True
         tile = _smallest(layer, accelerator, kernel=False)
-        need = space.tile_bytes(layer, tile, halo=True)
+        need = tile_bytes(layer, tile, halo=True)
         if not level.holds(*need):
             needed = f"{sum(need)} bytes" if level.shared_bytes else "{}, {} and {} bytes".format(*need)
             there = (

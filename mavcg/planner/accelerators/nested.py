@@ -23,9 +23,9 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 from mavcg.planner.accelerators.bounds import Before
-from mavcg.planner.accelerators.space import Integers
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.roofline import compute_gmac_per_s
+from mavcg.planner.layer_model.tile_memory import Integers
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import Traffic
 from mavcg.planner.layer_model.windows import WindowAxis, axes

@@ -16,6 +16,7 @@ from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.request import Compared, NetworkPlan
 from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.roofline import pe_utilisation, roofline_performance
+from mavcg.planner.layer_model.tile_memory import Integers, bytes_of
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import Traffic, traffic
 from mavcg.text.safe_text import plot_label
@@ -82,7 +83,7 @@ def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Fl
     return both[:, 0], both[:, 1]
 
 
-def _thin(axes: Mapping[str, space.Integers]) -> dict[str, space.Integers]:
+def _thin(axes: Mapping[str, Integers]) -> dict[str, Integers]:
     """Every second value of the longest axis, with its last, until at most MOST_TILES are left."""
     kept = dict(axes)
     while prod(len(values) for values in kept.values()) > MOST_TILES:
@@ -91,11 +92,11 @@ def _thin(axes: Mapping[str, space.Integers]) -> dict[str, space.Integers]:
     return kept
 
 
-def _fitting_tiles(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, space.Integers]) -> Iterator[Tile]:
+def _fitting_tiles(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, Integers]) -> Iterator[Tile]:
     """Tiles that fit, evenly spaced so that they make at most MOST_POINTS with three dataflows."""
     memory, names = accelerator.memory, list(layer.loops)
     grid = dict(zip(names, np.ix_(*(axes[name] for name in names)), strict=True))
-    sizes = space.bytes_of(layer, grid, halo=True)
+    sizes = bytes_of(layer, grid, halo=True)
     if memory.shared_bytes:
         fit = sum(sizes, np.int64(0)) <= memory.shared_bytes
     else:

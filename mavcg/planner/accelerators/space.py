@@ -1,24 +1,17 @@
-"""Tiles that a search may look at: algorithms 1 to 3 of e-PlaNNer, the candidates above a tile, the fit test.
-
-There are two models of a tile's input. Without halo, as the paper's algorithm 2 and its table 8.5 do: stride x rows.
-With halo, what the tile reads, as the tiles of the paper's figure 7.1 have it. Padding is in neither: it is not stored.
-"""
+"""Tiles that a search may look at: algorithms 1 to 3 of e-PlaNNer, the candidates above a tile, the fit test."""
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tile_memory import Axes, Integers, tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.planner.layer_model.traffic import reload_input, reload_psum, reload_weight
-
-Integers = NDArray[np.int64]
-Axes = Mapping[str, Integers]
 
 # Never cut, unless the array works along them (algorithm 1, lines 2 and 3).
 _WHOLE = frozenset(("OW", "KH", "KW"))
@@ -33,33 +26,6 @@ _INNERMOST = {Dataflow.INPUT: ("OC", "KW", "KH"), Dataflow.WEIGHT: ("OW", "OH"),
 def unpruned_size(layer: ConvLayer) -> int:
     """Tilings before any pruning: every size of every loop, three dataflows (table 8.5 has the mean over layers)."""
     return len(Dataflow) * prod(layer.loops.values())
-
-
-def tile_bytes(layer: ConvLayer, tile: Tile, halo: bool) -> tuple[int, int, int]:
-    """Bytes on chip of the input, weights and output of one tile, of one group."""
-    factors = {name: np.asarray(factor, np.int64) for name, factor in tile.factors.items()}
-    input_bytes, weight_bytes, output_bytes = bytes_of(layer, factors, halo)
-    return int(input_bytes), int(weight_bytes), int(output_bytes)
-
-
-def bytes_of(layer: ConvLayer, factors: Axes, halo: bool) -> tuple[Integers, Integers, Integers]:
-    """The same for many tiles, whose factors are broadcast. The output's items may have to hold partial sums."""
-    rows = _span(factors["OH"], factors["KH"], layer.oh, layer.ih, layer.stride[0], layer.dilation[0], halo)
-    columns = _span(factors["OW"], factors["KW"], layer.ow, layer.iw, layer.stride[1], layer.dilation[1], halo)
-    return (
-        layer.items.input * factors["IC"] * rows * columns,
-        layer.items.weight * factors["OC"] * factors["IC"] * factors["KH"] * factors["KW"],
-        max(layer.items.output, layer.items.psum) * factors["OC"] * factors["OH"] * factors["OW"],
-    )
-
-
-def _span(out: Integers, taps: Integers, outs: int, ins: int, stride: int, dilation: int, halo: bool) -> Integers:
-    """Rows (columns) of input for `out` of `outs` rows of output; the input has `ins`."""
-    if halo:
-        span: Integers = np.minimum((out - 1) * stride + (taps - 1) * dilation + 1, ins)
-    else:
-        span = np.where(out == outs, ins, np.minimum(out * stride, ins))
-    return span
 
 
 def fits(layer: ConvLayer, tile: Tile, accelerator: Accelerator, halo: bool) -> bool:

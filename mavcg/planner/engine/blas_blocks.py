@@ -11,7 +11,7 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
-from mavcg.planner.engine.cost import l1_budget, l2_budget
+from mavcg.planner.engine.level_traffic import l1_budget, l2_budget
 from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
 from mavcg.specs.kernel import Machine
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from mavcg.cost_model.guided_chunks import core_shares
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.planner.engine.cost import cost, work_of
+from mavcg.planner.engine.cost import cost
+from mavcg.planner.engine.work import work_of
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 

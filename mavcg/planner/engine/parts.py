@@ -13,7 +13,7 @@ from math import lcm
 
 from mavcg.cost_model.guided_chunks import simulated_ns
 from mavcg.hardware.board import Board
-from mavcg.planner.engine.cost import KernelWork, registers
+from mavcg.planner.engine.work import KernelWork, registers
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 

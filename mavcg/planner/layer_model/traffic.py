@@ -1,9 +1,11 @@
-"""Bytes that move between off-chip memory and a tile's memories: equations 6.1 to 6.5 of e-PlaNNer, as they stand.
+"""Bytes that move between a memory and the tiles in front of it: equations 6.1 to 6.5 of e-PlaNNer, as they stand.
 
 Without the halo that neighbouring tiles of the input share, as the paper has it; planner/layer_model/halo.py counts
-that.
+that. In the paper one operand stays from tile to tile, that of the dataflow. A cache may keep others besides, or not
+even that one: then `kept` names the operands that stay.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from mavcg.planner.layer_model.layer import ConvLayer
@@ -31,17 +33,17 @@ class Traffic:
         )
 
 
-def reload_input(layer: ConvLayer, tiling: Tiling) -> int:
-    """Number of times that the input is read: equation 6.2, and 1 where it is stationary."""
-    if tiling.dataflow is Dataflow.INPUT:
+def reload_input(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
+    """Number of times that the input is read: equation 6.2, and 1 where it stays."""
+    if _stays(Dataflow.INPUT, tiling, kept):
         return 1
     n = trips(layer, tiling.tile)
     return n["KW"] * n["KH"] * n["OC"]
 
 
-def reload_weight(layer: ConvLayer, tiling: Tiling) -> int:
-    """Number of times that the weights are read: equation 6.3, and 1 where they are stationary."""
-    if tiling.dataflow is Dataflow.WEIGHT:
+def reload_weight(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
+    """Number of times that the weights are read: equation 6.3, and 1 where they stay."""
+    if _stays(Dataflow.WEIGHT, tiling, kept):
         return 1
     n = trips(layer, tiling.tile)
     return n["OW"] * n["OH"]
@@ -53,22 +55,29 @@ def reload_psum(layer: ConvLayer, tile: Tile) -> int:
     return 2 * (n["KW"] * n["KH"] * n["IC"] - 1)
 
 
-def reload_output(layer: ConvLayer, tiling: Tiling) -> int:
-    """Number of times that the output is moved: equation 6.5, and 1 where it is stationary."""
-    if tiling.dataflow is Dataflow.OUTPUT:
+def reload_output(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
+    """Number of times that the output is moved: equation 6.5, and 1 where it stays."""
+    if _stays(Dataflow.OUTPUT, tiling, kept):
         return 1
     return reload_psum(layer, tiling.tile) + 1
 
 
-def traffic(layer: ConvLayer, tiling: Tiling) -> Traffic:
-    """Off-chip bytes of a layer by equation 6.1. Partial sums take the bytes that layer.items says."""
+def traffic(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> Traffic:
+    """Bytes of a layer by equation 6.1. Partial sums take the bytes that layer.items says.
+
+    kept: the operands that stay from one tile to the next; None: that of the dataflow alone, as in the paper.
+    """
     items = layer.items
-    psums = reload_output(layer, tiling) - 1
+    psums = reload_output(layer, tiling, kept) - 1
     return Traffic(
-        layer.input_elements * items.input * reload_input(layer, tiling),
-        layer.weight_elements * items.weight * reload_weight(layer, tiling),
+        layer.input_elements * items.input * reload_input(layer, tiling, kept),
+        layer.weight_elements * items.weight * reload_weight(layer, tiling, kept),
         layer.output_elements * (items.output + psums * items.psum),
     )
+
+
+def _stays(operand: Dataflow, tiling: Tiling, kept: Collection[Dataflow] | None) -> bool:
+    return operand is tiling.dataflow if kept is None else operand in kept
 
 
 def no_reload(layer: ConvLayer) -> Traffic:

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.accelerators import bounds, space
+from mavcg.planner.accelerators import bounds
 from mavcg.planner.accelerators.bounds import Before
 from mavcg.planner.layer_model.halo import traffic_with_halo
 from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tile_memory import Integers, tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
 from mavcg.planner.layer_model.windows import axes, rows_read
@@ -31,7 +32,7 @@ def layers(draw: st.DrawFn) -> ConvLayer:
     return ConvLayer("small", oc, ic, oh, ow, kh, kw, ih, iw, stride, pads)
 
 
-def every_factor(layer: ConvLayer) -> dict[str, space.Integers]:
+def every_factor(layer: ConvLayer) -> dict[str, Integers]:
     return {name: np.arange(1, length + 1) for name, length in layer.loops.items()}
 
 
@@ -69,7 +70,7 @@ def test_entries_count_what_the_models_count(layer: ConvLayer, halo: bool, data:
     oc, ic = data.draw(st.integers(1, layer.oc)), data.draw(st.integers(1, layer.ic))
     oh, ow, kh, kw = entries.tiles[place].tolist()
     tile = Tile(oc, ic, oh, ow, kh, kw)
-    of_input, of_weight, of_output = space.tile_bytes(layer, tile, halo=True)
+    of_input, of_weight, of_output = tile_bytes(layer, tile, halo=True)
     entry = entries.taken(np.array([place]))
     held = (entry.input_bytes * ic, entry.weight_bytes * oc * ic, entry.output_bytes * oc)
     assert [int(size[0]) for size in held] == [of_input, of_weight, of_output]
@@ -110,7 +111,7 @@ def test_no_tile_that_fits_is_below_its_bound(layer: ConvLayer, size: int, share
         most = int(bounds.most_input_channels(memory, entries.taken(np.array([place])), np.array([a]))[0, 0])
         for j, b in enumerate(ic.factor.tolist()):
             tile = Tile(a, b, oh, ow, kh, kw)
-            holds = memory.holds(*space.tile_bytes(layer, tile, halo=True))
+            holds = memory.holds(*tile_bytes(layer, tile, halo=True))
             assert holds == (b <= most)
             if holds:
                 assert fits[place]

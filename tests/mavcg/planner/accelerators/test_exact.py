@@ -20,6 +20,7 @@ from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.planner.layer_model.roofline import METRICS, Metric
+from mavcg.planner.layer_model.tile_memory import tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.profiles.accelerators import find_accelerator
 from tests.conftest import examples
@@ -122,7 +123,7 @@ def every_tile(layer: ConvLayer, accelerator: Accelerator, options: ExactOptions
                 factors[name] = range(length, length + 1)
     copies = 2 if options.double_buffer else 1
     for tile in (Tile(*values) for values in product(*factors.values())):
-        if accelerator.memory.holds(*(copies * n for n in space.tile_bytes(layer, tile, options.halo_fits))):
+        if accelerator.memory.holds(*(copies * n for n in tile_bytes(layer, tile, options.halo_fits))):
             yield tile
 
 

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from mavcg.cost_model.board_machine import cluster_machine
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.accelerators import exact, nested, space
+from mavcg.planner.accelerators import exact, nested
 from mavcg.planner.accelerators.exact import ExactOptions
 from mavcg.planner.accelerators.levels import plan_levels
 from mavcg.planner.accelerators.networks import network
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tile_memory import tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.profiles.load import load_board
 from tests.conftest import examples
@@ -24,7 +25,7 @@ from tests.conftest import examples
 def fits_levels(layer: ConvLayer, tilings: tuple[Tiling, ...], accelerator: Accelerator) -> bool:
     """Whether each tile, with halo, fits the level that it is for."""
     return all(
-        level.holds(*space.tile_bytes(layer, tiling.tile, halo=True))
+        level.holds(*tile_bytes(layer, tiling.tile, halo=True))
         for level, tiling in zip(accelerator.levels, tilings, strict=True)
     )
 
@@ -59,7 +60,7 @@ def tiles(layer: ConvLayer, within: dict[str, int], level: MemoryLevel) -> Itera
     even = sorted({*range(2, within["OC"], 2), within["OC"]})
     for oc, ic, oh, ow in product(even, *steps.values()):
         tile = Tile(oc, ic, oh, ow, layer.kh, layer.kw)
-        if level.holds(*space.tile_bytes(layer, tile, halo=True)):
+        if level.holds(*tile_bytes(layer, tile, halo=True)):
             yield tile
 
 
@@ -78,7 +79,7 @@ def in_the_space(layer: ConvLayer, tile: Tile, level: MemoryLevel) -> bool:
     if larger is None:
         return True
     more = Tile(tile.oc, larger, tile.oh, tile.ow, tile.kh, tile.kw)
-    return not level.holds(*space.tile_bytes(layer, more, halo=True))
+    return not level.holds(*tile_bytes(layer, more, halo=True))
 
 
 def roof(layer: ConvLayer, level: MemoryLevel, behind: nested.Pieces, here: nested.Pieces) -> float:
@@ -102,7 +103,7 @@ def reached(layer: ConvLayer, accelerator: Accelerator, far: Tile, step: int = 1
 def test_two_levels_against_all_pairs_of_tiles(layer: ConvLayer, accelerator: Accelerator) -> None:
     near, far = accelerator.levels
     smallest = Tile(min(2, layer.oc), 1, 1, 1, layer.kh, layer.kw)
-    if not near.holds(*space.tile_bytes(layer, smallest, halo=True)):
+    if not near.holds(*tile_bytes(layer, smallest, halo=True)):
         return  # the kernel is cut: another space
     found = plan_levels(layer, accelerator, most_tried=1000)
     assert found.proved
@@ -119,7 +120,7 @@ def test_nothing_at_all_is_above_the_bound(layer: ConvLayer, accelerator: Accele
     """Nor of the tiles outside of the space."""
     near, far = accelerator.levels
     smallest = Tile(min(2, layer.oc), 1, 1, 1, layer.kh, layer.kw)
-    if not near.holds(*space.tile_bytes(layer, smallest, halo=True)):
+    if not near.holds(*tile_bytes(layer, smallest, halo=True)):
         return
     found = plan_levels(layer, accelerator, most_tried=2)
     assert found.gmac_per_s <= found.best_gmac_per_s

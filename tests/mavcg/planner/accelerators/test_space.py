@@ -13,6 +13,7 @@ from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import pruned, space
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.planner.layer_model.tile_memory import tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile
 
 MakeAccelerator = Callable[..., Accelerator]
@@ -79,7 +80,7 @@ def test_unpruned_space_is_every_size_of_every_loop() -> None:
 
 def test_figure_7_1_fills_the_input_memory(setups: dict[str, Accelerator]) -> None:
     layer = ConvLayer("figure 7.1", 256, 128, 56, 56, 3, 3, 56, 56, pads=(1, 1, 1, 1))
-    assert space.tile_bytes(layer, Tile(56, 65, 16, 56, 3, 3), halo=True) == (4 * 65 * 18 * 56, 131_040, 200_704)
+    assert tile_bytes(layer, Tile(56, 65, 16, 56, 3, 3), halo=True) == (4 * 65 * 18 * 56, 131_040, 200_704)
     fits = [space.fits(layer, Tile(56, ic, 16, 56, 3, 3), setups["A"], halo=True) for ic in (65, 66)]
     assert fits == [True, False]
     assert space.fits(layer, Tile(56, 65, 18, 56, 3, 3), setups["A"], halo=False)  # 18 rows without their halo
@@ -92,22 +93,22 @@ def test_input_of_a_tile() -> None:
     }  # fmt: skip
     for (oh, halo), wanted in rows.items():
         tile = Tile(16, 3, oh, 55, 11, 11)
-        assert space.tile_bytes(first, tile, halo)[0] == 4 * 3 * wanted * 227, (oh, halo)
+        assert tile_bytes(first, tile, halo)[0] == 4 * 3 * wanted * 227, (oh, halo)
 
 
 def test_dilated_kernels_and_part_of_a_kernel() -> None:
     layer = ConvLayer("dilated", 4, 4, 20, 20, 3, 3, 24, 24, dilation=(2, 2))
-    assert space.tile_bytes(layer, Tile(1, 1, 5, 20, 3, 3), halo=True)[0] == 4 * (5 + 4) * 24
-    assert space.tile_bytes(layer, Tile(1, 1, 5, 20, 2, 3), halo=True)[0] == 4 * (5 + 2) * 24
+    assert tile_bytes(layer, Tile(1, 1, 5, 20, 3, 3), halo=True)[0] == 4 * (5 + 4) * 24
+    assert tile_bytes(layer, Tile(1, 1, 5, 20, 2, 3), halo=True)[0] == 4 * (5 + 2) * 24
 
 
 def test_padding_takes_no_room() -> None:
-    assert space.tile_bytes(FIGURE, Tile(1, 1, 56, 56, 3, 3), halo=True)[0] == 4 * 56 * 56
+    assert tile_bytes(FIGURE, Tile(1, 1, 56, 56, 3, 3), halo=True)[0] == 4 * 56 * 56
 
 
 def test_partial_sums_need_room_for_all_their_bytes() -> None:
     layer = replace(FIGURE, items=ItemBytes(input=1, weight=1, output=1, psum=4))
-    assert space.tile_bytes(layer, Tile(2, 3, 1, 56, 3, 3), halo=True) == (3 * 3 * 56, 2 * 3 * 9, 4 * 2 * 56)
+    assert tile_bytes(layer, Tile(2, 3, 1, 56, 3, 3), halo=True) == (3 * 3 * 56, 2 * 3 * 9, 4 * 2 * 56)
 
 
 def test_exactly_full_is_full() -> None:
@@ -119,7 +120,7 @@ def test_exactly_full_is_full() -> None:
 
 def test_one_memory_for_all(small_array: MakeAccelerator) -> None:
     tile = Tile(3, 2, 1, 56, 3, 3)
-    need = sum(space.tile_bytes(FIGURE, tile, halo=True))
+    need = sum(tile_bytes(FIGURE, tile, halo=True))
     assert space.fits(FIGURE, tile, small_array(shared=need), halo=True)
     assert not space.fits(FIGURE, tile, small_array(shared=need - 1), halo=True)
 
@@ -158,7 +159,7 @@ def test_the_lower_bound_reloads_least_of_the_eight(layer: ConvLayer, room: tupl
 @given(layers, tuples(*(integers(1, 300) for _ in range(3))), booleans())
 def test_the_memory_that_the_error_names_would_do(layer: ConvLayer, room: tuple[int, int, int], halo: bool) -> None:
     machine = Accelerator("any", 1.0, (MemoryLevel("sram", 1.0, *room),), (2, 3), (("IC",), ("OC",)))
-    need = space.tile_bytes(layer, space.initial_tile(layer, machine), halo)
+    need = tile_bytes(layer, space.initial_tile(layer, machine), halo)
     enough = tuple(max(pair) for pair in zip(need, room, strict=True))
     if enough == room:
         assert pruned.search(layer, machine, halo=halo).layer is layer

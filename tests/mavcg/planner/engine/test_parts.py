@@ -16,9 +16,10 @@ from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.lowering.lower import lower_graph
 from mavcg.lowering.machines import machines_for
-from mavcg.planner.engine.cost import cost, work_of
+from mavcg.planner.engine.cost import cost
 from mavcg.planner.engine.parts import TYPICAL_CORES, CoreTeam, cores_each, over_ideal
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.planner.engine.work import work_of
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.specs.kernel import Machine, Packing
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows

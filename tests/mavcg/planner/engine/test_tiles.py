@@ -14,16 +14,11 @@ from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.lowering.lower import lower_graph
-from mavcg.planner.engine.cost import KernelWork, cost, l1_budget, registers, work_of
-from mavcg.planner.engine.tiles import (
-    LEAST_TASKS,
-    best_macro,
-    candidates,
-    cores_of,
-    plain_tile,
-    plan_tiles,
-    task_sizes,
-)
+from mavcg.planner.engine.candidates import LEAST_TASKS, candidates, plain_tile, task_sizes
+from mavcg.planner.engine.cost import cost
+from mavcg.planner.engine.level_traffic import l1_budget
+from mavcg.planner.engine.tiles import best_macro, cores_of, plan_tiles
+from mavcg.planner.engine.work import KernelWork, registers, work_of
 from mavcg.profiles.load import load_board
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, dense_view
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows

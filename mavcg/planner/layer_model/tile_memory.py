@@ -1,0 +1,43 @@
+"""Bytes that a tile takes on chip.
+
+There are two models of a tile's input. Without halo, as the paper's algorithm 2 and its table 8.5 do: stride x rows.
+With halo, what the tile reads, as the tiles of the paper's figure 7.1 have it. Padding is in neither: it is not stored.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tiling import Tile
+
+Integers = NDArray[np.int64]
+Axes = Mapping[str, Integers]
+
+
+def tile_bytes(layer: ConvLayer, tile: Tile, halo: bool) -> tuple[int, int, int]:
+    """Bytes on chip of the input, weights and output of one tile, of one group."""
+    factors = {name: np.asarray(factor, np.int64) for name, factor in tile.factors.items()}
+    input_bytes, weight_bytes, output_bytes = bytes_of(layer, factors, halo)
+    return int(input_bytes), int(weight_bytes), int(output_bytes)
+
+
+def bytes_of(layer: ConvLayer, factors: Axes, halo: bool) -> tuple[Integers, Integers, Integers]:
+    """The same for many tiles, whose factors are broadcast. The output's items may have to hold partial sums."""
+    rows = _span(factors["OH"], factors["KH"], layer.oh, layer.ih, layer.stride[0], layer.dilation[0], halo)
+    columns = _span(factors["OW"], factors["KW"], layer.ow, layer.iw, layer.stride[1], layer.dilation[1], halo)
+    return (
+        layer.items.input * factors["IC"] * rows * columns,
+        layer.items.weight * factors["OC"] * factors["IC"] * factors["KH"] * factors["KW"],
+        max(layer.items.output, layer.items.psum) * factors["OC"] * factors["OH"] * factors["OW"],
+    )
+
+
+def _span(out: Integers, taps: Integers, outs: int, ins: int, stride: int, dilation: int, halo: bool) -> Integers:
+    """Rows (columns) of input for `out` of `outs` rows of output; the input has `ins`."""
+    if halo:
+        span: Integers = np.minimum((out - 1) * stride + (taps - 1) * dilation + 1, ins)
+    else:
+        span = np.where(out == outs, ins, np.minimum(out * stride, ins))
+    return span

@@ -1,0 +1,91 @@
+"""Cycles of a tiling by named terms: the roofline of e-PlaNNer, and what is calibrated beside it.
+
+The paper's model has three parts: all multiply-accumulates at the array's rate (equation 6.6), the bytes of equations
+6.1 to 6.5 at the bandwidth behind a memory (6.10), and the larger of both (6.12). A planner for cores with caches takes
+further terms, each by its name; without any of them the paper's model is left. docs/planning.md lists them.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+
+class Term(StrEnum):
+    """A term that the paper's model lacks.
+
+    LEVEL_1: a second level of memory, by the same equations. RESIDENCY: what a cache keeps beside the stationary
+    operand, and that an operand stays only where it fits. FIRST_READ: weights come the first time from the outermost
+    memory. REGISTER_TILES: cycles of register tiles in place of those of an array that is always full (equation 6.7 is
+    the paper's form). TILE_ENDS, RESUMED_SUMS, CHUNK_STARTS: what a register tile costs besides, what continuing with
+    partial sums does, and what a chunk of weights waits for or its prefetches take. EXPOSED_WEIGHTS, EXPOSED_FILLS: the
+    time of moving weights, or the other operands, that does not overlap with arithmetic.
+    """
+
+    LEVEL_1 = "level-1"
+    RESIDENCY = "residency"
+    FIRST_READ = "first-read"
+    REGISTER_TILES = "register-tiles"
+    TILE_ENDS = "tile-ends"
+    RESUMED_SUMS = "resumed-sums"
+    CHUNK_STARTS = "chunk-starts"
+    EXPOSED_WEIGHTS = "exposed-weights"
+    EXPOSED_FILLS = "exposed-fills"
+
+
+@dataclass(frozen=True)
+class TilingModel:
+    """A model by which tilings are compared: its terms, its metric, and whether a tile has to fit its memory.
+
+    metric: "latency", or "performance-per-access" (equation 6.13). must_fit: the paper's memories hold a tile or do
+    not; a cache holds what it can.
+    """
+
+    terms: frozenset[Term]
+    metric: Literal["latency", "performance-per-access"]
+    must_fit: bool
+
+    def value(self, cost: "TilingCost") -> float:
+        """Return what is to be small: cycles, or by equation 6.13 cycles x bytes, its inverse for a layer."""
+        return cost.cycles if self.metric == "latency" else cost.cycles * cost.l2_bytes
+
+    def without(self, term: Term) -> "TilingModel":
+        """Return the model without a term."""
+        return TilingModel(self.terms - {term}, self.metric, self.must_fit)
+
+
+ROOFLINE = TilingModel(frozenset(), "performance-per-access", must_fit=True)
+CALIBRATED = TilingModel(frozenset(Term), "latency", must_fit=False)
+
+
+@dataclass(frozen=True)
+class TilingCost:
+    """Cycles of all calls of a kernel by term, and bytes that come into each level. A term that is left out is 0.
+
+    array_cycles, l1_cycles, l2_cycles: the roofs of the array and of the bandwidths behind level 1 and level 2.
+    register_tile_cycles: in place of array_cycles where the term is taken.
+    """
+
+    array_cycles: float
+    l1_bytes: float
+    l2_bytes: float
+    l1_cycles: float
+    l2_cycles: float
+    register_tile_cycles: float = 0.0
+    tile_end_cycles: float = 0.0
+    resumed_sum_cycles: float = 0.0
+    chunk_start_cycles: float = 0.0
+    exposed_weight_cycles: float = 0.0
+    exposed_fill_cycles: float = 0.0
+    exposed_residual_cycles: float = 0.0
+
+    @property
+    def compute_cycles(self) -> float:
+        """Cycles of arithmetic, and of what register tiles and chunks cost besides."""
+        tiles = self.register_tile_cycles or self.array_cycles
+        return tiles + self.tile_end_cycles + self.resumed_sum_cycles + self.chunk_start_cycles
+
+    @property
+    def cycles(self) -> float:
+        """The highest roof (equation 6.12 over all levels); moving that does not overlap adds to arithmetic."""
+        exposed = self.exposed_weight_cycles + self.exposed_fill_cycles + self.exposed_residual_cycles
+        return max(self.compute_cycles + exposed, self.l1_cycles, self.l2_cycles)
