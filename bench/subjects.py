@@ -101,6 +101,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "plan_seconds": Subject((*_PLANNER, "mavcg.planner.accelerators.schedule_cache")),
     "plan_tables": Subject(_PLANNER),
     "planned_tiles": Subject(("mavcg.planner.engine.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
+    "tiling_models": Subject(("mavcg.planner.engine.tiles", "mavcg.kernels.registry")),
     "predicted": Subject(("mavcg.predict.predict", "mavcg.model_pipeline.model")),
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
     "depth_first": Subject(("mavcg.predict.depth_first", "mavcg.model_pipeline.model")),

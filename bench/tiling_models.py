@@ -1,0 +1,167 @@
+"""Macro-tiles by the roofline alone and by the planner's model with all its terms: `python -m bench.tiling_models`.
+
+    python -m bench.tiling_models [NETWORK ..] --record             plans and modelled cycles, a second a network
+    python -m bench.tiling_models [NETWORK ..] --times --record     besides times, interleaved: for a quiet machine
+
+Both models choose from the same macro-tiles of the same kernels on this machine's core, one thread. The roofline is the
+paper's: bytes by equations 6.1 to 6.5, roofs by 6.6 and 6.10, metric 6.13, tiles that fit level 2. What the model with
+all terms loses if one is left out is modelled: kernels that are tiled otherwise, and cycles of their tiles by all terms
+over those of the chosen ones. Times are those of bench.planned_tiles: each step by one plan or the other, drawn anew in
+each round, medians of ratios; half of a step's rounds are of each CPU. Rows add up in the record.
+"""
+
+import argparse
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.jit import host_machine
+from bench.planned_tiles import Compared, Network, timed
+from bench.record import RESULTS, facts, write
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.target import host_target
+from mavcg.hosts.host import measured_host_board
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.planner.engine.candidates import candidates, plain_tile
+from mavcg.planner.engine.cost import cost
+from mavcg.planner.engine.level_traffic import fits_level_2, l2_tiling
+from mavcg.planner.engine.tiles import cores_of, plan_tiles
+from mavcg.planner.engine.work import work_of
+from mavcg.planner.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.tile_plan import TilePlan
+
+NAME = "tiling_models"
+NETWORKS = (
+    "squeezenet-random", "mobilenet_v2", "alexnet-random", "inception_v1-random", "resnet50-random", "vgg19-random",
+)  # fmt: skip
+SECONDS = 45.0  # of a network's timed rounds, about
+MODELS = {"planned": CALIBRATED, "roofline": ROOFLINE} | {
+    f"without {term}": CALIBRATED.without(term) for term in Term
+}  # fmt: skip
+
+
+def plans_of(specs: Sequence[KernelSpec], machine: Machine, core: Mapping[str, Accelerator]) -> dict[str, TilePlan]:
+    """Return the plan of each model."""
+    return {label: plan_tiles(specs, {machine.name: machine}, core, model=model) for label, model in MODELS.items()}
+
+
+def modelled(
+    specs: Sequence[KernelSpec], times: Mapping[str, int], machine: Machine, core: Accelerator,
+    plans: Mapping[str, TilePlan],
+) -> dict[str, Any]:  # fmt: skip
+    """Compare plans by the model with all terms. times: how often a network's step is a kernel, by its name."""
+    cycles = dict.fromkeys(plans, 0.0)
+    differ = dict.fromkeys(plans, 0)
+    kernels = unfitting = 0
+    for spec in specs:
+        work, name = work_of(spec), kernel_name(spec)
+        if work is None or not spec.rows or not times[name]:
+            continue
+        kernels += 1
+        chosen = plans["planned"].of(name, machine.name)
+        for label, plan in plans.items():
+            macro = plan.of(name, machine.name)
+            assert macro is not None
+            differ[label] += macro != chosen
+            cycles[label] += times[name] * cost(work, machine, core, macro).cycles
+        rows = plans["roofline"].call_rows(name) or 1
+        task = work.task(rows)
+        tiles = candidates(work, machine, core, plain_tile(work, rows))
+        unfitting += not any(fits_level_2(core, task, l2_tiling(macro, task)) for macro in tiles)
+    return {
+        "kernels": kernels, "no_tile_fits": unfitting,
+        "tiled_otherwise": {label: count for label, count in differ.items() if label != "planned"},
+        "modelled_over_planned": {
+            label: round(value / cycles["planned"], 4) for label, value in cycles.items() if label != "planned"
+        },
+    }  # fmt: skip
+
+
+def measured(name: str, network: Network, plans: Mapping[str, TilePlan], seconds: float) -> dict[str, Any]:
+    """Time both plans in turns: the roofline's over the planned one, of the network and of its steps that differ."""
+    calls = {label: network.calls(plans[label]) for label in ("planned", "roofline")}
+    took = timed(name, network, calls, seconds)
+    compared = Compared(took)
+    steps = [
+        {"name": a.name, "planned_ms": round(ms, 5), "ratio": round(ratio, 4)}
+        for a, b, ms, ratio in zip(
+            calls["planned"], calls["roofline"], compared.planned_ms, compared.ratios["roofline"], strict=True
+        )
+        if (a.kernel, a.grain) != (b.kernel, b.grain)
+    ]
+    return {
+        "planned_ms": round(sum(compared.planned_ms), 4),
+        "roofline_over_planned": round(compared.whole(compared.ratios["roofline"]), 4),
+        "rounds": len(took["planned"]), "steps_that_differ": steps,
+    }  # fmt: skip
+
+
+def compare(name: str, seconds: float | None) -> dict[str, Any]:
+    """Return a network's row. seconds: of its timed rounds; None: it is not timed."""
+    machine = host_machine()
+    network = Network(name, machine)
+    cores = cores_of([machine.name], host_target(), measured_host_board())
+    specs = network.lowered.specs
+    plans = plans_of(specs, machine, cores)
+    steps = Counter(step.kernel for step in network.program.steps)
+    row = {"network": name, "core": machine.name, **modelled(specs, steps, machine, cores[machine.name], plans)}
+    return row | ({"times": measured(name, network, plans, seconds)} if seconds else {})
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return geometric means over networks of what the roofline's tiles cost beside the planned ones."""
+    ratios = {"modelled": [row["modelled_over_planned"]["roofline"] for row in rows]}
+    ratios["measured"] = [row["times"]["roofline_over_planned"] for row in rows if "times" in row]
+    return {
+        label: round(math.exp(statistics.fmean(map(math.log, values))), 4) for label, values in ratios.items() if values
+    }
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=NETWORKS)
+    parser.add_argument("--times", action="store_true", help="time both plans, too")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each network's timed rounds, about")
+    parser.add_argument("--record", action="store_true", help=f"into bench/results/{NAME}.json")
+    parser.add_argument("--json", action="store_true", help="print the rows instead of a table")
+    arguments = parser.parse_args()
+    rows = [compare(name, arguments.seconds if arguments.times else None) for name in arguments.networks]
+    if arguments.record:
+        record_rows(rows, arguments.times)
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table(box=None)
+    for title in ("network", "kernels", "tiled otherwise", "no tile fits", "modelled", "measured"):
+        table.add_column(title, justify="left" if title == "network" else "right")
+    for row in rows:
+        table.add_row(
+            row["network"], str(row["kernels"]), str(row["tiled_otherwise"]["roofline"]), str(row["no_tile_fits"]),
+            f"{row['modelled_over_planned']['roofline']:.3f}",
+            f"{row['times']['roofline_over_planned']:.3f}" if "times" in row else "",
+        )  # fmt: skip
+    Console().print(table, "geometric means:", summary(rows))
+
+
+def record_rows(rows: Sequence[Mapping[str, Any]], with_times: bool) -> None:
+    """Put rows into the record, in place of older ones of the same network; times of an older row stay with it."""
+    path = RESULTS / f"{NAME}.json"
+    old = {row["network"]: row for row in json.loads(path.read_text())["rows"]} if path.is_file() else {}
+    new = {row["network"]: row for row in rows}
+    order = [name for name in (*NETWORKS, *old, *new) if name in old or name in new]
+    kept = [new.get(name) or old[name] for name in dict.fromkeys(order)]
+    command = f"bench.{NAME} --times --record" if with_times else f"bench.{NAME} --record"
+    kind = "measured" if all("times" in row for row in kept) else "modelled"
+    write(NAME, {**facts(kind, command), "geometric_means": summary(kept), "rows": kept})
+
+
+if __name__ == "__main__":
+    main()
