@@ -64,3 +64,21 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
         }
     }
 }
+
+MAVCG_PRIVATE void multiply_unpacked(const struct blas_product *p) {
+    const struct blas_blocks *blocks = &blocks_table[p->type];
+    const int64_t item = blocks->item, lanes = blocks->lanes;
+    const int64_t b_term = p->b_transposed ? p->b_stride : item, b_column = p->b_transposed ? item : p->b_stride;
+    const int lanes_shift = __builtin_ctzll((uint64_t)lanes);
+    const struct blas_steps steps = {p->a_stride, b_term, b_column, p->c_stride, p->alpha, p->beta};
+    blas_tile *const *tiles = tiles_of(p->type) + (blocks->rows >> lanes_shift) * blocks->columns - 1;
+    for (int64_t j = 0; j < p->n; j += blocks->columns) {
+        const int64_t columns = least(p->n - j, blocks->columns);
+        for (int64_t i = 0; i < p->m; i += blocks->rows) {
+            const int64_t rows = least(p->m - i, blocks->rows), used = (rows - 1) >> lanes_shift;
+            tiles[used * blocks->columns + columns](p->k, p->a + i * item, p->b + j * b_column,
+                                                    p->c + j * p->c_stride + i * item, &steps,
+                                                    ((rows - 1) & (lanes - 1)) + 1);
+        }
+    }
+}

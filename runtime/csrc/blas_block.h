@@ -30,4 +30,7 @@ MAVCG_PRIVATE struct blas_panels columns_of_b(const struct blas_block *block);
 MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_row, int64_t last_row,
                                   int64_t first_column, int64_t last_column);
 
+/* Compute a whole product of one block of terms, with A and B as they lie; A is not transposed. */
+MAVCG_PRIVATE void multiply_unpacked(const struct blas_product *product);
+
 #endif

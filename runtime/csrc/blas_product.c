@@ -69,7 +69,8 @@ static int64_t block_size(int64_t count, int64_t most, int64_t unit) {
 }
 
 static bool is_small(const struct blas_product *p) {
-    return (double)p->m * (double)p->n * (double)p->k <= SMALL_PRODUCT;
+    if (p->m > SMALL_PRODUCT || p->n > SMALL_PRODUCT || p->k > SMALL_PRODUCT) return false;
+    return p->m * p->n <= SMALL_PRODUCT && p->m * p->n * p->k <= SMALL_PRODUCT;
 }
 
 /* Whether the rows of A lie as register tiles read them. */
@@ -225,8 +226,7 @@ MAVCG_PRIVATE void compute_product(const struct blas_product *p) {
         return;
     }
     if (is_small(p) && reads_a(p) && p->k <= blocks_table[p->type].kc) { /* one block, of nothing packed */
-        const struct blas_block block = {p, 0, p->m, 0, p->n, 0, p->k, NULL, NULL, p->beta};
-        multiply_block(&block, 0, p->m, 0, p->n);
+        multiply_unpacked(p);
         return;
     }
     compute_large_product(p);
