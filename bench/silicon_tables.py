@@ -32,7 +32,8 @@ def _errors(record: Record, table: Table) -> str:
         rows.append(cells)
     text = (
         f"Modelled by the {record['model']} model, beside what was published: cycles of calls (with everything that a "
-        "call costs) and of loops, times after a commit over times before it, and cycles an instruction. Bias above 0: "
+        "call costs; of long buffers, of the further bytes of a longer call) and of loops, times after a commit over "
+        "times before it, and cycles an instruction. Bias above 0: "
         f"the model is slower. A lot (seed {record['lot_seed']}) held {record['held_out_share']:.0%} of the kernels "
         "that were not known before out of all fitting."
     )

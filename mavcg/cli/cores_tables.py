@@ -91,7 +91,7 @@ def _silicon_text(core: Core) -> str:
     """Describe the model's errors against published figures."""
     found = core.silicon
     if found is None:
-        return ""
+        return "not known: no call or loop with a published figure is compared" if core.confidence else ""
     held = f"; {found.held_out_error:.1%} of those held out" if found.held_out_error is not None else ""
     return f"{found.mean_abs_error:.1%} in the mean of {found.figures} published figures{held}"
 

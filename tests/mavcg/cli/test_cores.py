@@ -100,6 +100,18 @@ def test_one_core_with_facts_and_sources() -> None:
         assert word in " ".join(result.stdout.split()), word
 
 
+def test_a_core_tells_how_far_its_timing_is_to_be_believed() -> None:
+    """Scripts read `confidence` and `silicon`; people read that nothing is known where no figure is."""
+    (told,) = json.loads(run("cortex-a53", "--json").stdout)["cores"]
+    assert told["confidence"] == "measured by instruction"
+    assert set(told["silicon"]) == {"figures", "mean_abs_error", "held_out_error"}
+    assert told["silicon"]["figures"] > 100 and 0 < told["silicon"]["held_out_error"] < 0.1
+
+    for name in ("cortex-a75", "neoverse-n1"):
+        assert json.loads(run(name, "--json").stdout)["cores"][0]["silicon"] is None
+        assert "no call or loop with a published figure is compared" in " ".join(run(name).stdout.split()), name
+
+
 def test_one_board_with_its_cores() -> None:
     told = json.loads(run("exynos9820", "--json").stdout)
 

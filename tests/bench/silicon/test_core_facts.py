@@ -1,0 +1,38 @@
+"""Errors against silicon that the record's rows put into a core's file."""
+
+import json
+
+from bench.record import RESULTS
+from bench.silicon.core_facts import CORES, with_errors
+
+FILE = 'name = "x"\n\n[model]\nerror = { value = 1, unit = "percent", source = "old" }\nconfidence = 1\n\n[instr]\n'
+
+
+def row(modelled: float | None, kind: str = "cycles", held_out: bool = False) -> dict[str, object]:
+    known = {} if modelled is None else {"modelled": modelled}
+    return {"core": "x", "kind": kind, "silicon": 10.0, **known, **({"held_out": True} if held_out else {})}
+
+
+def test_errors_are_means_of_calls_and_loops() -> None:
+    rows = [row(11), row(8, "loop", held_out=True), row(None), row(20, "ratio"), row(20, "instruction")]
+
+    lines = with_errors(FILE, rows).splitlines()
+
+    assert [line.split(", source")[0] for line in lines[3:6]] == [
+        'error = { value = 15.00, unit = "percent"',
+        'figures = { value = 2, unit = "figures"',
+        'held_out_error = { value = 20.00, unit = "percent"',
+    ]
+    assert lines[6:] == ["confidence = 1", "", "[instr]"]
+
+
+def test_a_core_without_figures_or_table_has_no_errors() -> None:
+    assert with_errors(FILE, []) == 'name = "x"\n\n[model]\nconfidence = 1\n\n[instr]\n'
+    assert with_errors('name = "x"\n', [row(11)]) == 'name = "x"\n'
+
+
+def test_the_cores_files_are_those_of_the_record() -> None:
+    rows = json.loads((RESULTS / "silicon.json").read_text())["rows"]
+    for path in CORES.glob("*.toml"):
+        text = path.read_text()
+        assert with_errors(text, [each for each in rows if each["core"] == path.stem]) == text, path.name
