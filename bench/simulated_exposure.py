@@ -1,4 +1,4 @@
-"""Fractions of memory time that show beside arithmetic on simulated Arm cores: `python -m bench.simulated_exposure`.
+"""Fractions of memory time that show beside arithmetic on an in-order core: `python -m bench.simulated_exposure`.
 
 Networks are built for a board and simulated layer by layer, as `python -m bench.simulated_layers` does, but others than
 the five that it judges by. What a layer takes longer than its arithmetic is fitted, by how its kernel goes through
@@ -11,6 +11,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ import numpy as np
 
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
-from bench.simulated_fits import least_squares, with_constant
+from bench.simulated_fits import LEAST_EXPOSED, least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS
 from mavcg.cost_model.board_machine import cluster_machine
-from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
+from mavcg.hardware.cost_fit import IN_ORDER
 from mavcg.model_pipeline.estimating import predict_file
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.request import make_model_request
@@ -29,15 +30,17 @@ from mavcg.predict.exposure import FAR, NEAR, PATTERNS, memory_pattern, near_and
 from mavcg.predict.memory import reuse_distances, step_traffic
 from mavcg.profiles.load import files, load_board, load_core
 from mavcg.profiles.timing import load_timing
+from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.model_run import simulate_model
 from mavcg.simulate.sampling import SamplePlan
 
 NAME = "simulated_exposure"
-CORES = {IN_ORDER: "cortex-a55", OUT_OF_ORDER_AARCH64: "cortex-a75"}
-FITTED = ("hand_landmark", "mobilenet_v1-random", "efficientnet_lite0")
+CORES = {IN_ORDER: "cortex-a55"}  # out of order the roofline is within 10 % for most layers
+FITTED = ("mobilenet_v2", "squeezenet")
 LEAST_MS = 0.02  # layers below are of no weight
 UNITS = 8
-LEAST_ROWS = 6  # of a pattern; with fewer its fractions are those of products
+MACRO_TILE = {"l1_fill_exposed": NEAR, "l2_fill_exposed": FAR, "memory_fill_exposed": FAR}
+LEAST_ROWS = 2  # of a pattern; with fewer its fractions are those of products
 
 
 def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
@@ -77,8 +80,19 @@ def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
     return rows
 
 
-def exposed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the fractions, by pattern and by where bytes come from, that explain these rows' times best."""
+def most_exposed(core_name: str) -> tuple[float, float]:
+    """Return the largest fractions that a core can show: one line after the other, each with its whole latency."""
+    facts_of = simulated_core(load_core(core_name), load_board(BOARD))
+    behind = facts_of.levels[1]
+    memory = facts_of.memory_line_cycles
+    return 1 + behind.latency / behind.line_cycles, 1 + facts_of.memory_latency / memory
+
+
+def exposed_of(rows: Sequence[Mapping[str, Any]], most: tuple[float, float] = (inf, inf)) -> dict[str, float]:
+    """Return the fractions, by pattern and by where bytes come from, that explain these rows' times best.
+
+    most: the largest ones, of bytes from caches and from memory.
+    """
     found: dict[str, float] = {}
     for pattern in PATTERNS:
         of = [row for row in rows if row["pattern"] == pattern]
@@ -89,6 +103,10 @@ def exposed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         # Bytes of one place alone say nothing of the other.
         scale = np.maximum(columns.max(axis=0), 1e-30)
         near, far = least_squares(columns / scale, left) / scale
+        if far > most[1]:
+            far = most[1]
+            near = least_squares(columns[:, :1] / scale[0], left - far * columns[:, 1])[0] / scale[0]
+        near = min(near, most[0])
         found |= {f"{pattern}_{NEAR}": round(float(near), 3), f"{pattern}_{FAR}": round(float(far), 3)}
     return found
 
@@ -106,12 +124,16 @@ def errors(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> d
 
 
 def write_exposed(kind: str, exposed: Mapping[str, float]) -> None:
-    """Put the fractions into the kind's file."""
+    """Put the fractions into the kind's file; those of products are those of in-order cores' macro-tiles too."""
     path = files("fits")[kind]
     text = path.read_text(encoding="utf-8")
     said = f"layers of {', '.join(FITTED)}: python -m bench.simulated_exposure"
+    machine = f"simulated-{CORES[kind]}"
     for name, value in exposed.items():
-        text = with_constant(text, "exposed", name, value, f"simulated-{CORES[kind]}", said)
+        text = with_constant(text, "exposed", name, value, machine, said)
+    for name, place in MACRO_TILE.items() if kind == IN_ORDER else ():
+        value = min(1.0, max(LEAST_EXPOSED, exposed[f"{PATTERNS[0]}_{place}"]))
+        text = with_constant(text, "macro_tile", name, value, machine, f"products of {said}")
     path.write_text(text, encoding="utf-8")
 
 
@@ -126,20 +148,27 @@ def main(arguments: list[str] | None = None) -> int:
     for network in FITTED:
         print(f"bench.{NAME}: {network}", file=sys.stderr, flush=True)
         rows += layer_rows(network, options.jobs)
+    record = record_of(rows)
+    for kind in record["kinds"]:
+        print(kind)
+        if options.write:
+            write_exposed(kind["kind"], kind["exposed"])
+    print(f"written: {write(NAME, record)}")
+    return 0
+
+
+def record_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the record of these rows: fractions of each kind of core, and errors without and with them."""
     kinds = []
     for kind, core in CORES.items():
         of = [row for row in rows if row["kind"] == kind]
-        exposed = exposed_of(of)
+        exposed = exposed_of(of, most_exposed(core))
         plain = dict.fromkeys(exposed, 0.0)
         kinds.append({
             "kind": kind, "core": core, "exposed": exposed, "before": errors(of, plain), "after": errors(of, exposed),
         })  # fmt: skip
-        print(kinds[-1])
-        if options.write:
-            write_exposed(kind, exposed)
-    record = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "networks": list(FITTED), "kinds": kinds}
-    print(f"written: {write(NAME, record | {'layers': rows})}")
-    return 0
+    head = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "networks": list(FITTED)}
+    return head | {"kinds": kinds, "layers": list(rows)}
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from mavcg.simulate.sampling import UNITS, SamplePlan
 
 NAME, BOARD = "simulated_layers", "exynos9820"
 CORES = ("cortex-a55", "cortex-a75")
-NETWORKS = ("blazeface", "face_landmark", "ppocr_cls", "mobilenet_v2", "squeezenet")
+NETWORKS = ("blazeface", "face_landmark", "ppocr_cls", "hand_landmark", "mobilenet_v1-random")
 WITHIN = 0.1
 LEAST_SHARE = 0.005  # of a network's simulated time: layers below are of no weight, and counted apart
 

@@ -64,7 +64,58 @@ def simulated_layers(record: Record, table: Table) -> str:
     ])  # fmt: skip
 
 
+def simulated_exposure(record: Record, table: Table) -> str:
+    """Return the fractions of memory time beside arithmetic, and what they change on the layers that they come from."""
+    rows, errors = [], []
+    for kind in record["kinds"]:
+        exposed = kind["exposed"]
+        for pattern in dict.fromkeys(name.rpartition("_")[0] for name in exposed):
+            of = sum(1 for row in record["layers"] if (row["core"], row["pattern"]) == (kind["core"], pattern))
+            rows.append([kind["core"], pattern, of, *(f"{exposed[f'{pattern}_{end}']:.2f}" for end in ("near", "far"))])
+        for label in ("before", "after"):
+            found = kind[label]
+            share, ratio = f"{found['within_10_percent']:.0%}", f"{found['ratio']:.2f}"
+            errors.append(
+                [kind["core"], {"before": "roofline", "after": "fractions"}[label], found["rows"], share, ratio]
+            )
+    text = (
+        f"Modelled and simulated, not measured: layers of {', '.join(record['networks'])}. `python -m "
+        "bench.simulated_layers` judges predictions by other networks. Fraction of the time of bytes from caches "
+        "(near) and of those from memory (far) that is beside the arithmetic, by how kernels go through memory; over "
+        "1: lines come later than bandwidth says. A pattern of two or three layers says little beyond them."
+    )
+    return "\n\n".join([
+        text, table(["core", "kernels", "layers", "near", "far"], rows),
+        table(["core", "model", "layers", "within 10 %", "predicted / simulated"], errors),
+    ])  # fmt: skip
+
+
+def simulated_choices(record: Record, table: Table) -> str:
+    """Return each choice's simulated time over that of the best one."""
+    near = sum(row["ratio"] <= record["near"] for row in record["choices"])
+    rows = [
+        [
+            row["core"],
+            row["scenario"],
+            f"`{row['chosen']}`",
+            f"`{row['best']}`",
+            f"{row['ratio']:.2f}",
+            len(row["rows"]),
+        ]
+        for row in record["choices"]
+    ]
+    text = (
+        f"Modelled and simulated, not measured: {near} of {len(rows)} choices take at most {record['near']:g} times as "
+        "long as the best of those simulated: the chosen one's nearest rivals and the cheapest of each family. No "
+        "scenario is one that the model's constants were fitted to."
+    )
+    head = ["core", "scenario", "chosen by the model", "best simulated", "chosen / best", "simulated"]
+    return "\n\n".join([text, table(head, rows)])
+
+
 TABLES = {
+    "simulated_choices": ("Choices of primitives for Arm cores against simulated ones", simulated_choices),
+    "simulated_exposure": ("Memory time beside arithmetic on simulated Arm cores", simulated_exposure),
     "simulated_layers": ("Networks on simulated Arm cores: predicted against simulated layers", simulated_layers),
     "simulated_fits": ("Primitives on simulated Arm cores against their model", simulated_fits),
 }

@@ -113,8 +113,15 @@ SUBJECTS: Mapping[str, Subject] = {
     ),
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
     "strategies": _MODEL,
+    "simulated_choices": Subject(
+        ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
+    ),
     "simulated_fits": Subject(
         ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
+    ),
+    "simulated_exposure": Subject(
+        ("mavcg.predict.exposure", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_layers": Subject(
         ("mavcg.predict.predict", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),

@@ -194,15 +194,17 @@ class ExposedFit:
     """Fractions of memory time that do not overlap with arithmetic, by how kernels go through memory.
 
     near: of the time of bytes from the caches behind level 1; far: of those from memory. products: of matrices, whose
-    weights are read as streams; windows: depthwise convolutions and pools; columns: vectors along a planar image's
-    columns, which are an image apart from channel to channel; moves: copies, transposes, transforms and all others. A
-    factor over 1: lines come later than the bandwidth alone says.
+    weights are read as streams; depthwise: depthwise convolutions; pools: maxima and means of windows; columns: vectors
+    along a planar image's columns, which are an image apart from channel to channel; moves: copies, transposes,
+    transforms and all others. A factor over 1: lines come later than the bandwidth alone says.
     """
 
     products_near: float = constant("1")
     products_far: float = constant("1")
-    windows_near: float = constant("1")
-    windows_far: float = constant("1")
+    depthwise_near: float = constant("1")
+    depthwise_far: float = constant("1")
+    pools_near: float = constant("1")
+    pools_far: float = constant("1")
     columns_near: float = constant("1")
     columns_far: float = constant("1")
     moves_near: float = constant("1")

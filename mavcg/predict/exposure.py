@@ -1,23 +1,23 @@
 """The part of a step's memory time that shows beside its arithmetic, by how its kernel goes through memory.
 
-An in-order core waits for each line that its prefetcher has not brought; an out-of-order one for those that its window
-does not reach. The fractions, [exposed] of profiles/fits, are fitted to simulated layers of networks
-(`python -m bench.simulated_exposure`). Where there are none, arithmetic and memory overlap: a roofline.
+An in-order core waits for each line that its prefetcher has not brought. The fractions, [exposed] of profiles/fits, are
+fitted to simulated layers of networks (`python -m bench.simulated_exposure`). Where there are none, arithmetic and
+memory overlap: a roofline.
 """
 
 from mavcg.cost_model.memory import level_ns
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.cost_fit import ExposedFit
 
-PRODUCTS, WINDOWS, COLUMNS, MOVES = "products", "windows", "columns", "moves"
-PATTERNS = (PRODUCTS, WINDOWS, COLUMNS, MOVES)
+PRODUCTS, DEPTHWISE, POOLS, COLUMNS, MOVES = "products", "depthwise", "pools", "columns", "moves"
+PATTERNS = (PRODUCTS, DEPTHWISE, POOLS, COLUMNS, MOVES)
 NEAR, FAR = "near", "far"
 # By the words with which kernels' names begin, the first that fits.
 _BEGINNINGS = (
     ("direct_columns", COLUMNS), ("sum2d", COLUMNS), ("im2_product", PRODUCTS), ("direct", PRODUCTS),
     ("conv2d", PRODUCTS), ("qconv2d", PRODUCTS), ("kn2", PRODUCTS), ("winograd_2d", PRODUCTS),
-    ("winograd_products", PRODUCTS), ("matmul", PRODUCTS), ("depthwise", WINDOWS), ("qdepthwise", WINDOWS),
-    ("max_pool", WINDOWS), ("average_pool", WINDOWS),
+    ("winograd_products", PRODUCTS), ("matmul", PRODUCTS), ("depthwise", DEPTHWISE), ("qdepthwise", DEPTHWISE),
+    ("max_pool", POOLS), ("average_pool", POOLS),
 )  # fmt: skip
 
 
