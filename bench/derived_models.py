@@ -4,7 +4,7 @@ import math
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +100,13 @@ def _draw(random: np.random.Generator, shape: tuple[int, ...], role: str) -> Arr
     return (deviation * random.standard_normal(shape)).astype(np.float32)
 
 
-def quantised(source: Path, known_shapes: Mapping[str, tuple[int, ...]], path: Path) -> None:
-    """Write an 8-bit model to `path`, calibrated on seeded noise. known_shapes: of inputs that the file leaves free."""
+def quantised(
+    source: Path, known_shapes: Mapping[str, tuple[int, ...]], path: Path, images: Sequence[Array] = ()
+) -> None:
+    """Write an 8-bit model to `path`, calibrated on images of its one input, or on seeded noise where none are given.
+
+    known_shapes: of inputs that the file leaves free.
+    """
     import onnx
 
     try:
@@ -131,8 +136,11 @@ def quantised(source: Path, known_shapes: Mapping[str, tuple[int, ...]], path: P
     class Noise(CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
             self.images: Iterator[dict[str, Array]] = iter(
-                {n: np.random.default_rng(seed).standard_normal(s).astype(np.float32) for n, s in shapes.items()}
-                for seed in range(CALIBRATION_IMAGES)
+                [{next(iter(shapes)): image} for image in images]
+                or [
+                    {n: np.random.default_rng(seed).standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+                    for seed in range(CALIBRATION_IMAGES)
+                ]
             )
 
         def get_next(self) -> dict[str, Array] | None:

@@ -113,9 +113,51 @@ def pipelines(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
+def row_times(record: Record, table: Table) -> str:
+    """Return the table of what parts of rows cost in time."""
+    rows, clock = [], record["rows"][0]["timed"][0]["clock"]
+    for row in record["rows"]:
+        for timed in row["timed"]:
+            for way, own in row["ways"].items():
+                rows.append([
+                    f"{row['network']}, {timed['threads']} threads" if way == "layers" else "", way,
+                    f"{own['arena_bytes'] / 1e6:.3f}", f"{own['phases']:,}", f"{own['moved_bytes'] / 1e6:.1f}",
+                    f"{timed['ms'][way]:.2f}", f"{timed['ratio'][way]:.3f}",
+                ])  # fmt: skip
+    said = "CPU time" if clock == "cpu_ms" else "time"
+    text = (
+        f"Measured, in turns: {said} of a run, and its ratio to layer by layer in the same round; above 1 is slower. "
+    )
+    text += "Arenas and moves are counted; the input is beside them."
+    head = ["network", "limit", "arena, MB", "phases", "MB moved in a run", "ms", "ratio"]
+    return f"{text}\n\n{table(head, rows)}"
+
+
+def precision_accuracy(record: Record, table: Table) -> str:
+    """Return the table of trained networks by precision."""
+    rows = [
+        [
+            row["network"], row["precision"], f"{100 * row['top1_agreement']:.1f} %",
+            f"{100 * row['top5_agreement']:.1f} %", f"{row['sqnr_db']:.1f}",
+        ]
+        for row in record["rows"]
+    ]  # fmt: skip
+    text = (
+        f"Counted, against fp32, over {record['images']} crops of two photographs: no labels ship with the networks. "
+    )
+    text += (
+        "mixed: data in fp16, weights in 8 bits, computed as fp16; int8: 8-bit data, weights of 7 bits, calibrated on "
+    )
+    text += "other crops."
+    head = ["network", "precision", "same first class", "fp32's first class among five", "scores' SQNR, dB"]
+    return f"{text}\n\n{table(head, rows)}"
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "arena": ("Buffers of MiniMalloc's problems in one memory", arena),
     "joint_memory": ("Applications of several networks in one memory", joint_memory),
     "row_parts": ("Networks computed by parts of rows", row_parts),
+    "row_times": ("What parts of rows cost in time", row_times),
+    "precision_accuracy": ("Trained networks by precision", precision_accuracy),
     "pipelines": ("Pipelines over two CPUs beside single runs", pipelines),
 }

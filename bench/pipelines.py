@@ -27,7 +27,7 @@ NETWORKS = (
     "squeezenet-random", "mobilenet_v2", "mobilenet_v2-int8", "efficientnet_lite0", "resnet50-random", "hand_landmark",
     "face_landmark", "blazeface",
 )  # fmt: skip
-SECONDS = 5.0  # for the pipeline and for each number of threads
+SECONDS = 3.0  # some four minutes for all; for the pipeline and for each number of threads
 
 
 def measured(name: str, folder: Path, seconds: float) -> dict[str, Any]:

@@ -88,6 +88,7 @@ SUBJECTS: Mapping[str, Subject] = {
     ),
     "peers": _MODEL,
     "peers_amx": _MODEL,
+    "precision_accuracy": Subject((*_OPERATORS, "bench.derived_models")),
     "pipelines": Subject(("mavcg.apps.library", "mavcg.predict.predict", "mavcg.runtime.timed_pipeline"), _ENGINE),
     "plan_baselines": Subject(_PLANNER),
     "plan_networks": Subject(
@@ -107,6 +108,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
     "depth_first": Subject(("mavcg.predict.depth_first", "mavcg.model_pipeline.model")),
     "row_parts": Subject(("mavcg.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
+    "row_times": _MODEL,
     "selection_boards": Subject(("mavcg.selection.select_network", "mavcg.selection.strategies"), _ARM_FACTS),
     "selection_kinds": Subject(
         ("mavcg.selection.strategies", "mavcg.model_pipeline.choose_algorithms", "bench.selection_kinds"), _ARM_FACTS
