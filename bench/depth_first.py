@@ -1,10 +1,11 @@
 """Layers by bands of rows beside layer by layer, interleaved: `python -m bench.depth_first [--record]`.
 
-Each network is built for this machine four times: layer by layer; by bands where that is predicted to pay (auto); by
-every band that is predicted to be faster (on); and in the least arena that parts of rows reach (--max-arena). The four
-libraries are timed in turns with one thread and with two. Weights are seeded: no time depends on them. A ratio is the
-median of the rounds' ratios to layer by layer; below 1 is faster. Arenas are counted; inputs and outputs are beside
-them.
+Each network is built for this machine three times: layer by layer; by bands where that is predicted to pay (auto);
+and by every band that is predicted to be faster (on). With --least-arena also in the least arena that parts of rows
+reach (--max-arena), the search for which takes minutes at 640 pixels. Without that a whole run is 36 builds of 4 to 9
+CPU seconds and some three minutes of timing. The libraries are timed in turns with one thread and with two. Weights
+are seeded: no time depends on them. A ratio is the median of the rounds' ratios to layer by layer; below 1 is faster.
+Arenas are counted; inputs and outputs are beside them.
 """
 
 import argparse
@@ -51,20 +52,21 @@ NETWORKS: Mapping[str, Callable[[], Graph]] = {
     **{name: (lambda name=name: import_model(model_path(name), {})) for name in FILES},  # type: ignore[misc]
 }  # fmt: skip
 WHOLE, LEAST = "layers", "least-arena"  # names of files, too
-ROUNDS = 10
+WAYS = {WHOLE: OFF, AUTO: AUTO, ON: ON, LEAST: OFF}  # to the mode of `build --depth-first`
+ROUNDS = 6  # even, so that each of two CPUs has as many
 
 
-def build_all(name: str, folder: Path) -> dict[str, dict[str, Any]]:
-    """Build a network in every way; returns by way the library's path, its arena, phases and ranges by bands."""
+def build_all(name: str, folder: Path, ways: Sequence[str] = tuple(WAYS)) -> dict[str, dict[str, Any]]:
+    """Build a network in these ways; returns by way the library's path, its arena, phases and ranges by bands."""
     graph = NETWORKS[name]()
     graph = graph if name in FILES else with_seeded_weights(graph)
     file = folder / "network.onnx"  # only its name is used: the graph is given
     file.write_bytes(name.encode())
     found: dict[str, dict[str, Any]] = {}
-    for way, mode in ((WHOLE, OFF), (AUTO, AUTO), (ON, ON), (LEAST, OFF)):
+    for way in ways:
         own = folder / re.sub(r"\W", "_", way)
         own.mkdir()
-        selecting = Selecting(db=no_costs(own), depth_first=mode)
+        selecting = Selecting(db=no_costs(own), depth_first=WAYS[way])
         request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selecting=selecting)
         request = replace(request, graph=graph, max_arena_bytes=1 if way == LEAST else None)
         found[way] = _built(request)
@@ -112,23 +114,24 @@ def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, c
     }  # fmt: skip
 
 
-def network_row(name: str, threads: Sequence[int], rounds: int, clock: str) -> dict[str, Any]:
-    """Build and time one network."""
+def network_row(
+    name: str, threads: Sequence[int], rounds: int, clock: str, ways: Sequence[str] = tuple(WAYS)
+) -> dict[str, Any]:  # fmt: skip
+    """Build and time one network in these ways, of which the first is layer by layer."""
     with tempfile.TemporaryDirectory(prefix="mavcg-depth-first-") as folder:
-        built = build_all(name, Path(folder))
+        built = build_all(name, Path(folder), ways)
         timed = [measure(built, count, rounds, clock) for count in threads]
-    ways = {way: {key: value for key, value in row.items() if key != "library"} for way, row in built.items()}
-    return {"network": name, "ways": ways, "timed": timed}
+    described = {way: {key: value for key, value in row.items() if key != "library"} for way, row in built.items()}
+    return {"network": name, "ways": described, "timed": timed}
 
 
 def show(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the table."""
-    table = Table("network", "threads", f"{WHOLE}: ms", "MB", *(f"{way}: ratio, MB" for way in (AUTO, ON, LEAST)))
+    others = [way for way in WAYS if way != WHOLE and way in rows[0]["ways"]]
+    table = Table("network", "threads", f"{WHOLE}: ms", "MB", *(f"{way}: ratio, MB" for way in others))
     for row in rows:
         for timed in row["timed"]:
-            cells = [
-                f"{timed['ratio'][way]:.3f}, {row['ways'][way]['arena_bytes'] / 1e6:.2f}" for way in (AUTO, ON, LEAST)
-            ]
+            cells = [f"{timed['ratio'][way]:.3f}, {row['ways'][way]['arena_bytes'] / 1e6:.2f}" for way in others]
             arena = row["ways"][WHOLE]["arena_bytes"] / 1e6
             table.add_row(
                 row["network"], str(timed["threads"]), f"{timed['ms'][WHOLE]:.3f}", f"{arena:.2f}", *cells
@@ -143,6 +146,7 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--cpu-time", action="store_true", help="compare CPU time, for a busy machine")
+    parser.add_argument("--least-arena", action="store_true", help="in the least arena, too: takes an hour")
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -150,11 +154,12 @@ def main() -> None:
     names = [name for name in NETWORKS if any(word.strip().lower() in name.lower() for word in words)]
     if not names:
         parser.error(f"--networks {options.networks}: there is none; there are {'; '.join(NETWORKS)}")
+    ways = [way for way in WAYS if way != LEAST or options.least_arena]
     rows = []
     for name in names:
         say(name)
         threads = [int(count) for count in options.threads.split(",")]
-        rows.append(network_row(name, threads, options.rounds, "cpu_ms" if options.cpu_time else "ms"))
+        rows.append(network_row(name, threads, options.rounds, "cpu_ms" if options.cpu_time else "ms", ways))
     if options.json:
         print(json.dumps(rows, indent=2))
     else:
