@@ -1,4 +1,4 @@
-"""Check docstrings against the code: errors that functions raise, arguments that they name; `make lint` runs it.
+"""Check docstrings against the code: errors raised, arguments named, shapes and units; `make lint` runs it.
 
 pydoclint parses the sections of NumPy, Google or Sphinx docstrings; here errors are a sentence, "Raises: X where ...",
 and only arguments that need words are named.
@@ -18,6 +18,16 @@ FOLDERS = ("mavcg", "passes", "kernels")
 # Errors that users see, and those derived from them: docstrings of public functions name them.
 USERS_ERROR = "MavcgError"
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
+# Folders whose public functions state the shapes of arrays and the units of times and sizes.
+SHAPE_FOLDERS = tuple(f"{folder}/" for folder in (
+    "kernels", "mavcg/specs", "mavcg/memory", "mavcg/selection", "mavcg/predict", "mavcg/planner", "mavcg/cost_model",
+))  # fmt: skip
+_ARRAY = re.compile(r"(?:\w+\.)?(?:Array|ndarray|NDArray\[.*\]|Costs|Integers)(?: \| None)?")
+# [channels, rows]; "of this shape"; "broadcasts against": what a reader has an array's dimensions from.
+_SHAPE = re.compile(r"\[[^\]]*\w[^\]]*\]|\bshapes?\b|\bbroadcast|\brank\b")
+# Parameters that are a time, a size or a rate and whose names have no unit.
+_UNITLESS = re.compile(r"(?:\w+_)?(?:time|latency|duration|capacity|bandwidth|frequency|clock|footprint)")
+_UNIT = re.compile(r"\b(?:[nuµm]?s|seconds?|cycles?|bytes?|[KMG]B|[kMG]?Hz|GB/s|elements?|rows|nanoseconds|a cycle)\b")
 # In place of an error: "Raises: as f", "Raises: what the steps raise".
 _BY_REFERENCE = frozenset({"as", "what"})
 
@@ -84,6 +94,7 @@ def faults(sources: Mapping[str, str]) -> list[str]:
             *_unnamed_errors(each, bases, by_name),
             *_unfounded_errors(each, bases),
             *_unknown_arguments(each),
+            *_unstated_shapes(each),
         )
     ]
 
@@ -131,6 +142,31 @@ def _unknown_arguments(each: Documented) -> list[str]:
         for names in lists
         if names & parameters
         for name in sorted(names - parameters)
+    ]
+
+
+def _unstated_shapes(each: Documented) -> list[str]:
+    """Return the arrays whose shape, and the times, sizes and rates whose unit, a public function does not state.
+
+    A method without a docstring implements a protocol's, which states them.
+    """
+    if not each.is_public or not each.text or not each.file.startswith(SHAPE_FOLDERS):
+        return []
+    arguments = each.node.args
+    typed = {
+        argument.arg: ast.unparse(argument.annotation)
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        if argument.annotation is not None
+    }
+    shapes = [
+        f"'{name}' is an array; state its shape, as `{name}: [rows, columns]`"
+        for name, kind in typed.items()
+        if _ARRAY.fullmatch(kind) and not _SHAPE.search(each.text)
+    ]
+    return shapes + [
+        f"'{name}' has no unit in its name; state it, as `{name}: in bytes`"
+        for name, kind in typed.items()
+        if kind in ("int", "float") and _UNITLESS.fullmatch(name) and not _UNIT.search(each.text)
     ]
 
 

@@ -93,6 +93,39 @@ def test_what_a_docstring_says_rightly(docstring: str, body: str) -> None:
     assert not faults_of(function(docstring, body))
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('def pack(x: Array):\n    """Pack it."""', "'x' is an array; state its shape"),
+        ('def pack(x: NDArray[np.int32] | None):\n    """Pack [] of it."""', "'x' is an array"),
+        ('class Tool:\n    def pack(self, *, x: np.ndarray):\n        """Pack it."""', "'x' is an array"),
+        ('def fill(capacity: int):\n    """Fill it up."""', "'capacity' has no unit in its name"),
+        ('def wait(rest_time: float):\n    """Wait so long."""', "'rest_time' has no unit in its name"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["kernels", "mavcg/planner/engine"])
+def test_a_shape_or_unit_that_the_docstring_leaves_out(source: str, message: str, folder: str) -> None:
+    assert any(message in fault for fault in faults({f"{folder}/module.py": source}))
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("kernels/a.py", 'def pack(x: Array):\n    """Pack [rows, columns]."""'),
+        ("kernels/a.py", 'def pack(x: Array):\n    """Pack an array of any shape."""'),
+        ("kernels/a.py", 'def pack(x: Sequence[int], name: str):\n    """Pack it."""'),
+        ("kernels/a.py", 'def _pack(x: Array):\n    """Pack it."""'),
+        ("kernels/a.py", "def pack(x: Array): ..."),  # of a protocol, which says it
+        ("kernels/a.py", 'def fill(capacity: int):\n    """Fill it. capacity: in bytes."""'),
+        ("kernels/a.py", 'def fill(capacity_bytes: int):\n    """Fill it up."""'),
+        ("kernels/a.py", 'def fill(bandwidth: Bandwidth):\n    """Fill it up."""'),
+        ("mavcg/cli/a.py", 'def pack(x: Array, capacity: int):\n    """Pack it."""'),
+    ],
+)
+def test_shapes_and_units_that_are_there_or_not_asked_for(file: str, source: str) -> None:
+    assert not faults({file: source})
+
+
 @pytest.mark.long
 def test_the_projects_docstrings_hold() -> None:
     sources = read_sources(ROOT)

@@ -39,7 +39,7 @@ class WeightForm(StrEnum):
     TRANSPOSED = "transposed"
 
     def filters(self, constant: Array) -> Array:
-        """The constant as O, KH, KW, C/groups."""
+        """Return the constant as [O, KH, KW, C / groups]."""
         if self is WeightForm.FILTERS:
             return constant
         if self is WeightForm.PATCHES:

@@ -60,7 +60,10 @@ class Implicit(Primitive):
         return super().lower(scenario, weights, epilogue, block)
 
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Return the kernels of one image; of all images of a batch where its outputs are in HWC."""
+        """Return the kernels of one image; of all images of a batch where its outputs are in HWC.
+
+        weights: [m, c / groups, k, k].
+        """
         s, x = scenario, input_with_border(scenario, self.layout_in, block)
         blocked = self.layout_out is Layout.CHWC
         channels = block if blocked else s.m
@@ -127,7 +130,7 @@ class ImplicitDepthwise(Primitive):
         return self.lower_image(scenario, weights, epilogue, block)
 
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Return the kernels of all images."""
+        """Return the kernels of all images. weights: [m, 1, k, k]."""
         s, x = scenario, input_with_border(scenario, self.layout_in, block)
         out = image_view(self.layout_out, s.m, s.out_h, s.out_w, s.batch)
         act = "" if epilogue.act == "none" else epilogue.act

@@ -102,7 +102,7 @@ def first_fit(buffers: list[LiveBuffer]) -> list[int]:
 
 
 def check_capacity(buffers: Mapping[str, LiveBuffer], capacity: int) -> None:
-    """Raise MavcgError if buffers that are live together need more than the capacity."""
+    """Raise MavcgError if buffers that are live together need more than the capacity, in bytes."""
     peak = live_peak(list(buffers.values()))
     if peak > capacity:
         raise MavcgError(f"--capacity {capacity}: buffers that are live together need {peak}; give at least that")

@@ -68,7 +68,10 @@ class SearchProblem:
         }  # fmt: skip
 
     def search(self, order: Sequence[int], capacity: int, most_nodes: int) -> SearchRound:
-        """Search once with buffers of equal offsets in this order, for at most so many nodes of the tree."""
+        """Search once with buffers of equal offsets in this order, for at most so many nodes of the tree.
+
+        capacity: in bytes.
+        """
         rank = np.empty(len(order), np.int32)
         listed = np.array(order, np.int32)
         rank[listed] = np.arange(len(order), dtype=np.int32)

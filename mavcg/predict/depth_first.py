@@ -127,7 +127,7 @@ def with_depth_first(
     if not choice.candidates:
         return unchanged
     progress("predicting bands of rows")
-    chosen = choice.chosen()
+    chosen = choice.choose()
     if not chosen:
         return unchanged
     inside = {number for each in chosen for number in range(each.steps.begin, each.steps.end)}
@@ -200,7 +200,7 @@ class _Choice:
         made = plan_tiles(new, self.machines, cores, cores_each(tuple(self.machines), self.board))
         return TilePlan({**self.tiles.tiles, **made.tiles})
 
-    def chosen(self) -> list[DepthFirst]:
+    def choose(self) -> list[DepthFirst]:
         """The ranges that save the most time on the fastest cluster, of those that pay on every one."""
         numbers = {number for begin, end in self.candidates for number in range(begin, end)}
         lowered = with_image_rows(self.planned.lowered, numbers)

@@ -66,12 +66,12 @@ class _Limited:
         ]
         return make_instance(nodes, edges)
 
-    def chosen(self, choice: Mapping[str, int]) -> dict[str, Alternative]:
+    def choose(self, choice: Mapping[str, int]) -> dict[str, Alternative]:
         return {name: found[choice[name]] for name, found in self.problem.alternatives.items()}
 
     def over(self, choice: Mapping[str, int]) -> ArenaStep | None:
         """The node that takes most beyond the limit, if any does."""
-        chosen = self.chosen(choice)
+        chosen = self.choose(choice)
         found = [(need_at(self.problem, step, chosen), step) for step in self.steps]
         most, step = max(found, key=lambda each: each[0])
         return step if most > self.memory.bytes else None
@@ -79,7 +79,7 @@ class _Limited:
     def branches(self, step: ArenaStep, choice: Mapping[str, int], allowed: Allowed) -> Iterator[Allowed]:
         """All choices but those that read the same layouts at this node, from sources that write the same, and take too
         much: no two of these sets have a choice in common."""
-        chosen, links = self.chosen(choice), self.problem.network.links
+        chosen, links = self.choose(choice), self.problem.network.links
         numbers = [link for read in step.reads for link in read.links]
         mine = chosen[step.node]
 

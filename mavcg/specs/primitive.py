@@ -148,7 +148,7 @@ class Primitive(ABC):
 
     @abstractmethod
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Return the kernels of one image; arguments as `lower`."""
+        """Return the kernels of one image; arguments as `lower` has them. weights: [m, c / groups, k, k]."""
 
     @property
     def error_bound(self) -> float:

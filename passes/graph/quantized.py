@@ -1,7 +1,7 @@
 """Compute arithmetic between dequantize and quantize on the 8-bit numbers themselves.
 
 Both formats say in the graph what is 8-bit: every operator reads dequantized tensors and its result is quantized. The
-pass looks for another 8-bit tensor that stands for the input of each quantize (`_QuantizedRewrite.quantized`): through
+pass looks for another 8-bit tensor that stands for the input of each quantize (`_QuantizedRewrite.quantize`): through
 moves and bounds, which commute with quantize exactly, down to an operator that has an 8-bit form.
 """
 
@@ -85,13 +85,13 @@ class _QuantizedRewrite:
         if node.op == "quantize":
             scale, zero = (self.new.array(self.new.of(n)) for n in node.inputs[1:])
             target = constant_format(scale, zero, node.attr("to"))
-            found = self.quantized(self.new.of(node.inputs[0]), target) if target else None
+            found = self.quantize(self.new.of(node.inputs[0]), target) if target else None
         if found is None:
             self.new.keep(node)
         else:
             self.new.alias(node.output, found)
 
-    def held_in_eight(self, name: str, depth: int = 0) -> EightBitTensor | None:
+    def eight_bit_source(self, name: str, depth: int = 0) -> EightBitTensor | None:
         """An f32 tensor that is a dequantized 8-bit one, or a move of one."""
         if name not in self.held:
             self.held[name] = self._find_eight_bit(name, depth + 1) if depth < MOST_STEPS else None
@@ -107,22 +107,22 @@ class _QuantizedRewrite:
             return EightBitTensor(node.inputs[0], format) if format else None
         if node.op not in MOVES:
             return None
-        parts = [self.held_in_eight(n, depth) for n in node.inputs]
+        parts = [self.eight_bit_source(n, depth) for n in node.inputs]
         first = parts[0]
         if first is None or any(p is None or p.format != first.format for p in parts):
             return None
         if node.op == "pad" and bound_of(node.attr("value"), first.format)[1] != node.attr("value"):
             return None
-        return EightBitTensor(self.moved(node, [p.name for p in parts if p], first.format), first.format)
+        return EightBitTensor(self.move(node, [p.name for p in parts if p], first.format), first.format)
 
-    def moved(self, node: Node, inputs: list[str], format: Format) -> str:
+    def move(self, node: Node, inputs: list[str], format: Format) -> str:
         """A move of 8-bit tensors instead of f32 ones."""
         attrs = dict(node.attrs)
         if node.op == "pad":
             attrs["value"] = float(min(max(bound_of(node.attr("value"), format)[0], format.lo), format.hi))
         return self.new.add(node.op, inputs, node.output, node.origin, **attrs)
 
-    def quantized(self, name: str, to: Format, depth: int = 0) -> str | None:
+    def quantize(self, name: str, to: Format, depth: int = 0) -> str | None:
         """An 8-bit tensor equal to quantize(name) in this format; None where it takes f32 to get it."""
         key = (name, to)
         if key not in self.done:
@@ -134,13 +134,13 @@ class _QuantizedRewrite:
         if node is None:
             return None
         if node.op == "dequantize":
-            return self.requantized(name, to)
+            return self.requantize(name, to)
         if node.op in MOVES:
-            return self.quantized_move(node, to, depth)
+            return self.quantize_move(node, to, depth)
         if node.op in ("relu", "clip"):
             lo, hi = (0.0, np.inf) if node.op == "relu" else (node.attr("lo"), node.attr("hi"))
             if lo <= hi and self.new.only_reader(name):
-                return self.quantized(node.inputs[0], to.within(lo, hi), depth)
+                return self.quantize(node.inputs[0], to.within(lo, hi), depth)
         if not self.new.only_reader(name):
             return None
         if node.op in ("conv2d", "matmul"):
@@ -151,14 +151,14 @@ class _QuantizedRewrite:
             return self.mean(node, to)
         return self.function(name, to) if node.op in POINTWISE else None
 
-    def requantized(self, name: str, to: Format) -> str | None:
+    def requantize(self, name: str, to: Format) -> str | None:
         """A dequantized tensor in another format: the same numbers, bounded ones, or a table's."""
-        held = self.held_in_eight(name)
+        held = self.eight_bit_source(name)
         if held is None:
             return None
-        return self.looked_up(held, table_of(held.format, to, (), name, ""), to)
+        return self.look_up(held, table_of(held.format, to, (), name, ""), to)
 
-    def looked_up(self, source: EightBitTensor, table: Array | None, to: Format) -> str | None:
+    def look_up(self, source: EightBitTensor, table: Array | None, to: Format) -> str | None:
         """Return the table's entry for each element; a clamp, or the input itself, where that is the same."""
         if table is None:
             return None
@@ -170,18 +170,18 @@ class _QuantizedRewrite:
             return self.new.add("clip", (source.name,), source.name, lo=float(to.lo), hi=float(to.hi))
         return self.new.add("lookup", (source.name, self.new.constant(table, "table")), source.name)
 
-    def quantized_move(self, node: Node, to: Format, depth: int) -> str | None:
+    def quantize_move(self, node: Node, to: Format, depth: int) -> str | None:
         """Move a quantize before a data movement; exact, since these movements keep elements or select them by size."""
-        if not all(self.new.only_reader(n) or self.held_in_eight(n) for n in (*node.inputs, node.output)):
+        if not all(self.new.only_reader(n) or self.eight_bit_source(n) for n in (*node.inputs, node.output)):
             return None
-        parts = [self.quantized(n, to, depth) for n in node.inputs]
+        parts = [self.quantize(n, to, depth) for n in node.inputs]
         if all(part is None for part in parts):
             return None
         if any(part is None for part in parts) and (to.lo, to.hi) != limits(to.dtype):
             return None  # the plain quantize knows no bounds
         made = zip(node.inputs, parts, strict=True)
         inputs = [p or self.new.add("quantize", (n, *self.parameters(to)), n, to=to.dtype) for n, p in made]
-        return self.moved(node, inputs, to)
+        return self.move(node, inputs, to)
 
     def parameters(self, format: Format) -> tuple[str, str]:
         scale = self.new.constant(np.asarray(np.float32(format.scale)), "scale")
@@ -206,7 +206,7 @@ class _QuantizedRewrite:
 
     def linear(self, node: Node, to: Format) -> str | None:
         x, w, bias = node.inputs[:3]
-        image, channels = self.held_in_eight(x), self.new.types[node.output].shape[-1]
+        image, channels = self.eight_bit_source(x), self.new.types[node.output].shape[-1]
         last = len(self.new.types[w].shape) - 1
         axis = 0 if node.op == "conv2d" else last - 1 if node.attr("transpose_b") else last
         weights = self.weights(w, axis, channels)
@@ -245,7 +245,7 @@ class _QuantizedRewrite:
         return units.astype(np.int64) if bool((np.abs(units) <= MOST_SUM).all()) else None
 
     def pair(self, node: Node, to: Format) -> str | None:
-        a, b = (self.held_in_eight(n) for n in node.inputs)
+        a, b = (self.eight_bit_source(n) for n in node.inputs)
         if a is None or b is None:
             return None
         attrs = to.attrs() | {"a_zero": a.format.zero, "b_zero": b.format.zero}
@@ -257,7 +257,7 @@ class _QuantizedRewrite:
         return self.new.add("qadd", (a.name, b.name), node.output, node.origin, **attrs)
 
     def mean(self, node: Node, to: Format) -> str | None:
-        held = self.held_in_eight(node.inputs[0])
+        held = self.eight_bit_source(node.inputs[0])
         if held is None:
             return None
         op = "qavg_pool2d" if node.op == "avg_pool2d" else "qmean"
@@ -268,27 +268,27 @@ class _QuantizedRewrite:
     def function(self, name: str, to: Format) -> str | None:
         """Compute elementwise operators over one 8-bit tensor and constants by a lookup table."""
         nodes: list[Node] = []
-        source = self.collected(name, nodes)
+        source = self.collect_chain(name, nodes)
         if source is None:
             return None
-        held = self.held_in_eight(source)
+        held = self.eight_bit_source(source)
         constants = {n: a for node in nodes for n in node.inputs if (a := self.new.array(n)) is not None}
         same_shape = held is not None and self.new.types[held.name].shape == self.new.types[name].shape
         if held is None or not same_shape or any(a.size != 1 for a in constants.values()):
             return None
         plain = {n: a.reshape(()) for n, a in constants.items()}
         steps = tuple(dict.fromkeys(nodes))
-        return self.looked_up(held, table_of(held.format, to, steps, source, name, plain), to)
+        return self.look_up(held, table_of(held.format, to, steps, source, name, plain), to)
 
-    def collected(self, name: str, nodes: list[Node], depth: int = 0) -> str | None:
+    def collect_chain(self, name: str, nodes: list[Node], depth: int = 0) -> str | None:
         """The one dequantized tensor that a chain of such operators starts from; its nodes in order."""
-        if self.held_in_eight(name) is not None:
+        if self.eight_bit_source(name) is not None:
             return name
         node = self.new.made.get(name)
         if node is None or node.op not in POINTWISE or len(nodes) > MOST_NODES or depth > MOST_NODES:
             return None
         computed = [n for n in node.inputs if self.new.array(n) is None]
-        sources = {self.collected(n, nodes, depth + 1) for n in computed}
+        sources = {self.collect_chain(n, nodes, depth + 1) for n in computed}
         nodes.append(node)
         return sources.pop() if len(sources) == 1 else None
 

@@ -132,9 +132,9 @@ class _TransposeRewrite:
         """The tensor of which `name` is transpose(.., order); without an order: `name` itself."""
         held = self.held[name]
         rotation = held.perm if order is None else compose(held.perm, inverse(order))
-        return self.transposed(held.name, rotation, name if order is None else "")
+        return self.transpose(held.name, rotation, name if order is None else "")
 
-    def transposed(self, source: str, perm: Perm, into: str = "") -> str:
+    def transpose(self, source: str, perm: Perm, into: str = "") -> str:
         """Return transpose(source, perm), made once. into: the name it takes if it is made now and the name is free."""
         if perm == identity(len(perm)):
             return source
@@ -155,7 +155,7 @@ class _TransposeRewrite:
         """An operator that works in any order: in the one that costs least."""
         operands = operands_in_order(node)
         rank = len(self.graph.shape(node.output if node.op in ELEMENTWISE else operands[0]))
-        orders = {identity(rank)} | {self.extended(n, rank).perm for n in operands}
+        orders = {identity(rank)} | {self.extend_rank(n, rank).perm for n in operands}
         if self.up and len(self.graph.shape(node.output)) == rank:
             orders |= {inverse(order) for order in self.preferred.get(node.output, ())}
         best = min(sorted(orders), key=lambda order: self.cost(node, operands, order, rank))
@@ -164,7 +164,7 @@ class _TransposeRewrite:
         else:
             others = [self.get(n) for n in node.inputs[len(operands) :]]
             attrs, perm = reorder_attributes(node, best)
-            aligned = [self.aligned(n, best, rank) for n in operands]
+            aligned = [self.align(n, best, rank) for n in operands]
             made = self.new.add(node.op, (*aligned, *others), node.output, node.origin, **attrs)
             self.held[node.output] = TransposedTensor(made, perm)
         rows = self.rows.get(node.inputs[0])
@@ -174,7 +174,7 @@ class _TransposeRewrite:
     def cost(self, node: Node, operands: tuple[str, ...], order: Perm, rank: int) -> TransposeCost:
         count, size, reshapes = 0.0, 0.0, 0
         for name in dict.fromkeys(operands):
-            operand = self.extended(name, rank)
+            operand = self.extend_rank(name, rank)
             shape = (1,) * (rank - len(self.held[name].perm)) + self.new.types[self.held[name].name].shape
             rotation = compose(operand.perm, inverse(order))
             tensor = self.graph.types[name]
@@ -195,17 +195,17 @@ class _TransposeRewrite:
         last = later if node.output in self.raw else count
         return TransposeCost(round(count + later, 6), size + later * result.bytes, reshapes, last)
 
-    def extended(self, name: str, rank: int) -> TransposedTensor:
+    def extend_rank(self, name: str, rank: int) -> TransposedTensor:
         """An operand of lower rank, seen with dimensions of length 1 before its own."""
         held = self.held[name]
         more = rank - len(held.perm)
         return TransposedTensor(held.name, (*range(more), *(more + i for i in held.perm)))
 
-    def aligned(self, name: str, order: Perm, rank: int) -> str:
+    def align(self, name: str, order: Perm, rank: int) -> str:
         """An operand as it broadcasts to a tensor held in `order`."""
         if self.graph.types[name].elements == 1:
             return self.get(name)
-        held = self.extended(name, rank)
+        held = self.extend_rank(name, rank)
         source, more = held.name, rank - len(self.held[name].perm)
         if more:
             shape = (1,) * more + self.new.types[source].shape
@@ -214,7 +214,7 @@ class _TransposeRewrite:
                 source = self.new.add("reshape", (source,), source, shape=shape)
             else:
                 source = self.new.constant(array.reshape(shape), source)
-        return self.transposed(source, compose(held.perm, inverse(order)))
+        return self.transpose(source, compose(held.perm, inverse(order)))
 
     def reshape(self, node: Node) -> None:
         """Reshape the stored tensor if merged dimensions are neighbours in it, or can be brought together."""
@@ -241,7 +241,7 @@ class _TransposeRewrite:
         if perm == identity(len(after)) and not moves(source_shape, together):
             self.put_reshape(node, stored_in.name, after)
         elif split <= whole:
-            source = self.transposed(stored_in.name, together) if moves(source_shape, together) else stored_in.name
+            source = self.transpose(stored_in.name, together) if moves(source_shape, together) else stored_in.name
             if perm == identity(len(after)):
                 self.put_reshape(node, source, after)
             elif self.new.types[source].shape == shape:

@@ -55,19 +55,25 @@ class Spatial:
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def taken(self, entries: Integers) -> "Spatial":
-        """The entries with these numbers."""
+    def select(self, entries: Integers) -> "Spatial":
+        """Return the entries with these numbers, [count]."""
         return Spatial(*(getattr(self, name)[entries] for name in self.__dataclass_fields__))
 
 
 def use_of_array(accelerator: Accelerator, name: str, factor: Integers) -> Floats:
-    """A loop's share in equation 6.7: factor over the steps of the array that it takes, of the array's length."""
+    """A loop's share in equation 6.7: factor over the steps of the array that it takes, of the array's length.
+
+    factor: [count].
+    """
     parallel = accelerator.parallel(name)
     return factor / (-(-factor // parallel) * parallel)
 
 
 def channels(accelerator: Accelerator, name: str, length: int, factors: Integers, tile_roof: bool) -> ChannelFactors:
-    """The factors of one loop that no other dominates: of each trip count the smallest, or also better used ones."""
+    """The factors of one loop that no other dominates: of each trip count the smallest, or also better used ones.
+
+    length: trip count of the loop, in elements; factors: [count], ascending.
+    """
     n = -(-length // factors)
     if not tile_roof:
         kept = np.sort(np.unique(n, return_index=True)[1])
@@ -170,7 +176,8 @@ def _rows(axis: WindowAxis, out: Integers, tap: Integers) -> Integers:
 def pareto_indices(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArray[np.generic]]) -> Integers:
     """Places of the entries that no other one of the same kind matches in every size and cost, in ascending order.
 
-    Sizes ascend with the place in at least the first key, so of equal entries the first stays.
+    kind, each of sizes and of costs: [entries]. Sizes ascend with the place in at least the first key, so of equal
+    entries the first stays.
     """
     by_kind = np.lexsort((np.arange(len(kind)), *reversed(sizes), kind))
     kept: list[int] = []
@@ -264,6 +271,6 @@ def least(
 
 
 def largest(of: ChannelFactors, most: Integers) -> Integers:
-    """Return the index of the largest factor up to each limit; 0 also where none is as small."""
+    """Return the index of the largest factor up to each limit, of any shape; 0 also where none is as small."""
     found: Integers = np.maximum(np.searchsorted(of.factor, most, side="right") - 1, 0)
     return found

@@ -150,7 +150,7 @@ def search(
                     for i in piece.tolist()
                 ]
             ]
-        for found in _front(task, task.entries.taken(piece)):
+        for found in _front(task, task.entries.select(piece)):
             if best is None or found.value > best.value or (found.value == best.value and found.key < best.key):
                 best = found
         looked_at += len(Dataflow) * len(piece) * task.width

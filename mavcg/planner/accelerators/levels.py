@@ -140,7 +140,7 @@ class _LevelsTask:
         found: _Reached | None = None
         all_proved = True
         tried = 0
-        for ranked in islice(self.ranked(level, behind), self.most_tried if number else 1):
+        for ranked in islice(self.rank_tilings(level, behind), self.most_tried if number else 1):
             tried += 1
             roof = min(self.compute, self.roof(level, ranked.total_bytes))
             if found is not None and roof <= found.gmac_per_s:
@@ -157,7 +157,7 @@ class _LevelsTask:
         assert found is not None, "the smallest tile fits each level"
         return replace(found, proved=all_proved and tried < self.most_tried)
 
-    def ranked(self, level: MemoryLevel, behind: Pieces) -> Iterator[_Ranked]:
+    def rank_tilings(self, level: MemoryLevel, behind: Pieces) -> Iterator[_Ranked]:
         """Tilings of a level by ascending traffic, then steps: for each choice of maps and OC the largest IC."""
         oc, ic = (self.channels(name, behind[name]) for name in ("OC", "IC"))
         down, across = axes(self.layer)
@@ -202,7 +202,7 @@ class _LevelsTask:
             limit = (math.inf, math.inf)
             if at < len(order):
                 piece = order[at : at + count]
-                waiting += self.tilings(level, entries.taken(piece), oc, ic, outside)
+                waiting += self.tilings(level, entries.select(piece), oc, ic, outside)
                 waiting.sort(key=lambda ranked: (ranked.total_bytes, ranked.steps, ranked.tiling.tile))
                 del waiting[self.most_tried :]  # no more are needed
                 at, count = at + len(piece), max(1, min(2 * count, _TOGETHER // len(oc)))

@@ -73,7 +73,10 @@ def whole(layer: ConvLayer) -> Pieces:
 
 
 def cut(pieces: Integers, factor: int) -> Integers:
-    """Each tile of a loop in tiles of `factor`; the last of each may be smaller."""
+    """Each tile of a loop in tiles of `factor`; the last of each may be smaller.
+
+    pieces: [tiles, 2], the begin and the length of each, in elements.
+    """
     count = -(-pieces[:, 1] // factor)
     of = np.repeat(np.arange(len(pieces)), count)
     inside = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
@@ -87,7 +90,10 @@ def cut_all(behind: Pieces, tile: Tile) -> Pieces:
 
 
 def rows_of(axis: WindowAxis, out: Integers, taps: Integers) -> int:
-    """Rows of input in the windows of all tiles of the output with all of the kernel, without padding."""
+    """Rows of input in the windows of all tiles of the output with all of the kernel, without padding.
+
+    out, taps: [tiles, 2], the begin and the length of each, in rows.
+    """
     begin = out[:, :1] * axis.stride + taps[:, 0] * axis.dilation - axis.before
     span = (out[:, 1:] - 1) * axis.stride + (taps[:, 1] - 1) * axis.dilation + 1
     length = np.minimum(axis.length, begin + span) - np.maximum(0, begin)

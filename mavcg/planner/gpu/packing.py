@@ -55,7 +55,10 @@ def pack_weights(kernel: Kernel, w: Array) -> Array:
 
 
 def pack_bias(kernel: Kernel, bias: Array, scale: Array | None) -> Array:
-    """Return the biases of all channels as bytes, f32 or i32; after those of int8 outputs f32 scales."""
+    """Return the biases of all channels as bytes, f32 or i32; after those of int8 outputs f32 scales.
+
+    bias, scale: [out channels]; scales are 1 where there are none.
+    """
     if kernel.layer.type != "i8":
         return np.frombuffer(bias.astype(np.float32).tobytes(), np.uint8).copy()
     scales = np.ones(len(bias), np.float32) if scale is None else scale.astype(np.float32)

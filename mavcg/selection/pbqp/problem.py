@@ -95,7 +95,7 @@ class PbqpProblem:
         self.edges[b][a] = matrix.T
 
     def add_edge(self, a: int, b: int, matrix: Costs) -> None:
-        """Add costs to an edge, which may be new."""
+        """Add costs to an edge, which may be new. matrix: [alternatives of a, alternatives of b]."""
         known = self.edges[a].get(b)
         self.set_edge(a, b, matrix if known is None else known + matrix)
         self.touch(a, b)
@@ -111,7 +111,7 @@ class PbqpProblem:
         self.changed |= {a, b}
 
     def keep(self, node: int, which: NDArray[np.bool_], why: str, edge: int | None = None) -> None:
-        """Take the other alternatives out. Raises: DeadEnd when none is kept."""
+        """Take the other alternatives out. which: [alternatives]. Raises: DeadEnd when none is kept."""
         if which.all():
             return
         self.counts[why] += int(np.count_nonzero(~which))
@@ -124,7 +124,7 @@ class PbqpProblem:
             self.touch(node, other)
 
     def add_costs(self, node: int, more: Costs, edge: int | None = None) -> None:
-        """Add to a node's costs; what becomes infinite leaves."""
+        """Add to a node's costs, [alternatives]; what becomes infinite leaves."""
         costs = self.costs[node] + more
         self.costs[node] = costs
         self.keep(node, np.isfinite(costs), "infinite", edge)

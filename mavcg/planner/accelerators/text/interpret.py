@@ -154,7 +154,7 @@ class _Interpreter:
                 made = self.convolve(command)
                 self.chip[command.output] = self.chip[command.output] + made if command.add else made
             case PoolCommand():
-                self.chip[command.output] = self.pooled(command)
+                self.chip[command.output] = self.pool(command)
             case Relu(output=name):
                 self.chip[name] = np.maximum(self.chip[name], 0)
 
@@ -165,7 +165,7 @@ class _Interpreter:
         assert source is not None
         return source[slices(self.boxes[name])]
 
-    def taken(self, command: Conv | PoolCommand, outside: Any) -> Array:
+    def take_tile(self, command: Conv | PoolCommand, outside: Any) -> Array:
         """The input's tile with its padding, [channels, rows, columns]."""
         left, right, above, below = command.pads
         # A tile that is nothing but padding is never loaded.
@@ -173,7 +173,7 @@ class _Interpreter:
         padded = np.pad(tile[0], ((0, 0), (above, below), (left, right)), constant_values=outside)
         return padded.astype(np.float64 if self.through_floats else self.sum_type)
 
-    def seen(self, padded: Array, command: Conv | PoolCommand, tap: tuple[int, int]) -> Array:
+    def tap_window(self, padded: Array, command: Conv | PoolCommand, tap: tuple[int, int]) -> Array:
         """Return the elements that a tap of the kernel meets, [channels, rows, columns] of the output."""
         parts = []
         for axis in (0, 1):
@@ -183,34 +183,34 @@ class _Interpreter:
         return padded[:, parts[0], parts[1]]
 
     def convolve(self, command: Conv) -> Array:
-        padded = self.taken(command, 0)
+        padded = self.take_tile(command, 0)
         weight = self.chip[command.weight].astype(padded.dtype)
         _, (_, channels), (_, rows), (_, columns) = self.boxes[command.output]
         total = np.zeros((channels, rows * columns), padded.dtype)
         for kh in range(weight.shape[2]):
             for kw in range(weight.shape[3]):
-                pixels = self.seen(padded, command, (kh, kw)).reshape(weight.shape[1], -1)
+                pixels = self.tap_window(padded, command, (kh, kw)).reshape(weight.shape[1], -1)
                 total += weight[:, :, kh, kw] @ pixels
         if self.through_floats:
             # Through 64 bits: a sum that 32 do not hold wraps round, as it does in C.
             total = total.astype(np.int64)
         return total.reshape(1, channels, rows, columns).astype(self.sum_type)
 
-    def pooled(self, command: PoolCommand) -> Array:
+    def pool(self, command: PoolCommand) -> Array:
         taps = [(kh, kw) for kh in range(self.info.kernel[0]) for kw in range(self.info.kernel[1])]
         if command.maximum:
             lowest = np.iinfo(self.sum_type).min if self.sum_type.kind in "iu" else -np.inf
-            padded = self.taken(command, lowest)
-            return np.asarray(np.maximum.reduce([self.seen(padded, command, tap) for tap in taps]))[None]
-        padded = self.taken(command, 0)
-        inside = self.counted(command)
-        total = sum(self.seen(padded, command, tap) for tap in taps)
-        count = sum(self.seen(inside, command, tap) for tap in taps)
+            padded = self.take_tile(command, lowest)
+            return np.asarray(np.maximum.reduce([self.tap_window(padded, command, tap) for tap in taps]))[None]
+        padded = self.take_tile(command, 0)
+        inside = self.input_count(command)
+        total = sum(self.tap_window(padded, command, tap) for tap in taps)
+        count = sum(self.tap_window(inside, command, tap) for tap in taps)
         # Division towards zero, as in C. A window of padding alone makes 0.
         mean = np.trunc(total / np.maximum(count, 1)) if self.sum_type.kind in "iu" else total / np.maximum(count, 1)
         return np.asarray(mean, self.sum_type)[None]
 
-    def counted(self, command: PoolCommand) -> Array:
+    def input_count(self, command: PoolCommand) -> Array:
         """1 where the padded tile is input, 0 where it is padding."""
         left, right, above, below = command.pads
         ones = np.ones((1, *(count for _, count in self.boxes[command.input][2:])), self.sum_type)

@@ -96,7 +96,8 @@ def plan_weights(text: NetworkText, node: Node, w: Array) -> Array:
 def run_network(text: NetworkText, constants: Mapping[str, Array], image: Array) -> tuple[Array, CountedTraffic]:
     """Interpret a network's plans in order, and what stands between them as mavcg.reference defines it.
 
-    constants: weights and biases by name, as the graph has them. Returns: the output, and bytes that the plans move.
+    constants: weights and biases by name, as the graph has them; image: of the shape of the graph's input. Returns: the
+    output, and bytes that the plans move.
     """
     graph = text.graph
     values = {**graph.constants, **constants, text.image: image}

@@ -184,7 +184,9 @@ class _PlanParser:
         if self.missing:
             self.fail(f"the plan ends without [{self.missing}]; add it")
         info = self.info()
-        return TextPlan(self.name, info, self.sized(info.types), tuple(self.tiles), tuple(self.commands), self.file)
+        return TextPlan(
+            self.name, info, self.memory_sizes(info.types), tuple(self.tiles), tuple(self.commands), self.file
+        )
 
     def info(self) -> Info:
         for name in ("INPUT", "OUTPUT"):
@@ -209,7 +211,7 @@ class _PlanParser:
         a, b, c, d = self.entries[name]
         return a, b, c, d
 
-    def sized(self, types: Types) -> tuple[PlanMemory, ...]:
+    def memory_sizes(self, types: Types) -> tuple[PlanMemory, ...]:
         memories = []
         for name, size, in_bytes, line in self.memories:
             memory = PlanMemory(name, size, line)

@@ -128,7 +128,7 @@ class _PlanVerifier:
         if self.tiles[name].elements and name not in self.where:
             raise self.fail(f"{name} is not on chip: not loaded, or another tile took its place; LOAD it before")
 
-    def started(self, output: PlanTile, target: str | None) -> _Sums:
+    def start_sums(self, output: PlanTile, target: str | None) -> _Sums:
         """Sums that begin at this command."""
         if output.name in self.sums:
             raise self.fail(f"{output.name} was begun before and would begin anew; write ADD, or remove the command")
@@ -160,7 +160,7 @@ class _PlanVerifier:
             if sums.complete or sums.rectified:
                 raise self.fail(f"ADD: {output.name} was complete before; remove the command")
         else:
-            sums = self.started(output, target)
+            sums = self.start_sums(output, target)
         sums.terms.append(self.boxes[weight.name][1:])
         sums.volume += volume(sums.terms[-1])
 
@@ -175,7 +175,7 @@ class _PlanVerifier:
         )
         if wrong:
             raise self.fail(wrong)
-        sums = self.started(output, target)
+        sums = self.start_sums(output, target)
         sums.terms.append(whole[1:])
         sums.volume = self.full
 

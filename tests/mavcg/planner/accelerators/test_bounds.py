@@ -71,7 +71,7 @@ def test_entries_count_what_the_models_count(layer: ConvLayer, halo: bool, data:
     oh, ow, kh, kw = entries.tiles[place].tolist()
     tile = Tile(oc, ic, oh, ow, kh, kw)
     of_input, of_weight, of_output = tile_bytes(layer, tile, halo=True)
-    entry = entries.taken(np.array([place]))
+    entry = entries.select(np.array([place]))
     held = (entry.input_bytes * ic, entry.weight_bytes * oc * ic, entry.output_bytes * oc)
     assert [int(size[0]) for size in held] == [of_input, of_weight, of_output]
     counted = bounds.totals(layer, entry, np.array([-(-layer.oc // oc)]), np.array([-(-layer.ic // ic)]))
@@ -108,7 +108,7 @@ def test_no_tile_that_fits_is_below_its_bound(layer: ConvLayer, size: int, share
     place = data.draw(st.integers(0, len(entries) - 1))
     oh, ow, kh, kw = entries.tiles[place].tolist()
     for i, a in enumerate(oc.factor.tolist()):
-        most = int(bounds.most_input_channels(memory, entries.taken(np.array([place])), np.array([a]))[0, 0])
+        most = int(bounds.most_input_channels(memory, entries.select(np.array([place])), np.array([a]))[0, 0])
         for j, b in enumerate(ic.factor.tolist()):
             tile = Tile(a, b, oh, ow, kh, kw)
             holds = memory.holds(*tile_bytes(layer, tile, halo=True))
