@@ -27,6 +27,7 @@ def test_a_folder_without_an_environment_is_refused_with_the_way_out(tmp_path: P
         before.interpreter(tmp_path)
 
 
+@pytest.mark.long
 def test_both_states_build_and_run_the_network(
     relu_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

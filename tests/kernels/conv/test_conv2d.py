@@ -165,6 +165,7 @@ def test_depthwise_weights_are_packed_by_lines_of_channels() -> None:
     assert packed[1, 4, 1] == weights[17, 1, 1, 0] and not packed[1, :, 2:].any()
 
 
+@pytest.mark.sample(1)
 def test_tiles_that_cross_rows(run_node: Any) -> None:
     """Maps too narrow for whole tiles, whose output channels are shared out."""
 

@@ -265,6 +265,7 @@ def test_only_the_order_of_the_terms_decides_the_bits(
     assert len(primitives) >= 2 and len({small_result(primitive).bits for primitive in primitives}) == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SAME_BITS)
 def test_the_same_bits_on_all_machines(name: str) -> None:
     assert_same_bits(find_primitive(name), SAME_BITS[name])

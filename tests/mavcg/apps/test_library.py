@@ -141,6 +141,7 @@ def test_the_verbs_take_a_network(built: Path, mavcg: Mavcg) -> None:
     assert ended.status == 2 and "holds one model" in ended.stderr
 
 
+@pytest.mark.long
 def test_networks_that_run_together_have_memory_apart(tmp_path: Path, mavcg: Mavcg) -> None:
     pytest.importorskip("onnx")
     file = write_application(tmp_path, 'parallel = [["detector", "tracker"]]')

@@ -43,6 +43,7 @@ def test_products_agree_with_numpy(p: Product, blas: ctypes.CDLL) -> None:
     assert all(np.array_equal(c, results[0]) for c in results)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("letter", ["s", "d"])
 @pytest.mark.parametrize("size", [(70, 90, 1100), (1300, 40, 70), (30, 4200, 65), (257, 263, 600)])
 def test_products_of_several_blocks(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:

@@ -89,6 +89,7 @@ def test_the_script_of_a_user_in_a_fresh_folder(built: Path, tmp_path: Path) -> 
         check_results([made[name] for name in made.files], built / "net.onnx", ARRAYS)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("level", [0, 1, 99])
 def test_whatever_onnx_runtime_makes_of_the_graph(built: Path, provider: Open, capfd: Any, level: int) -> None:
     session = provider(built / "libnet.so", built / "net.onnx", level, threads="2")
@@ -97,6 +98,7 @@ def test_whatever_onnx_runtime_makes_of_the_graph(built: Path, provider: Open, c
     check_results(session.run(None, ARRAYS), built / "net.onnx", ARRAYS)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["one byte", "longer", "in memory"])
 def test_another_model_stays_with_the_runtime(
     built: Path, provider: Open, tmp_path: Path, capfd: Any, how: str

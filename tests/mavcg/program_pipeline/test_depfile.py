@@ -106,6 +106,7 @@ def test_a_changed_build_file_makes_the_object_again(
     assert run_program(*arguments).status == 0 and cores_in(project / "hot.o") == {cores[1]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", [pytest.param("make", marks=pytest.mark.long), "ninja"])
 def test_a_profile_that_is_not_there_stops_no_build(
     project: Path, cores: Sequence[str], run_program: Any, tool: str

@@ -50,6 +50,7 @@ int main(void) {
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("suffix", [".c", ".cpp"])
 def test_versions_call_what_their_core_runs_whatever_became_of_it(
     build_versions: Callable[..., Any], suffix: str

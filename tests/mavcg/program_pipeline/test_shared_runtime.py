@@ -109,6 +109,7 @@ def test_where_the_loader_checks_nothing_the_selector_says_so_and_generic_runs(
     assert done.stderr.count(said) == 2 and "install a newer one (mavcg runtime)" in done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", ["aarch64-linux-gnu.2.17", "aarch64-linux-android", "x86_64-linux-musl"])
 def test_it_is_built_for_every_elf_target(mavcg: Mavcg, tmp_path: Path, target: str) -> None:
     assert mavcg("runtime", "--target", target, "-o", tmp_path, "--json").status == 0

@@ -71,6 +71,7 @@ def _tuned(loop: list[str], core: str) -> tuple[Tuned, LoopReport]:
     return tuned, report
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("loop", "core", "before", "most", "splits"),
     [

@@ -109,6 +109,7 @@ def test_kernels_that_llvm_unrolled_reach_it_too() -> None:
     assert {loop.rerolled for loop in loops} == {4}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("one_step", [True, False], ids=["one step", "as LLVM unrolls it"])
 def test_an_fp32_outer_product_from_c_reaches_6_flop_a_cycle_on_a53(one_step: bool) -> None:
     text = _compiled("cortex_a53", one_step)

@@ -86,6 +86,7 @@ def tiny_kernel(folder: Path, target: str) -> Path:
     return folder / "k.o"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_exports_the_api_alone_and_needs_libc_alone(target: str, tmp_path: Path) -> None:
     kernel = tiny_kernel(tmp_path, target)

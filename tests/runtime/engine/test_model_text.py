@@ -81,6 +81,7 @@ def test_more_weights_than_code_can_reach() -> None:
         tables_text(replace(PROGRAM, constants_bytes=3_000_000_000), CoreSet(()), VERSIONS)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("program", [
     replace(PROGRAM, name='*/ "\\\n??/ é', inputs=(ProgramTensor('*/ "q"\\\n', T),)),
     *(replace(PROGRAM, name=name) for name in ("model", "api", "run", "start", "engine", "create", "DEFAULT")),

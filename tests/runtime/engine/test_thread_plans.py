@@ -74,6 +74,7 @@ def planned(build_library: Build) -> Path:
     return build_library("planned", plans=PLANS)
 
 
+@pytest.mark.sample(2)
 @needs_two_cpus
 @pytest.mark.parametrize(
     ("cpu_map", "cpus", "threads"),
