@@ -5,7 +5,8 @@ process of its own, stopped while another is timed: thread pools spin. They take
 many calls as fill some milliseconds, after one that is not counted, from a compiled loop. A round's ratio is of times
 that lie next to each other; the median of these ratios counts. OpenBLAS is started with each core type that it may have
 the best kernels in for this machine, and the one that is the fastest in geometric mean is its best. All results are
-compared with NumPy's in double; the command fails where one is not alike.
+compared with NumPy's in double; the command fails where one is not alike. Products that take long get fewer rounds:
+the whole takes some five minutes on a quiet machine with two CPUs.
 """
 
 import argparse
@@ -38,7 +39,8 @@ SHAPES: Mapping[str, tuple[tuple[int, int, int], ...]] = {
     "tiny": ((4, 4, 4), (8, 8, 8), (13, 17, 19), (16, 16, 16), (32, 32, 32), (64, 64, 64), (100, 100, 100)),
 }
 OPENBLAS_CORES = ("SkylakeX", "Sapphirerapids", "Haswell")
-ROUNDS, TURN_SECONDS = 21, 0.008
+ROUNDS, TURN_SECONDS = 9, 0.008
+LARGE_ROUNDS, LARGE_PRODUCT = 5, 8e8  # of products of so many multiply-adds: a turn of theirs is two calls, as long
 CLOSE = {"s": 1e-5, "d": 1e-13}  # of the largest element, times the square root of the terms
 
 
@@ -92,7 +94,7 @@ def measure_size(workers: Sequence[Worker], size: Size, rounds: int, clock: str)
             raise SystemExit(f"{worker.runtime} {size}: is {first['apart']:.2g} of the largest element off")
         calls[worker.runtime] = max(1, round(TURN_SECONDS / max(worker.ask(size.line(3))["wall_s"], 1e-9)))
     seconds: dict[str, list[float]] = {worker.runtime: [] for worker in workers}
-    for number in range(rounds):
+    for number in range(min(rounds, LARGE_ROUNDS) if size.m * size.n * size.k >= LARGE_PRODUCT else rounds):
         bound(workers, number)
         at = number % len(workers)
         for worker in [*workers[at:], *workers[:at]]:
@@ -195,7 +197,7 @@ def main() -> None:
         libraries += [openblas(core) for core in OPENBLAS_CORES]
         rows = measure(libraries, sizes, threads, args.rounds, "cpu_s" if args.cpu_time else "wall_s")
     record = {
-        **facts("measured", "bench.blas_peers"), "rounds": args.rounds,
+        **facts("measured", "bench.blas_peers"), "rounds": args.rounds, "large_rounds": min(args.rounds, LARGE_ROUNDS),
         "clock": "processor time" if args.cpu_time else "wall clock",
         "peers": {library.name: library.version for library in libraries if library.name != "mavcg"},
         "missing": missing, "best_openblas": best_openblas(rows), "summary": summary(rows), "rows": rows,
