@@ -151,13 +151,16 @@ def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: s
 
 
 def matmul_integer(call: OnnxCall) -> Results:
-    """MatMulInteger: exact sums in 32 bits."""
+    """MatMulInteger: exact sums, in f32 where known weights are so small that no sum leaves its whole numbers (the
+    packed product is the faster by far), else in 32 bits."""
     a, b = call.input(0, rank_min=1), call.input(1, rank_min=1)
-    return multiplied(
-        call,
-        _less_zero(call, a, call.maybe(2), -2 if a.rank > 1 else -1, "i32"),
-        _less_zero(call, b, call.maybe(3), -1, "i32"),
-    )
+    weights = _less_zero(call, b, call.maybe(3), -1, "i32")
+    known = weights.array
+    # 255 is the largest difference of two 8-bit numbers. Every partial sum is below the bound, in whatever order.
+    exact = known is not None and np.abs(known).sum(axis=-2 if b.rank > 1 else -1).max(initial=0) * 255 < _EXACT_F32
+    dtype = "f32" if exact else "i32"
+    left = _less_zero(call, a, call.maybe(2), -2 if a.rank > 1 else -1, dtype)
+    return call.cast(multiplied(call, left, call.cast(weights, dtype)), "i32")
 
 
 def conv_integer(call: OnnxCall) -> Results:
