@@ -118,7 +118,13 @@ def divisors(node: Node, axis: int, length: int, count: int) -> Array:
 
 _POOL = {"kernel": Attr("ints", length=2), **_STEPS}
 OPS = (
-    Operator("conv2d", ("x", "w", "bias?", "residual?"), _conv2d, {**_STEPS, "groups": Attr("int", 1), **ACT}),
+    # exact: sums of whole numbers that its type holds: no algorithm that computes with anything but products of them.
+    Operator(
+        "conv2d",
+        ("x", "w", "bias?", "residual?"),
+        _conv2d,
+        {**_STEPS, "groups": Attr("int", 1), "exact": Attr("bool", False), **ACT},
+    ),
     Operator(
         "conv_transpose2d",
         ("x", "w", "bias?"),

@@ -207,6 +207,8 @@ class _Reader:
         x, w = self.graph.types[node.inputs[0]], self.graph.types[node.inputs[1]]
         if x.dtype != "f32" or w.dtype != "f32":
             return f"is of {x.dtype}"
+        if node.attr("exact"):
+            return "has sums of whole numbers that must be exact"
         if node.inputs[1] in self.producers:
             return "has weights that the graph computes"
         if 0 in x.shape or 0 in self.graph.shape(node.output):

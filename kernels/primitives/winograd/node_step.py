@@ -27,6 +27,7 @@ def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, .
         tuple(node.attr("stride")) == tuple(node.attr("dilation")) == (1, 1)
         and node.attr("groups") == 1
         and not any(node.attr("pads"))
+        and not node.attr("exact")
         and shape[1] == shape[2]
         and 0 not in graph.shape(node.output)
     )

@@ -12,8 +12,11 @@ def conv(call: OnnxCall) -> Results:
     return convolve(call, call.input(0), call.input(1), call.maybe(2))
 
 
-def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None) -> Value:
-    """A convolution with the attributes of the node. x: [N, C, spatial..]; w: [O, C/groups, spatial..]; bias: [O]."""
+def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None, exact: bool = False) -> Value:
+    """A convolution with the attributes of the node. x: [N, C, spatial..]; w: [O, C/groups, spatial..]; bias: [O].
+
+    exact: of whole numbers, all sums of which the type holds; no algorithm may round.
+    """
     spatial = spatial_rank(call, x)
     check_filter(call, x, w)
     groups = call.attr_int("group", 1)
@@ -21,6 +24,7 @@ def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None) -> Value:
     made = call.add(
         "conv2d", to_nhwc(call, x), to_nhwc(call, w), bias,
         stride=view.stride, dilation=view.dilation, pads=view.pads, groups=groups,
+        exact=exact,
     )  # fmt: skip
     return from_nhwc(call, made, spatial)
 

@@ -4,7 +4,6 @@ A pass over the graph recognises that form and makes 8-bit operators of it; the 
 form.
 """
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -166,11 +165,14 @@ def matmul_integer(call: OnnxCall) -> Results:
 def conv_integer(call: OnnxCall) -> Results:
     """ConvInteger, by a convolution of floats wide enough for every sum to be exact."""
     x, w = call.input(0, rank_min=3), call.input(1, rank_min=3)
-    # 255 * 255 is the largest product of two differences of 8-bit numbers.
-    dtype = "f32" if math.prod(w.shape[1:]) * 255 * 255 < _EXACT_F32 else "f64"
-    made = convolve(
-        call, _less_zero(call, x, call.maybe(2), 1, dtype), _less_zero(call, w, call.maybe(3), 0, dtype), None
-    )
+    weights = _less_zero(call, w, call.maybe(3), 0, "i32")
+    known = weights.array
+    # 255 is the largest difference of two 8-bit numbers. Every partial sum is below the bound, in whatever order.
+    magnitudes = np.full(w.shape, 255) if known is None else np.abs(known)
+    largest = magnitudes.reshape(w.shape[0], -1).sum(axis=1).max(initial=0) * 255
+    dtype = "f32" if largest < _EXACT_F32 else "f64"
+    image = _less_zero(call, x, call.maybe(2), 1, dtype)
+    made = convolve(call, image, call.cast(weights, dtype), None, exact=True)
     return call.cast(made, "i32")
 
 
