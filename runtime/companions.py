@@ -8,7 +8,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.runtime.application_text import ApplicationProgram, application_header
-from mavcg.runtime.cpp_header import cpp_header_text
+from mavcg.runtime.cpp_header import cpp_header_text, sized_cpp_header_text
 from mavcg.runtime.model_text import api_name, header_text
 from mavcg.runtime.sizes_text import sized_header
 from mavcg.specs.model_program import Program
@@ -28,7 +28,7 @@ HEADER_SUFFIXES = frozenset((".h", ".hpp"))  # of the files that programs includ
 def companion_paths(name: str, output: Path, cpp: bool = True) -> tuple[Path, ...]:
     """Return the paths of the header, the pkg-config and the CMake file of a library, and of the C++ header.
 
-    name: the model's. cpp: False for a library of an application or of several sizes, which has no C++ header.
+    name: the model's. cpp: False for a library of an application, which has no C++ header.
     """
     stem = library_stem(output)
     names = [f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake", *([f"{api_name(name)}.hpp"] if cpp else [])]
@@ -67,7 +67,7 @@ def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[
     mavcg::resnet).
     Raises: MavcgError as check_companions; where a file cannot be written.
     """
-    return _write(program, header_text(program, threads), output)
+    return _write(program, header_text(program, threads), output, cpp_header_text(program))
 
 
 def write_application_companions(application: ApplicationProgram, output: Path, threads: int = 1) -> tuple[Path, ...]:
@@ -83,17 +83,18 @@ def write_sized_companions(programs: Sequence[Program], output: Path, threads: i
 
     Returns, Raises: as write_companions.
     """
-    return _write(programs[0], sized_header(programs, threads), output, cpp=False)
+    return _write(programs[0], sized_header(programs, threads), output, sized_cpp_header_text(programs))
 
 
 def _write(
-    program: Program | ApplicationProgram, header: str, output: Path, cpp: bool = True
+    program: Program | ApplicationProgram, header: str, output: Path, cpp_header: str = ""
 ) -> tuple[Path, ...]:  # fmt: skip
-    cpp_texts = [cpp_header_text(program)] if isinstance(program, Program) and cpp else []
-    check_companions(program.name, output, bool(cpp_texts))
+    check_companions(program.name, output, bool(cpp_header))
     stem = library_stem(output)
-    paths = companion_paths(program.name, output, bool(cpp_texts))
-    texts = (header, pkg_config_text(stem, program, output), cmake_text(stem, output), *cpp_texts)
+    paths = companion_paths(program.name, output, bool(cpp_header))
+    texts = (
+        header, pkg_config_text(stem, program, output), cmake_text(stem, output), *([cpp_header] if cpp_header else [])
+    )  # fmt: skip
     for path, text in zip(paths, texts, strict=True):
         write_whole(path, text)
     return paths

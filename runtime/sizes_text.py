@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mavcg.runtime.drop_in_text import DropInPart, part_symbol
-from mavcg.runtime.model_text import CSRC, api_name, shared_declarations, tensor_lists
+from mavcg.runtime.model_text import CSRC, EXPORTED, api_name, fill_template, shared_declarations, tensor_lists
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string, comment
 
@@ -13,6 +13,7 @@ def sizes_text(parts: Sequence[DropInPart]) -> str:
     hidden = '__attribute__((visibility("hidden")))'
     return "".join([
         "/* Sizes of a model. Made by mavcg. */\n",
+        f'#define MODEL_API "{EXPORTED}{api_name(parts[0].program.name)}"\n',
         f"#define SIZES {len(parts)}\n",
         *(
             f"extern const mavcg_model_table size_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
@@ -28,10 +29,28 @@ def sized_header(programs: Sequence[Program], threads: int = 1) -> str:
     """Return <name>.h of a library of several sizes. threads: a context's, where its user does not say."""
     name = programs[0].name
     guard = f"MAVCG_SIZES_{api_name(name).upper()}_H"
-    lists = "".join(f" * Size {i}.\n{tensor_lists(program)}" for i, program in enumerate(programs))
+    declared = fill_template(_DECLARED, {"EXPORTED": EXPORTED + api_name(name)})
     return (
         f"/* Model {comment(name)}. Made by mavcg.\n *\n * It has {len(programs)} sizes. mavcg_find_size(dims) returns "
         f"the functions of one: create, run, destroy.\n * Threads of a context by default: {threads} (0: the library "
-        f"chooses).\n *\n{lists} */\n#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n"
-        f"{(CSRC / 'sizes_api.h').read_text()}\n#endif\n"
+        f"chooses).\n *\n{size_lists(programs)} */\n#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n"
+        f"{(CSRC / 'sizes_api.h').read_text()}\n{declared}\n#endif\n"
     )
+
+
+def size_lists(programs: Sequence[Program]) -> str:
+    """Return lines of a comment that list inputs and outputs of each size."""
+    return "".join(f" * Size {i}.\n{tensor_lists(program)}" for i, program in enumerate(programs))
+
+
+_DECLARED = """\
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* mavcg_sizes_api and mavcg_find_size under names that no other library has, for programs that use several. */
+const mavcg_sizes_table *@EXPORTED@_sizes(void);
+const mavcg_model_table *@EXPORTED@_find_size(const int64_t *const *dims);
+#ifdef __cplusplus
+}
+#endif
+"""

@@ -36,7 +36,7 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
     """Build the library. Raises: MavcgError (bad input, an operator that is not there) with nothing written."""
     started = time.monotonic()
     name = library_stem(request.output)
-    check_companions(name, request.output, cpp=False)
+    check_companions(name, request.output)
     machines = machines_for(request.cores, request.target)
     entries = []
     for number, size in enumerate(request.sizes):

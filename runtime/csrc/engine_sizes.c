@@ -27,3 +27,11 @@ EXPORT const mavcg_model_table *mavcg_find_size(const int64_t *const *dims) {
     }
     return NULL;
 }
+
+/* The same functions under the model's name, for programs that use several such libraries. */
+#define NAMED(name, function)                                             \
+    extern __typeof__(function) named_##name __asm__(MODEL_API "_" #name) \
+        __attribute__((alias(#function), visibility("default")))
+
+NAMED(sizes, mavcg_sizes_api);
+NAMED(find_size, mavcg_find_size);

@@ -140,6 +140,82 @@ def test_the_header_in_c(whole: tuple[Path, Any], tmp_path: Path) -> None:
     assert near(np.array(done.stdout.split(), np.float32).reshape(3, 5), want)
 
 
+CPP_PROGRAM = """\
+#include "net.hpp"
+#include <cstdio>
+#include <type_traits>
+#include <utility>
+using mavcg_net::context;
+static_assert(std::is_nothrow_move_constructible_v<context> && !std::is_copy_constructible_v<context>);
+static_assert(!std::is_constructible_v<context, std::array<std::int64_t, 3>>, "the input has 4 dimensions");
+static std::array<float, 3 * 3 * 8 * 8> x;
+static std::array<float, 3 * 5> y;
+static int failures = 0;
+static void expect(bool held, const char *what) {
+    if (!held) std::printf("%s\\n", what);
+    failures += !held;
+}
+#ifdef MAVCG_EXCEPTIONS
+template <class Call> static int result(Call call) {
+    try {
+        return call();
+    } catch (const mavcg::error &error) {
+        return error.status();
+    }
+}
+#else
+template <class Call> static int result(Call call) { return call(); }
+#endif
+int main() {
+    for (int i = 0; i < 576; i++) x[i] = (float)(i % 7) - 3;
+    context first({3, 3, 8, 8}, 2), one({1, 3, 8, 8});
+    expect(first && one && first.status() == MAVCG_OK && first.inputs()[0].dims[0] == 3, "two contexts");
+    expect(one.outputs()[0].bytes == 5 * sizeof(float), "outputs of the other size");
+    context model(std::move(first));
+    expect(result([&] { return first.run(x, y); }) == MAVCG_ERROR_NULL, "a context that was moved from");
+    expect(result([&] { return one.run(x, y); }) == MAVCG_ERROR_SIZE, "spans of another size");
+    expect(result([&] { return context({2, 3, 8, 8}).status(); }) == MAVCG_ERROR_SIZE, "no such size");
+    expect(result([&] { return context({1, 3, 8, 8}, -1).status(); }) == MAVCG_ERROR_OPTION, "-1 threads");
+    expect(context::sizes().size() == 2 && context::find({1, 3, 8, 8}) == context::sizes()[0], "sizes");
+#ifndef MAVCG_EXCEPTIONS
+    context none({2, 3, 8, 8});
+    expect(!none && none.run(x, y) == MAVCG_ERROR_NULL && none.cancel() == MAVCG_ERROR_NULL, "a context of no size");
+    one = std::move(none);
+#endif
+    std::array<double, 64> ns{};
+    expect(model.profile(std::span(ns).first(model.steps().size()), x, y) == MAVCG_OK && ns[0] > 0, "profile");
+    y = {};
+    expect(model.run(x, y) == MAVCG_OK, "run");
+    for (float each : y) std::printf("%.9g ", each);
+    return failures;
+}
+"""
+
+
+@pytest.mark.sample(1)
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+@pytest.mark.parametrize("flag", ["-fno-exceptions", "-DMAVCG_EXCEPTIONS"])
+def test_the_header_in_cpp(whole: tuple[Path, Any], tmp_path: Path, flag: str) -> None:
+    folder, _ = whole
+    (tmp_path / "app.cpp").write_text(CPP_PROGRAM)
+    command = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", flag, "-I", str(folder), "app.cpp"]
+    command += [str(folder / "libnet.so"), f"-Wl,-rpath,{folder}", "-o", "app"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./app"], cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout
+    x = (np.arange(576) % 7 - 3).astype(np.float32).reshape(3, 3, 8, 8)
+    want = onnxruntime.InferenceSession(str(folder / "m.onnx")).run(None, {"x": x})[0]
+    assert near(np.array(done.stdout.split(), np.float32).reshape(3, 5), want)
+
+
+def test_names_that_no_other_library_has(whole: tuple[Path, Any]) -> None:
+    """A program that uses two libraries of several sizes reaches each by names of its own."""
+    folder, report = whole
+    assert {"mavcg_model_net_sizes", "mavcg_model_net_find_size"} <= exported_symbols(folder / "libnet.so")
+    assert "net.hpp" in report["files"]
+
+
 def test_onnx_runtime_takes_the_size_of_its_inputs(parts: tuple[Path, Any]) -> None:
     folder, report = parts
     assert [size["macs_share"] for size in report["sizes"]] == [1, 1]
