@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -123,10 +124,44 @@ static int thread_count(void) {
     return count - 2;
 }
 
-/* A thread that was joined may be listed for a moment. */
+static void print_threads(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    NEED(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], name[64];
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *comm = task->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (comm && fgets(name, sizeof name, comm)) fprintf(stderr, "thread %s: %s", task->d_name, name);
+        if (comm) fclose(comm);
+    }
+    closedir(tasks);
+}
+
+/* A thread that was joined may be listed for a moment, on a busy machine for longer. */
 static void expect_threads(int count) {
-    for (int i = 0; i < 1000 && thread_count() != count; i++) usleep(1000);
+    for (int i = 0; i < 5000 && thread_count() != count; i++) usleep(1000);
+    if (thread_count() != count) print_threads();
     NEED(thread_count() == count);
+}
+
+static void *note_id(void *id) {
+    *(long *)id = syscall(SYS_gettid);
+    return NULL;
+}
+
+/* How many threads the program has that are not the engine's. ThreadSanitizer starts one of its own with the first that
+ * the program starts, and keeps it: so one is started and joined, and counted is when it is no longer listed. All are
+ * counted, not those with the engine's names alone: a thread has the program's name until it gives itself one. */
+static int threads_of_program(void) {
+    long id = 0;
+    char path[64];
+    pthread_t thread;
+    NEED(!pthread_create(&thread, NULL, note_id, &id));
+    NEED(!pthread_join(thread, NULL));
+    snprintf(path, sizeof path, "/proc/self/task/%ld", id);
+    for (int i = 0; i < 5000 && !access(path, F_OK); i++) usleep(1000);
+    NEED(access(path, F_OK));
+    return thread_count();
 }
 
 static void plain_run(staged_app_application *app, int expected) {
@@ -171,7 +206,7 @@ static void cancel(int threads) {
 /* Applications are destroyed while frames are in each stage: no thread is left, and nothing is written afterwards. */
 static void shutdowns(int threads) {
     struct arrays a[6];
-    int before = thread_count();
+    int before = threads_of_program();
     for (int round = 0; round < 12; round++) {
         staged_app_application *app = made(threads);
         for (int i = 0; i < 6; i++) fill(&a[i], (unsigned)i, round % 2 ? 0 : 4);
@@ -262,6 +297,23 @@ static void show_places(void) {
     staged_app_destroy_application(app);
 }
 
+#ifdef LEAKING
+/* With the n-th thread of the engine comes another, which never ends. */
+static int until_leak;
+static void *sleep_forever(void *argument) {
+    for (;;) pause();
+    return argument;
+}
+
+int leaking_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
+int leaking_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument) {
+    pthread_t leaked;
+    if (__atomic_fetch_sub(&until_leak, 1, __ATOMIC_RELAXED) == 0)
+        NEED(!pthread_create(&leaked, NULL, sleep_forever, NULL));
+    return pthread_create(thread, attributes, start, argument);
+}
+#endif
+
 #ifdef FAILING
 /* The n-th allocation, or thread, is not to be had. */
 static int until_failure = -1;
@@ -284,7 +336,7 @@ int failing_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 
 static void failures(void) {
     void *created;
-    int failed = 0, before = thread_count();
+    int failed = 0, before = threads_of_program();
     for (int n = 0;; n++) {
         until_failure = n;
         int status = mavcg_app_staged_app_create(NULL, &created);
@@ -342,6 +394,11 @@ int main(int count, char **arguments) {
         modes();
     } else if (!strcmp(what, "places")) {
         show_places();
+#ifdef LEAKING
+    } else if (!strcmp(what, "leak")) {
+        until_leak = count > 3 ? atoi(arguments[3]) : 0;
+        shutdowns(threads);
+#endif
 #ifdef FAILING
     } else if (!strcmp(what, "failures")) {
         failures();

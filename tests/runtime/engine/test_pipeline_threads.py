@@ -174,6 +174,20 @@ def test_under_thread_sanitizer(build_pipeline: Build, run: Run, what: str) -> N
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("flags", [(), TSAN], ids=["plain", "thread sanitizer"])
+def test_a_thread_that_is_left_behind_is_seen(build_pipeline: Build, run: Run, flags: Sequence[str]) -> None:
+    """shutdowns counts threads: one more than the engine ends is refused, also beside the sanitizer's own."""
+    leaking = ("-Dpthread_create=leaking_create", "-Wno-implicit-function-declaration")
+    program = build_pipeline((*flags, "-DLEAKING"), leaking)
+
+    assert run(program, "leak", "2", "1000000").stdout == "ok\n"
+    for number in ("0", "4", "20"):  # beside the first thread, and beside later ones
+        done = run(program, "leak", "2", number, check=False)
+        assert done.returncode == 3 and "not so: thread_count() == count" in done.stderr, (number, done)
+        assert done.stderr.count("thread ") >= 2
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["forks 1", "forks 3", "cancel 2"])
 def test_a_kernel_that_clears_no_pages(build_pipeline: Build, run: Run, what: str) -> None:
     assert run(build_pipeline((), ("-DADVICE_WIPE_ON_FORK=999999",)), *what.split()).stdout == "ok\n"
