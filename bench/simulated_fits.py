@@ -76,14 +76,14 @@ def chosen_primitives(model: ModelledCosts, scenario: Scenario, pick: random.Ran
     return [primitive for group in groups.values() for primitive in pick.sample(group, min(ALIKE, len(group)))]
 
 
-def _cluster(kind: str) -> int:
+def cluster_of(kind: str) -> int:
     return next(n for n, cluster in enumerate(load_board(BOARD).clusters) if cluster.core == CORES[kind])
 
 
 def simulated_rows(kind: str, scenarios: Sequence[Scenario]) -> tuple[ModelledCosts, list[SimulatedRow]]:
     """Simulate the chosen primitives of each scenario on the kind's core."""
     board, core = load_board(BOARD), load_core(CORES[kind])
-    model = modelled_costs(cluster_machine(board, _cluster(kind)))
+    model = modelled_costs(cluster_machine(board, cluster_of(kind)))
     rows, pick = [], random.Random("simulated fits")
     for scenario in scenarios:
         chosen = chosen_primitives(model, scenario, pick)
@@ -103,7 +103,7 @@ def recorded_rows(kind: str) -> tuple[ModelledCosts, list[SimulatedRow]]:
         SimulatedRow(scenarios[row["scenario"]], primitives[row["primitive"]], row["cycles"])
         for row in held["rows_simulated"]
     ]
-    return modelled_costs(cluster_machine(load_board(BOARD), _cluster(kind))), rows
+    return modelled_costs(cluster_machine(load_board(BOARD), cluster_of(kind))), rows
 
 
 def unit_cycles(model: ModelledCosts, row: SimulatedRow) -> dict[str, float]:
@@ -220,7 +220,7 @@ def record_of(kind: str, scenarios: Sequence[Scenario], refit: bool) -> dict[str
         by_family.setdefault(row.primitive.family, []).append(ratio)
     return {
         "kind": kind,
-        "fills": exposed(load_board(BOARD), _cluster(kind)),
+        "fills": exposed(load_board(BOARD), cluster_of(kind)),
         "core": CORES[kind],
         "board": BOARD,
         "rows": len(rows),

@@ -121,6 +121,10 @@ SUBJECTS: Mapping[str, Subject] = {
     "simulated_fits": Subject(
         ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
     ),
+    "simulated_sparse": Subject(
+        ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts", "mavcg.kernels.primitives.sparse.product"),
+        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+    ),
     "simulated_exposure": Subject(
         ("mavcg.predict.exposure", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),

@@ -224,7 +224,7 @@ class _QuantizedRewrite:
             image.name, weights.name, self.new.constant(whole_bias.astype(np.int32), bias or "bias"),
             self.new.constant(multiplier, "multiplier"),
         )  # fmt: skip
-        attrs = {name: value for name, value in node.attrs if name not in ("act", "act_args")}
+        attrs = {name: value for name, value in node.attrs if name not in ("act", "act_args", "exact")}
         attrs |= to.attrs() | {"x_zero": image.format.zero}
         return self.new.add("q" + node.op, inputs, node.output, node.origin, **attrs)
 

@@ -52,7 +52,9 @@ def test_json_has_what_scripts_rely_on(mavcg: Any) -> None:
 def test_a_cold_call_on_a_board_waits_for_its_memory(mavcg: Any) -> None:
     warm = simulated(mavcg, "kernel.S", *CALL, "--core", "cortex-a75", "--board", "exynos9820")
     cold = simulated(mavcg, "kernel.S", *CALL, "--core", "cortex-a75", "--board", "exynos9820", "--warm", "0")
-    assert cold["cycles"] > 2 * warm["cycles"] and cold["stalls"]["memory"] > 0 and cold["memory"]["lines_read"] == 128
+    assert cold["cycles"] > 2 * warm["cycles"] and cold["stalls"]["memory"] > 0
+    # Two buffers of 64 lines, and what the prefetchers read behind their ends.
+    assert 128 <= cold["memory"]["lines_read"] <= 128 + 2 * 16
     assert cold["ghz"] == 2.314
 
 

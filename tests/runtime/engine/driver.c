@@ -577,8 +577,12 @@ int slow_clock(clockid_t clock, struct timespec *time) {
     return 0;
 }
 
-static int awake;
-static void count_awake(const char *name, char state) { awake += !strncmp(name, "mavcg-", 6) && state != 'S'; }
+static int awake, named;
+static void count_awake(const char *name, char state) {
+    const int ours = !strncmp(name, "mavcg-", 6);
+    named += ours;
+    awake += ours && state != 'S';
+}
 
 /* Prints how often the clock was read until the context's thread sleeps after a run. */
 static int spins(void) {
@@ -586,9 +590,9 @@ static int spins(void) {
     run_many(context, 1, 1);
     do {
         usleep(2000);
-        awake = 0;
+        awake = named = 0;
         each_thread(count_awake);
-    } while (awake);
+    } while (awake || !named); /* a thread has no name until it runs first */
     printf("%llu\n", (unsigned long long)clock_reads);
     exercise_destroy(context);
     exercise_destroy(made(2, 0));
