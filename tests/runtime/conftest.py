@@ -104,12 +104,15 @@ def common_flags(core_set: CoreSet) -> list[str]:
 
 @pytest.fixture
 def run() -> Run:
-    """run(command, **environment): the finished process; MAVCG_ variables of the outside are not handed on."""
+    """run(command, **environment): the finished process; MAVCG_ variables of the outside are not handed on.
+    seconds: after which a process counts as one that hangs."""
 
-    def run(*command: str | Path, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        *command: str | Path, check: bool = True, seconds: float = 120, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         outside = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
         done = subprocess.run(
-            [str(part) for part in command], env=outside | environment, capture_output=True, text=True, timeout=120
+            [str(part) for part in command], env=outside | environment, capture_output=True, text=True, timeout=seconds
         )
         if done.returncode == 77:
             pytest.skip(f"this machine does not let the program run: {done.stderr.strip()}")
