@@ -131,7 +131,7 @@ def cmake_text(stem: str, output: Path) -> str:
     )
 
 
-def program_version(program: Program | ApplicationProgram) -> str:
-    """Return a version for pkg-config and prefab, which require one: a digest of the program, since models have no
-    versions."""
-    return "0." + str(int(hashlib.sha256(repr(program).encode()).hexdigest()[:8], 16))
+def program_version(*programs: Program | ApplicationProgram) -> str:
+    """Return a version for pkg-config and prefab, which require one: a digest of the programs of a library, since
+    models have no versions."""
+    return "0." + str(int(hashlib.sha256("".join(map(repr, programs)).encode()).hexdigest()[:8], 16))

@@ -44,11 +44,18 @@ class PreparedModel:
 
 def prepare_model(request: ModelRequest, name: str, progress: Progress) -> PreparedModel:
     """Run the stages from the import to the step list. name: of the graph. Raises: as build_model."""
-    machines = machines_for(request.cores, request.target)
-    clusters = cores_of(tuple(machines), request.target, request.board)
     progress(f"reading {request.model.name}")
     graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
     dump("import", graph)
+    return prepare_graph(graph, request, machines_for(request.cores, request.target), progress)
+
+
+def prepare_graph(
+    graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress
+) -> PreparedModel:
+    """Run the stages after the import, with the first algorithms that keep a limit on the arena. Raises:
+    ArenaTooLargeError with the least arena; MavcgError for what there is no kernel for."""
+    clusters = cores_of(tuple(machines), request.target, request.board)
     # By parts of rows: first with the algorithms that are fastest, last with those that all go row by row.
     plain = replace(request, strategy=ENGINE, db=None, max_workspace_bytes=None, max_error=0)
     least: ArenaTooLargeError | None = None

@@ -96,7 +96,7 @@ def make_model_request(
         its_board = measured_host_board()
     sizes = parse_sizes(shapes) if several else (parse_shapes(shapes),)
     if len(sizes) > 1:
-        _check_several(aar, selecting)
+        _check_several(selecting)
     request = ModelRequest(
         model, path, its_target, chosen, sizes[0], threads, parse_tuning(tune),
         jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
@@ -107,14 +107,8 @@ def make_model_request(
     return request, its_board
 
 
-def _check_several(aar: Path | None, selecting: Selecting) -> None:
+def _check_several(selecting: Selecting) -> None:
     """Raise MavcgError for an option that a library of several sizes does not take."""
-    if aar is not None:
-        raise MavcgError(f"--aar {aar}: packs a library of one size; name one by --shape")
-    if selecting.max_arena is not None:
-        raise MavcgError(
-            f"--max-arena {selecting.max_arena}: holds for one size; each size of a library has an arena of its own"
-        )
     if selecting.depth_first == ON:
         raise MavcgError(f"--depth-first {ON}: is of a library of one size; leave it out, or name one size by --shape")
 

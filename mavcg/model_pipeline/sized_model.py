@@ -1,21 +1,33 @@
 """Builds one library of a model in several sizes: `mavcg build MODEL --shape x=1..8x3x224x224`."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mavcg.graph import Graph
 from mavcg.importers.load import import_model
 from mavcg.lowering.machines import machines_for
+from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.lowering.step_list import PlannedModel
+from mavcg.model_pipeline.aar import write_aar
+from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.partial_library import PartEntry, link_parts
-from mavcg.model_pipeline.prepare import choose_for
-from mavcg.model_pipeline.sizes import size_text
+from mavcg.model_pipeline.prepare import choose_for, prepare_graph
+from mavcg.model_pipeline.sizes import Shape, size_text
 from mavcg.objects.binaries import loaded_bytes
-from mavcg.runtime.companions import check_companions, library_stem, write_sized_companions
+from mavcg.predict.depth_first import OFF
+from mavcg.runtime.companions import (
+    HEADER_SUFFIXES,
+    check_companions,
+    library_stem,
+    program_version,
+    write_sized_companions,
+)
+from mavcg.specs.kernel import Machine
 
 
 @dataclass(frozen=True)
@@ -44,14 +56,40 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
         graph = import_model(request.model, size, request.weights)
         graph = replace(graph, name=name if number == 0 else f"{name}_size{number}")
         dump("import", graph)
-        entries.append(PartEntry(choose_for(graph, request, machines, progress)))
+        entries.append(PartEntry(_choose_within(graph, size, request, machines, progress)))
     linked = link_parts(request, entries, None, machines, progress)
     programs = [planned.program for planned in linked.planned]
     companions = write_sized_companions(programs, request.output, request.threads)
+    if request.aar is not None:
+        headers = [path for path in companions if path.suffix in HEADER_SUFFIXES]
+        version = program_version(*programs)
+        companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
     return SizedResult(
         request, linked.planned, companions, linked.weight_bytes, request.output.stat().st_size,
         loaded_bytes(request.output), time.monotonic() - started,
     )  # fmt: skip
+
+
+def _choose_within(
+    graph: Graph,
+    size: Mapping[str, Shape],
+    request: ModelRequest,
+    machines: Mapping[str, Machine],
+    progress: Callable[[str], None],
+) -> AlgorithmChoice:
+    """Choose how each node of a size is computed; with a limit on the arena, such that the size keeps it.
+
+    A kernel's tiles do not depend on the other kernels, so link_parts, which plans all sizes, plans this arena too.
+    Raises: MavcgError naming the size that cannot keep the limit.
+    """
+    if request.max_arena_bytes is None:
+        return choose_for(graph, request, machines, progress)
+    # Threads and bands of rows are not decided here, and link_parts plans no bands.
+    alone = replace(request, threads=1, depth_first=OFF)
+    try:
+        return prepare_graph(graph, alone, machines, progress).choice
+    except ArenaTooLargeError as error:
+        raise ArenaTooLargeError(f"{size_text(size)}: {error}", error.least_bytes) from error
 
 
 def sized_json(result: SizedResult) -> dict[str, Any]:
@@ -68,6 +106,7 @@ def sized_json(result: SizedResult) -> dict[str, Any]:
             {
                 "shape": size_text(size),
                 "arena_bytes": planned.program.arena_bytes,
+                "phases": len(planned.program.phases) or len(planned.program.steps),
                 "inputs": [{"name": t.name, "type": str(t.type)} for t in planned.program.inputs],
                 "outputs": [{"name": t.name, "type": str(t.type)} for t in planned.program.outputs],
             }

@@ -237,7 +237,7 @@ def test_onnx_runtime_takes_the_size_of_its_inputs(parts: tuple[Path, Any]) -> N
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--max-arena", "1MB"], "--max-arena 1MB: holds for one size"),
+        (["--max-arena", "1000"], "x=1x3x8x8: --max-arena 1000: the buffers of m take 2240 bytes at least"),
         (["--shape", "x=2..1x3x8x8"], "the range 2..1 has no length"),
     ],
 )

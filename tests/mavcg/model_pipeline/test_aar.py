@@ -50,6 +50,24 @@ def test_what_gradle_and_prefab_read(mavcg: Any, tiny_onnx: Path, here: Path) ->
         assert content[f"{module}/include/{header}"] == Path(header).read_bytes()
 
 
+@pytest.mark.long
+def test_a_library_of_several_sizes(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
+    versions = []
+    for batches in ("1,2", "1,3"):
+        options = ("--cores", "cortex-a55", "--shape", f"image={batches}x4x6x6", "--target", "aarch64-linux-android")
+        ended = mavcg("build", tiny_onnx, *options, "-o", "libtiny-net.so", "--aar", "tiny.aar", "--json")
+        assert ended.status == 0, ended.stderr
+        assert "tiny.aar" in json.loads(ended.stdout)["files"]
+        with zipfile.ZipFile("tiny.aar") as archive:
+            content = {name: archive.read(name) for name in archive.namelist()}
+        module = "prefab/modules/tiny-net"
+        assert content[f"{module}/libs/android.arm64-v8a/libtiny-net.so"] == Path("libtiny-net.so").read_bytes()
+        for header in ("tiny_net.h", "tiny_net.hpp"):
+            assert content[f"{module}/include/{header}"] == Path(header).read_bytes()
+        versions.append(json.loads(content["prefab/prefab.json"])["version"])
+    assert versions[0] != versions[1]
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[[str], bytes]:
     library, header = tmp_path / "libm1.so", tmp_path / "m1.h"

@@ -67,6 +67,29 @@ def test_a_limit_that_cannot_be_kept_is_refused(network: Path, tmp_path: Path, m
     assert made["arena_bytes"] <= int(match[1])
 
 
+@pytest.mark.long
+def test_each_of_several_sizes_keeps_the_limit(network: Path, tmp_path: Path, mavcg: Mavcg) -> None:
+    """The smaller size is computed layer by layer as before, the larger one by parts of rows."""
+    onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    free = onnx.load(network)
+    for i, name in ((2, "H"), (3, "W")):
+        free.graph.input[0].type.tensor_type.shape.dim[i].dim_param = name
+    onnx.save(free, tmp_path / "net.onnx")
+    made = build(
+        mavcg, tmp_path / "net.onnx", tmp_path / "libnet.so", "--shape", "x=1x3x32,64x32,64", "--max-arena", "100 kB"
+    )
+    phases = {size["shape"]: size["phases"] for size in made["sizes"]}
+    assert all(size["arena_bytes"] <= 100_000 for size in made["sizes"])
+    assert phases["x=1x3x32x32"] < 10 < phases["x=1x3x64x64"]
+
+    reference = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
+    with package.load_sizes(tmp_path / "libnet.so", threads=2) as model:
+        for side in (64, 32):
+            x = np.random.default_rng(side).standard_normal((1, 3, side, 64)).astype(np.float32)
+            have, want = model.run(x)[0], reference.run(None, {"x": x})[0]
+            assert np.abs(have - want).max() <= 1e-4 * np.abs(want).max()
+
+
 @pytest.mark.parametrize("value", ["4 potatoes", "-4", ""])
 def test_what_is_no_size(value: str, network: Path, tmp_path: Path, mavcg: Mavcg) -> None:
     ended = mavcg("build", network, "-o", tmp_path / "liba.so", *OPTIONS, f"--max-arena={value}")
