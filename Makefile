@@ -6,7 +6,7 @@ JOBS   ?= 2
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint types test fast-tests test-long test-gpu fuzz bench clean figures-check
+.PHONY: sbom help setup demo check lint analyze types test fast-tests test-long test-gpu fuzz bench clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -38,6 +38,9 @@ lint: setup figures-check ## ruff, formats, spelling, docstrings, clang-tidy; re
 figures-check: setup ## find records of figures that are older than the code they are about
 	@$(BIN)/python -m bench.figures_check
 
+analyze: setup ## clang's static analyzer over the runtime's C; a part of test-long
+	@bash scripts/lint_c.sh analyze
+
 types: setup ## mypy, strict
 	@$(BIN)/mypy
 
@@ -52,7 +55,7 @@ fast-tests: setup $(VENV)/.ready-to-test
 
 check: test ## the same gate by its usual name
 
-test-long: setup $(VENV)/.ready-to-test ## everything, the long checks too
+test-long: setup $(VENV)/.ready-to-test analyze ## everything, the long checks too
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=40
 
 test-gpu: setup ## the CUDA kernels on this machine's GPU; "not run" without one

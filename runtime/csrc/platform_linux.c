@@ -103,6 +103,7 @@ MAVCG_PRIVATE uint32_t arm_hwcap(void) {
     return ON_ARM ? (uint32_t)aux_value(AUX_HWCAP, &is_readable) : 0;
 }
 
+#if !defined(MAVCG_RUNNING_MIDR)
 /* Source: Linux Documentation/arch/arm64/cpu-feature-registers.rst (MIDR_EL1 is that of the CPU where it is fetched). */
 MAVCG_PRIVATE uint32_t running_midr(void) {
 #if defined(__aarch64__)
@@ -114,5 +115,6 @@ MAVCG_PRIVATE uint32_t running_midr(void) {
 #endif
     return 0;
 }
+#endif
 
 #endif

@@ -22,24 +22,27 @@ static int running_cpu(const struct mavcg_set *set) {
     return cpu < 0 ? MAVCG_NO_CPU : cpu;
 }
 
-/* The core of a CPU that was offline, or that only its own registers can name, at its first use. */
+/* The core of a CPU that was offline, or that only its own registers can name, at its first use; MAVCG_NOT_KNOWN where
+ * the thread has been moved away meanwhile. */
 MAVCG_RARE static unsigned find_new_cpu(const struct mavcg_set *set, int cpu) {
     struct mavcg_table table = shared_table(set, __atomic_load_n(&set->state->trace, __ATOMIC_RELAXED));
-    fill_table(&this_machine, &table, cpu);
-    unsigned id = known_core(&table, (unsigned)cpu);
-    if (id) return id;
-    /* No source knows it, which stays so, unless the thread has been moved away meanwhile. */
-    if (running_cpu(set) == cpu) store_core(&table, (unsigned)cpu, MAVCG_GENERIC, MAVCG_HOW_UNKNOWN, 0);
-    return MAVCG_GENERIC;
+    /* What no source knows stays so: a thread that comes back has not asked this CPU. */
+    if (fill_table(&this_machine, &table, cpu) && running_cpu(set) == cpu)
+        store_core(&table, (unsigned)cpu, MAVCG_GENERIC, MAVCG_HOW_UNKNOWN, 0);
+    return known_core(&table, (unsigned)cpu);
 }
 
 static unsigned running_core(const struct mavcg_set *set) {
     unsigned only = __atomic_load_n(&set->state->only_core, __ATOMIC_RELAXED);
     if (only) return only;
-    int cpu = running_cpu(set);
-    if (cpu < 0 || cpu >= MAVCG_CPUS) return MAVCG_GENERIC;
-    unsigned id = __atomic_load_n(&set->core_of_cpu[cpu], __ATOMIC_RELAXED);
-    return id ? id : find_new_cpu(set, cpu);
+    for (int attempts = 0; attempts < 16; attempts++) { /* a thread may be moved all the time */
+        int cpu = running_cpu(set);
+        if (cpu < 0 || cpu >= MAVCG_CPUS) return MAVCG_GENERIC;
+        unsigned id = __atomic_load_n(&set->core_of_cpu[cpu], __ATOMIC_RELAXED);
+        if (!id) id = find_new_cpu(set, cpu);
+        if (id) return id;
+    }
+    return MAVCG_GENERIC;
 }
 
 MAVCG_PRIVATE void *select_in(const struct mavcg_set *set, struct mavcg_function *function) {

@@ -103,6 +103,7 @@ struct search {
     uint32_t midr;           /* the last one that /proc/cpuinfo gave for a CPU that is searched for */
     struct x86_identity x86; /* the processor that /proc/cpuinfo names */
     enum x86_kind kind;      /* kind of the hybrid's CPUs that are being listed */
+    bool moved;              /* the thread left the CPU that was to say what it is */
 };
 
 /* Member by member: a compiler may call memset for an initialiser. */
@@ -115,6 +116,7 @@ static void start_search(struct search *search, const struct mavcg_machine *mach
     search->x86.vendor = X86_ANY_VENDOR;
     search->x86.family = search->x86.model = 0;
     search->kind = X86_NO_KIND;
+    search->moved = false;
 }
 
 /* Store the version for a MIDR_EL1. */
@@ -141,8 +143,9 @@ static void store_part(void *context, unsigned cpu, uint32_t midr) {
 /* A part that stands for "the CPU that reads this file" is believed only where we know which one that is. */
 static void store_shared_part(void *context, uint32_t midr) {
     struct search *search = context;
-    if (search->machine->live && search->only != MAVCG_NO_CPU && query_cpu() == search->only)
-        store_part(context, (unsigned)search->only, midr);
+    if (!search->machine->live || search->only == MAVCG_NO_CPU) return;
+    if (query_cpu() == search->only) store_part(context, (unsigned)search->only, midr);
+    else search->moved = true;
 }
 
 static void store_x86_identity(void *context, struct x86_identity identity) {
@@ -164,24 +167,25 @@ static uint32_t midr_in_files(const struct mavcg_machine *machine, unsigned cpu)
     return search.midr;
 }
 
-/* MIDR_EL1 of the CPU we run on, with its number in *cpu; 0 where it cannot be read or the thread was moved meanwhile. */
-static uint32_t current_midr(int *cpu) {
+/* Read MIDR_EL1 of the CPU we run on, whose number goes to *cpu; *midr is 0 where it cannot be read. False where the
+ * thread was moved during each of several attempts: then nothing is known. */
+static bool read_current_midr(int *cpu, uint32_t *midr) {
     for (int tries = 0; tries < 4; tries++) {
         *cpu = query_cpu();
-        uint32_t midr = *cpu < 0 ? 0 : running_midr();
-        if (!midr) return 0;
-        if (query_cpu() == *cpu) return midr;
+        *midr = *cpu < 0 ? 0 : running_midr();
+        if (!*midr || query_cpu() == *cpu) return true;
     }
-    return 0;
+    return false;
 }
 
 /* True if the files agree with the CPU itself. Files that contradict it are another machine's: an emulator shows those
- * of its host. */
+ * of its host. Where the thread is moved all the time they are not believed: each CPU is asked when it runs. */
 static bool files_match_cpu(const struct mavcg_machine *machine) {
     enum { COMPARED = (int)0xFFF0FFFF }; /* without the architecture field, which /proc/cpuinfo does not have */
     int cpu;
+    uint32_t running;
     if (!machine->live) return true;
-    uint32_t running = current_midr(&cpu);
+    if (!read_current_midr(&cpu, &running)) return false;
     uint32_t recorded = running ? midr_in_files(machine, (unsigned)cpu) : 0;
     return !running || !recorded || ((running ^ recorded) & (uint32_t)COMPARED) == 0;
 }
@@ -195,8 +199,10 @@ static void fill_arm(struct search *search) {
     }
     if (search->machine->live && search->only != MAVCG_NO_CPU && !known_core(search->table, (unsigned)search->only)) {
         int cpu;
-        uint32_t midr = current_midr(&cpu);
-        if (midr) store_midr(search->table, (unsigned)cpu, MAVCG_HOW_MRS, midr);
+        uint32_t midr;
+        bool stayed = read_current_midr(&cpu, &midr);
+        if (stayed && midr) store_midr(search->table, (unsigned)cpu, MAVCG_HOW_MRS, midr);
+        if (!stayed || cpu != search->only) search->moved = true;
     }
 }
 
@@ -232,12 +238,14 @@ static void fill_x86(struct search *search) {
     if (live && search->only != MAVCG_NO_CPU && !known_core(search->table, (unsigned)search->only)) {
         enum x86_kind kind = cpuid_kind();
         if (query_cpu() == search->only) store_x86(search, search->only, kind, MAVCG_HOW_CPUID);
+        else search->moved = true;
     }
 }
 
-MAVCG_PRIVATE void fill_table(const struct mavcg_machine *machine, struct mavcg_table *table, int only) {
+MAVCG_PRIVATE bool fill_table(const struct mavcg_machine *machine, struct mavcg_table *table, int only) {
     struct search search;
     start_search(&search, machine, table, only);
     if (MAVCG_ARM_SOURCES && machine->arm) fill_arm(&search);
     if (MAVCG_X86_SOURCES && machine->x86) fill_x86(&search);
+    return !search.moved;
 }

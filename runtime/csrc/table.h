@@ -23,7 +23,8 @@ MAVCG_PRIVATE void store_unknown_cpus(struct mavcg_table *table, unsigned id, en
 MAVCG_PRIVATE struct map_fault fill_from_map(struct mavcg_table *table, const char *map);
 
 /* Fill in all CPUs, or only one that has just been seen for the first time. A CPU that no source knows yet stays
- * MAVCG_NOT_KNOWN: it may be offline, and is looked up again when it runs. */
-MAVCG_PRIVATE void fill_table(const struct mavcg_machine *machine, struct mavcg_table *table, int only);
+ * MAVCG_NOT_KNOWN: it may be offline, and is looked up again when it runs. False where the thread left that one CPU
+ * before it had said what it is. */
+MAVCG_PRIVATE bool fill_table(const struct mavcg_machine *machine, struct mavcg_table *table, int only);
 
 #endif

@@ -19,6 +19,7 @@ Done = subprocess.CompletedProcess[str]
 MAP = "0=a,1=b"
 NO_RSEQ = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
+ALDER_LAKE = (X86Model("GenuineIntel", 6, (0x9A,)),)
 needs_two_cpus = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1"
 )
@@ -255,9 +256,8 @@ def test_an_intel_hybrid(
     for kind, cpus in zip(("core", "atom"), lists or (), strict=False):
         (root / f"sys/devices/cpu_{kind}").mkdir()
         (root / f"sys/devices/cpu_{kind}/cpus").write_text(f"{cpus}\n")
-    model = (X86Model("GenuineIntel", 6, (0x9A,)),)
     cores = [
-        Core(name, "x86_64", "out", "x86-64", "", x86_kind=kind, x86_models=model)
+        Core(name, "x86_64", "out", "x86-64", "", x86_kind=kind, x86_models=ALDER_LAKE)
         for name, kind in {"p": "core", "e": "atom"}.items()
     ]
     flags = [f'-DMAVCG_ROOT="{root}"', "-DMAVCG_CPUID=alder_lake_cpuid"]
@@ -265,3 +265,36 @@ def test_an_intel_hybrid(
 
     assert [seen["table0"], seen["table1"]] == at_load
     assert [seen["cpu0"], seen["cpu1"]] == ["2", "3"]
+
+
+BOARDS: dict[str, tuple[list[str], Core, Core]] = {
+    "arm": (
+        ["-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0", "-DMAVCG_RUNNING_MIDR=midr_of_board"],
+        Core("little", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05, 1),)),
+        Core("big", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
+    ),
+    "x86": (
+        ["-DMAVCG_CPUID=cpuid_of_board"],
+        Core("p", "x86_64", "out", "x86-64", "", x86_kind="core", x86_models=ALDER_LAKE),
+        Core("e", "x86_64", "out", "x86-64", "", x86_kind="atom", x86_models=ALDER_LAKE),
+    ),
+}
+
+
+@needs_two_cpus
+@pytest.mark.skipif(host_target().arch != "x86_64", reason="stands for a processor by the tests' CPUID")
+@pytest.mark.parametrize("environment", [{}, NO_RSEQ], ids=["rseq", "getcpu"])
+@pytest.mark.parametrize("kind", BOARDS)
+def test_a_thread_that_is_moved_while_a_cpu_says_what_it_is(
+    build_whole: Build, run: Run, board: Build, kind: str, environment: dict[str, str]
+) -> None:
+    """It gets the version of a CPU that it was on. No CPU counts as unknown because the thread came back to it."""
+    macros, *cores = BOARDS[kind]
+    program = build_whole("moved.c", CoreSet((cores[0], cores[1])), flags=[f'-DMAVCG_ROOT="{board("0-1")}"', *macros])
+    often = 1000  # more often than anyone looks
+    rows = [line.split() for line in run(program, *map(str, range(13)), str(often), **environment).stdout.splitlines()]
+
+    assert [row[0] for row in rows] == [*map(str, range(13)), str(often)]
+    assert [row[1] for row in rows if row[1] not in "23"] == ["1"]
+    assert rows[-1][1] == "1", "a thread that is moved all the time runs the generic version"
+    assert [row[2:] for row in rows] == [["2", "3"]] * 14
