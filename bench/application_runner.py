@@ -39,7 +39,8 @@ class ApplicationRunner:
     def run(self, frames: Mapping[int, Sequence[Array]], generator: random.Random) -> dict[int, Outputs]:
         """Run a turn: networks by number at the same time, each with its frames; poison is in the memory before.
 
-        Raises: AssertionError where a call writes beside the memory of its own network.
+        Raises: AssertionError where a call writes beside the memory of its own network, or an index that came with the
+        run, or was computed in it, does not exist: there are no outputs then.
         """
         self.arena.fill(STALE)
         outputs: dict[int, Outputs] = {number: [] for number in frames}
@@ -57,13 +58,14 @@ class ApplicationRunner:
         program = self.application.networks[number].program
         bounds = [(stage.begin, stage.end) for stage in program.stages] or [(0, len(program.steps))]
         made = [[GuardedMemory(bytes([STALE]) * t.type.bytes) for t in program.outputs] for _ in frames]
+        fault = GuardedMemory(bytes(4))  # one a context, as the engine has it
         done, running = [0] * len(bounds), dict[int, Iterator[None]]()
         while done[-1] < len(frames):
             ready = [stage for stage in range(len(done)) if stage in running or _can_begin(stage, done, len(frames))]
             stage = generator.choice(ready)
             if stage not in running:
                 frame = done[stage]
-                running[stage] = self._stage_run(number, bounds[stage], frame, frames[frame], made[frame])
+                running[stage] = self._stage_run(number, bounds[stage], frame, frames[frame], made[frame], fault)
             if next(running[stage], "ended") == "ended":
                 del running[stage]
                 done[stage] += 1
@@ -71,7 +73,13 @@ class ApplicationRunner:
         outputs += [tuple(memory.bytes() for memory in each) for each in made]
 
     def _stage_run(
-        self, number: int, bounds: tuple[int, int], frame: int, x: Array, outputs: Sequence[GuardedMemory]
+        self,
+        number: int,
+        bounds: tuple[int, int],
+        frame: int,
+        x: Array,
+        outputs: Sequence[GuardedMemory],
+        fault: GuardedMemory,
     ) -> Iterator[None]:
         """Run the steps of a stage for one frame; yields after each call."""
         network, constants = self.application.networks[number], self.constants[number]
@@ -82,7 +90,7 @@ class ApplicationRunner:
         def pointer(place: OperandAddress) -> int:
             if place.base == "arena":
                 return self.arena.pointer + network.arena_offset + _of_frame(network, place.offset, frame)
-            buffers = {"constants": [constants], "input": [image], "output": outputs}
+            buffers = {"constants": [constants], "input": [image], "output": outputs, "fault": [fault]}
             return buffers[place.base][place.index].pointer + place.offset
 
         for phase in self._phases(number, bounds):
@@ -96,6 +104,7 @@ class ApplicationRunner:
                 )
                 assert self._others(network) == others, f"{program.name}: {step.name}: writes to another network"
                 assert constants.unchanged and image.unchanged, f"{program.name}: {step.name}: writes to an input"
+                assert fault.unchanged, f"{program.name}: {step.name}: an index does not exist"
                 yield
 
     def _phases(self, number: int, bounds: tuple[int, int]) -> list[ProgramPhase]:

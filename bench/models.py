@@ -8,7 +8,8 @@ The folder is $MAVCG_CACHE/models, else ~/.cache/mavcg/models. What is there alr
 in `-random` (topologies of the onnx package: weights drawn anew, since those that they ship with are all alike; and
 those of bench/seeded_networks, which no wheel ships) or `-int8` (of any ONNX model: onnxruntime's static
 quantisation, QDQ, u8 activations, s8 weights per channel; weights keep to 7 bits, since on x86 without VNNI
-onnxruntime's sums of full ones saturate, and then it is no reference).
+onnxruntime's sums of full ones saturate, and then it is no reference), or `-tflite` (of any ONNX model: the same
+network as LiteRT reads it, by bench/tflite_writer.py).
 """
 
 import argparse
@@ -25,10 +26,12 @@ import numpy as np
 from bench import seeded_networks
 from bench.derived_models import quantised, with_random_weights
 from bench.environments import drop_environment, environment
+from bench.tflite_writer import tflite_model
 from bench.wheels import cache_folder, file_of_wheel
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Array
+from mavcg.importers.onnx_file import import_onnx
 
 TORCH = ("torch==2.13.0", "onnx==1.23.2", "onnxscript", "numpy")
 LARGEST_TORCH_BYTES = 500_000_000  # an environment larger than this is deleted after use
@@ -94,11 +97,11 @@ def model_path(name: str, fetch: bool = True) -> Path:
     fetch: whether that may download something. Raises: MavcgError where the model cannot be had, with the reason.
     """
     base, _, variant = name.rpartition("-")
-    if name not in MODELS and (variant not in ("random", "int8") or not base):
-        raise MavcgError(
-            f"model {name}: there is none; there are {', '.join(MODELS)}, -random of light ones, -int8 of ONNX ones"
-        )
-    suffix = ".tflite" if name in MODELS and MODELS[name].member.endswith(".tflite") else ".onnx"
+    if name not in MODELS and (variant not in ("random", "int8", "tflite") or not base):
+        kinds = "-random of light ones, -int8 and -tflite of ONNX ones"
+        raise MavcgError(f"model {name}: there is none; there are {', '.join(MODELS)}, {kinds}")
+    shipped_tflite = name in MODELS and MODELS[name].member.endswith(".tflite")
+    suffix = ".tflite" if shipped_tflite or variant == "tflite" else ".onnx"
     path = cache_folder() / f"{name}{suffix}"
     if path.exists():
         return path
@@ -121,7 +124,10 @@ def model_path(name: str, fetch: bool = True) -> Path:
         source = model_path(base)
         if source.suffix != ".onnx":
             raise MavcgError(f"model {name}: {base} is no ONNX model; take one that is")
-        quantised(source, shapes_of(base), path)
+        if variant == "tflite":
+            write_whole(path, tflite_model(import_onnx(source, shapes_of(base))))
+        else:
+            quantised(source, shapes_of(base), path)
     return path
 
 
