@@ -1,19 +1,111 @@
-"""The tables of bench/results/silicon.json as markdown."""
+"""The tables of bench/results/silicon.json and silicon_simulated.json as markdown."""
 
+import json
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from bench.record import RESULTS
 
 Record = Mapping[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 
 _KINDS = {"cycles": "calls", "loop": "loops", "ratio": "changes in time", "instruction": "instructions"}
 TITLE = "Published silicon figures against the models"
+SIMULATED_TITLE = "Published silicon figures against the simulator"
+# Mean absolute error that is asked for on held-out figures, by core.
+GOALS: Mapping[str, float] = {
+    **dict.fromkeys(("cortex-a53", "cortex-a55"), 0.05),
+    **dict.fromkeys(("cortex-a72", "cortex-a73", "cortex-a75", "cortex-a76", "neoverse-n1"), 0.10),
+    **dict.fromkeys(("cortex-a510", "neoverse-v1", "cortex-x1", "apple-firestorm"), 0.15),
+}
+_GROUPS = {"calls and loops": ("cycles", "loop"), "changes in time": ("ratio",), "instructions": ("instruction",)}
 
 
 def silicon(record: Record, table: Table) -> str:
     """Return errors by core, directions of changes, and figures without a model's, beside an earlier record's."""
-    parts = [_errors(record, table), _directions(record, table), _left_out(record, table)]
+    parts = [_errors(record, table), goals(record, table), _directions(record, table), _left_out(record, table)]
     return "\n\n".join(parts)
+
+
+def goals(record: Record, table: Table) -> str:
+    """Return mean absolute errors on held-out figures by core, beside the goal where there is one.
+
+    The verdict is that of kernels (calls, loops, changes in time); of instructions where a core has no kernel held out.
+    """
+    errors: dict[str, dict[str, list[float]]] = {core: {} for core in GOALS}
+    for row in record["rows"]:
+        if row.get("held_out") and "modelled" in row:
+            group = next(name for name, kinds in _GROUPS.items() if row["kind"] in kinds)
+            by_group = errors.setdefault(row["core"], {})
+            by_group.setdefault(group, []).append(abs(row["modelled"] / row["silicon"] - 1))
+    rows = []
+    for core, by_group in sorted(errors.items(), key=lambda item: (GOALS.get(item[0], 1), item[0])):
+        cells = [_counted(by_group.get(group, ())) for group in _GROUPS]
+        kernels = [error for group in list(_GROUPS)[:2] for error in by_group.get(group, ())]
+        rows.append([core, *cells, _counted(kernels), _verdict(core, kernels or by_group.get("instructions", ()))])
+    text = "Held-out figures alone: mean absolute error, and in brackets how many figures it is of."
+    return f"{text}\n\n{table(['core', *_GROUPS, 'all kernels', 'goal'], rows)}"
+
+
+def _counted(errors: Sequence[float]) -> str:
+    return f"{_percent(statistics.fmean(errors))} ({len(errors)})" if errors else ""
+
+
+def _verdict(core: str, errors: Sequence[float]) -> str:
+    goal = GOALS.get(core)
+    if goal is None:
+        return ""
+    if not errors:
+        return f"{goal:.0%}, no figure"
+    return f"{goal:.0%} {'met' if statistics.fmean(errors) <= goal else 'missed'}"
+
+
+def simulated(record: Record, table: Table) -> str:
+    """Return the simulator's errors by core beside those of the analytic models, on the figures that both have."""
+    analytic = json.loads((RESULTS / "silicon.json").read_text(encoding="utf-8"))
+    return beside_analytic(record, analytic, table)
+
+
+def beside_analytic(record: Record, analytic: Record, table: Table) -> str:
+    """Return the table of `simulated` for two records."""
+    known = {_key(row): row["modelled"] for row in analytic["rows"] if "modelled" in row}
+    pairs: dict[tuple[str, str], list[tuple[float, float, float, bool]]] = {}
+    for row in record["rows"]:
+        if row["kind"] in ("cycles", "ratio") and "modelled" in row and _key(row) in known:
+            found = (row["silicon"], row["modelled"], known[_key(row)], bool(row.get("held_out")))
+            pairs.setdefault((row["core"], row["kind"]), []).append(found)
+    rows = []
+    for (core, kind), figures in sorted(pairs.items()):
+        held = [each for each in figures if each[3]]
+        cells = [_of_both(group) for group in (figures, held)]
+        rows.append([core, _KINDS[kind], len(figures), *cells[0], len(held) or "", *cells[1]])
+    both = [each for group in pairs.values() for each in group]
+    rows.append(["all", "", len(both), *_of_both(both), sum(e[3] for e in both), *_of_both([e for e in both if e[3]])])
+    text = (
+        "Modelled: mean absolute errors of the simulator (caches, branches, store buffer; the call after six of its "
+        "kind) and of the analytic models on the same figures. Changes over 5 % that have the right direction: "
+        f"{_direction(record)} by the simulator, {_direction(analytic)} by the analytic models."
+    )
+    head = ["core", "kind", "figures", "simulator", "analytic", "held out", "simulator", "analytic"]
+    return f"{text}\n\n{table(head, rows)}"
+
+
+def _key(row: Record) -> tuple[str, str, str, str, str]:
+    return row["core"], row["name"], row["kind"], row["when"], row["published"]
+
+
+def _of_both(figures: Sequence[tuple[float, float, float, bool]]) -> tuple[str, str]:
+    """Return the two models' mean absolute errors on (silicon, simulated, analytic, held out)."""
+    if not figures:
+        return "", ""
+    of_model = [statistics.fmean(abs(each[at] / each[0] - 1) for each in figures) for at in (1, 2)]
+    return _percent(of_model[0]), _percent(of_model[1])
+
+
+def _direction(record: Record) -> str:
+    entry = next((each for each in record["changes"] if each["core"] == "all"), None)
+    return "none" if entry is None else f"{entry['right']} of {entry['changes']}"
 
 
 def _errors(record: Record, table: Table) -> str:

@@ -124,6 +124,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
     "ir_split": ("Load splitting in LLVM IR beside the machine pass", lambda record: ir_split(record, table)),
     "silicon": (silicon_tables.TITLE, lambda record: silicon_tables.silicon(record, table)),
+    "silicon_simulated": (
+        silicon_tables.SIMULATED_TITLE,
+        lambda record: silicon_tables.simulated(record, table),
+    ),
     **{
         name: (title, _of_models(show))
         for name, (title, show) in {

@@ -146,6 +146,23 @@ def test_a_pair_of_128_bit_registers_is_stored_as_quickly_as_by_st1(core: str) -
     assert loop_cycles(ops_of(pair), timing_of(core)) == loop_cycles(ops_of(st1), timing_of(core))
 
 
+def test_an_x925_and_an_x3_store_pairs_as_often_as_single_registers() -> None:
+    # LLVM's C1-Ultra model, from the guide of the core after them: two a cycle of each form, where V2's has one.
+    forms = ("str q{0}, [x1]", "stp q{0}, q{1}, [x1]", "st1 {{v{0}.s}}[1], [x1]")
+    bodies = [ops_of("; ".join(form.format(n, n + 1) for n in range(16))) for form in forms]
+    cores = ("cortex-x925", "cortex-x3", "neoverse-v2")
+    rates = {core: [16 / loop_cycles(ops, timing_of(core)) for ops in bodies] for core in cores}
+    assert rates == {"cortex-x925": [2, 2, 2], "cortex-x3": [2, 2, 1], "neoverse-v2": [2, 1, 1]}
+
+
+def test_an_a720_has_the_rows_of_its_guide() -> None:
+    # Arm Cortex-A720 Software Optimization Guide, tables 3-19 and 3-20: latency, and instructions a cycle.
+    timing = timing_of("cortex-a720")
+    published = {"ld1r": (6, 3), "ld1_lane": (8, 2), "ldr_q": (6, 3)}
+    published |= {"st1_lane": (2, 2), "st1_q2": (2, 2), "stp_q": (2, 2)}
+    assert {name: (timing.of(name).latency, timing.of(name).per_cycle) for name in published} == published
+
+
 # insn_bench_aarch64 5145ffc on an A53; an A55's pairs: 8 str q written as 4 stp q are no quicker on silicon.
 @pytest.mark.parametrize(
     ("core", "form", "published"),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +81,19 @@ def test_sizes_of_the_window_are_the_core_s() -> None:
     wide, narrow = (replace(A72, in_flight=size) for size in (200, 20))
     assert window_cycles(ops, wide) < window_cycles(ops, narrow)
     assert (A72.in_flight, A72.issue_queue) == (48, 5) and A72.key() != wide.key()
+
+
+@pytest.mark.parametrize(
+    "core", ["neoverse-n1", "neoverse-n2", "neoverse-v1", "neoverse-v2", "cortex-x4", "cortex-a725"]
+)
+def test_lanes_of_one_register_are_merged_one_after_another(core: str) -> None:
+    """A lane's load is a load and a vector micro-operation of two cycles; other registers' lanes merge side by side."""
+    timing = load_timing(load_core(core))
+    one = _ops(*[f"ld1 {{ v0.b }}[{n % 16}], [x1]" for n in range(24)])
+    many = _ops(*[f"ld1 {{ v{n}.b }}[0], [x1]" for n in range(24)])
+    assert window_cycles(one, timing) == 23 * 2 + 1
+    assert window_cycles(many, timing) < window_cycles(one, timing)
+    assert window_cycles(_ops("add v0.4s, v1.4s, v2.4s", "ld1 { v0.s }[0], [x1]"), timing) == 1
 
 
 _SUMS = ["fmla v0.4s, v1.4s, v2.4s", "add x0, x0, x1", "ldr q1, [x2]"]
