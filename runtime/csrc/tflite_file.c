@@ -5,6 +5,8 @@
  * fails where there is no memory. */
 #include "tflite_file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -14,14 +16,44 @@
 #include "drop_in.h"
 #include "internal.h"
 
-enum { PIECE_BYTES = 1 << 14 };
+enum { PIECE_BYTES = 1 << 12 }; /* what every pipe holds */
 
-/* Copy memory of this process; false where some of it is not there, or the system forbids it. */
-static bool copy_memory(void *to, uintptr_t from, size_t size) {
+/* A copier of memory: by a pipe where the system or an emulator has no process_vm_readv. pipe: -1 while it is unused. */
+struct copier {
+    int pipe[2];
+};
+
+/* Copy memory of this process through a pipe, whose write fails where there is no memory. */
+static bool copy_by_pipe(struct copier *copier, void *to, uintptr_t from, size_t size) {
+    if (copier->pipe[0] < 0 && pipe2(copier->pipe, O_CLOEXEC | O_NONBLOCK)) return false;
+    return write(copier->pipe[1], (const void *)from, size) == (ssize_t)size &&
+           read(copier->pipe[0], to, size) == (ssize_t)size;
+}
+
+/* Copy at most a piece of memory of this process; false where some of it is not there. */
+static bool copy_memory(struct copier *copier, void *to, uintptr_t from, size_t size) {
+    if (copier->pipe[0] >= 0) return copy_by_pipe(copier, to, from, size);
     struct iovec here = {to, size}, there = {(void *)from, size};
     /* Arguments of syscall are as wide as registers. */
     const unsigned long one = 1, no_flags = 0;
-    return syscall(SYS_process_vm_readv, (long)getpid(), &here, one, &there, one, no_flags) == (long)size;
+    long copied = syscall(SYS_process_vm_readv, (long)getpid(), &here, one, &there, one, no_flags);
+    if (copied < 0 && errno != EFAULT) return copy_by_pipe(copier, to, from, size);
+    return copied == (long)size;
+}
+
+/* Compute the digest of as many bytes as the own file has, from an address; false where some of them are not there. */
+static bool digest_memory(struct copier *copier, uintptr_t start, uint8_t digest[BLAKE2B_DIGEST]) {
+    uint8_t piece[PIECE_BYTES];
+    struct blake2b hash;
+    blake2b_begin(&hash);
+    for (uint64_t done = 0; done < drop_in_file.bytes; done += PIECE_BYTES) {
+        uint64_t left = drop_in_file.bytes - done;
+        size_t size = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
+        if (!copy_memory(copier, piece, start + done, size)) return false;
+        blake2b_add(&hash, piece, size);
+    }
+    blake2b_end(&hash, digest);
+    return true;
 }
 
 MAVCG_PRIVATE bool is_own_file(const tflite_context *context) {
@@ -30,15 +62,12 @@ MAVCG_PRIVATE bool is_own_file(const tflite_context *context) {
     if (anchor->allocation_type != TFLITE_MMAP_RO || !anchor->data) return false;
     uintptr_t start = (uintptr_t)anchor->data - drop_in_file.anchor_offset;
     if (start > (uintptr_t)anchor->data) return false;
-    uint8_t piece[PIECE_BYTES], digest[BLAKE2B_DIGEST];
-    struct blake2b hash;
-    blake2b_begin(&hash);
-    for (uint64_t done = 0; done < drop_in_file.bytes; done += PIECE_BYTES) {
-        uint64_t left = drop_in_file.bytes - done;
-        size_t size = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES;
-        if (!copy_memory(piece, start + done, size)) return false;
-        blake2b_add(&hash, piece, size);
-    }
-    blake2b_end(&hash, digest);
-    return !memcmp(digest, drop_in_file.digest, sizeof digest);
+    uint8_t digest[BLAKE2B_DIGEST];
+    struct copier copier = {{-1, -1}};
+    int before = errno;
+    bool own = digest_memory(&copier, start, digest) && !memcmp(digest, drop_in_file.digest, sizeof digest);
+    for (int i = 0; i < 2; i++)
+        if (copier.pipe[i] >= 0) close(copier.pipe[i]);
+    errno = before;
+    return own;
 }

@@ -1,12 +1,17 @@
 """A partial build of a TFLite file as a user of LiteRT meets it: `load_delegate("./libm.so")`."""
 
+import ctypes
+import errno
 import json
+import os
+import platform
 import re
 import resource
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +143,49 @@ def test_eight_bit_numbers(build: Build, here: Path) -> None:
     (want,) = litert(data, [x])
 
     assert have.dtype == np.int8 and np.abs(have.astype(int) - want.astype(int)).max() <= 1
+
+
+FORBIDDEN = {"x86_64": 310, "aarch64": 270}  # the number of process_vm_readv
+
+
+def forbid_reading_memory() -> None:
+    """Let process_vm_readv fail with EPERM in this thread from now on, as containers and sandboxes may."""
+
+    class Filter(ctypes.Structure):
+        _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.POINTER(Filter))]
+
+    # Load the call's number; if it is that one, return SECCOMP_RET_ERRNO | EPERM, else SECCOMP_RET_ALLOW.
+    lines = [(0x20, 0, 0, 0), (0x15, 0, 1, FORBIDDEN[platform.machine()]), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)]
+    program = Program(len(lines), (Filter * len(lines))(*(Filter(*line) for line in lines)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
+        pytest.skip("there is no seccomp here")
+    assert libc.process_vm_readv(os.getpid(), None, 0, None, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM
+
+
+@pytest.mark.skipif(platform.machine() not in FORBIDDEN, reason="of Linux on x86-64 and AArch64")
+def test_the_file_is_known_where_process_vm_readv_is_forbidden(build: Build, here: Path, capfd: Any) -> None:
+    build(here, data := chain(Writer()))
+    (here / "other.tflite").write_bytes(data.replace(weights(1).tobytes(), weights(2).tobytes()))
+    files = len(os.listdir("/proc/self/fd"))
+
+    def run(name: str) -> tuple[Any, str]:
+        interpreter = Interpreter(str(here / name), experimental_delegates=[load_delegate(str(here / "libm.so"))])
+        interpreter.allocate_tensors()
+        return invoke(interpreter, X)[0], capfd.readouterr().err
+
+    def run_both() -> tuple[Any, ...]:
+        forbid_reading_memory()
+        return run("m.tflite"), run("other.tflite")
+
+    with ThreadPoolExecutor(1) as one:  # a filter is its thread's
+        (own, said), (_, of_other) = one.submit(run_both).result()
+    assert "1 of 1 subgraphs with 2 of 2 nodes" in said and near(own, litert(data, [X])[0])
+    assert "was built of another file" in of_other
+    assert len(os.listdir("/proc/self/fd")) <= files + 1  # the library, at most
 
 
 @pytest.mark.parametrize("how", ["one weight", "a name", "an option"])
