@@ -160,6 +160,27 @@ def tiling_models(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
+def board_words(row: Mapping[str, Any]) -> str:
+    """Return a planned board of the record in words: its cores with their clocks, level 3, bandwidth."""
+    board = row["board"]
+    cores = [f"{n} {core} at {board['max_khz'][core] / 1e6:.2f} GHz" for core, n in board["mix"].items()]
+    return f"{', '.join(cores)}; {board['l3_bytes'] >> 20} MiB; {board['memory_gb_per_s']:g} GB/s"
+
+
+def explore_boards(record: Record, table: Table) -> str:
+    """Return the table of the boards that no other board beats in latency and power."""
+    rows = [
+        [board_words(row), row["threads"], f"{row['latency_ms']:.1f} ms", f"{row['power_w']:.2f} W"]
+        for row in sorted(record["planned"], key=lambda row: row["power_w"])
+        if row["front"]
+    ]
+    text = f"{record['points']} boards for {record['network']} under {record['budget_w']:g} W, of which "
+    text += f"{len(record['planned'])} have cores within it; {len(rows)} are on the front of latency and power. "
+    text += "Latency is modelled, with the fastest number of threads within the budget; watts are published CoreMark "
+    text += "figures of one core at its clock, summed over the cores at work."
+    return f"{text}\n\n" + table(["board", "threads", "latency", "cores at work"], rows)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "predicted": ("Predictions beside measurements", predicted),
     "planned_tiles": ("Planned tilings against fixed ones", planned_tiles),
@@ -167,4 +188,5 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "plan_seconds": ("How long scheduling a network takes", plan_seconds),
     "plan_search": ("Three searches for tilings", plan_search),
     "explore": ("A design space over workers", explore),
+    "explore_boards": ("Boards within a power budget", explore_boards),
 }

@@ -47,6 +47,10 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg.explore.exploration", "mavcg.explore.space_file", "mavcg.explore.dask_engine", *_PLANNER),
         ("profiles/technologies/45nm.toml",),
     ),
+    "explore_boards": Subject(
+        ("mavcg.explore.board_exploration", "mavcg.explore.board_predictions", "mavcg.explore.board_space"),
+        ("profiles/power/cores.toml",),
+    ),
     "fuzz_c_targets": Subject(
         ("mavcg.runtime.coreset", "mavcg.runtime.model_text"),
         (*_SELECTOR, *_ENGINE, "runtime/csrc/trace.c", "fuzz/c/*.c"),

@@ -16,20 +16,22 @@ BLAS_TABLES = "mavcg_blas_tables.h"
 
 def blas_tables_text(
     blocks: Sequence[BlasBlocks], core_set: CoreSet, tiles: Mapping[str, Sequence[str]],
-    vector_products: Mapping[str, Sequence[str]], labels: Sequence[str],
+    vector_products: Mapping[str, Sequence[str]], dot_products: Mapping[str, Sequence[str]], labels: Sequence[str],
     speeds: Mapping[str, int], base_needs: Sequence[int] = (0,) * X86_WORDS, spin_us: int = DEFAULT_SPIN_US,
 ) -> str:  # fmt: skip
     """Return mavcg_blas_tables.h.
 
     blocks: of f32 and f64, in this order. tiles: dtype -> symbols of its register tiles without versions: packed, then
     strided, each by units of rows, then columns, from 1 on. vector_products: the same of products with a vector: by
-    columns, then sums. labels: the version that generic and each core of the set
-    run, in the order of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID bits that
-    every version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
+    columns, then sums. dot_products: that of columns with columns. labels: the version that generic and each core of
+    the set run, in the order of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID
+    bits that every version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
     """
     assert all(1 <= speed <= MAX_SPEED for speed in speeds.values())
     rows = [
-        f"{{{b.item_bytes}, {b.lanes}, {b.rows}, {b.columns}, {b.kc}, {b.mc}, {b.nc}}}, /* {b.dtype} */" for b in blocks
+        f"{{{', '.join(map(str, (b.item_bytes, b.lanes, b.rows, b.columns, b.kc, b.mc, b.nc, b.dot_columns)))}}}, "
+        f"/* {b.dtype} */"
+        for b in blocks
     ]
     parts = [
         "/* Register tiles of a BLAS library. Made by mavcg. */\n",
@@ -46,6 +48,7 @@ def blas_tables_text(
     for stem, kind, symbols, routine in (
         ("product", "blas_tile", tiles, "gemm"),
         ("vector", "blas_vector_product", vector_products, "gemv"),
+        ("dot", "blas_dot_products", dot_products, "gemm"),
     ):
         parts += _versions(stem, kind, symbols, routine, core_set, labels)
     return "".join(parts)

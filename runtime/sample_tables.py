@@ -32,7 +32,7 @@ _PROGRAM = Program(
     "sample", (ProgramTensor("x", _ROW),), (ProgramTensor("y", _ROW),), (_STEP,), 4096, 128, 64, 4096,
     (ThreadPlan(("cortex-a75",), 2, 1.0),),
 )  # fmt: skip
-_BLOCKS = (BlasBlocks("f32", 4, 1, 1, 256, 64, 512), BlasBlocks("f64", 2, 1, 1, 256, 64, 512))
+_BLOCKS = (BlasBlocks("f32", 4, 1, 1, 256, 64, 512, 16), BlasBlocks("f64", 2, 1, 1, 256, 64, 512, 16))
 _APPLICATION = ApplicationProgram("sample_app", (PlacedNetwork(_PROGRAM, 0, 0, frozenset([0])),), 4096, 128)
 
 
@@ -42,7 +42,9 @@ def sample_tables() -> dict[str, str]:
     tiles = {blocks.dtype: [f"{blocks.dtype}_packed", f"{blocks.dtype}_strided"] for blocks in _BLOCKS}
     speeds = {"generic": 100, "cortex-a55": 100, "cortex-a75": 256}
     return {
-        "mavcg_blas_tables.h": blas_tables_text(_BLOCKS, _CORES, tiles, tiles, ("generic", *_CORES.names), speeds),
+        "mavcg_blas_tables.h": blas_tables_text(
+            _BLOCKS, _CORES, tiles, tiles, tiles, ("generic", *_CORES.names), speeds
+        ),
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),
         "mavcg_sizes.h": sizes_text((DropInPart(_PROGRAM, ""),)),

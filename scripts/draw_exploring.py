@@ -1,8 +1,9 @@
-"""Draw the picture of docs/exploring.md: a front of a small space, and how an exploration scales over workers."""
+"""Draw the pictures of docs/exploring.md: a front of a small space, how exploring scales over workers; boards."""
 
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from mavcg.explore.engine import LocalEngine
 from mavcg.explore.exploration import explore
@@ -11,7 +12,7 @@ from mavcg.explore.space_file import read_space
 from mavcg.explore.store import ExplorationStore
 from mavcg.explore.workload import workload_of
 from mavcg.planner.accelerators.request import read_layers
-from scripts.draw_pictures import ACCENT, LINE, svg
+from scripts.draw_pictures import ACCENT, LINE, svg, text
 from scripts.floors import ROOT
 from scripts.log_axes import APART, HEIGHT, LEFT, TOP, WIDTH, axes, circle, line, log_scale
 
@@ -63,3 +64,34 @@ def _workers() -> list[str]:
                       f'stroke="{LINE}" stroke-dasharray="4 3"'))  # fmt: skip
     parts.append(line(left, ends, f'stroke="{ACCENT}" stroke-width="2"'))
     return parts
+
+
+BOARD_COLOURS = ("#7a9cbf", "#3f6f4f", "#8a6fb0", "#c9a227")
+
+
+def exploring_boards() -> str:
+    """Return the picture of the board space: latency over power by mix of cores, with the front as a line."""
+    record = json.loads((ROOT / "bench" / "results" / "explore_boards.json").read_text())
+    rows = record["planned"]
+    x, y = (log_scale([row[key] for row in rows]) for key in ("power_w", "latency_ms"))
+    title = f"SqueezeNet on {record['points']} boards, at most {record['budget_w']:g} W: latency, ms (modelled)"
+    parts = axes(LEFT, "cores at work, W (published, CoreMark)", title, x, y)
+    front = sorted((row["power_w"], row["latency_ms"]) for row in rows if row["front"])
+    steps = [front[0]]
+    for power, latency in front[1:]:
+        steps += [(power, steps[-1][1]), (power, latency)]
+    parts.append(line(LEFT, [(x.place(a), y.place(b)) for a, b in steps], f'stroke="{ACCENT}" stroke-width="1.5"'))
+    mixes = list(dict.fromkeys(_mix(row) for row in rows))
+    for row in rows:
+        fill = BOARD_COLOURS[mixes.index(_mix(row)) % len(BOARD_COLOURS)]
+        parts.append(circle(LEFT, x.place(row["power_w"]), y.place(row["latency_ms"]), 3.2, fill))
+    for n, mix in enumerate(mixes):
+        place = TOP + 16 + 18 * n
+        parts.append(f'<circle cx="{LEFT + WIDTH + 24:g}" cy="{place - 4:g}" r="4" fill="{BOARD_COLOURS[n]}"/>')
+        parts.append(text(LEFT + WIDTH + 36, place, mix))
+    parts.append(text(LEFT + WIDTH + 36, TOP + 16 + 18 * len(mixes), "line: what no other board beats"))
+    return svg(LEFT + WIDTH + 260, TOP + HEIGHT + 50, parts, "Boards within a power budget: latency over power")
+
+
+def _mix(row: dict[str, Any]) -> str:
+    return ", ".join(f"{count} {core}" for core, count in row["board"]["mix"].items())

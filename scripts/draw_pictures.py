@@ -1,8 +1,8 @@
 """Draw the diagrams of the pages into docs/pictures/: `python -m scripts.draw_pictures`.
 
 The picture of the rooms is drawn from the floors that ARCHITECTURE.md lists and that tests/test_floors.py holds; the
-bars of the peers from bench/results/peers.json, that of exploring from explore.json and a small space, that of GPUs
-from gpu.json. The others are drawings. The same input makes the same bytes.
+bars of the peers from bench/results/peers.json, those of exploring from explore.json, explore_boards.json and a small
+space, that of GPUs from gpu.json. The others are drawings. The same input makes the same bytes.
 """
 
 import json
@@ -224,10 +224,10 @@ def peers() -> str:
 
 def drawings() -> Mapping[str, str]:
     """Return every picture's text by its file's name."""
-    from scripts.draw_exploring import exploring  # which draws with what is above
+    from scripts.draw_exploring import exploring, exploring_boards  # which draws with what is above
     from scripts.draw_gpu import gpu
 
-    functions = (pipelines, loop_nest, machine_passes, chunk, rooms, peers, exploring, gpu)
+    functions = (pipelines, loop_nest, machine_passes, chunk, rooms, peers, exploring, exploring_boards, gpu)
     return {f"{function.__name__}.svg": function() for function in functions}
 
 

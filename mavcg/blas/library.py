@@ -17,6 +17,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
+from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
 from mavcg.kernels.blas.product_tile import ProductTile, emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.emit import add_core_attributes
@@ -43,6 +44,7 @@ from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, defaul
 from mavcg.toolchain.zig import run_zig
 
 Progress = Callable[[str], None]
+Function = ProductTile | VectorProduct | DotProducts
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,18 @@ def blas_objects(
     needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * X86_WORDS
     symbols = {dtype: [tile.symbol for tile in each] for dtype, each in tiles.items()}
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
+    dots = {dtype: [DotProducts(dtype).symbol] for dtype in ITEM_BYTES}
     speeds = blas_core_speeds(blocks[0], machines, clusters)
     tables = blas_tables_text(
-        blocks, core_set, symbols, vectors, (GENERIC, *core_set.names), speeds, needs, default_spin_us(request.board)
+        blocks,
+        core_set,
+        symbols,
+        vectors,
+        dots,
+        (GENERIC, *core_set.names),
+        speeds,
+        needs,
+        default_spin_us(request.board),
     )
     routines = folder / "blas.o"
     tasks = [
@@ -161,18 +172,19 @@ def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
 class _TileJob:
     """Some functions of a version."""
 
-    functions: tuple[ProductTile | VectorProduct, ...]
+    functions: tuple[Function, ...]
     machine: Machine
     label: str
     number: int
 
 
 def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str) -> list[_TileJob]:
-    """Return a version's tiles by type and form: each is about as much work; and its products with vectors."""
-    parts: list[tuple[ProductTile | VectorProduct, ...]] = [
+    """Return a version's tiles by type and form: each is about as much work; and its other products."""
+    parts: list[tuple[Function, ...]] = [
         tuple(tile for tile in each if tile.packed == packed) for each in tiles.values() for packed in (True, False)
     ]
     parts[0] += tuple(VectorProduct(dtype, sums) for dtype in tiles for sums in (False, True))
+    parts[0] += tuple(DotProducts(dtype) for dtype in tiles)
     return [_TileJob(part, machine, label, number) for number, part in enumerate(parts)]
 
 
@@ -184,17 +196,17 @@ def _tile_object(job: _TileJob, target: Target, folder: Path) -> Path:
     return out
 
 
-def function_module(
-    functions: Sequence[ProductTile | VectorProduct], machine: Machine, label: str, target: Target
-) -> str:
+def function_module(functions: Sequence[Function], machine: Machine, label: str, target: Target) -> str:
     """Return the IR text of these functions' versions for one core."""
     module = ir.Module("blas")
     module.triple = target.llvm_triple
     for function in functions:
         if isinstance(function, ProductTile):
             emit_product_tile(module, machine, function)
-        else:
+        elif isinstance(function, VectorProduct):
             emit_vector_product(module, machine, function)
+        else:
+            emit_dot_products(module, machine, function)
     text = protect(add_core_attributes(module, machine), target.arch)
     for function in functions:
         text = text.replace(f'@"{function.symbol}"', f'@"{version_symbol(function.symbol, label)}"')

@@ -12,7 +12,8 @@ class BlasBlocks:
 
     dtype: "f32" or "f64". lanes: rows that packed A is rounded up to, a multiple of every version's vector length.
     units: lanes in the register tile's rows; columns: of the register tile. kc: terms of a block of the sum, which the
-    result's bits depend on. mc, nc: rows and columns of a block of C.
+    result's bits depend on. mc, nc: rows and columns of a block of C. dot_columns: columns of C up to which a product
+    of a transposed A with many terms is computed as dot products, of nothing packed.
     """
 
     dtype: str
@@ -22,6 +23,7 @@ class BlasBlocks:
     kc: int
     mc: int
     nc: int
+    dot_columns: int
 
     @property
     def item_bytes(self) -> int:

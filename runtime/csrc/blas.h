@@ -36,9 +36,15 @@ typedef void blas_tile(int64_t terms, const void *a, const void *b, void *c, con
 typedef void blas_vector_product(int64_t rows, int64_t columns, const void *a, int64_t column_bytes, const void *x,
                                  void *y);
 
+/* sums[j][i] += the dot product of A's column i and B's column j, whose terms are `steps` times 64 bytes, and where
+ * tails is 1 64 bytes more at a_tail + 64 * i and b_tail + 64 * j. sums: 8 elements for each column of B. */
+typedef void blas_dot_products(int64_t steps, int64_t tails, int64_t a_columns, int64_t b_columns, const void *a,
+                               int64_t a_bytes, const void *b, int64_t b_bytes, const void *a_tail, const void *b_tail,
+                               void *sums);
+
 /* Register tile and blocks of a type (mavcg/specs/blas_blocks.py): item in bytes, the others in elements. */
 struct blas_blocks {
-    int64_t item, lanes, rows, columns, kc, mc, nc;
+    int64_t item, lanes, rows, columns, kc, mc, nc, dot_columns;
 };
 
 /* C = alpha * op(A) * op(B) + beta * C: op(A) is m x k, op(B) k x n. Strides in bytes. */

@@ -2,50 +2,76 @@
  * term, so nothing is packed. A group of A's columns stays in level 1 while all columns of B pass by. */
 #include "blas_dots.h"
 
+#include <string.h>
+
 #include "blas_block.h"
 #include "blas_team.h"
-#include "blas_vector.h"
 
 enum {
-    DOT_GROUP = 8,         /* columns of A at a time: what the fastest versions of the sums take */
-    DOT_TERMS = 1024,      /* of a block of the sum, as in products with vectors */
+    DOT_GROUP = 8,         /* columns of A at a time, between sums of columns of B: what kernels expect */
+    DOT_BYTES = 2048,      /* of a column in a block of the sum: four of A and four of B stay in level 1 */
+    STEP_BYTES = 64,       /* of a dot product's partial sums: kernels take as many terms at a time */
     DOT_ROWS = 64,         /* rows of C that threads take at least */
     LEAST_DOT_TERMS = 64,  /* terms from which on the sums of vectors' elements cost little */
-    MOST_DOT_COLUMNS = 16, /* fewer than those of a register tile, from which on its panels are worth packing */
+    TERMS_OF_COLUMN = 4,   /* the same for each column of more than a few: packed panels are used often then */
+    FEW_COLUMNS = 16,      /* for which any sum that long will do */
+    MOST_DOT_COLUMNS = 96, /* that any library has */
 };
 
 MAVCG_PRIVATE bool is_product_of_dots(const struct blas_product *p) {
     const bool lie_as_read = p->a_transposed && !p->b_transposed;
-    const int64_t most = least(blocks_table[p->type].columns - 1, MOST_DOT_COLUMNS);
-    return lie_as_read && p->n <= most && p->k >= LEAST_DOT_TERMS && p->m >= DOT_GROUP;
+    const bool few = p->n <= least(blocks_table[p->type].dot_columns, MOST_DOT_COLUMNS);
+    const bool long_sums = p->k >= LEAST_DOT_TERMS && (p->n <= FEW_COLUMNS || p->k >= TERMS_OF_COLUMN * p->n);
+    return lie_as_read && few && long_sums && p->m >= DOT_GROUP;
 }
 
-/* c = alpha * sums + beta * c */
-static void add_dots(const struct blas_product *p, char *c, const double *sums, int64_t count) {
+/* c = alpha * dots + beta * c */
+static void add_dots(const struct blas_product *p, char *c, const char *dots, int64_t count) {
     const bool overwrites = p->type == BLAS_F32 ? p->beta.f32 == 0 : p->beta.f64 == 0;
     if (p->type == BLAS_F32) {
         float *to = (float *)c;
-        const float *from = (const float *)sums;
+        const float *from = (const float *)dots;
         for (int64_t i = 0; i < count; i++)
             to[i] = overwrites ? p->alpha.f32 * from[i] : p->beta.f32 * to[i] + p->alpha.f32 * from[i];
     } else {
         double *to = (double *)c;
+        const double *from = (const double *)dots;
         for (int64_t i = 0; i < count; i++)
-            to[i] = overwrites ? p->alpha.f64 * sums[i] : p->beta.f64 * to[i] + p->alpha.f64 * sums[i];
+            to[i] = overwrites ? p->alpha.f64 * from[i] : p->beta.f64 * to[i] + p->alpha.f64 * from[i];
     }
 }
 
+static blas_dot_products *dot_function(enum blas_type type) {
+    void *version = MAVCG_NAME(version, MAVCG_SET)(&dot_functions[type]);
+    if (!version) version = MAVCG_NAME(select, MAVCG_SET)(&dot_functions[type]);
+    return ((blas_dot_products *const *)version)[0];
+}
+
+/* Copy the last terms of some columns, less than STEP_BYTES of each, with zeros after them. */
+static void copy_tails(char *to, const char *from, int64_t stride, int64_t columns, size_t bytes) {
+    memset(to, 0, (size_t)(columns * STEP_BYTES));
+    for (int64_t i = 0; i < columns; i++) memcpy(to + i * STEP_BYTES, from + i * stride, bytes);
+}
+
 static void compute_dot_rows(const struct blas_product *p, int64_t first, int64_t last) {
-    const int64_t item = blocks_table[p->type].item;
-    blas_vector_product *add_sums = vector_function(p->type, true);
+    const int64_t item = blocks_table[p->type].item, bytes = p->k * item;
+    const size_t tail = (size_t)(bytes % STEP_BYTES);
+    const int64_t whole = bytes - (int64_t)tail;
+    blas_dot_products *add_dot_products = dot_function(p->type);
+    __attribute__((aligned(STEP_BYTES))) char a_tail[DOT_GROUP * STEP_BYTES], b_tail[MOST_DOT_COLUMNS * STEP_BYTES];
+    if (tail) copy_tails(b_tail, p->b + whole, p->b_stride, p->n, tail);
     for (int64_t row = first; row < last; row += DOT_GROUP) {
-        double sums[MOST_DOT_COLUMNS][DOT_GROUP] = {{0}}; /* floats in their first halves */
+        double sums[MOST_DOT_COLUMNS * DOT_GROUP] = {0}; /* floats in their first half */
         const int64_t rows = least(last - row, DOT_GROUP);
-        for (int64_t term = 0; term < p->k; term += DOT_TERMS)
-            for (int64_t j = 0; j < p->n; j++)
-                add_sums(least(p->k - term, DOT_TERMS), rows, p->a + row * p->a_stride + term * item, p->a_stride,
-                         p->b + j * p->b_stride + term * item, sums[j]);
-        for (int64_t j = 0; j < p->n; j++) add_dots(p, p->c + j * p->c_stride + row * item, sums[j], rows);
+        const char *a = p->a + row * p->a_stride;
+        if (tail) copy_tails(a_tail, a + whole, p->a_stride, rows, tail);
+        for (int64_t at = 0; at < whole || at == 0; at += DOT_BYTES) {
+            const bool ends = at + DOT_BYTES >= whole;
+            add_dot_products(least(whole - at, DOT_BYTES) / STEP_BYTES, ends && tail, rows, p->n, a + at, p->a_stride,
+                             p->b + at, p->b_stride, a_tail, b_tail, sums);
+        }
+        for (int64_t j = 0; j < p->n; j++)
+            add_dots(p, p->c + j * p->c_stride + row * item, (const char *)sums + j * DOT_GROUP * item, rows);
     }
 }
 

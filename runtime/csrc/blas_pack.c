@@ -63,18 +63,28 @@ static void transpose_rest(const struct blas_panels *panels, char *to, const cha
         }
 }
 
+/* Terms of a panel are transposed some at a time, which a power of two apart in the source may share few sets of
+ * level 1: what is written stays there until all lines have passed, and of what is read whole cache lines are used at
+ * once. */
+enum { TRANSPOSED_BYTES = 8 << 10, LEAST_TRANSPOSED_TERMS = 16 };
+
 static void transpose_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
     const int64_t side = panels->item == sizeof(float) ? 4 : 2, step = panels->item, stride = width * step;
-    int64_t lines = used / side * side, terms = panels->terms / side * side;
-    for (int64_t line = 0; line < lines; line += side) {
-        const char *source = from + line * panels->line_stride;
-        char *place = to + line * step;
-        if (step == sizeof(float))
-            for (int64_t term = 0; term < terms; term += side)
-                transpose_f32(place + term * stride, stride, source + term * step, panels->line_stride);
-        else
-            for (int64_t term = 0; term < terms; term += side)
-                transpose_f64(place + term * stride, stride, source + term * step, panels->line_stride);
+    const int64_t lines = used / side * side, terms = panels->terms / side * side;
+    int64_t most = TRANSPOSED_BYTES / stride / LEAST_TRANSPOSED_TERMS * LEAST_TRANSPOSED_TERMS;
+    if (most < LEAST_TRANSPOSED_TERMS) most = LEAST_TRANSPOSED_TERMS;
+    for (int64_t first = 0; first < terms; first += most) {
+        const int64_t last = at_most(first + most, terms);
+        for (int64_t line = 0; line < lines; line += side) {
+            const char *source = from + line * panels->line_stride;
+            char *place = to + line * step;
+            if (step == sizeof(float))
+                for (int64_t term = first; term < last; term += side)
+                    transpose_f32(place + term * stride, stride, source + term * step, panels->line_stride);
+            else
+                for (int64_t term = first; term < last; term += side)
+                    transpose_f64(place + term * stride, stride, source + term * step, panels->line_stride);
+        }
     }
     transpose_rest(panels, to, from, width, 0, lines, terms);
     transpose_rest(panels, to, from, width, lines, used, 0);

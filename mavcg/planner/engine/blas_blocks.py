@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mavcg.cost_model.fits import fit_of
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.core import GENERIC
+from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
 from mavcg.planner.engine.level_traffic import l1_budget, l2_budget
@@ -24,6 +25,9 @@ FEW_VECTORS = 512  # of level 1
 A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5  # of level 2, which a block of A shares with panels of B; of the last level
 MOST_STREAMED_TERMS, MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 384, 512, 4096, 512
 TERMS_UNIT = 32
+# Columns up to which dot products are not slower than packed panels: on a Zen 4 with AVX-512 up to 96 (300 x 96 x 1000;
+# f64 is 1.4 times as fast for 96 x 96 x 8000). Where a load feeds fewer multiply-adds, few only.
+MANY_DOT_COLUMNS, FEW_DOT_COLUMNS = 96, 16
 FASTEST = 1024  # of the speeds of cores, which are whole numbers
 
 
@@ -51,7 +55,8 @@ def plan_blas_blocks(
     mc = min(int(l2_budget(machines[label], cores[label]) * A_BLOCK_SHARE) // (kc * item) for label in named)
     nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // (kc * item) for label in named)
     nc = min(MOST_BLOCK_COLUMNS, max(LEAST_BLOCK_COLUMNS, nc))
-    return BlasBlocks(dtype, lanes, units, columns, kc, max(rows, mc // rows * rows), nc // columns * columns)
+    dots = min(_dot_columns(machines[label], columns) for label in named)
+    return BlasBlocks(dtype, lanes, units, columns, kc, max(rows, mc // rows * rows), nc // columns * columns, dots)
 
 
 def blas_core_speeds(
@@ -65,6 +70,11 @@ def blas_core_speeds(
     named = [label for label in machines if label != GENERIC] or [GENERIC]
     seconds[GENERIC] = max(seconds[label] for label in named)  # an unknown core: as the slowest of the others
     return {label: max(1, round(FASTEST * min(seconds.values()) / each)) for label, each in seconds.items()}
+
+
+def _dot_columns(machine: Machine, columns: int) -> int:
+    """Return the most columns of dot products: many where the registers hold their largest group of sums."""
+    return MANY_DOT_COLUMNS if dot_group(machine) == GROUPS[0] else min(columns - 1, FEW_DOT_COLUMNS)
 
 
 def _last_level(core: Accelerator) -> int:

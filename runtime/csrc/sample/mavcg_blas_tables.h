@@ -5,8 +5,8 @@ static const uint32_t base_needs[1][X86_WORDS] = {
     {0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0},
 };
 static const struct blas_blocks blocks_table[] = {
-    {4, 4, 4, 1, 256, 64, 512}, /* f32 */
-    {8, 2, 2, 1, 256, 64, 512}, /* f64 */
+    {4, 4, 4, 1, 256, 64, 512, 16}, /* f32 */
+    {8, 2, 2, 1, 256, 64, 512, 16}, /* f64 */
 };
 #define SPIN_US 50
 #define EQUAL_CORES 0
@@ -112,4 +112,49 @@ static uint64_t vector_runs[2][4];
 static struct mavcg_function vector_functions[] = {
     {"sgemv", vector_versions[0], vector_runs[0], 0},
     {"dgemv", vector_versions[1], vector_runs[1], 0},
+};
+extern blas_dot_products dot_f32_0_0 __asm__("f32_packed.generic") __attribute__((visibility("hidden")));
+extern blas_dot_products dot_f32_0_1 __asm__("f32_strided.generic") __attribute__((visibility("hidden")));
+static blas_dot_products *const dot_f32_0[] = {
+    dot_f32_0_0,
+    dot_f32_0_1,
+};
+extern blas_dot_products dot_f32_1_0 __asm__("f32_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_dot_products dot_f32_1_1 __asm__("f32_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_dot_products *const dot_f32_1[] = {
+    dot_f32_1_0,
+    dot_f32_1_1,
+};
+extern blas_dot_products dot_f32_2_0 __asm__("f32_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_dot_products dot_f32_2_1 __asm__("f32_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_dot_products *const dot_f32_2[] = {
+    dot_f32_2_0,
+    dot_f32_2_1,
+};
+extern blas_dot_products dot_f64_0_0 __asm__("f64_packed.generic") __attribute__((visibility("hidden")));
+extern blas_dot_products dot_f64_0_1 __asm__("f64_strided.generic") __attribute__((visibility("hidden")));
+static blas_dot_products *const dot_f64_0[] = {
+    dot_f64_0_0,
+    dot_f64_0_1,
+};
+extern blas_dot_products dot_f64_1_0 __asm__("f64_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_dot_products dot_f64_1_1 __asm__("f64_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_dot_products *const dot_f64_1[] = {
+    dot_f64_1_0,
+    dot_f64_1_1,
+};
+extern blas_dot_products dot_f64_2_0 __asm__("f64_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_dot_products dot_f64_2_1 __asm__("f64_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_dot_products *const dot_f64_2[] = {
+    dot_f64_2_0,
+    dot_f64_2_1,
+};
+static void *const dot_versions[2][4] = {
+    {0, (void *)dot_f32_0, (void *)dot_f32_1, (void *)dot_f32_2},
+    {0, (void *)dot_f64_0, (void *)dot_f64_1, (void *)dot_f64_2},
+};
+static uint64_t dot_runs[2][4];
+static struct mavcg_function dot_functions[] = {
+    {"sgemm", dot_versions[0], dot_runs[0], 0},
+    {"dgemm", dot_versions[1], dot_runs[1], 0},
 };

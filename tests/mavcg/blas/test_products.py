@@ -56,9 +56,12 @@ def test_products_of_several_blocks(letter: str, size: tuple[int, int, int], bla
 
 
 @pytest.mark.parametrize("letter", ["s", "d"])
-@pytest.mark.parametrize("size", [(8, 1, 64), (9, 12, 1023), (64, 5, 1024), (65, 3, 1025), (130, 11, 2100), (7, 4, 80)])
+@pytest.mark.parametrize(
+    "size",
+    [(8, 1, 64), (9, 12, 1023), (64, 5, 1024), (65, 3, 513), (130, 11, 2100), (7, 4, 80), (70, 16, 515), (33, 96, 389)],
+)
 def test_products_of_dots(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:
-    """A transposed, few columns of B: sums over columns as they lie in memory, in blocks of 1,024 terms."""
+    """A transposed, few columns of B: sums over columns as they lie in memory, in blocks of 2 KiB; terms are left."""
     for alpha, beta in ((1.0, 0.0), (1.5, -0.5)):
         p = Product(letter, True, False, *size, alpha, beta, (1, 2, 3))
         a, b, before = p.matrices()

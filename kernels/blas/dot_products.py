@@ -1,0 +1,166 @@
+"""Sums of products of columns with columns: sums[j][i] += the dot product of A's column i and B's column j.
+
+void f(i64 steps, i64 tails, i64 a_columns, i64 b_columns, ptr a, i64 a_bytes, ptr b, i64 b_bytes, ptr a_tail,
+ptr b_tail, ptr sums): see csrc/blas.h, blas_dot_products. All versions give the same bits: each dot product has
+SUM_BYTES of partial sums, whatever the vectors' length, which are added by halves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from mavcg.kernels.blas.product_tile import TYPES
+from mavcg.kernels.blas.vector_product import SUM_BYTES
+from mavcg.kernels.builder.emit import I32, I64, PTR, Values, address, const, fma, for_range, repeat, vector
+from mavcg.specs.blas_blocks import ITEM_BYTES
+from mavcg.specs.kernel import Machine
+
+FUNCTION_TYPE = ir.FunctionType(ir.VoidType(), [I64, I64, I64, I64, PTR, I64, PTR, I64, PTR, PTR, PTR])
+ARGUMENTS = ("steps", "tails", "a_columns", "b_columns", "a", "a_bytes", "b", "b_bytes", "a_tail", "b_tail", "sums")
+SUMS_COLUMN = 8  # elements between B's columns in `sums`: DOT_GROUP of csrc/blas_dots.c
+GROUPS = ((4, 4), (2, 3), (2, 2), (1, 2), (1, 1))  # columns of A and of B at a time, by multiply-adds a load
+
+
+@dataclass(frozen=True)
+class DotProducts:
+    """The function of a type."""
+
+    dtype: str
+
+    @property
+    def symbol(self) -> str:
+        """The function's name, without a version."""
+        return f"mavcg_dot_products_{self.dtype}"
+
+
+def vectors_of_sum(machine: Machine) -> int:
+    """Return the number of vectors that hold the partial sums of one dot product."""
+    return max(1, SUM_BYTES // machine.vector_bytes)
+
+
+def dot_group(machine: Machine) -> tuple[int, int]:
+    """Return the columns of A and of B at a time: the most multiply-adds a load whose sums fit the registers."""
+    parts = vectors_of_sum(machine)
+    fitting = (group for group in GROUPS if group[0] * group[1] * parts + group[0] + 1 <= machine.vector_registers)
+    return next(fitting, GROUPS[-1])
+
+
+def emit_dot_products(module: ir.Module, machine: Machine, products: DotProducts) -> None:
+    """Emit the function for a core."""
+    function = ir.Function(module, FUNCTION_TYPE, products.symbol)
+    for argument, name in zip(function.args, ARGUMENTS, strict=True):
+        argument.name = name
+    function.args[10].add_attribute("noalias")
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    emitter = _DotEmitter(b, machine, products.dtype)
+    a_group, b_group = dot_group(machine)
+    a_columns, b_columns = function.args[2:4]
+
+    def add_for(j: ir.Value, columns: int) -> None:
+        whole = b.mul(b.sdiv(a_columns, const(a_group)), const(a_group))
+        repeat(b, 0, whole, lambda i: emitter.add_dots(i, a_group, j, columns), "a_group", a_group)
+        repeat(b, whole, a_columns, lambda i: emitter.add_dots(i, 1, j, columns), "a_column")
+
+    whole = b.mul(b.sdiv(b_columns, const(b_group)), const(b_group), name="whole")
+    repeat(b, 0, whole, lambda j: add_for(j, b_group), "b_group", b_group)
+    repeat(b, whole, b_columns, lambda j: add_for(j, 1), "b_column")
+    b.ret_void()
+
+
+@dataclass(frozen=True)
+class _DotEmitter:
+    """The loop over terms for a group of columns of A and of B."""
+
+    b: ir.IRBuilder
+    machine: Machine
+    dtype: str
+
+    @property
+    def item(self) -> int:
+        return ITEM_BYTES[self.dtype]
+
+    @property
+    def lanes(self) -> int:
+        return self.machine.vector_bytes // self.item
+
+    @property
+    def parts(self) -> int:
+        """Vectors of a dot product's partial sums."""
+        return vectors_of_sum(self.machine)
+
+    def add_dots(self, i: ir.Value, a_count: int, j: ir.Value, b_count: int) -> None:
+        """Add the dot products of columns i.. of A and j.. of B to the sums."""
+        b = self.b
+        steps, tails, _, _, a, a_bytes, other, b_bytes, a_tail, b_tail, _ = b.function.args
+        zero = ir.Constant(vector(TYPES[self.dtype], self.lanes), [0.0] * self.lanes)
+        start = [zero] * (a_count * b_count * self.parts)
+        a_first, b_first = address(b, a, b.mul(i, a_bytes)), address(b, other, b.mul(j, b_bytes))
+        a_lines = [address(b, a_first, b.mul(a_bytes, const(n))) for n in range(a_count)]
+        b_lines = [address(b, b_first, b.mul(b_bytes, const(n))) for n in range(b_count)]
+        sums = for_range(b, const(0), steps, 1, start, lambda at, sums: self.step(at, a_lines, b_lines, sums), "step")
+        width = const(SUM_BYTES)
+        a_ends = [address(b, a_tail, b.mul(b.add(i, const(n)), width)) for n in range(a_count)]
+        b_ends = [address(b, b_tail, b.mul(b.add(j, const(n)), width)) for n in range(b_count)]
+        sums = for_range(b, const(0), tails, 1, sums, lambda at, sums: self.step(at, a_ends, b_ends, sums), "tail")
+        self.add_totals(self.totals(sums), i, a_count, j, b_count)
+
+    def step(self, at: ir.Value, a_lines: Sequence[ir.Value], b_lines: Sequence[ir.Value], sums: Values) -> Values:
+        """Add SUM_BYTES of terms to the partial sums, which lie by B's column, A's column, part."""
+        results = list(sums)
+        for part in range(self.parts):
+            offset = self.b.add(self.b.mul(at, const(SUM_BYTES)), const(part * self.machine.vector_bytes))
+            held = [self.load(line, offset) for line in a_lines]
+            for j, line in enumerate(b_lines):
+                factor = self.load(line, offset)
+                for i, value in enumerate(held):
+                    n = (j * len(a_lines) + i) * self.parts + part
+                    results[n] = fma(self.b, value, factor, results[n])
+        return tuple(results)
+
+    def load(self, line: ir.Value, offset: ir.Value) -> ir.Value:
+        """A vector of a column."""
+        typ = vector(TYPES[self.dtype], self.lanes)
+        return self.b.load(address(self.b, line, offset), align=self.item, typ=typ)
+
+    def totals(self, sums: Values) -> list[ir.Value]:
+        """Return vectors of the dot products, whose partial sums are added upper half to lower half until one is left.
+
+        Two vectors are halved by one addition.
+        """
+        b = self.b
+        vectors = []
+        for n in range(0, len(sums), self.parts):
+            parts = list(sums[n : n + self.parts])
+            while len(parts) > 1:
+                half = len(parts) // 2
+                parts = [b.fadd(low, high) for low, high in zip(parts[:half], parts[half:], strict=True)]
+            vectors.append(parts[0])
+        length, segment = self.lanes, self.lanes  # of a vector; of the partial sums of one dot product in it
+        while segment > 1:
+            pairs = len(vectors) > 1
+            if pairs and len(vectors) % 2:
+                vectors.append(ir.Constant(vectors[0].type, ir.Undefined))
+            firsts, seconds = (vectors[::2], vectors[1::2]) if pairs else (vectors, vectors)
+            low = [n for n in range(length * (2 if pairs else 1)) if n % segment < segment // 2]
+            high = [n + segment // 2 for n in low]
+            vectors = [
+                b.fadd(self.shuffled(x, y, low), self.shuffled(x, y, high))
+                for x, y in zip(firsts, seconds, strict=True)
+            ]
+            length, segment = len(low), segment // 2
+        return vectors
+
+    def shuffled(self, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:
+        """Return these lanes of two vectors; those of the second come after those of the first."""
+        return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
+
+    def add_totals(self, totals: Sequence[ir.Value], i: ir.Value, a_count: int, j: ir.Value, b_count: int) -> None:
+        """Add the dot products to their places: those of one column of B lie side by side."""
+        b, length = self.b, int(totals[0].type.count)
+        for n in range(b_count):
+            whole, lane = totals[n * a_count // length], n * a_count % length
+            values = self.shuffled(whole, whole, range(lane, lane + a_count))
+            place = b.add(b.mul(b.add(j, const(n)), const(SUMS_COLUMN)), i)
+            pointer = address(b, b.function.args[10], b.mul(place, const(self.item)))
+            b.store(b.fadd(b.load(pointer, align=self.item, typ=values.type), values), pointer, align=self.item)
