@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.record import RESULTS
+from bench.silicon_changes import wrong_directions
 
 Record = Mapping[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
@@ -24,7 +25,8 @@ _GROUPS = {"calls and loops": ("cycles", "loop"), "changes in time": ("ratio",),
 
 def silicon(record: Record, table: Table) -> str:
     """Return errors by core, directions of changes, and figures without a model's, beside an earlier record's."""
-    parts = [_errors(record, table), goals(record, table), _directions(record, table), _left_out(record, table)]
+    parts = [_errors(record, table), goals(record, table), _directions(record, table)]
+    parts += [wrong_directions(record, table), _left_out(record, table)]
     return "\n\n".join(parts)
 
 

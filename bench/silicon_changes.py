@@ -1,0 +1,63 @@
+"""Changes in time whose direction a model gets wrong, by the commit that made them, with what is known of the cause."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bench.silicon.summary import CHANGE
+
+Record = Mapping[str, Any]
+Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
+
+_ALIGNED = (
+    "two instructions moved behind a branch: the same ones run, at other addresses. Guides (A720, V1, X4: 4.8) "
+    "say that the alignment of branches and their targets matters, not by how much; where the benchmark's linker put "
+    "them is not published"
+)
+# By commit of dav1d. What could be traced to a fact with a source was mended; these are left.
+CAUSES: Mapping[str, str] = {
+    "0bad117e": "A72, A73: sums of two halves in one register, stores of lanes; no guide or table of the A73's "
+    "instructions is public, its rows are fitted to other figures",
+    "8141546d": "A55: stores that follow one another at once. Its guide (4.19, 5.8) has 16 bytes stored a cycle, "
+    "published figures 8; how many stores its buffer takes before issue waits is not published",
+    "d835c6bf": "A55: as 8141546d. A72: bound by stores in the model, with either form",
+    "c5726277": "A55: as 8141546d, but half as many stores, of twice the bytes, take longer. A76: bound by "
+    "the load of four registers in the model, with either form",
+    "a3823649": _ALIGNED,
+    "dbed372b": "as a3823649",
+    "ec5c3052": "lane 0 stored or loaded as a register: what the model counts for a lane is not what bounds it here",
+}
+
+
+def changes(record: Record) -> Iterator[tuple[Record, float, float]]:
+    """Yield (row, silicon's ratio, the model's ratio) of each change over 5 % on silicon: after over before."""
+    pairs: dict[tuple[str, str, str], dict[str, Record]] = {}
+    for row in record["rows"]:
+        if "modelled" not in row:
+            continue
+        if row["kind"] == "ratio" and abs(row["silicon"] - 1) > CHANGE:
+            yield row, row["silicon"], row["modelled"]
+        elif row["kind"] == "cycles":
+            pairs.setdefault((row["published"], row["name"], row["core"]), {})[row["when"]] = row
+    for pair in pairs.values():
+        if {"before", "after"} <= pair.keys():
+            before, after = pair["before"], pair["after"]
+            silicon = after["silicon"] / before["silicon"]
+            if abs(silicon - 1) > CHANGE:
+                yield after, silicon, after["modelled"] / before["modelled"]
+
+
+def wrong_directions(record: Record, table: Table) -> str:
+    """Return a table of the changes with a wrong direction by commit: cores, how many the model sees no change in."""
+    by_commit: dict[str, list[tuple[Record, float, float]]] = {}
+    for row, silicon, modelled in changes(record):
+        if (silicon - 1) * (modelled - 1) <= 0:
+            by_commit.setdefault(row["published"].rpartition(" ")[2], []).append((row, silicon, modelled))
+    rows = []
+    for commit, wrong in sorted(by_commit.items(), key=lambda item: (-len(item[1]), item[0])):
+        cores = sorted({row["core"].removeprefix("cortex-") for row, _, _ in wrong})
+        none = sum(abs(modelled - 1) < 0.0005 for _, _, modelled in wrong)
+        ratios = [silicon for _, silicon, _ in wrong]
+        shown = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        rows.append([commit, len(wrong), none, shown, ", ".join(cores), CAUSES.get(commit, "")])
+    head = ["dav1d's commit", "wrong", "no change in the model", "on silicon", "cores", "what is known of the cause"]
+    return f"Changes whose direction is wrong, by the commit that made them:\n\n{table(head, rows)}"

@@ -1,0 +1,41 @@
+"""Changes with a wrong direction: which they are, of times after and before and of published ratios."""
+
+import json
+from typing import Any
+
+from bench.record import RESULTS
+from bench.silicon_changes import CAUSES, changes, wrong_directions
+from bench.tables import table
+
+
+def row(silicon: float, modelled: float | None, kind: str = "ratio", when: str = "after", name: str = "f") -> Any:
+    known = {} if modelled is None else {"modelled": modelled}
+    head = {"core": "cortex-a55", "name": name, "kind": kind, "when": when, "published": "messages of ..: 12345678"}
+    return {**head, "silicon": silicon, **known}
+
+
+ROWS = [
+    row(0.8, 1.0), row(0.9, 1.2), row(0.7, 0.9), row(1.04, 0.9), row(0.5, None),
+    row(100, 50, "cycles", "before"), row(120, 45, "cycles"), row(90, 90, "cycles", name="g"),
+]  # fmt: skip
+
+
+def test_changes_are_ratios_and_pairs_of_times_over_five_percent() -> None:
+    assert [(silicon, modelled) for _, silicon, modelled in changes({"rows": ROWS})] == [
+        (0.8, 1.0), (0.9, 1.2), (0.7, 0.9), (1.2, 0.9),
+    ]  # fmt: skip
+
+
+def test_wrong_ones_are_counted_by_commit() -> None:
+    line = wrong_directions({"rows": ROWS}, table).splitlines()[-1]
+    assert line == "| 12345678 | 3 | 1 | 0.80 to 1.20 | a55 |  |"
+
+
+def test_the_record_s_counts_are_those_of_its_rows_and_each_wrong_commit_has_a_cause() -> None:
+    record = json.loads((RESULTS / "silicon.json").read_text(encoding="utf-8"))
+    all_ = next(entry for entry in record["changes"] if entry["core"] == "all")
+    found = list(changes(record))
+    wrong = [row for row, silicon, modelled in found if (silicon - 1) * (modelled - 1) <= 0]
+    assert len(found) == all_["changes"]
+    assert abs(len(wrong) - (all_["changes"] - all_["right"])) <= 2  # rows are rounded, the counts are not
+    assert {row["published"].rpartition(" ")[2] for row in wrong} <= CAUSES.keys()
