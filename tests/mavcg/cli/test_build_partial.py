@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.mavcg.cli.in_process import build_in
+
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 Session = Callable[..., Any]
@@ -70,11 +72,8 @@ def built(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> P
     """A folder with m.onnx, libm.so and m.mavcg.onnx; report.json is what the build said."""
     folder = tmp_path_factory.mktemp("partial")
     make_model(folder / "m.onnx")
-    command = [sys.executable, "-m", "mavcg.cli", "build", "m.onnx", "--partial", "--shape", "x=1x3x16x16"]
-    options = ["--cores", cores[1], "-o", "libm.so", "--also", "m.mavcg.onnx", "--json"]
-    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    (folder / "report.json").write_text(done.stdout)
+    options = ("--partial", "--shape", "x=1x3x16x16", "--cores", cores[1], "-o", "libm.so", "--also", "m.mavcg.onnx")
+    (folder / "report.json").write_text(build_in(folder, "m.onnx", *options, "--json"))
     return folder
 
 

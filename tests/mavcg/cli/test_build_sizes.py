@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import mavcg as package
 from mavcg.errors import MavcgError
 from mavcg.objects.elf import exported_symbols
+from tests.mavcg.cli.in_process import build_in
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -53,11 +53,8 @@ def make_model(path: Path, whole: bool) -> None:
 
 def build(folder: Path, whole: bool, core: str) -> Any:
     make_model(folder / "m.onnx", whole)
-    command = [sys.executable, "-m", "mavcg.cli", "build", "m.onnx", "--shape", "x=1,3x3x8x8", "--cores", core]
-    command += ["-o", "libnet.so", "--json"] + ["--partial"] * (not whole)
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    options = ["--shape", "x=1,3x3x8x8", "--cores", core, "-o", "libnet.so", "--json", *["--partial"] * (not whole)]
+    return json.loads(build_in(folder, "m.onnx", *options))
 
 
 def near(have: Any, want: Any) -> bool:

@@ -21,6 +21,7 @@ import pytest
 pytest.importorskip("ai_edge_litert.interpreter")
 from ai_edge_litert.interpreter import Interpreter, load_delegate  # noqa: E402
 
+from tests.mavcg.cli.in_process import build_in  # noqa: E402
 from tests.mavcg.importers.tflite.conftest import Writer, litert  # noqa: E402
 
 CONVOLUTION: dict[str, Any] = {"options": "Conv2DOptions", "strideH": 1, "strideW": 1, "shape": (1, 8, 8, 6)}
@@ -75,12 +76,8 @@ def build(tmp_path_factory: pytest.TempPathFactory, cores: tuple[str, str]) -> B
         if data not in built:
             built[data] = tmp_path_factory.mktemp("delegate")
             (built[data] / "m.tflite").write_bytes(data)
-            command = [sys.executable, "-m", "mavcg.cli", "build", "m.tflite", "--partial", "--cores", cores[1]]
-            done = subprocess.run(
-                [*command, "-o", "libm.so", "--json"], cwd=built[data], capture_output=True, text=True, timeout=600
-            )
-            assert done.returncode == 0, done.stderr
-            (built[data] / "report.json").write_text(done.stdout)
+            said = build_in(built[data], "m.tflite", "--partial", "--cores", cores[1], "-o", "libm.so", "--json")
+            (built[data] / "report.json").write_text(said)
         for path in built[data].iterdir():
             shutil.copy(path, folder)
         report: dict[str, Any] = json.loads((folder / "report.json").read_text())
@@ -279,6 +276,7 @@ def test_options(build: Build, here: Path, capfd: Any) -> None:
     assert "mavcg" not in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_a_thousand_interpreters_leave_nothing_behind(build: Build, here: Path) -> None:
     build(here, chain(Writer()))
 

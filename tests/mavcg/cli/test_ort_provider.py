@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.mavcg.cli.in_process import build_in
 from tests.mavcg.cli.test_build_partial import ARRAYS, check_results, make_model
 
 onnx = pytest.importorskip("onnx")
@@ -40,9 +41,7 @@ np.savez("y.npz", *session.run(None, {name: np.load(name + ".npy") for name in (
 
 
 def build(folder: Path, core: str, *options: str) -> None:
-    command = [sys.executable, "-m", "mavcg.cli", "build", "net.onnx", "--partial", "--cores", core, "-o", "libnet.so"]
-    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
+    build_in(folder, "net.onnx", "--partial", "--cores", core, "-o", "libnet.so", *options)
 
 
 @pytest.fixture(scope="module")
