@@ -88,15 +88,18 @@ def _built(request: ModelRequest) -> dict[str, Any]:
 
 
 def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, clock: str) -> dict[str, Any]:
-    """Time the libraries in turns. Raises: MavcgError where their results differ in a bit."""
+    """Time the libraries in turns. Raises: MavcgError where one fails, or their results differ in a bit."""
     workers = []
     try:
         for way, row in built.items():
             worker = start("mavcg", Path(row["library"]), threads)
             worker.runtime = way
             workers.append(worker)
-        outputs = outputs_of(workers, {})
+        reasons: dict[str, str] = {}
+        outputs = outputs_of(workers, reasons)
         for way in built:
+            if way in reasons:
+                raise MavcgError(f"{way}: {reasons[way]}")
             if difference(outputs[way], outputs[WHOLE]):
                 raise MavcgError(f"{way}: other results than layer by layer; report this as a bug")
         load = os.getloadavg()[0]

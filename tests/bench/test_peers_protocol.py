@@ -12,10 +12,33 @@ import numpy as np
 import pytest
 
 from bench.interleaved import Worker, read_answer, start, turns
-from bench.peers import NETWORKS, difference, model_name
+from bench.peers import NETWORKS, difference, model_name, outputs_of
 from bench.runners import Runner, onnxruntime_layers
 from bench.worker import seeded_inputs, serve, timed
 from mavcg.errors import MavcgError
+
+
+class Writer(Worker):
+    """Writes one array where a request's second word says, or refuses."""
+
+    def __init__(self, runtime: str, fails: bool = False) -> None:
+        self.runtime, self.fails = runtime, fails
+
+    def ask(self, request: str) -> dict[str, Any]:
+        word, path = request.split()
+        assert word == "out"
+        if self.fails:
+            raise RuntimeError("no such model")
+        np.savez(path, np.full((2, 3), len(self.runtime), np.float32))
+        return {}
+
+
+def test_outputs_of_workers_whose_names_have_spaces() -> None:
+    reasons: dict[str, str] = {}
+    outputs = outputs_of([Writer("1.2 MB"), Writer("layers"), Writer("0.65 MB", fails=True)], reasons)
+
+    assert set(outputs) == {"1.2 MB", "layers"} and reasons == {"0.65 MB": "no such model"}
+    assert outputs["1.2 MB"][0].tolist() == [6.0] * 6
 
 
 def test_answers_among_other_lines() -> None:
