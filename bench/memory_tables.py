@@ -133,6 +133,32 @@ def row_times(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
+def depth_first(record: Record, table: Table) -> str:
+    """Return the table of layers by bands of rows: time beside layer by layer, arenas, layers in bands."""
+    rows = []
+    for row in record["rows"]:
+        cells = []
+        for way in ("auto", "on"):
+            layers = sum(band["steps"] for band in row["ways"][way]["bands"])
+            cells.append(f"{layers} layers, {row['ways'][way]['arena_bytes'] / 1e6:.2f} MB" if layers else "none")
+            cells += [f"{timed['ratio'][way]:.3f}" for timed in row["timed"]]
+        times = [f"{timed['ms']['layers']:.2f}" for timed in row["timed"]]
+        rows.append([row["network"], f"{row['ways']['layers']['arena_bytes'] / 1e6:.2f}", *times, *cells])
+    threads = [timed["threads"] for timed in record["rows"][0]["timed"]]
+    text = (
+        "Measured, in turns: ms of a run layer by layer with one thread and with two, and the time by bands over it, "
+    )
+    text += "median of the rounds; below 1 is faster. `auto` takes bands where they are predicted to be faster by more "
+    text += (
+        "than the doubt, `on` wherever they are. Arenas are counted. Where `auto` takes none, both libraries do the "
+    )
+    text += "same: such ratios are the noise."
+    head = ["network", "arena, MB", *(f"ms, {n} thread{'s' * (n > 1)}" for n in threads)]
+    for way in ("auto", "on"):
+        head += [way, *(f"{way}, {n} thread{'s' * (n > 1)}" for n in threads)]
+    return f"{text}\n\n{table(head, rows)}"
+
+
 def precision_accuracy(record: Record, table: Table) -> str:
     """Return the table of trained networks by precision."""
     rows = [
@@ -158,6 +184,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "joint_memory": ("Applications of several networks in one memory", joint_memory),
     "row_parts": ("Networks computed by parts of rows", row_parts),
     "row_times": ("What parts of rows cost in time", row_times),
+    "depth_first": ("Layers by bands of rows", depth_first),
     "precision_accuracy": ("Trained networks by precision", precision_accuracy),
     "pipelines": ("Pipelines over two CPUs beside single runs", pipelines),
 }
