@@ -26,7 +26,14 @@ def load_timing(core: Core) -> Timing:
     Raises: ProfileError when neither has any, when a name leads nowhere or back to itself, when a row's unit is none of
     this core's, or when the core has no file.
     """
-    chain = _chain(core.name)
+    return _timing(core, tuple((name, path, path.read_text(encoding="utf-8")) for name, path in _chain(core.name)))
+
+
+@lru_cache(maxsize=256)
+def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
+    """Return the timing by the core's file and those that it takes facts from, nearest first: a name, a path and a text
+    each. One command asks for the same core dozens of times."""
+    chain = [(name, _read(path, text)) for name, path, text in texts]
     known = [own for _, own in chain]
     if not any(own.classes for own in known):
         raise ProfileError(
@@ -94,8 +101,8 @@ def _place(name: str) -> str:
     return f"cores/{name}.toml"
 
 
-def _chain(name: str) -> list[tuple[str, OwnTiming]]:
-    """The core and those whose facts it takes, nearest first.
+def _chain(name: str) -> list[tuple[str, Path]]:
+    """The files of the core and of those whose facts it takes, nearest first.
 
     Raises: ProfileError for a name that is no core, a cycle of names, a core of another architecture or order.
     """
@@ -103,8 +110,8 @@ def _chain(name: str) -> list[tuple[str, OwnTiming]]:
     if name not in known:
         raise ProfileError(f"{_place(name)}: no such file, so nothing is known of its timing; add it (MAVCG_PROFILES)")
     kind = read_core(known[name])
-    chain = [(name, _own(known[name]))]
-    while (next_name := chain[-1][1].timing_of) is not None:
+    chain = [(name, known[name])]
+    while (next_name := _own(chain[-1][1]).timing_of) is not None:
         place = f"{_place(chain[-1][0])}: issue.timing_of"
         if next_name not in known:
             raise ProfileError(f"{place}: {next_name} is no core; mend the name or add cores/{next_name}.toml")
@@ -117,7 +124,7 @@ def _chain(name: str) -> list[tuple[str, OwnTiming]]:
                 f"{place}: {next_name} is {other.arch} and {other.order} of order, {name} is {kind.arch} and "
                 f"{kind.order} of order; take a core of the same kind".replace("in of order", "in order")
             )
-        chain.append((next_name, _own(known[next_name])))
+        chain.append((next_name, known[next_name]))
     return chain
 
 

@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The fast suite tries the same input every time, and less where a test names no number; the long one more."""
     settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
-    settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=20)
+    settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=10)
     settings.load_profile("same" if config.getoption("markexpr") == "not long" else "any")
     config.addinivalue_line("markers", "spread(times=1): the fast suite runs a few of its copies, with every value")
     config.addinivalue_line("markers", "sample(copies): the fast suite runs so many of its copies, evenly spaced")

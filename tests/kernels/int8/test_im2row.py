@@ -29,6 +29,7 @@ def graph_of(
     return explicit_padding(b.finish([node]))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "graph",
     [

@@ -174,7 +174,7 @@ def run(machine: Machine, source: str, kernels: Path, data: bytes, output_bytes:
 @pytest.mark.parametrize(
     "core", [pytest.param(core, marks=[pytest.mark.long] if core in LONG_CORES else []) for core in MACHINES]
 )
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_every_core_computes_the_same(core: str, every: bool, tmp_path: Path) -> None:
     """In turns: each shape by i8 or by u8, by the other on the next machine."""
     machine = MACHINES[core]

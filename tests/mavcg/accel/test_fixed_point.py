@@ -21,6 +21,7 @@ from mavcg.accel.fixed_point import (
 from mavcg.accel.shapes import check_xgraph, result_shape
 from mavcg.accel.xgraph import Parameters, XGraph, XNode
 from mavcg.graph import Array
+from tests.conftest import examples
 
 EMPTY = XGraph("net", (), ())
 
@@ -141,7 +142,7 @@ def windowed(draw: st.DrawFn) -> tuple[XNode, Parameters | None, Array, int]:
     return node, Parameters(weights.astype(np.int8), bias.astype(np.int32)), x, x_radix
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 20), deadline=None)
 @given(windowed(), st.sampled_from(ROUNDINGS))
 def test_windows_agree_with_loops(
     case: tuple[XNode, Parameters | None, Array, int],

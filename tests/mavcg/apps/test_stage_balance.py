@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mavcg.apps.stage_balance import StageCores, balance_stages, core_teams
 from mavcg.lowering.stage_memory import BufferUse
+from tests.conftest import examples
 
 
 def bytes_of(uses: list[BufferUse], cuts: tuple[int, ...], steps: int) -> int:
@@ -47,7 +48,7 @@ def problems(draw: st.DrawFn) -> tuple[list[tuple[StageCores, list[float]]], int
 
 
 @given(problems(), st.none() | st.integers(1, 400))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 20), deadline=None)
 def test_no_split_is_better(problem: tuple, per_second: int | None) -> None:  # type: ignore[type-arg]
     rows, count, uses, nodes = problem
     steps = len(nodes)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mavcg.apps.application import Application, Cnn, DataEdge, Layer, Partition, in_order, sequential, whole_phases
 from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms, throughputs
 from mavcg.hardware.cost_fit import StepFit
+from tests.conftest import examples
 
 CNN = Cnn(
     "n", tuple(Layer(f"l{i}", "conv", 4) for i in range(3)), (DataEdge("l0", "l1", 4, 4), DataEdge("l1", "l2", 4, 4))
@@ -33,7 +34,7 @@ def test_a_pipeline_is_as_fast_as_its_slowest_stage() -> None:
     assert throughputs(apart, whole_phases(apart), TIMES) == {"n": pytest.approx(1e3 / 6)}  # 1 + 2 + 3 on cluster 0
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30, 10))
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=3, max_size=8), st.integers(1, 3))
 def test_cuts_are_the_best(rows: list[tuple[int, int]], count: int) -> None:
     cnn = Cnn("n", tuple(Layer(f"l{i}") for i in range(len(rows))), ())

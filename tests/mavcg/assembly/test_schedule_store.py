@@ -27,7 +27,7 @@ def only_file(folder: Path) -> Path:
     optimal=st.booleans(),
     key=st.text(),
 )
-@settings(max_examples=examples(40, 16))
+@settings(max_examples=examples(40, 10))
 def test_what_was_put_is_got(
     tmp_path_factory: pytest.TempPathFactory, interval: int, cycles: list[int], by: str, optimal: bool, key: str
 ) -> None:

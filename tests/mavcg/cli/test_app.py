@@ -115,7 +115,7 @@ _WORDS = st.sampled_from(
 ) | st.text(max_size=6).filter(lambda word: "\0" not in word)
 
 
-@settings(max_examples=examples(80, 32), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     verb=st.sampled_from(
         ["build", "build", "auto", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch"]

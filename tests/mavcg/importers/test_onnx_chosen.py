@@ -13,6 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.importers.onnx_file import import_onnx
 from mavcg.reference import run
+from tests.conftest import examples
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -65,7 +66,7 @@ def cases(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any, dict[str, Any]]:
     return op, data, indices, {"reduction": reduction}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 20), deadline=None)
 @given(cases(), st.booleans())
 def test_results_are_onnxruntimes(case: tuple[str, dict[str, Any], Any, dict[str, Any]], known: bool) -> None:
     op, inputs, indices, attributes = case

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.memory.order_search import OrderProblem, least_peak_order, peak_of
+from tests.conftest import examples
 
 
 @st.composite
@@ -41,7 +42,7 @@ def peak_by_steps(problem: OrderProblem, order: tuple[int, ...]) -> int:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 20))
 @given(problems())
 def test_no_order_is_better(problem: OrderProblem) -> None:
     found = least_peak_order(problem)
@@ -51,7 +52,7 @@ def test_no_order_is_better(problem: OrderProblem) -> None:
     assert found.optimal and found.peak == min(peak_by_steps(problem, order) for order in all_orders(problem))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30, 10))
 @given(problems())
 def test_without_states_a_beam_is_no_worse_than_the_given_order(problem: OrderProblem) -> None:
     """The bound stays true where the search ends early."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mavcg.memory.row_schedule import ByteAccess, Firing, Move, RowSchedule, UnitStep, schedule_rows, segment_cost
 from mavcg.memory.row_segments import all_segments, blocked_steps, cheapest_within, cut_places, least_peak
+from tests.conftest import examples
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def execute(network: Network, schedule: RowSchedule) -> None:
             assert done[number] == step.units
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150, 50))
 @given(networks(), st.data())
 def test_every_byte_that_is_read_is_there(network: Network, data: st.DataObject) -> None:
     slack = data.draw(st.sampled_from((0.0, 0.5, 2.0)))
@@ -92,7 +93,7 @@ def test_every_byte_that_is_read_is_there(network: Network, data: st.DataObject)
     assert all(whole.windows[b] <= -(-size // 64) * 64 for b, size in network.sizes.items())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 20))
 @given(networks(), st.sampled_from((1, 64, 300)))
 def test_segments_keep_their_peak(network: Network, block_bytes: int) -> None:
     """The costs of segments are those of their schedule."""

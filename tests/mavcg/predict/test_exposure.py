@@ -56,7 +56,7 @@ def test_bytes_of_each_place_count_with_their_fraction() -> None:
     assert exposed_ns("depthwise_f32_0", crossing, LEVELS, None) == 0.0
 
 
-@settings(max_examples=examples(40, 16))
+@settings(max_examples=examples(40, 10))
 @given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 3))
 def test_a_step_takes_no_less_than_a_roofline_and_no_more_than_all_in_a_row(
     compute: float, memory: float, fraction: float

@@ -32,7 +32,7 @@ def program(uses: list[set[int]]) -> list[StepWork]:
     ]  # fmt: skip
 
 
-@settings(max_examples=examples(60, 24))
+@settings(max_examples=examples(60, 15))
 @given(st.lists(st.sets(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=7))
 def test_distances_are_those_of_least_recent_use(uses: list[set[int]]) -> None:
     found = reuse_distances(program(uses))

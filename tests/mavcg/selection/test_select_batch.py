@@ -48,7 +48,7 @@ def test_one_thread_computes_one_image_after_the_other() -> None:
     assert plan.batch_ms == pytest.approx(7 * select(problem).total_ms)
 
 
-@pytest.mark.parametrize("board", ["rk3588", "exynos9820"])  # cores of one type, and of two
+@pytest.mark.parametrize("board", [pytest.param("rk3588", marks=pytest.mark.long), "exynos9820"])
 def test_divisions_of_four_threads(board: str) -> None:
     single = {plan.at_a_time: plan for plan in plan_batch(network(), board, SelectQuestion(threads=4), 1)}
     many = plan_batch(network(), board, SelectQuestion(threads=4), 6)
@@ -102,7 +102,7 @@ def test_the_command_line(mavcg: Callable[..., Any]) -> None:
     assert document["threads"] == divisions[0]["threads_each"]
     for division in divisions:
         assert division["images_per_s"] == pytest.approx(6e3 / division["batch_ms"])
-    table = mavcg("select", "alexnet", "--board", "rk3588", "--threads", "2", "--batch", "6")
+    table = mavcg("select", "alexnet", "--board", "rk3588", "--threads", "2", "--batch", "2")
     assert "images at a time" in table.stdout and "Least: " in table.stdout
     refused = mavcg("select", "alexnet", "--board", "rk3588", "--batch", "2", "--per-cluster")
     assert refused.status == 2 and "--batch" in refused.stderr

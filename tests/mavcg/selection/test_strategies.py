@@ -135,7 +135,9 @@ def test_pbqp_is_the_least_of_all_choices(seed: int, shared: bool) -> None:
     assert found.lower_bound_ms == pytest.approx(found.total_ms, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["alexnet", "vgg16", "squeezenet", "resnet50"])
+@pytest.mark.parametrize(
+    "name", ["alexnet", "squeezenet", *(pytest.param(name, marks=pytest.mark.long) for name in ("vgg16", "resnet50"))]
+)
 def test_pbqp_is_never_worse_than_any_strategy(name: str) -> None:
     read = network_of(optimise(network(name)))
     for seed, conversions in enumerate((0.1, 3.0)):
@@ -149,6 +151,7 @@ def test_pbqp_is_never_worse_than_any_strategy(name: str) -> None:
             assert one is None or best.total_ms <= one.total_ms * (1 + 1e-12)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("board", ["random", "exynos9820"])
 @pytest.mark.parametrize("make", [googlenet, mobilenet_v2])
 def test_branches_and_residuals_are_solved_exactly(make: Callable[[], Graph], board: str) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.simulate.harness import ffi, library
+from tests.conftest import examples
 
 LINE = 64
 LOAD, STORE, PREFETCH = 1, 2, 4
@@ -83,7 +84,7 @@ def counted(sim: Any) -> Any:
     return counts
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 20))
 @given(
     st.lists(st.tuples(st.integers(1, 12), st.integers(1, 5)), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(0, 4000), st.sampled_from([1, 4, 8, 16, 64, 130]), st.booleans()), max_size=300),

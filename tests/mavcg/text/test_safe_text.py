@@ -47,6 +47,7 @@ from mavcg.text.safe_text import (
     xml_text,
 )
 from mavcg.toolchain.zig import run_zig
+from tests.conftest import examples
 from tests.mavcg.foreign_names import EXPLOIT, NAMES, c_tokens
 
 F32 = TensorType("f32", (2, 3))
@@ -224,7 +225,7 @@ def test_xml_is_the_name(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
-@settings(max_examples=20)
+@settings(max_examples=examples(20, 8))
 @given(NAMES)
 def test_a_plot_shows_the_name(name: str) -> None:
     pytest.importorskip("matplotlib")

@@ -276,7 +276,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_pass_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, name, broken = BROKEN[fault]

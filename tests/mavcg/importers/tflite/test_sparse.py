@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.tflite_sparse import SparseLayout, SparseLevel, make_dense
+from tests.conftest import examples
 from tests.mavcg.importers.tflite.conftest import Checker, Writer, litert, schema
 
 
@@ -96,7 +97,7 @@ def densified(dense: Array, layout: SparseLayout, values: Array) -> bytes:
     return writer.bytes(writer.op("ADD", [writer.input(dense.shape), made], options="AddOptions"))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20, 8), deadline=None)
 @given(layouts())
 def test_every_layout_gives_the_dense_array(case: tuple[Array, SparseLayout, Array]) -> None:
     dense, layout, values = case

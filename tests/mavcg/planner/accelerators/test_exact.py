@@ -43,6 +43,7 @@ def agrees_with_exhaustive(name: str, accelerator: Accelerator, metric: Metric) 
             assert space.fits(layer, found.tiling.tile, accelerator, halo)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize(("name", "of"), [("alexnet", "A"), ("squeezenet", "A"), ("squeezenet", "B")])
 @pytest.mark.parametrize("metric", ALL_METRICS.values(), ids=ALL_METRICS)
 def test_exact_is_exhaustive(name: str, of: str, metric: Metric) -> None:
@@ -141,7 +142,7 @@ OPTIONS = st.builds(
 )
 
 
-@settings(max_examples=examples(80, 32), suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(80, 20), suppress_health_check=[HealthCheck.filter_too_much])
 @given(layers(160), accelerators(), OPTIONS, st.sampled_from(list(ALL_METRICS.values())), st.booleans())
 def test_no_tile_is_better(
     layer: ConvLayer, accelerator: Accelerator, options: ExactOptions, metric: Metric, in_turns: bool
@@ -192,7 +193,7 @@ def least_by_equations(layer: ConvLayer, accelerator: Accelerator) -> int | None
     return None if least == np.inf else int(least)
 
 
-@settings(max_examples=examples(250, 32))
+@settings(max_examples=examples(250, 20))
 @given(layers(20_000), accelerators())
 def test_least_traffic_of_every_integer_tile(layer: ConvLayer, accelerator: Accelerator) -> None:
     reference = least_by_equations(layer, accelerator)

@@ -87,7 +87,7 @@ def _least(layer: ConvLayer, on_chip_bytes: int) -> int | None:
     return found
 
 
-@settings(max_examples=examples(40, 16))
+@settings(max_examples=examples(40, 10))
 @given(
     st.integers(1, 7), st.integers(1, 7), st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 2),
     st.integers(5, 60),

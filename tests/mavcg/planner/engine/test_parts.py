@@ -82,7 +82,7 @@ def ends(layers: tuple[Layer, ...], name: str, together: bool = True, dtype: str
     return found
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("layers", "board"),
     [*((MOBILENET_V2, board) for board in BOARDS), (RESNET50[::2], BOARDS[0]), (RESNET50[1::2], BOARDS[1])],
@@ -95,7 +95,7 @@ def test_layers_end_within_a_tenth_of_the_ideal_on_all_cores(layers: tuple[Layer
         assert over <= 1.04 * before, layer
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("layers", "board"), [*((MOBILENET_V2, board) for board in BOARDS), (RESNET50[::2], BOARDS[2])],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} layers",

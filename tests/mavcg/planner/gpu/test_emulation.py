@@ -52,6 +52,7 @@ def test_500_random_kernels(seed: int, draw_kernels: Draw, tmp_path: Path) -> No
     assert wrong_kernels(kernels, tmp_path) == {}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stationary", Dataflow)
 def test_every_dataflow_with_partial_sums(stationary: Dataflow, tmp_path: Path) -> None:
     inner = 1 if stationary is Dataflow.OUTPUT else 2

@@ -242,7 +242,7 @@ def test_a_table_that_is_none_changes_nothing(path: Path, tmp_path: Path, docume
         assert len(database) == 0
 
 
-@settings(max_examples=examples(60, 24))
+@settings(max_examples=examples(60, 15))
 @given(
     st.one_of(
         st.binary(max_size=60), st.recursive(st.none() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())

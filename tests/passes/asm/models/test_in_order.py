@@ -267,13 +267,13 @@ def _check_units(cycles: dict[int, list[Op]], timing: Timing) -> None:
 
 class TestProperties:
     @given(body=bodies(), in_order=st.sampled_from(["a55", "a53"]))
-    @settings(max_examples=examples(150, 20))
+    @settings(max_examples=examples(150, 12))
     def test_no_rule_is_broken(self, body: list[Op], in_order: str, a55: Timing, a53: Timing) -> None:
         timing = {"a55": a55, "a53": a53}[in_order]
         _check(simulate(body, timing, 4), timing)
 
     @given(body=bodies())
-    @settings(max_examples=examples(100, 16))
+    @settings(max_examples=examples(100, 10))
     def test_steady_cycles_are_those_of_a_long_run(self, body: list[Op], a53: Timing) -> None:
         found = steady_state(body, a53)
         trace = simulate(body, a53, found.start + 3 * found.period)
@@ -283,13 +283,13 @@ class TestProperties:
             assert {b - a for a, b in zip(one, later, strict=True)} == {found.cycles}
 
     @given(body=bodies(), where=st.integers(0, 14))
-    @settings(max_examples=examples(100, 16))
+    @settings(max_examples=examples(100, 10))
     def test_an_independent_op_never_makes_a_block_faster(self, body: list[Op], where: int, a55: Timing) -> None:
         longer = [*body[:where], Op("mul x28, x27, x27", "mul_x", (RegisterRead("x27"),), ("x28",)), *body[where:]]
         assert simulate(longer, a55).issues[-1].cycle >= simulate(body, a55).issues[-1].cycle
 
     @given(body=bodies())
-    @settings(max_examples=examples(60, 24))
+    @settings(max_examples=examples(60, 15))
     def test_a_wait_adds_up(self, body: list[Op], a53: Timing) -> None:
         trace = simulate(body, a53, 2)
         cycle, used = 0, 0

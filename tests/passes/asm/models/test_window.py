@@ -118,7 +118,7 @@ _LINES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=examples(300, 40))
+@settings(max_examples=examples(300, 25))
 @given(st.lists(st.tuples(_LINES, *[st.integers(0, 7)] * 3), max_size=60), st.sampled_from(("a72", "a76", "x1", "m3")))
 def test_at_least_the_bounds(drawn: list[tuple[str, int, int, int]], name: str) -> None:
     timing = load_timing(load_core({"m3": "exynos-m3"}.get(name, f"cortex-{name}")))

@@ -30,7 +30,7 @@ Convolved = Callable[[ConvLayer, Array, Array], Array]
 
 
 @given(data=st.data())
-@settings(max_examples=examples(70, 28))
+@settings(max_examples=examples(70, 17))
 def test_a_plan_computes_its_layer_and_moves_what_the_model_says(
     data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any, arrays: Arrays, convolved: Convolved
 ) -> None:
