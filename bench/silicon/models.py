@@ -45,7 +45,9 @@ def _caller(arguments: int) -> tuple[Op, ...]:
 
 
 Model = Callable[[Run, Timing], float]
-WARM_CALLS = 6  # a benchmark calls a function thousands of times
+# A benchmark calls a function thousands of times. Six calls of 20 cycles are over before the lines of their first
+# stores have come from memory, which the seventh would wait for.
+WARM_CALLS = 64
 
 
 def analytic_cycles(run: Run, timing: Timing) -> float:
