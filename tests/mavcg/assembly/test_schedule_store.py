@@ -103,9 +103,9 @@ def test_no_temporary_file_stays(tmp_path: Path) -> None:
     assert store.get("0") == Schedule(5, (0,), "heuristic")
 
 
-def write_and_read(folder: Path, failures: "multiprocessing.Queue[str]") -> None:
+def write_and_read(folder: Path, failures: "multiprocessing.Queue[str]", times: int) -> None:
     store = DiskStore(folder)
-    for number in range(150):
+    for number in range(times):
         store.put("key", Schedule(number + 1, tuple(range(number * 20)), "heuristic"))
         found = store.get("key")
         if found is None or len(found.cycles) != (found.interval - 1) * 20:
@@ -115,7 +115,7 @@ def write_and_read(folder: Path, failures: "multiprocessing.Queue[str]") -> None
 def test_two_processes_at_once_never_see_half_a_file(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     failures: multiprocessing.Queue[str] = context.Queue()
-    workers = [context.Process(target=write_and_read, args=(tmp_path, failures)) for _ in range(2)]
+    workers = [context.Process(target=write_and_read, args=(tmp_path, failures, examples(150, 50))) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -271,17 +271,19 @@ from pathlib import Path
 from mavcg.specs.primitive import Scenario
 from mavcg.selection.costs.database import Record, open_db
 from mavcg.selection.costs.provider import Cost
-for number in range(40):
+for number in range(int(sys.argv[3])):
     with open_db(Path(sys.argv[1])) as database:
         database.put(Record((Scenario(8, 6, 6, 1, 3, 8, 1), sys.argv[2]), Cost(1.0, "measured"), "c", number + 1))
 """
 
 
 def test_two_processes_at_once(path: Path) -> None:
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("a", "b")]
+    count = examples(40, 15)
+    command = [sys.executable, "-c", WRITER, str(path)]
+    writers = [subprocess.Popen([*command, name, str(count)]) for name in ("a", "b")]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     with open_db(path) as database:
-        assert len(database) == 80
+        assert len(database) == 2 * count
 
 
 def test_where_costs_are_kept_by_default(tmp_path: Path) -> None:
