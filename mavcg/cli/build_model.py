@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from mavcg.model_pipeline.partial import PartialRequest
     from mavcg.model_pipeline.sized_model import SizedResult
 
+PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT (docs/drop-in.md)"
+
 
 def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:
     """Build the library and print its report. Raises: MavcgError, with nothing written.
 
     Returns: the JSON document, or {} after a report on stdout.
     """
+    from mavcg.importers.emitter import NeedsConstant
+    from mavcg.importers.limits import Unsupported
     from mavcg.model_pipeline.model import build_model
     from mavcg.model_pipeline.report import model_json, show_model
     from mavcg.model_pipeline.sized_model import build_sized
@@ -31,6 +35,9 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
         except MavcgError as error:
             # The importers name the file themselves; passes and kernels know nodes only.
             name = request.model
+            refused = isinstance(error, Unsupported | NeedsConstant) and name.suffix.lower() in (".onnx", ".tflite")
+            if refused and "(docs/" not in str(error):  # where the message has another way out
+                error.args = (f"{error}{PARTIAL}", *error.args[1:])
             raise (error if name.name in str(error) else MavcgError(f"{name}: {error}")) from error
     if as_json:
         return model_json(result)

@@ -177,8 +177,8 @@ class Walker:
             raise MavcgError(f"{location}: its condition is no truth value")
         if condition.array is None:
             raise NeedsConstant(
-                f"{location}: its condition is known only when the model runs; control flow is not supported, "
-                "only branches that are decided at import",
+                f"{location}: its condition is known only when the model runs; supported: branches that are decided at "
+                "import, also by an input whose value is fixed in the file (docs/models.md, Branches)",
                 node.input[0],
             )
         required = "then_branch" if bool(condition.array.reshape(())) else "else_branch"

@@ -236,6 +236,22 @@ def test_subgraphs_below_the_share_stay(mavcg: Any, session: Session, here: Path
     check_results(session(here / "libn.so", model=here / "n.mavcg.onnx").run(None, ARRAYS), here / "n.onnx", ARRAYS)
 
 
+@pytest.mark.parametrize(("between", "why"), [(False, "(NonZero): its input X"), (True, "(Det): there is nothing")])
+def test_a_whole_build_that_is_refused_names_the_partial_one(
+    mavcg: Any, here: Path, cores: tuple[str, str], between: bool, why: str
+) -> None:
+    make_model(here / "m.onnx", batch=1, between=between)
+    if between:
+        model = onnx.load("m.onnx")
+        del model.graph.output[1:], model.graph.node[2:5]  # NonZero, which would be refused first
+        onnx.save(model, "m.onnx")
+    ended = mavcg("build", "m.onnx", "--cores", cores[1])
+
+    assert ended.status == 2 and why in ended.stderr
+    assert "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT" in ended.stderr
+    assert [path.name for path in here.iterdir()] == ["m.onnx"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
