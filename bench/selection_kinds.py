@@ -100,7 +100,7 @@ def eight_bit(model: str, board: str) -> list[dict[str, Any]]:
     target = parse_target(of_board.target)
     candidates = lower_candidates(graph, packing_for(target), 0.0)
     predicted = predict_algorithms(candidates, machines_for(cores_for(of_board.cores), target), target, of_board)
-    return eight_bit_json(candidates.storage.graph, predicted)
+    return eight_bit_json(candidates.storage.graph, predicted, predicted.fastest)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from types import ModuleType
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.kernels.primitives import border, convert
+from mavcg.kernels.primitives import border, convert, eight_bit
 from mavcg.kernels.primitives import implicit_gemm as implicit
 from mavcg.kernels.primitives.direct import blocked as direct_blocked
 from mavcg.kernels.primitives.direct import plain as direct
@@ -40,18 +40,23 @@ _FAMILIES: tuple[ModuleType, ...] = (
 
 @cache
 def all_primitives() -> tuple[Primitive, ...]:
-    """Return the primitives of every family, in the order of the families."""
+    """Return the f32 primitives of every family, in the order of the families."""
     primitives = tuple(primitive for family in _FAMILIES for primitive in family.PRIMITIVES)
     names = [primitive.name for primitive in primitives]
     assert len(set(names)) == len(names), "two primitives of one name"
     return primitives
 
 
+def eight_bit_primitives() -> tuple[Primitive, ...]:
+    """Return the primitives of quantised convolutions; the engine's default of each comes first."""
+    return eight_bit.PRIMITIVES
+
+
 def find_primitive(name: str) -> Primitive:
     """Return the primitive of a name. Raises: MavcgError for an unknown name, with those that are near."""
     import difflib
 
-    known = {primitive.name: primitive for primitive in all_primitives()}
+    known = {primitive.name: primitive for primitive in (*all_primitives(), *eight_bit_primitives())}
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -61,7 +66,7 @@ def find_primitive(name: str) -> Primitive:
 
 @cache
 def _modules() -> Mapping[str, str]:
-    return {primitive.name: family.__name__ for family in _FAMILIES for primitive in family.PRIMITIVES}
+    return {primitive.name: family.__name__ for family in (*_FAMILIES, eight_bit) for primitive in family.PRIMITIVES}
 
 
 def module_of(name: str) -> str:

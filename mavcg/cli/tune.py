@@ -203,9 +203,9 @@ def _check(board_name: str, where: str, as_json: bool) -> None:
 
 
 def _primitives(family: str | None) -> "list[Primitive]":
-    from mavcg.kernels.primitives.registry import all_primitives
+    from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 
-    known = all_primitives()
+    known = (*all_primitives(), *eight_bit_primitives())
     families = list(dict.fromkeys(primitive.family for primitive in known))
     if family is not None and family not in families:
         raise MavcgError(f"--family {family}: there is none of this name; there are {', '.join(families)}")

@@ -94,12 +94,14 @@ def choose_algorithms(
         choice = _within_size(strategy, choice, size, max_size_bytes)
     if selected is not None:
         dump("legalised", choice.graph)
-    eight_bit = eight_bit_json(candidates.storage.graph, predicted)
+    eight_bit = eight_bit_json(candidates.storage.graph, predicted, choice.lowered.algorithms)
     return replace(choice, selection={**choice.selection, "eight_bit": eight_bit}) if eight_bit else choice
 
 
-def eight_bit_json(graph: Graph, predicted: PredictedAlgorithms) -> list[dict[str, Any]]:
+def eight_bit_json(graph: Graph, predicted: PredictedAlgorithms, chosen: Mapping[str, str]) -> list[dict[str, Any]]:
     """List the 8-bit convolutions that there was a choice for, with every primitive's predicted time in ms.
+
+    chosen: algorithms by a node's output, of those that are not computed by the default.
 
     All of their images are in HWC, so that no conversion depends on the choice: the least of each node is the optimum.
     """
@@ -107,7 +109,7 @@ def eight_bit_json(graph: Graph, predicted: PredictedAlgorithms) -> list[dict[st
     return [
         {
             "name": node.origin or node.output,
-            "primitive": eight_bit_primitive(node, graph, predicted.fastest.get(node.output, "")),
+            "primitive": eight_bit_primitive(node, graph, chosen.get(node.output, "")),
             "cost_ms": {eight_bit_primitive(node, graph, time.name): time.mean_ms for time in times},
             "cost_is": MODELLED,
         }

@@ -172,7 +172,7 @@ def _times(
     times: dict[str, AlgorithmTime] = {}
     for step in steps:
         work, model = step.work, [kernels.models[step.work.kernel]]
-        call_rows = _rows_per_reading(kernels.specs[work.kernel], work.call_rows)
+        call_rows = rows_per_reading(kernels.specs[work.kernel], work.call_rows)
         whole = StepModel(replace(work, call_rows=call_rows), step.distances, model)
         shared_rows = kernels.plan.call_rows(work.kernel) or work.call_rows
         shared = StepModel(replace(work, call_rows=shared_rows), step.distances, model)
@@ -184,7 +184,7 @@ def _times(
     return times
 
 
-def _rows_per_reading(spec: KernelSpec, call_rows: int) -> int:
+def rows_per_reading(spec: KernelSpec, call_rows: int) -> int:
     """Rows that one reading of the weights is for: of a task, or those that share it inside of a call."""
     return min(spec.rows, spec.shared_rows) if spec.shared_rows > 1 else call_rows
 

@@ -5,7 +5,7 @@ the program itself (csrc/bench.c), so that it stays small: some tens of kilobyte
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import FAST, Tuning
@@ -16,7 +16,7 @@ from mavcg.kernels.primitives.foreign.product import foreign_libraries
 from mavcg.lowering.kernel_code import kernel_objects, version_symbol
 from mavcg.runners.foreign_text import foreign_text
 from mavcg.specs.kernel import KernelSpec, Machine
-from mavcg.specs.primitive import Lowering, SparseWeights, Stage
+from mavcg.specs.primitive import Lowering, QuantisedWeights, SparseWeights, Stage
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from mavcg.trials.jobs import BASES
 
@@ -27,11 +27,13 @@ LINK_FLAGS = ("-O2", "-std=gnu11", *PLAIN_CODE_FLAGS, "-ffunction-sections", "-W
 
 @dataclass(frozen=True)
 class BenchJob:
-    """Kernels that are timed together, and the bytes of each base of their operands. sparse: form of the weights."""
+    """Kernels that are timed together, and the bytes of each base of their operands. sparse, quantised: form of the
+    weights."""
 
     stages: tuple[Stage, ...]
     sizes: Mapping[str, int]
     sparse: SparseWeights | None = None
+    quantised: QuantisedWeights | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class BenchProgram:
 def bench_job(lowering: Lowering, sizes: Mapping[str, int]) -> BenchJob:
     """A lowering as a job; sizes: of the operands that the lowering does not say, in bytes."""
     own = {"weights": lowering.weights_bytes, "workspace": lowering.workspace_bytes}
-    return BenchJob(lowering.stages, {**own, **sizes}, lowering.sparse)
+    return BenchJob(lowering.stages, {**own, **sizes}, lowering.sparse, lowering.quantised)
 
 
 def bench_target(arch: str) -> Target:
@@ -118,5 +120,7 @@ def _tables(jobs: Sequence[BenchJob], specs: Sequence[KernelSpec], label: str, t
         scratch = max((stage.spec.scratch_bytes for stage in job.stages), default=0)
         s = job.sparse
         form = "0" if s is None else f"{s.blocks}, {s.rows}, {s.terms}, {s.term_bytes}, {s.entries}"
-        lines.append(f"    {{{{{sizes}}}, {scratch}, stages{number}, {len(job.stages)}, {{{form}}}}},")
+        q = job.quantised
+        packed = "0" if q is None else ", ".join(map(str, astuple(q)))
+        lines.append(f"    {{{{{sizes}}}, {scratch}, stages{number}, {len(job.stages)}, {{{form}}}, {{{packed}}}}},")
     return "\n".join([*lines, "};", ""])

@@ -15,10 +15,11 @@ from mavcg.kernels.primitives.foreign.product import foreign_libraries
 from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.runners.shell_runner import ShellRunner
+from mavcg.selection.costs.eight_bit import typical_weights
 from mavcg.selection.costs.rows import Conversion
 from mavcg.selection.measure.work_list import Job
 from mavcg.specs.kernel import Machine
-from mavcg.specs.primitive import F32_BYTES, Epilogue, Lowering, StageOperand, image_elements
+from mavcg.specs.primitive import F32_BYTES, Epilogue, Lowering, Primitive, Scenario, StageOperand, image_elements
 from mavcg.trials.check import block_of
 
 WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has after fusion
@@ -94,6 +95,8 @@ def bench_job_of(job: Job, block: int) -> BenchJob:
         return bench_job(Lowering((stage,), partial(np.zeros, 0, np.float32), (0,)), sizes)
     s, primitive = job.what[0], job.primitive
     assert primitive is not None
+    if s.eight_bit:
+        return _eight_bit_job(s, primitive, block)
     lowering = primitive.lower(s, mask_of(s).astype(np.float32), WITH_BIAS, block)
     sizes = {
         "x": s.batch * image_elements(primitive.layout_in, s.c, s.h, s.w, block) * F32_BYTES,
@@ -101,3 +104,9 @@ def bench_job_of(job: Job, block: int) -> BenchJob:
         "bias": s.m * F32_BYTES,
     }
     return bench_job(lowering, sizes)
+
+
+def _eight_bit_job(s: Scenario, primitive: Primitive, block: int) -> BenchJob:
+    """An 8-bit primitive's kernels; an element of an image is a byte, and the bias is in the packed weights."""
+    lowering = primitive.lower(s, typical_weights(s), WITH_BIAS, block)
+    return bench_job(lowering, {"x": s.batch * s.c * s.h * s.w, "out": s.batch * s.m * s.out_h * s.out_w})

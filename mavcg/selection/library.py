@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv.conv2d import is_depthwise
+from mavcg.kernels.int8.im2row import IM2ROW, eight_bit_primitive, im2row_choices
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
 from mavcg.selection.choice import Choice
@@ -20,10 +21,12 @@ _ENDS = f"_{Layout.HWC.lower()}_{Layout.HWC.lower()}"
 
 
 def engine_algorithm(node: Node, graph: Graph, primitive: str) -> str | None:
-    """Return the engine's algorithm (lowering.other_algorithms) that computes a conv2d as a primitive does.
+    """Return the engine's algorithm (lowering.other_algorithms) that computes a conv2d or qconv2d as a primitive does.
 
     "" is the default of the node's family; None: the engine has none.
     """
+    if node.op == "qconv2d":
+        return next(name for name in ("", IM2ROW) if eight_bit_primitive(node, graph, name) == primitive)
     if primitive == USUAL[is_depthwise(node, graph)]:
         return ""
     algorithm = primitive.removesuffix(_ENDS)
@@ -32,7 +35,9 @@ def engine_algorithm(node: Node, graph: Graph, primitive: str) -> str | None:
 
 
 def primitive_of(node: Node, graph: Graph, algorithm: str) -> str:
-    """The primitive that one of the engine's algorithms for a conv2d of f32 is; "": the default algorithm."""
+    """The primitive that one of the engine's algorithms for a conv2d or qconv2d is; "": the default algorithm."""
+    if node.op == "qconv2d":
+        return eight_bit_primitive(node, graph, algorithm)
     return algorithm + _ENDS if algorithm else USUAL[is_depthwise(node, graph)]
 
 
@@ -42,7 +47,7 @@ def engine_primitives(graph: Graph, network: Network) -> dict[str, frozenset[str
     primitives = {}
     for convolution in network.convolutions:
         node = producers[convolution.tensor]
-        algorithms = ("", *winograd_choices(node, graph, 1.0))
+        algorithms = ("", *winograd_choices(node, graph, 1.0), *im2row_choices(node, graph))
         primitives[convolution.name] = frozenset(primitive_of(node, graph, algorithm) for algorithm in algorithms)
     return primitives
 

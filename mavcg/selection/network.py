@@ -83,8 +83,9 @@ class Network:
 def network_of(graph: Graph, block: int = MOST_BLOCK) -> Network:
     """The network of a graph after passes; pads that are the same on opposite sides become the next convolution's.
 
-    Images are an f32 tensor of N, H, W, C. Weights and other constants are laid out when a library is built, and cost
-    nothing. block: channels of a block of CHWc; what is possible in blocks of 16 is in those of 8, too.
+    Images are an f32 tensor of N, H, W, C; those of 8 bits stay in HWC, and are no links. Weights and other constants
+    are laid out when a library is built, and cost nothing. block: channels of a block of CHWc; what is possible in
+    blocks of 16 is in those of 8, too.
     """
     return _Reader(graph, block).network()
 
@@ -105,7 +106,7 @@ class _Reader:
                 self._add(NetworkNode(f"input {name}", "input", Kind.FIXED), (name,))
         for node in kept:
             images, described = list(self._images_read(node)), self._describe(node)
-            if images or described.why or any(map(self._is_image, node.outputs)):
+            if images or described.why or described.scenario or any(map(self._is_image, node.outputs)):
                 self._link(self._add(described, node.outputs), images)
         for name in self.graph.outputs:
             if self._is_image(name) and name in self.names:
@@ -142,6 +143,11 @@ class _Reader:
                 image = self._skip_pads(node)[0]
                 return NetworkNode(name, node.op, Kind.CONVOLUTION, scenario, tensor=tensor, image=image)
             return NetworkNode(name, node.op, Kind.FIXED, why=self._reason(node), tensor=tensor)
+        if node.op == "qconv2d" and not (why := self._eight_bit_reason(node)):
+            scenario = self._eight_bit_scenario(node)
+            return NetworkNode(name, node.op, Kind.CONVOLUTION, scenario, tensor=tensor, image=node.inputs[0])
+        if node.op == "qconv2d":
+            return NetworkNode(name, node.op, Kind.FIXED, why=why, tensor=tensor)
         if node.op.startswith(("conv", "qconv")):
             return NetworkNode(name, node.op, Kind.FIXED, why=f"is a {node.op}", tensor=tensor)
         layouts = layouts_of(node, self.graph, self.block)
@@ -201,6 +207,24 @@ class _Reader:
         )  # fmt: skip
         weights = self.graph.constants.get(node.inputs[1])
         return made if weights is None else with_sparsity(made, weights)
+
+    def _eight_bit_scenario(self, node: Node) -> Scenario:
+        x = self.graph.types[node.inputs[0]]
+        n, h, w, c = x.shape
+        m, *kernel, _ = self.graph.shape(node.inputs[1])
+        stride, dilation = node.attr("stride"), node.attr("dilation")
+        return Scenario(
+            c, h, w, stride[0], kernel[0], m, 0, node.attr("groups"), dilation[0],
+            across=AxisWindow(kernel[1], stride[1], 0, dilation[1]), batch=n, dtype=x.dtype,
+        )  # fmt: skip
+
+    def _eight_bit_reason(self, node: Node) -> str:
+        """Why no scenario describes a qconv2d; "" where one does."""
+        if any(name not in self.graph.constants for name in node.inputs[1:4]):
+            return "has weights that the graph computes"
+        if 0 in (*self.graph.shape(node.output), *self.graph.shape(node.inputs[1])):
+            return "has no elements"
+        return "has a border of its own" if any(node.attr("pads")) else ""
 
     def _reason(self, node: Node) -> str:
         """Why no scenario describes a conv2d; "" where one does."""

@@ -13,7 +13,7 @@ from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
-from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.legalise import legalise
 from mavcg.predict.algorithms import PredictedAlgorithms
@@ -156,9 +156,9 @@ def _admit(max_error: float) -> tuple[tuple[Primitive, ...], float]:
     """
     known = all_primitives()
     least = min(primitive.error_bound for primitive in known)
-    if max_error >= least:
-        return known, max_error
-    return tuple(primitive for primitive in known if primitive.plain_sums), least
+    if max_error < least:
+        known, max_error = tuple(primitive for primitive in known if primitive.plain_sums), least
+    return (*known, *eight_bit_primitives()), max_error
 
 
 def _workers(board: Board) -> tuple[tuple[ClusterMachine, ...], ...]:

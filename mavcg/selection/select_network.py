@@ -9,7 +9,7 @@ from pathlib import Path
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.importers.load import SUFFIXES, import_model
-from mavcg.kernels.primitives.registry import all_primitives, find_primitive
+from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
@@ -52,7 +52,8 @@ class SelectQuestion:
 def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
     """A built-in network, or a model's file, after the passes that every model goes through.
 
-    Raises: MavcgError for what is neither, for a file that cannot be imported, and where no convolution is f32.
+    Raises: MavcgError for what is neither, for a file that cannot be imported, and where there is no convolution that
+    primitives compute.
     """
     # A model build loads this module for a file of its own: it needs no built-in networks.
     from mavcg.planner.accelerators.networks import NAMES
@@ -72,8 +73,8 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
     if not found.convolutions:
         why = "; ".join(sorted({f"{node.name} {node.why}" for node in found.left_out})[:3])
         raise MavcgError(
-            f"{model}: has no convolution that primitives compute{': ' + why if why else ''}; name a model with square "
-            f"convolutions of f32, of one image"
+            f"{model}: has no convolution that primitives compute{': ' + why if why else ''}; name a model with "
+            f"convolutions whose weights are constants"
         )
     return found
 
@@ -128,7 +129,7 @@ def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, 
     if question.max_arena_bytes is not None and question.shared:
         raise MavcgError("--max-arena: counts conversions for each reader; leave --share-conversions out")
     limits = Limits(question.max_error, question.max_workspace_bytes)
-    primitives = (*all_primitives(), *primitives_of(question.foreign))
+    primitives = (*all_primitives(), *eight_bit_primitives(), *primitives_of(question.foreign))
     if question.foreign:
         costs = ForeignCosts(costs, find_primitive(USUAL[False]))
     made = make_problem(network, costs, primitives, limits, question.shared)

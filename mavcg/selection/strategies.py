@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
-from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.kernels.primitives.eight_bit import DEFAULTS as EIGHT_BIT_DEFAULTS
+from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Alternative, Choice, Problem, instance_of, make_choice
 from mavcg.selection.limited import solve_within
@@ -54,7 +55,7 @@ def check_strategy(strategy: str, names: Sequence[str]) -> None:
     """Raise MavcgError for a strategy that is not of these: unknown, or of a family that computes nothing here."""
     if strategy in names:
         return
-    families = {f"{FAMILY}{primitive.family}" for primitive in all_primitives()}
+    families = {f"{FAMILY}{primitive.family}" for primitive in (*all_primitives(), *eight_bit_primitives())}
     why = "computes none of these convolutions within the limits" if strategy in families else "there is none"
     raise MavcgError(f"--strategy {strategy}: {why}; there are {', '.join(names)}")
 
@@ -131,15 +132,22 @@ def _local(problem: Problem) -> Selected:
     return Selected(LOCAL, choice, None, False, time.monotonic() - begin)
 
 
+def is_baseline(one: Alternative) -> bool:
+    """True for a primitive that every strategy may fall back on: sum2d, and the engine's default of 8 bits."""
+    return one.primitive is not None and (one.primitive.family == SUM2D or one.name in EIGHT_BIT_DEFAULTS)
+
+
 def _canonical(one: Alternative) -> bool:
-    return one.layout_in is CANONICAL and one.layout_out is CANONICAL
+    return one.name in EIGHT_BIT_DEFAULTS or one.layout_in is CANONICAL and one.layout_out is CANONICAL
 
 
 def _best_of(problem: Problem, node: str, family: str) -> int:
-    """Return the fastest of a family and of sum2d."""
-    return _fastest(
-        problem, node, family, lambda one: one.primitive is not None and one.primitive.family in (family, SUM2D)
-    )
+    """Return the fastest of a family and of the baseline."""
+
+    def allowed(one: Alternative) -> bool:
+        return one.primitive is not None and (one.primitive.family == family or is_baseline(one))
+
+    return _fastest(problem, node, family, allowed)
 
 
 def _fastest(problem: Problem, node: str, words: str, allowed: Callable[[Alternative], bool]) -> int:

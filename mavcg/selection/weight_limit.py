@@ -15,7 +15,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.selection.choice import Alternative, Problem, make_choice
-from mavcg.selection.strategies import FAMILY, LOCAL, PBQP, SUM2D, Selected, select
+from mavcg.selection.strategies import FAMILY, LOCAL, PBQP, Selected, is_baseline, select
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Primitive, Scenario
 
 T = TypeVar("T")
@@ -189,7 +189,7 @@ def _layouts(one: Alternative) -> tuple[str, str]:
 def _is_of(one: Alternative, strategy: str) -> bool:
     if strategy in (PBQP, LOCAL) or one.primitive is None:
         return True
-    return one.primitive.family in (SUM2D, strategy.removeprefix(FAMILY))
+    return one.primitive.family == strategy.removeprefix(FAMILY) or is_baseline(one)
 
 
 def _enough(s: Scenario, block: int) -> int:

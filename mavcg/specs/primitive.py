@@ -22,6 +22,7 @@ __all__ = [
     "Lowering",
     "StageOperand",
     "Primitive",
+    "QuantisedWeights",
     "Scenario",
     "SparseWeights",
     "Stage",
@@ -74,11 +75,27 @@ class SparseWeights:
 
 
 @dataclass(frozen=True)
+class QuantisedWeights:
+    """Form of packed 8-bit weights, for programs that make their own: bytes, then i32 sums to add, then f32 factors.
+
+    sums_at, factors_at: offsets in bytes; sums, factors: how many; flips: words of four bytes of 128 at the end of the
+    sums. terms: of an output's sum. No byte of the weights is -128.
+    """
+
+    sums_at: int
+    sums: int
+    flips: int
+    factors_at: int
+    factors: int
+    terms: int
+
+
+@dataclass(frozen=True)
 class Lowering:
     """A primitive made for a scenario.
 
     pack: packs its weights, f32; weights_shape: of the packed array, known before it is packed. workspace_bytes: that
-    all threads share, aligned to 64. sparse: form of packed weights that are not numbers alone.
+    all threads share, aligned to 64. sparse, quantised: form of packed weights that are not f32 alone.
     """
 
     stages: tuple[Stage, ...]
@@ -86,6 +103,7 @@ class Lowering:
     weights_shape: tuple[int, ...]
     workspace_bytes: int = 0
     sparse: SparseWeights | None = None
+    quantised: QuantisedWeights | None = None
 
     @property
     def weights(self) -> Array:
@@ -100,7 +118,10 @@ class Lowering:
 
 @dataclass(frozen=True)
 class Primitive(ABC):
-    """An implementation of f32 convolutions. Families derive from it; every field is hashable and prints."""
+    """An implementation of convolutions, of f32 unless its family says otherwise.
+
+    Families derive from it; every field is hashable and prints.
+    """
 
     layout_in: Layout
     layout_out: Layout
@@ -117,7 +138,7 @@ class Primitive(ABC):
 
     def applies(self, scenario: Scenario) -> bool:
         """True if the primitive can compute this scenario."""
-        return self.computes(scenario.image)
+        return not scenario.eight_bit and self.computes(scenario.image)
 
     @abstractmethod
     def computes(self, scenario: Scenario) -> bool:

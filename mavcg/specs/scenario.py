@@ -29,7 +29,8 @@ class Scenario:
     c, h, w: of the input without padding; k: height of the kernel; m: output channels. stride, k, pad and dilation are
     of both axes, unless `across` has those along a row of the image. sparsity: percentage of weights that are zero;
     block_sparsity: of blocks of neighbouring output channels' weights that are zero together
-    (kernels/primitives/sparse); 0 where few are. batch: number of images, one after the other in memory.
+    (kernels/primitives/sparse); 0 where few are. batch: number of images, one after the other in memory. dtype: of the
+    image: f32, or i8 or u8 of a quantised convolution, whose image has its border already.
     """
 
     c: int
@@ -45,6 +46,7 @@ class Scenario:
     block_sparsity: int = 0
     across: AxisWindow | None = None
     batch: int = 1
+    dtype: str = "f32"
 
     def __post_init__(self) -> None:
         if self.across == self.down:  # equal scenarios are one key of a table of costs
@@ -70,6 +72,11 @@ class Scenario:
         """`across` over an image that has its border already; None where it is the window along a column then, too."""
         down, along = (replace(window, pad=0) for window in self.windows)
         return None if along == down else along
+
+    @property
+    def eight_bit(self) -> bool:
+        """True for a quantised convolution of 8-bit numbers."""
+        return self.dtype != "f32"
 
     @property
     def square(self) -> bool:
@@ -152,6 +159,7 @@ class Scenario:
         if self.sparsity:
             blocks = f", {self.block_sparsity} % in blocks" if self.block_sparsity else ""
             words.append(f"{self.sparsity} % zeros{blocks}")
+        words += [self.dtype] if self.eight_bit else []
         return " ".join(words)
 
     @property

@@ -49,12 +49,18 @@ struct sparse {
     int64_t blocks, rows, terms, term_bytes, entries;
 };
 
+/* Form of packed 8-bit weights (QuantisedWeights of mavcg/specs/primitive.py); terms: 0 for weights of f32. */
+struct quantised {
+    int64_t sums_at, sums, flips, factors_at, factors, terms;
+};
+
 struct job {
     int64_t bytes[BASES]; /* of each operand */
     int64_t scratch_bytes;
     const struct stage *stages;
     int stage_count;
     struct sparse sparse;
+    struct quantised quantised;
 };
 
 #include "bench_jobs.h"
@@ -157,6 +163,7 @@ static int make_ready(struct ready *ready, int number, const struct options *opt
     for (int base = 0; base < BASES; base++)
         if (base != OUT && base != WORKSPACE)
             fill_randomly(&ready->held[base], (uint64_t)options->seed * BASES + (uint64_t)base);
+    if (job->quantised.terms > 0) fill_quantised(&ready->held[WEIGHTS], &job->quantised, (uint64_t)options->seed);
     if (job->sparse.blocks > 0) fill_positions(&ready->held[WEIGHTS], &job->sparse);
     for (int i = 0; i < job->stage_count; i++)
         for (int k = 0; k < job->stages[i].operands; k++)

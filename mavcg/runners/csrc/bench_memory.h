@@ -43,6 +43,27 @@ static void fill_positions(struct memory *memory, const struct sparse *form) {
     }
 }
 
+/* Bytes from -127 to 127, sums of a few thousand, words that make u8 of i8, and one factor that brings sums of so many
+ * terms into 8 bits. kernels/primitives/eight_bit.py has the form. */
+static void fill_quantised(struct memory *memory, const struct quantised *form, uint64_t seed) {
+    int32_t *sums = (int32_t *)(void *)(memory->inner + form->sums_at);
+    float *factors = (float *)(void *)(memory->inner + form->factors_at);
+    uint64_t state = (seed + 1) * UINT64_C(0x9E3779B97F4A7C15);
+    for (int64_t i = 0; i < form->sums_at + form->sums; i++) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        int32_t number = (int32_t)(state >> 40);
+        if (i < form->sums_at) {
+            memory->inner[i] = (uint8_t)(number % 255 - 127);
+        } else {
+            sums[i - form->sums_at] = number % 8192 - 4096;
+        }
+    }
+    for (int64_t i = form->sums - form->flips; i < form->sums; i++) sums[i] = INT32_MIN + 0x808080;
+    for (int64_t i = 0; i < form->factors; i++) factors[i] = 1.0f / (32.0f * (float)form->terms);
+}
+
 /* FNV-1a over 32-bit words. */
 static uint64_t checksum(const struct memory *memory) {
     const uint32_t *words = (const uint32_t *)(const void *)memory->inner;

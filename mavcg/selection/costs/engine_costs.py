@@ -122,7 +122,7 @@ def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[AlgorithmTim
             for time in times
         }
         for tensor, times in considered.items()
-        if producers[tensor].op == "conv2d"
+        if producers[tensor].op in ("conv2d", "qconv2d")
     }
 
 

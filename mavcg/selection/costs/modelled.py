@@ -6,7 +6,9 @@ from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.core_rates import core_rates
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.target import default_target
+from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.lowering.machines import machines_for
+from mavcg.selection.costs.eight_bit import EightBitStep, eight_bit_steps
 from mavcg.selection.costs.part_counts import parts_of
 from mavcg.selection.costs.primitive_model import Parts, PrimitiveModel
 from mavcg.selection.costs.provider import MODELLED, Cost
@@ -15,12 +17,26 @@ from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
 
 @dataclass(frozen=True)
 class ModelledCosts(PrimitiveModel):
-    """A CostProvider that knows every primitive that applies, and every conversion."""
+    """A CostProvider that knows every primitive that applies, and every conversion.
+
+    cluster: the machine of the core; None: 8-bit primitives have no cost.
+    """
+
+    cluster: ClusterMachine | None = None
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
+        if isinstance(primitive, EightBit):
+            steps = self.eight_bit_steps(scenario, primitive)
+            return Cost(sum(step.ns for step in steps) / 1e6, MODELLED) if steps else None
         parts = parts_of(self, primitive.priced(scenario), primitive) if primitive.applies(scenario) else None
         return None if parts is None else Cost(self.ns(parts) / 1e6, MODELLED)
+
+    def eight_bit_steps(self, scenario: Scenario, primitive: EightBit) -> tuple[EightBitStep, ...]:
+        """Return the steps of an 8-bit primitive on this core alone; none where it does not apply."""
+        if self.cluster is None or not primitive.applies(scenario):
+            return ()
+        return eight_bit_steps(scenario, primitive, self.rates, self.cluster, self.block)
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """Implement `CostProvider.conversion`."""
@@ -44,4 +60,4 @@ def modelled_costs(machine: ClusterMachine, readers: int = 1, between_bytes: flo
     label = core.name if core else GENERIC
     emitted = machines_for(() if core is None else (core,), default_target(arch))[label]
     block = 16 if arch == "x86_64" else 8
-    return ModelledCosts(core_rates(label, emitted, machine), block, readers, between_bytes)
+    return ModelledCosts(core_rates(label, emitted, machine), block, readers, between_bytes, cluster=machine)

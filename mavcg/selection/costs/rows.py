@@ -71,7 +71,10 @@ def _version(package: str) -> str:
 
 
 _SCENARIO = tuple(field.name for field in fields(Scenario))
-_NEW = {"sparsity": 0, "block_sparsity": 0, "across": None, "batch": 1}  # left out where equal: old tables have none
+_WORDS = ("across", "dtype")  # that are no numbers
+DTYPES = ("f32", "i8", "u8")
+# Left out where equal: old tables have none.
+_NEW = {"sparsity": 0, "block_sparsity": 0, "across": None, "batch": 1, "dtype": "f32"}
 
 
 def text_of(what: tuple[Scenario, str] | Conversion) -> str:
@@ -101,9 +104,12 @@ def _what(value: Any) -> tuple[Scenario, str] | Conversion:
         source, target, *sizes = value["conversion"]
         return Conversion(Layout(source), Layout(target), *map(_whole, sizes))
     given = value["scenario"]
-    names = [name for name in _SCENARIO if name != "across" and (name not in _NEW or name in given)]
+    names = [name for name in _SCENARIO if name not in _WORDS and (name not in _NEW or name in given)]
     across = AxisWindow(*map(_whole, given["across"])) if "across" in given else None
-    scenario = Scenario(**{name: _whole(given[name]) for name in names}, across=across)
+    dtype = given.get("dtype", "f32")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype!r}")
+    scenario = Scenario(**{name: _whole(given[name]) for name in names}, across=across, dtype=dtype)
     return scenario, _word(value["primitive"])
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.fits import fit_of
 from mavcg.cost_model.guided_chunks import simulated_ns
+from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.selection.costs.part_counts import parts_of
 from mavcg.selection.costs.provider import MODELLED, Cost
@@ -35,6 +36,8 @@ class ThreadedCosts:
         """Implement `CostProvider.primitive`."""
         if not primitive.applies(scenario):
             return None
+        if isinstance(primitive, EightBit):
+            return self._eight_bit(scenario, primitive)
         rows = stage_rows(scenario, primitive, self.block)
         found: list[dict[str, float]] = []
         for model in self.workers:
@@ -46,6 +49,14 @@ class ThreadedCosts:
             else:
                 found.append({name: model.part_ns(name, count) for name, count in parts.items()})
         return Cost((self.workers[0].fit.least_us * 1e3 + sum(self._stages(rows, found))) / 1e6, MODELLED)
+
+    def _eight_bit(self, scenario: Scenario, primitive: EightBit) -> Cost | None:
+        """Share each step's rows among the workers, as those of f32 primitives are."""
+        of_workers = [model.eight_bit_steps(scenario, primitive) for model in self.workers]
+        if not all(of_workers):
+            return None
+        ns = (self._together(steps[0].rows, [step.ns for step in steps]) for steps in zip(*of_workers, strict=True))
+        return Cost(sum(ns) / 1e6, MODELLED)
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """Implement `CostProvider.conversion`; a row of work is a row of the image."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mavcg.selection.costs.provider import Cost
-from mavcg.selection.measure.work_list import USUAL, Job, Plan
+from mavcg.selection.measure.work_list import USUAL_NAMES, Job, Plan
 from mavcg.specs.primitive import Scenario
 
 # Who takes so many times as long as the fastest, each measured by itself, is not measured again: on a busy machine one
@@ -59,7 +59,7 @@ def contests_of(plan: Plan, known: Known) -> list[CandidateGroup]:
         if len(costs) < 2:
             continue
         favourite = min(costs, key=lambda job: (job.predicted_ms, job.name))
-        base = next((job for job in costs if job.primitive and job.primitive.name in USUAL.values()), favourite)
+        base = next((job for job in costs if job.primitive and job.primitive.name in USUAL_NAMES), favourite)
         limit = NEAR * min(cost.ms for cost in costs.values())
         others = [job for job, cost in costs.items() if job != base and (cost.ms <= limit or job == favourite)]
         if not others or all(costs[job].turns for job in (base, *others)):

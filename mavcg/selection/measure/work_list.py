@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from mavcg.errors import MavcgError
+from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.selection.costs.provider import Cost, CostProvider
 from mavcg.selection.costs.rows import Conversion
 from mavcg.selection.dt_graph import Size, dt_graph, same_in_memory
@@ -18,6 +19,7 @@ from mavcg.trials.check import verify_scenario
 WORSE, WORSE_THAN_CONVERTED = 4.0, 2.0
 # What the engine computes a convolution by when nothing is selected, by whether it is depthwise: always measured.
 USUAL = {False: "implicit_gemm_hwc_hwc", True: "implicit_depthwise_hwc_hwc"}
+USUAL_NAMES = frozenset((*USUAL.values(), *DEFAULTS))  # and of 8 bits
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvid
     """
     found = dict.fromkeys(node.scenario for node in network.convolutions if node.scenario is not None)
     if not found:
-        raise MavcgError(f"{network.name}: has no convolution of f32 that primitives compute; there is nothing to tune")
+        raise MavcgError(f"{network.name}: has no convolution that primitives compute; there is nothing to tune")
     queues, pruned, left_out, kept = [], 0, [], []
     for scenario in found:
         try:
@@ -114,10 +116,10 @@ def _order_by_promise(
     limit = {pair: min(WORSE * best, WORSE_THAN_CONVERTED * instead(pair)) for pair in fastest_of}
 
     def promising(job: Job) -> bool:
-        return _name(job) in USUAL.values() or job.predicted_ms == math.inf or job.predicted_ms <= limit[_layouts(job)]
+        return _name(job) in USUAL_NAMES or job.predicted_ms == math.inf or job.predicted_ms <= limit[_layouts(job)]
 
     kept = [job for job in jobs if promising(job)]
-    order = sorted(kept, key=lambda job: (_name(job) not in USUAL.values(), job.predicted_ms))
+    order = sorted(kept, key=lambda job: (_name(job) not in USUAL_NAMES, job.predicted_ms))
     return order, len(jobs) - len(kept)
 
 

@@ -22,7 +22,9 @@ OLD_REPRS = json.loads((Path(__file__).parents[1] / "specs/old_reprs.json").read
 NEWER = {SparseProduct, ForeignProduct, FlatIndexSpec, ScatterSpec}
 
 # Fields that old notes do not have, with their defaults.
-SINCE = re.compile(", (sparsity=0|block_sparsity=0|across=None|batch=1|pad_across=None|filter_rows=None)(?=[,)])")
+SINCE = re.compile(
+    ", (sparsity=0|block_sparsity=0|across=None|batch=1(, dtype='f32')?|pad_across=None|filter_rows=None)(?=[,)])"
+)
 
 
 def test_a_spec_comes_back_as_it_was(make: Any) -> None:

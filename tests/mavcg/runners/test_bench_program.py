@@ -23,7 +23,7 @@ from mavcg.runners.spot import WITH_BIAS, bench_job_of
 from mavcg.selection.costs.database import Conversion
 from mavcg.selection.measure.work_list import Job
 from mavcg.specs.kernel import Machine
-from mavcg.specs.primitive import Layout, Scenario
+from mavcg.specs.primitive import Layout, QuantisedWeights, Scenario
 from mavcg.toolchain.zig import run_zig
 from mavcg.trials.check import block_of
 from mavcg.trials.jobs import BASES, all_rows, memory
@@ -33,10 +33,13 @@ from mavcg.trials.run import find_machine, run_jobs
 SMALL, LARGE = Scenario(8, 10, 10, 1, 3, 8, 1), Scenario(32, 20, 20, 1, 3, 16, 1)  # the second is 32 times the work
 PLAIN = find_primitive("sum2d_scalar_chw_chw")
 ROWS = find_primitive("im2row_chw_hwc")  # of the same order of sums on all machines
+EIGHT_BIT = Scenario(5, 8, 7, 1, 3, 6, dtype="u8")
+BYTES = find_primitive("qconv_im2row_hwc_hwc")
 JOBS = (
     Job((SMALL, PLAIN.name), 0.0, PLAIN),
     Job((LARGE, PLAIN.name), 0.0, PLAIN),
     Job((SMALL, ROWS.name), 0.0, ROWS),
+    Job((EIGHT_BIT, BYTES.name), 0.0, BYTES),
     Job(Conversion(Layout.CHW, Layout.HWC, 16, 9, 7), 0.0),
 )
 HERE = sorted(os.sched_getaffinity(0))[:1]
@@ -101,12 +104,39 @@ def in_this_process(job: Job) -> str:
     return checksum(operands["out"].inner)
 
 
+def packed_bytes(form: QuantisedWeights, size: int) -> np.ndarray[Any, Any]:
+    """Packed 8-bit weights as the program makes them of seed 1."""
+    numbers = ((random_floats(form.sums_at + form.sums, 0, 1).astype(np.float64) + 1) * (1 << 23)).astype(np.int64)
+    found = np.zeros(size, np.uint8)
+    found[: form.sums_at] = (numbers[: form.sums_at] % 255 - 127).astype(np.int8).view(np.uint8)
+    sums = (numbers[form.sums_at :] % 8192 - 4096).astype(np.int32)
+    sums[form.sums - form.flips :] = -0x7F7F7F80
+    found[form.sums_at :][: 4 * form.sums] = sums.view(np.uint8)
+    factors = np.full(form.factors, np.float32(1) / np.float32(32 * form.terms), np.float32)
+    found[form.factors_at :][: 4 * form.factors] = factors.view(np.uint8)
+    return found
+
+
+def test_eight_bit_kernels_compute_on_bytes_what_they_compute_elsewhere(program: BenchProgram) -> None:
+    s, machine = EIGHT_BIT, find_machine("host")
+    lowering = BYTES.lower(s, np.zeros(s.weights_shape, np.int8), WITH_BIAS, block_of(machine))
+    assert lowering.quantised is not None
+    image = memory(s.c * s.h * s.w, random_floats(70, 1, 0).view(np.uint8))
+    weights = memory(lowering.weights_bytes, packed_bytes(lowering.quantised, lowering.weights_bytes))
+    out = memory(s.m * s.out_h * s.out_w)
+    operands = {"x": image, "weights": weights, "out": out, "workspace": memory(lowering.workspace_bytes)}
+    run_jobs([Run(lowering, operands, all_rows(lowering))], machine)
+
+    assert np.unique(out.inner).size > 50  # no sum of all is beyond 8 bits
+    assert run(open_runner("local"), program)[3].checksum == checksum(out.inner[: out.size // 4 * 4])
+
+
 def test_what_it_computes_is_what_the_kernels_compute_elsewhere(program: BenchProgram) -> None:
     found = run(open_runner("local"), program)
-    assert sorted(found) == [0, 1, 2, 3]
+    assert sorted(found) == [0, 1, 2, 3, 4]
     assert [found[n].checksum for n in (0, 2)] == [in_this_process(JOBS[n]) for n in (0, 2)]
     image = random_floats(16 * 9 * 7, 1, 0).reshape(16, 9, 7)
-    assert found[3].checksum == checksum(image.transpose(1, 2, 0))  # a conversion moves numbers, and no more
+    assert found[4].checksum == checksum(image.transpose(1, 2, 0))  # a conversion moves numbers, and no more
 
 
 def test_times_are_of_the_work(program: BenchProgram) -> None:
@@ -127,8 +157,8 @@ def test_jobs_in_turns_compute_and_take_what_they_do_alone(program: BenchProgram
         found[result.job] = result
 
     with open_runner("local") as runner:
-        run_interleaved(runner, program, [(2, 0, 1), (3,)], HERE, None, BRIEF, taken)
-    assert list(found) == [0, 1, 2, 3]
+        run_interleaved(runner, program, [(2, 0, 1), (3, 4)], HERE, None, BRIEF, taken)
+    assert list(found) == [0, 1, 2, 3, 4]
     assert {n: turns.checksum for n, turns in found.items()} == {n: times.checksum for n, times in alone.items()}
     assert all(len(turns.ms) == len(turns.lost) == BRIEF.rounds and turns.runs >= 3 for turns in found.values())
     assert min(found[1].ms) > 8 * min(found[0].ms) > 0
@@ -174,7 +204,7 @@ def test_memory_that_is_not_there(program: BenchProgram) -> None:
         run(open_runner("local"), program, options=BenchOptions(evict_bytes=1 << 60))
 
 
-@pytest.mark.parametrize("words", [["--jobs", "4"], ["--jobs", "2-1"], ["--jobs", "x"], ["--cpu"], ["--cpu", "-1"]])
+@pytest.mark.parametrize("words", [["--jobs", "5"], ["--jobs", "2-1"], ["--jobs", "x"], ["--cpu"], ["--cpu", "-1"]])
 def test_bad_words_are_refused_before_anything_runs(program: BenchProgram, words: list[str]) -> None:
     with open_runner("local") as runner:
         done = runner.run(program.path, words)

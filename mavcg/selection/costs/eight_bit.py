@@ -1,0 +1,64 @@
+"""Modelled times of 8-bit primitives: the engine's own prediction of their steps, each as a program of one node.
+
+Constants of f32 primitives are fitted to measurements of such; the 8-bit kernels are predicted from the blocks that
+they are emitted in, with the tiles that they will have, as all steps of a library are (predict/).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost_model.core_rates import CoreRates
+from mavcg.hardware.target import default_target
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
+from mavcg.lowering.lower import lower_graph
+from mavcg.lowering.step_list import plan_model
+from mavcg.planner.engine.tiles import plan_tiles
+from mavcg.predict.algorithms import rows_per_reading
+from mavcg.predict.kernel_cycles import kernel_models
+from mavcg.predict.latency import StepModel, Worker
+from mavcg.predict.memory import reuse_distances
+from mavcg.predict.work import step_works
+from mavcg.specs.kernel import Packing
+from mavcg.specs.primitive import Scenario
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class EightBitStep:
+    """The time of a step on one core, in ns, and its rows of work."""
+
+    rows: int
+    ns: float
+
+
+def typical_weights(scenario: Scenario) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
+    """Return random weights from -127 to 127: [m, c / groups, k, k]."""
+    return np.random.default_rng(SEED).integers(-127, 128, scenario.weights_shape, dtype=np.int8)
+
+
+@cache
+def eight_bit_steps(
+    scenario: Scenario, primitive: EightBit, rates: CoreRates, cluster: ClusterMachine, block: int
+) -> tuple[EightBitStep, ...]:
+    """Return the steps of a primitive that applies, on one core alone, of a program that runs again and again.
+
+    rates, cluster: the core, with its share of caches and bandwidth. block: channels of a panel of weights.
+    """
+    graph = node_graph(scenario, typical_weights(scenario))
+    lowered = lower_graph(graph, Packing(block), dict.fromkeys(graph.outputs, primitive.algorithm))
+    specs = {kernel_name(spec): spec for spec in lowered.specs}
+    counted = replace(rates, timing=None)  # cycles go by counted blocks, without compiling, as for all algorithms
+    plan = plan_tiles(lowered.specs, {rates.label: rates.machine}, {rates.label: cluster.accelerator})
+    models = kernel_models(lowered.specs, counted, default_target(rates.machine.arch), plan=plan)
+    works = step_works(plan_model(lowered))
+    times = []
+    for work, distances in zip(works, reuse_distances(works), strict=True):
+        call_rows = rows_per_reading(specs[work.kernel], work.call_rows)
+        model = StepModel(replace(work, call_rows=call_rows), distances, [models[work.kernel]])
+        times.append(EightBitStep(work.rows, model.alone(Worker(0, cluster)).ms * 1e6))
+    return tuple(times)
