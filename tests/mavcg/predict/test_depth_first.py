@@ -10,7 +10,7 @@ from bench.program_runner import ProgramRunner
 from mavcg.accel.networks import with_seeded_weights
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.target import host_target
+from mavcg.hardware.target import host_target, parse_target
 from mavcg.lowering.lower import lower_graph
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.row_phases import program_rows
@@ -20,7 +20,7 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.bands import banded_steps
-from mavcg.predict.depth_first import DepthFirstModel, with_depth_first
+from mavcg.predict.depth_first import DepthFirst, DepthFirstModel, with_depth_first
 from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import Packing
@@ -93,6 +93,24 @@ def test_a_gain_within_the_doubt_is_not_taken() -> None:
     """Memory that is a little slower than level 2: faster by the model, and not by more than its cost safety factor."""
     near = replace(NARROW, l3_gb_per_s=28.0, memory_gb_per_s=28.0)
     assert chosen(board(near), careful=False).ranges and not chosen(board(near)).ranges
+
+
+@pytest.mark.parametrize("core", ["cortex-a55", "cortex-a75"])
+def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
+    """The same core type and memory: bands where level 2 is small, and none where it is large, alone or beside it."""
+    target = parse_target("aarch64-linux-gnu")
+    machines = machines_for([load_cores()[core]], target)
+    planned = plan_model(lower_graph(inverted_residual(), Packing(lanes=8)))
+
+    def ranges(*clusters: Cluster) -> tuple[DepthFirst, ...]:
+        own = Board("test", "", "aarch64-linux-gnu", clusters)
+        tiles = plan_tiles(planned.specs, machines, cores_of(tuple(machines), target, own))
+        return with_depth_first(planned, tiles, {}, machines, target, own).ranges
+
+    narrow, roomy = replace(NARROW, core=core), replace(ROOMY, core=core)
+    chosen_ranges = ranges(narrow)
+    assert chosen_ranges and all(each.times[0].cluster == core for each in chosen_ranges)
+    assert ranges(roomy) == () and ranges(narrow, roomy) == ()
 
 
 @pytest.mark.parametrize("band", [1, 2, 4])
