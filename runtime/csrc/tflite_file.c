@@ -18,7 +18,7 @@
 
 enum { PIECE_BYTES = 1 << 12 }; /* what every pipe holds */
 
-/* A copier of memory: by a pipe where the system or an emulator has no process_vm_readv. pipe: -1 while it is unused. */
+/* A copier of memory: by a pipe where the system or an emulator has no process_vm_readv. pipe: -1 while there is none. */
 struct copier {
     int pipe[2];
 };
