@@ -62,7 +62,7 @@ def read_accelerator(path: Path) -> Accelerator:
         raise ProfileError(
             f"{path}: cannot be read: {reason}; give the path of an accelerator's JSON or TOML file"
         ) from None
-    return accelerator_of(path, toml_of(path, text) if path.suffix == ".toml" else _parsed(path, text))
+    return accelerator_of(path, toml_of(path, text) if path.suffix == ".toml" else _parse(path, text))
 
 
 def accelerator_of(path: Path, table: Mapping[str, Any]) -> Accelerator:
@@ -70,7 +70,7 @@ def accelerator_of(path: Path, table: Mapping[str, Any]) -> Accelerator:
     _only(path, table, KEYS, "")
     name = table.get("name", path.stem)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise refuse(path, "name", f"{_shown(name)} is not text", 'give it as "name": "...", or remove it')
+        raise refuse(path, "name", f"{_quote_value(name)} is not text", 'give it as "name": "...", or remove it')
     return Accelerator(
         name=name,
         frequency_ghz=_number(path, table, "frequency", ""),
@@ -80,7 +80,7 @@ def accelerator_of(path: Path, table: Mapping[str, Any]) -> Accelerator:
     )
 
 
-def _parsed(path: Path, text: str) -> dict[str, Any]:
+def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         found = json.loads(
             _COMMENT.sub(_blank, text),
@@ -95,7 +95,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     except RecursionError:
         raise ProfileError(f"{path}: not JSON of an accelerator: nested too deep; mend the file") from None
     if not isinstance(found, dict):
-        raise ProfileError(f'{path}: {_shown(found)} is no accelerator; write {{ "bandwidth": ..., ... }}')
+        raise ProfileError(f'{path}: {_quote_value(found)} is no accelerator; write {{ "bandwidth": ..., ... }}')
     return found
 
 
@@ -108,7 +108,9 @@ def _once(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:
-            raise refuse(path, key, f"given twice, as {_shown(table[key])} and {_shown(value)}", "remove one of them")
+            raise refuse(
+                path, key, f"given twice, as {_quote_value(table[key])} and {_quote_value(value)}", "remove one of them"
+            )
         table[key] = value
     return table
 
@@ -133,22 +135,22 @@ def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
     entries = table["levels"]
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         remedy = 'write [{ "name": "L1", "mem_size": ..., "bandwidth": ... }, ...], the nearest first'
-        raise refuse(path, "levels", f"{_shown(entries)} is no list of memories", remedy)
+        raise refuse(path, "levels", f"{_quote_value(entries)} is no list of memories", remedy)
     levels: list[MemoryLevel] = []
     for number, entry in enumerate(entries):
         place = f"levels[{number}]."
         _only(path, entry, LEVEL_KEYS, place)
         name = entry.get("name", f"level {number + 1}")
         if not isinstance(name, str) or not name.strip() or name in [level.name for level in levels]:
-            raise refuse(path, f"{place}name", f"{_shown(name)} is no name of its own", 'such as "name": "L1"')
+            raise refuse(path, f"{place}name", f"{_quote_value(name)} is no name of its own", 'such as "name": "L1"')
         last = number == len(entries) - 1
         if last and "bandwidth" in entry:
-            wrong = f"{_shown(entry['bandwidth'])} beside the file's bandwidth, which is that of the last level"
+            wrong = f"{_quote_value(entry['bandwidth'])} beside the file's bandwidth, which is that of the last level"
             raise refuse(path, f"{place}bandwidth", wrong, "remove it")
         behind = off_chip if last else _number(path, entry, "bandwidth", place)
         levels.append(_memory(path, name, entry.get("mem_size"), f"{place}mem_size", behind))
         if number and _smaller(levels[-1], levels[-2]):
-            wrong = f"{_shown(entry.get('mem_size'))} is less than the nearer level's"
+            wrong = f"{_quote_value(entry.get('mem_size'))} is less than the nearer level's"
             raise refuse(path, f"{place}mem_size", wrong, "list the levels from the nearest, smallest, outwards")
     return tuple(levels)
 
@@ -158,7 +160,7 @@ def _memory(path: Path, name: str, value: object, place: str, behind: float) -> 
         raise refuse(path, place, "missing", MEM_SIZE_WAY_OUT)
     if isinstance(value, list):
         if len(value) != len(OPERANDS):
-            raise refuse(path, place, f"{_shown(value)} has {len(value)} sizes, not 3", MEM_SIZE_WAY_OUT)
+            raise refuse(path, place, f"{_quote_value(value)} has {len(value)} sizes, not 3", MEM_SIZE_WAY_OUT)
         sizes = [_size(path, item, f"{place}[{i}] ({OPERANDS[i]})") for i, item in enumerate(value)]
         return MemoryLevel(name, behind, *sizes)
     return MemoryLevel(name, behind, shared_bytes=_size(path, value, place))
@@ -168,7 +170,7 @@ def _size(path: Path, value: object, place: str) -> int:
     """Bytes of so many KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
     size_bytes = _figure(path, value, "mem_size", place, MEM_SIZE_WAY_OUT) * KIB
     if size_bytes != int(size_bytes):
-        raise refuse(path, place, f"{_shown(value)} KB is no whole number of bytes", MEM_SIZE_WAY_OUT)
+        raise refuse(path, place, f"{_quote_value(value)} KB is no whole number of bytes", MEM_SIZE_WAY_OUT)
     return int(size_bytes)
 
 
@@ -183,12 +185,12 @@ def _pe_len(path: Path, table: Mapping[str, Any]) -> tuple[int, int]:
     remedy = 'write "pe_len": [width, height], such as [16, 16]'
     value = table.get("pe_len")
     if not isinstance(value, list) or len(value) != 2:
-        wrong = "missing" if value is None else f"{_shown(value)} is no pair of lengths"
+        wrong = "missing" if value is None else f"{_quote_value(value)} is no pair of lengths"
         raise refuse(path, "pe_len", wrong, remedy)
     lengths = [_figure(path, item, "pe_len", f"pe_len[{i}]", remedy) for i, item in enumerate(value)]
     for i, length in enumerate(lengths):
         if length != int(length):
-            raise refuse(path, f"pe_len[{i}]", f"{_shown(value[i])} is not a whole number", remedy)
+            raise refuse(path, f"pe_len[{i}]", f"{_quote_value(value[i])} is not a whole number", remedy)
     return int(lengths[0]), int(lengths[1])
 
 
@@ -196,14 +198,14 @@ def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], 
     remedy = 'write "pe_mapping": [[columns], [rows]], such as [["IC"], ["OC"]]'
     value = table.get("pe_mapping")
     if not isinstance(value, list) or len(value) != 2 or not all(isinstance(side, list) for side in value):
-        wrong = "missing" if value is None else f"{_shown(value)} is no pair of lists"
+        wrong = "missing" if value is None else f"{_quote_value(value)} is no pair of lists"
         raise refuse(path, "pe_mapping", wrong, remedy)
     mapped: list[str] = []
     for i, side in enumerate(value):
         for j, name in enumerate(side):
             place = f"pe_mapping[{i}][{j}]"
             if not isinstance(name, str) or name not in DIMENSIONS:
-                raise refuse(path, place, f"{_shown(name)} is no loop", f"the loops are {', '.join(DIMENSIONS)}")
+                raise refuse(path, place, f"{_quote_value(name)} is no loop", f"the loops are {', '.join(DIMENSIONS)}")
             if name in mapped:
                 raise refuse(path, place, f"{name} is mapped twice", "map each loop to one side, once")
             mapped.append(name)
@@ -229,10 +231,10 @@ def _number(path: Path, table: Mapping[str, Any], key: str, place: str) -> float
 def _figure(path: Path, value: object, key: str, place: str, remedy: str) -> float:
     """A number above 0, at least LEAST[key] and at most MOST[key]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
-        wrong = f"{_shown(value)} is not a number of {UNITS[key]} above 0 and at most {MOST[key]}"
+        wrong = f"{_quote_value(value)} is not a number of {UNITS[key]} above 0 and at most {MOST[key]}"
         raise refuse(path, place, wrong, remedy)
     if value < LEAST.get(key, 0):
-        raise refuse(path, place, f"{_shown(value)} is less than {LEAST[key]:g} {UNITS[key]}", remedy)
+        raise refuse(path, place, f"{_quote_value(value)} is less than {LEAST[key]:g} {UNITS[key]}", remedy)
     return float(value)
 
 
@@ -241,10 +243,10 @@ def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], place: s
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, n=1)
             remedy = f"did you mean {near[0]}?" if near else f"keys here are {', '.join(allowed)}; remove it"
-            raise refuse(path, f"{place}{_shown(key)[1:-1]}", "no such key", remedy)
+            raise refuse(path, f"{place}{_quote_value(key)[1:-1]}", "no such key", remedy)
 
 
-def _shown(value: object) -> str:
+def _quote_value(value: object) -> str:
     """A value as JSON, cut where it is long; always on one line."""
     try:
         text = json.dumps(value, default=str)  # TOML has dates, too

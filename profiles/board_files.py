@@ -114,16 +114,16 @@ def _caches(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]
     """Read what a cluster says of its caches in place of its core's file, as (key, value)."""
     table = entry.get("caches", {})
     if not isinstance(table, dict):
-        raise refuse(path, place, f"{schema.shown(table)} is no table", "write [clusters.caches]")
+        raise refuse(path, place, f"{schema.value_text(table)} is no table", "write [clusters.caches]")
     schema.only(path, table, tuple(CACHE_FACTS), f"{place}.")
     found = []
     for key in table:
         value, at = schema.fact(path, table, key, sources, f"{place}.{key}"), f"{place}.{key}"
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MOST_OF_A_CACHE:
-            wrong = f"{schema.shown(value)} is not a number from 0 to {MOST_OF_A_CACHE}"
+            wrong = f"{schema.value_text(value)} is not a number from 0 to {MOST_OF_A_CACHE}"
             raise refuse(path, at, wrong, f"give it in {CACHE_FACTS[key]}")
         if (unit := table[key].get("unit", CACHE_FACTS[key])) != CACHE_FACTS[key]:
-            wrong = f"{schema.shown(unit)} is not the unit of {key}"
+            wrong = f"{schema.value_text(unit)} is not the unit of {key}"
             raise refuse(path, f"{at}.unit", wrong, f"give the value in {CACHE_FACTS[key]}, and that unit or none")
         found.append((key, float(value)))
     return tuple(found)
@@ -149,7 +149,7 @@ def _fact(path: Path, table: Table, key: str, place: str, sources: list[tuple[st
     value = schema.fact(path, table, key, sources, place)
     unit = _unit(key) if value is None else table[key].get("unit", _unit(key))
     if unit != _unit(key):
-        wrong = f"{schema.shown(unit)} is not the unit of {key}"
+        wrong = f"{schema.value_text(unit)} is not the unit of {key}"
         raise refuse(path, f"{place}.unit", wrong, f"give the value in {_unit(key)}, and that unit or none")
     return value
 

@@ -108,17 +108,19 @@ def _read_constants(path: Path, table: str, rows: Table, of_type: type, machines
 def _read_constant(path: Path, key: str, row: object, of_field: "Field[Any] | None", machines: Table) -> float:
     if not isinstance(row, dict):
         remedy = 'write it as { value = .., unit = "..", fitted_on = "..", source = ".." }'
-        raise refuse(path, key, "missing" if row is None else f"{schema.shown(row)} is no constant", remedy)
+        raise refuse(path, key, "missing" if row is None else f"{schema.value_text(row)} is no constant", remedy)
     schema.only(path, row, KEYS, f"{key}.")
     schema.source_of(path, row, key)
     value, unit, machine = row.get("value"), row.get("unit"), row.get("fitted_on")
     whole = of_field is not None and of_field.type in (int, "int")
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= 0:
-        raise refuse(path, key, f"{schema.shown(value)} is no {'whole ' * whole}number of 0 or more", "mend the value")
+        raise refuse(
+            path, key, f"{schema.value_text(value)} is no {'whole ' * whole}number of 0 or more", "mend the value"
+        )
     expected = unit if of_field is None else of_field.metadata["unit"]
     if not isinstance(unit, str) or not unit or unit != expected:
-        raise refuse(path, key, f"the unit is {schema.shown(unit)}", f'write unit = "{expected or "cycles"}"')
+        raise refuse(path, key, f"the unit is {schema.value_text(unit)}", f'write unit = "{expected or "cycles"}"')
     if machine != ASSUMED and machine not in machines:
         known = ", ".join([ASSUMED, *machines])
-        raise refuse(path, key, f"fitted_on is {schema.shown(machine)}", f"name a machine of [machines]: {known}")
+        raise refuse(path, key, f"fitted_on is {schema.value_text(machine)}", f"name a machine of [machines]: {known}")
     return value

@@ -156,7 +156,10 @@ def _core(path: Path, text: str) -> Core:
     for feature in features:
         if feature[0] not in "+-":
             raise refuse(
-                path, "llvm.features", f"{schema.shown(feature)} has no sign", f'write "+{feature}" or "-{feature}"'
+                path,
+                "llvm.features",
+                f"{schema.value_text(feature)} has no sign",
+                f'write "+{feature}" or "-{feature}"',
             )
     order = schema.one_of(path, order, "order", ("in", "out"))
     facts = tuple(
@@ -242,7 +245,7 @@ def _x86_model(path: Path, entry: Table, place: str, sources: list[tuple[str, st
         raise refuse(
             path,
             f"{place}.models",
-            f"{schema.shown(models)} is no list of model numbers",
+            f"{schema.value_text(models)} is no list of model numbers",
             "write models = [0x97, 0x9a]",
         )
     numbers = tuple(number for model in models for number in _models(path, model, f"{place}.models"))
@@ -254,6 +257,6 @@ def _models(path: Path, model: object, place: str) -> Iterable[int]:
     if isinstance(model, str):
         ends = re.fullmatch(r"(0x[0-9a-f]{1,2})-(0x[0-9a-f]{1,2})", model)
         if ends is None or int(ends[1], 16) > int(ends[2], 16):
-            raise refuse(path, place, f"{schema.shown(model)} is no range of models", 'write it as "0x30-0x3f"')
+            raise refuse(path, place, f"{schema.value_text(model)} is no range of models", 'write it as "0x30-0x3f"')
         return range(int(ends[1], 16), int(ends[2], 16) + 1)
     return (schema.whole(path, {"models": model}, "models", place, 0, 0xFF),)

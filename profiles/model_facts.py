@@ -15,7 +15,7 @@ def check_model_facts(path: Path, facts: Iterable[Fact]) -> None:
             continue
         if fact.key == CONFIDENCE:
             if fact.value not in GRADES or fact.unit != "grade":
-                wrong = f"{schema.shown(fact.value)} {fact.unit} is no grade"
+                wrong = f"{schema.value_text(fact.value)} {fact.unit} is no grade"
                 raise refuse(path, fact.key, wrong, f'give one of {", ".join(GRADES)} with unit = "grade"')
             continue
         units = {MODEL_ERROR: "percent", HELD_OUT_ERROR: "percent", SILICON_FIGURES: "figures"}
@@ -26,5 +26,5 @@ def check_model_facts(path: Path, facts: Iterable[Fact]) -> None:
         unit = units[fact.key]
         if not number or not 0 <= float(fact.value) < float("inf") or fact.unit != unit:
             what = "an error in percent" if unit == "percent" else "a number of figures"
-            wrong = f"{schema.shown(fact.value)} {fact.unit} is not {what}"
+            wrong = f"{schema.value_text(fact.value)} {fact.unit} is not {what}"
             raise refuse(path, fact.key, wrong, f'give a number of 0 or more with unit = "{unit}", or remove the fact')

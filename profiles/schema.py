@@ -36,7 +36,7 @@ def read_text(path: Path) -> str:
 def toml_of(path: Path, text: str) -> dict[str, Any]:
     """The table of a file's text; as read_toml."""
     try:
-        return _parsed(text)
+        return _parse_table(text)
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(f"{path}: not TOML: {error}; mend the file or remove it") from None
     except RecursionError:
@@ -48,12 +48,12 @@ def toml_of(path: Path, text: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_table(text: str) -> dict[str, Any]:
     """Return the table of a text; one command reads the same cores several times."""
     return tomllib.loads(text)
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """A value as an error shows it: on one line, cut where it is long."""
     try:
         text = repr(value)
@@ -71,7 +71,7 @@ def text(path: Path, table: Table, key: str, default: str | None = None, place: 
     """A plain string that is no fact: a name, a description, a note. place: the key that an error names, if another."""
     value = table.get(key, default)
     if not isinstance(value, str) or (default is None and not value):
-        wrong = "missing" if value is None else f"{shown(value)} is not text"
+        wrong = "missing" if value is None else f"{value_text(value)} is not text"
         raise refuse(path, place or key, wrong, f'give it as {key} = "..."')
     return value
 
@@ -86,7 +86,7 @@ def whole(
     value = table.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         words = f"number of {of} from {low} to {high}" if of else f"number from {low:#x} to {high:#x}"
-        wrong = "missing" if value is None else f"{shown(value)} is not a whole {words}"
+        wrong = "missing" if value is None else f"{value_text(value)} is not a whole {words}"
         raise refuse(path, place, wrong, f"give {key} as a number in that range")
     return value
 
@@ -94,10 +94,10 @@ def whole(
 def rate(path: Path, value: object, place: str) -> float:
     """A bandwidth in 10^9 bytes a second: a number above 0, at least LEAST_GB_PER_S and at most MOST_GB_PER_S."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_GB_PER_S:
-        wrong = f"{shown(value)} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
+        wrong = f"{value_text(value)} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
         raise refuse(path, place, wrong, "give a number in that range, such as 12.8, or remove the fact")
     if value < LEAST_GB_PER_S:
-        wrong = f"{shown(value)} is less than {LEAST_GB_PER_S:g} GB/s"
+        wrong = f"{value_text(value)} is less than {LEAST_GB_PER_S:g} GB/s"
         raise refuse(path, place, wrong, "give a larger number, such as 12.8, or remove the fact")
     return float(value)
 
@@ -106,14 +106,14 @@ def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
     """A list of strings; absent is empty."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise refuse(path, place, f"{shown(value)} is not a list of names", f'give it as {key} = ["...", "..."]')
+        raise refuse(path, place, f"{value_text(value)} is not a list of names", f'give it as {key} = ["...", "..."]')
     return tuple(value)
 
 
 def one_of(path: Path, value: object, key: str, allowed: tuple[str, ...]) -> str:
     """The value, which must be one of the allowed words."""
     if value not in allowed:
-        raise refuse(path, key, f"{shown(value)} is not known", f"give one of {', '.join(allowed)}")
+        raise refuse(path, key, f"{value_text(value)} is not known", f"give one of {', '.join(allowed)}")
     return str(value)
 
 
@@ -129,7 +129,9 @@ def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
     """A list of tables; absent is empty."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise refuse(path, key, f"{shown(value)} is not a list of tables", f"give it as {key} = [{{ ... }}, {{ ... }}]")
+        raise refuse(
+            path, key, f"{value_text(value)} is not a list of tables", f"give it as {key} = [{{ ... }}, {{ ... }}]"
+        )
     return tuple(value)
 
 
@@ -144,14 +146,14 @@ def source_of(path: Path, table: Table, place: str) -> str:
     return source
 
 
-def sourced(path: Path, table: Table, key: str, place: str = "") -> tuple[Any, str] | None:
+def value_and_source(path: Path, table: Table, key: str, place: str = "") -> tuple[Any, str] | None:
     """Value and source of a fact written as key = { value = ..., source = "..." }; None when the fact is absent."""
     place = place or key
     if key not in table:
         return None
     fact = table[key]
     if not isinstance(fact, dict) or "value" not in fact:
-        wrong = f"{shown(fact)} has no value and source"
+        wrong = f"{value_text(fact)} has no value and source"
         raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
     only(path, fact, ("value", "unit", "source"), f"{place}.")
     return fact["value"], source_of(path, fact, place)
@@ -162,15 +164,17 @@ def check_name(path: Path, table: Table) -> None:
     name = text(path, table, "name")
     if name != path.stem:
         raise refuse(
-            path, "name", f"{shown(name)} is not the file's name", f'write name = "{path.stem}" or rename the file'
+            path, "name", f"{value_text(name)} is not the file's name", f'write name = "{path.stem}" or rename the file'
         )
     if not NAME.fullmatch(name) or name == "generic":
-        raise refuse(path, "name", f"{shown(name)} cannot be a name", "use a-z, 0-9, dot and dash; generic is taken")
+        raise refuse(
+            path, "name", f"{value_text(name)} cannot be a name", "use a-z, 0-9, dot and dash; generic is taken"
+        )
 
 
 def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], place: str = "") -> object:
     """The value of a fact, None when it is absent; its source is added to sources."""
-    found = sourced(path, table, key, place)
+    found = value_and_source(path, table, key, place)
     if found is None:
         return None
     sources.append((place or key, found[1]))
@@ -196,7 +200,7 @@ def figures(path: Path, table: Table, place: str) -> tuple[Fact, ...]:
             raise refuse(
                 path,
                 f"{place}.{key}",
-                f"{shown(below)} has no unit and source",
+                f"{value_text(below)} has no unit and source",
                 f'write {key} = {{ value = ..., unit = "...", source = "..." }}',
             )
         found += figures(path, below, f"{place}.{key}")

@@ -64,7 +64,7 @@ def read_technology(path: Path) -> Technology:
 def _subtable(path: Path, table: Table, key: str, place: str = "") -> Table:
     value = table.get(key)
     if not isinstance(value, dict):
-        wrong = "missing" if value is None else f"{schema.shown(value)} is no table"
+        wrong = "missing" if value is None else f"{schema.value_text(value)} is no table"
         raise refuse(path, place or key, wrong, f"write [{place or key}] with its facts below")
     return value
 
@@ -72,7 +72,9 @@ def _subtable(path: Path, table: Table, key: str, place: str = "") -> Table:
 def _figure(path: Path, table: Table, key: str, place: str, sources: _Sources) -> float:
     value = schema.fact(path, table, key, sources, place)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
-        wrong = "missing" if value is None else f"{schema.shown(value)} is no number above 0 and at most {MOST[key]:g}"
+        wrong = (
+            "missing" if value is None else f"{schema.value_text(value)} is no number above 0 and at most {MOST[key]:g}"
+        )
         raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
     return float(value)
 

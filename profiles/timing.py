@@ -62,7 +62,7 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
                 f"{_place(core.name)}: instr.{row.name}.units: no unit is called {unknown[0]}; "
                 f"issue.pools has {', '.join(timing.pools) or 'none'}"
             )
-    taken = {name: _taken(name, chain, timing) for name in timing.classes if name not in known[0].classes}
+    taken = {name: _take_row(name, chain, timing) for name in timing.classes if name not in known[0].classes}
     return replace(timing, classes={**timing.classes, **taken})
 
 
@@ -87,7 +87,7 @@ def own_classes(core: Core) -> tuple[ClassTiming, ...] | None:
     return tuple(own.classes.values()) if own.classes or own.timing_of is not None else None
 
 
-def _taken(name: str, chain: list[tuple[str, OwnTiming]], timing: Timing) -> ClassTiming:
+def _take_row(name: str, chain: list[tuple[str, OwnTiming]], timing: Timing) -> ClassTiming:
     """A row of another core of the chain, as it is on this one."""
     row = timing.classes[name]
     nearer = list(takewhile(lambda link: name not in link[1].classes, chain))

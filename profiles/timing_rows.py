@@ -14,7 +14,7 @@ from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.instr_classes import CLASSES, FAMILIES, ROLES, lineage
 from mavcg.hardware.timing import INDEPENDENT, ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
 from mavcg.profiles import schema
-from mavcg.profiles.schema import Table, refuse, shown
+from mavcg.profiles.schema import Table, refuse, value_text
 
 ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "unaligned", "source")
 TIMING_TABLES = ("forward", "apart", "spaced", "loads")
@@ -89,12 +89,12 @@ def read_policy(path: Path, table: Table) -> LoadPolicy:
     flags: dict[str, bool] = {}
     sources: list[tuple[str, str]] = []
     for name in names:
-        found = schema.sourced(path, loads, name, f"loads.{name}")
+        found = schema.value_and_source(path, loads, name, f"loads.{name}")
         if found is None:
             continue
         if not isinstance(found[0], bool):
             raise refuse(
-                path, f"loads.{name}", f"{shown(found[0])} is neither true nor false", "give value = true or false"
+                path, f"loads.{name}", f"{value_text(found[0])} is neither true nor false", "give value = true or false"
             )
         flags[name] = found[0]
         sources.append((name, found[1]))
@@ -114,9 +114,9 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
     issue = table.get("issue", {})
     issue = issue if isinstance(issue, dict) else {}
     width = schema.whole(path, issue["width"], "value", "issue.width", 1, 16) if "width" in issue else None
-    timing_of = schema.sourced(path, issue, "timing_of", "issue.timing_of")
+    timing_of = schema.value_and_source(path, issue, "timing_of", "issue.timing_of")
     if timing_of is not None and not (isinstance(timing_of[0], str) and timing_of[0]):
-        raise refuse(path, "issue.timing_of", f"{shown(timing_of[0])} is no core", 'give value = "a core\'s name"')
+        raise refuse(path, "issue.timing_of", f"{value_text(timing_of[0])} is no core", 'give value = "a core\'s name"')
     rows = [
         timing
         for key, row in _table(path, table, "instr").items()
@@ -153,11 +153,11 @@ def _table(path: Path, table: Table, key: str) -> Table:
 
 
 def _pools(path: Path, issue: Table) -> dict[str, int]:
-    found = schema.sourced(path, issue, "pools", "issue.pools")
+    found = schema.value_and_source(path, issue, "pools", "issue.pools")
     if found is None:
         return {}
     if not isinstance(found[0], dict) or not all(re.fullmatch(WORD, name) for name in found[0]):
-        raise refuse(path, "issue.pools", f"{shown(found[0])} are no units", "give value = { load = 1, alu = 2 }")
+        raise refuse(path, "issue.pools", f"{value_text(found[0])} are no units", "give value = { load = 1, alu = 2 }")
     return {name: schema.whole(path, found[0], name, f"issue.pools.{name}", 1, 16) for name in found[0]}
 
 
@@ -165,20 +165,22 @@ def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming
     """The timing of each class that the key names."""
     place = f"instr.{key}"
     if not isinstance(row, dict):
-        raise refuse(path, place, f"{shown(row)} is no row", "write it as docs/add-a-core.md shows")
+        raise refuse(path, place, f"{value_text(row)} is no row", "write it as docs/add-a-core.md shows")
     schema.only(path, row, ROW_KEYS, f"{place}.")
     source = schema.source_of(path, row, place)
     latency = schema.whole(path, row, "latency", f"{place}.latency", 0, 1000)
     per_cycle = row.get("per_cycle")
     if not isinstance(per_cycle, int | float) or isinstance(per_cycle, bool) or not 0 < per_cycle <= 16:
-        wrong = "missing" if per_cycle is None else f"{shown(per_cycle)} is no rate"
+        wrong = "missing" if per_cycle is None else f"{value_text(per_cycle)} is no rate"
         raise refuse(path, f"{place}.per_cycle", wrong, "give instructions a cycle, above 0")
     texts = schema.names(path, row, "units", f"{place}.units")
     units = tuple(_unit(path, text, f"{place}.units", order) for text in texts)
     blocks = schema.whole(path, row, "blocks", f"{place}.blocks", 0, 100, default=0)
     first = row.get("first", False)
     if not isinstance(first, bool):
-        raise refuse(path, f"{place}.first", f"{shown(first)} is not true or false", "write first = true, or remove it")
+        raise refuse(
+            path, f"{place}.first", f"{value_text(first)} is not true or false", "write first = true, or remove it"
+        )
     unaligned = schema.whole(path, row, "unaligned", f"{place}.unaligned", 0, 100, default=0)
     if blocks and order == "out":
         raise refuse(path, f"{place}.blocks", "an out-of-order core is never blocked", "remove it")
@@ -192,11 +194,13 @@ def _unit(path: Path, text: str, place: str, order: str) -> UnitUse:
     match = UNIT.fullmatch(text)
     if match is None:
         raise refuse(
-            path, place, f"{shown(text)} is no use of a unit", 'write "load", "load:2" or, out of order, "a|b"'
+            path, place, f"{value_text(text)} is no use of a unit", 'write "load", "load:2" or, out of order, "a|b"'
         )
     pools = tuple(match["pools"].split("|"))
     if order == "in" and len(pools) > 1:
-        raise refuse(path, place, f"{shown(text)} leaves a choice, which an in-order core has not", "name one pool")
+        raise refuse(
+            path, place, f"{value_text(text)} leaves a choice, which an in-order core has not", "name one pool"
+        )
     return UnitUse(pools, int(match["cycles"] or 1))
 
 
@@ -204,7 +208,7 @@ def _class_names(path: Path, key: str, place: str) -> tuple[str, ...]:
     names = tuple(key.split())
     for name in names or (key,):
         if name not in CLASSES:
-            raise refuse(path, place, f"{shown(name)} is no instruction class", _near(name, CLASSES))
+            raise refuse(path, place, f"{value_text(name)} is no instruction class", _near(name, CLASSES))
     return names
 
 
@@ -223,9 +227,11 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
     if not arrow or not made_by.split() or not read_by.split():
         raise refuse(path, place, "names no producer and consumer", 'write "ldr_x->ins" or "fmla_q->fmla_q.acc"')
     if role and role not in ROLES:
-        raise refuse(path, place, f"{shown(role)} is no role of an operand", f"take one of {', '.join(ROLES)}")
+        raise refuse(path, place, f"{value_text(role)} is no role of an operand", f"take one of {', '.join(ROLES)}")
     if not isinstance(entry, dict):
-        raise refuse(path, place, f"{shown(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }')
+        raise refuse(
+            path, place, f"{value_text(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }'
+        )
     schema.only(path, entry, ("cycles", "independent", "source"), f"{place}.")
     schema.source_of(path, entry, place)
     if "independent" in entry:
@@ -237,7 +243,9 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
         cycles = schema.whole(path, entry, "cycles", f"{place}.cycles", 0, 1000)
     for name in (*made_by.split(), *read_by.split()):
         if name not in (*CLASSES, *FAMILIES, "*"):
-            raise refuse(path, place, f"{shown(name)} is neither class nor family", _near(name, (*CLASSES, *FAMILIES)))
+            raise refuse(
+                path, place, f"{value_text(name)} is neither class nor family", _near(name, (*CLASSES, *FAMILIES))
+            )
     return [((producer, consumer, role), cycles) for producer in made_by.split() for consumer in read_by.split()]
 
 
@@ -261,7 +269,9 @@ def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:
     for word in schema.names(path, entry, key, place):
         name = word.removeprefix("-")
         if name not in (*CLASSES, *FAMILIES):
-            raise refuse(path, place, f"{shown(name)} is neither class nor family", _near(name, (*CLASSES, *FAMILIES)))
+            raise refuse(
+                path, place, f"{value_text(name)} is neither class nor family", _near(name, (*CLASSES, *FAMILIES))
+            )
         meant = {each for each, about in CLASSES.items() if name in (*lineage(each), about.family)}
         found = found - meant if word.startswith("-") else found | meant
     if not found:

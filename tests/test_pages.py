@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.importers.caffe_ops.table import supported as caffe_layers
-from mavcg.importers.onnx_ops.table import supported as onnx_operators
-from mavcg.importers.tflite_ops.table import supported as tflite_operators
+from mavcg.importers.caffe_ops.table import supported_layers as caffe_layers
+from mavcg.importers.onnx_ops.table import supported_operators as onnx_operators
+from mavcg.importers.tflite_ops.table import supported_operators as tflite_operators
 from mavcg.ops import OPS
 
 ROOT = Path(__file__).parent.parent

@@ -127,7 +127,7 @@ def _evaluate_avg_pool(node: XNode, x: Array, x_radix: int, rounding: str) -> Ar
     return finish(node, sums * multiplier, shift, rounding)
 
 
-def _aligned(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) -> list[Array]:
+def _align(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) -> list[Array]:
     common = max(radices)
     return [x.astype(np.int64) << (common - r) for x, r in zip(inputs, radices, strict=True)]
 
@@ -142,7 +142,7 @@ def _eltwise_sums(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) 
         return inputs[0].astype(np.int64)
     if node.op == "mul":
         return inputs[0].astype(np.int64) * inputs[1].astype(np.int64)
-    a, b = _aligned(node, inputs, radices)
+    a, b = _align(node, inputs, radices)
     return _ELTWISE[node.op](a, b)
 
 
@@ -167,7 +167,7 @@ def evaluate_node(
     elif node.kind == "max_pool":
         sums = windows.window_greatest(node, inputs[0])
     else:
-        sums = windows.moved(node, inputs[0])
+        sums = windows.move_elements(node, inputs[0])
     return finish(node, sums, accumulator_radix(node, radices) - node.radix, rounding)
 
 

@@ -15,7 +15,7 @@ _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def arranged(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def arrange_inputs(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Inputs in the model's order of dimensions as the XGraph has them: f32, N, H, W, C.
 
     Raises: MavcgError for an input that is missing, unknown or of another size.
@@ -38,7 +38,7 @@ def arranged(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Array]:
     return images
 
 
-def _activated(node: XNode, values: Array) -> Array:
+def _activate(node: XNode, values: Array) -> Array:
     if node.act == "relu":
         return np.maximum(values, 0)
     if node.act == "clip":
@@ -60,8 +60,8 @@ def evaluate_node_f32(node: XNode, parameters: Parameters | None, inputs: Sequen
     elif node.kind == "concat":
         values = np.concatenate(inputs, axis=-1)
     else:
-        values = windows.moved(node, inputs[0])
-    return _activated(node, values).astype(np.float32)
+        values = windows.move_elements(node, inputs[0])
+    return _activate(node, values).astype(np.float32)
 
 
 def evaluate_f32(graph: XGraph, images: Mapping[str, Array]) -> dict[str, Array]:

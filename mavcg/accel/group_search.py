@@ -98,7 +98,7 @@ def compare_tiles(
         progress(f"the paper's tile of group {number} of {len(chosen.groups)}")
         key = group_shape(facts, group.nodes).key, group.tile
         if key not in compared:
-            compared[key] = _compared(graph, facts, group, target)
+            compared[key] = _compare_tiles(graph, facts, group, target)
         result = compared[key]
         if result is None:
             groups.append(group)
@@ -109,7 +109,7 @@ def compare_tiles(
     return replace(chosen, groups=tuple(groups), tiles=tuple(found))
 
 
-def _compared(
+def _compare_tiles(
     graph: XGraph, facts: GraphFacts, group: FusedGroup, target: IsaTarget
 ) -> tuple[int, int, FusedGroup] | None:
     """Cycles with the paper's tile and with the group's own, and the better group; None where the paper has no tile."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mavcg.accel.float_reference import arranged
+from mavcg.accel.float_reference import arrange_inputs
 from mavcg.accel.image.host import HostTensor
 from mavcg.accel.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
@@ -46,7 +46,7 @@ def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
             f"--calibrate {path}: {sorted(counts)} images of the inputs; give as many of each, at least one"
         )
     return [
-        arranged(graph, {name: stack[at] for name, stack in stacks.items()})
+        arrange_inputs(graph, {name: stack[at] for name, stack in stacks.items()})
         for at in range(min(counts.pop(), MOST_IMAGES))
     ]
 

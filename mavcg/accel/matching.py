@@ -157,7 +157,7 @@ def _search(
     """Extend a partial mapping vertex by vertex, without recursion."""
     images: dict[str, str] = {}
     used: set[str] = set()
-    pending = [iter(_refined(order[0], images, used, pattern, graph, filtered, rank, edge_matches))]
+    pending = [iter(_refine(order[0], images, used, pattern, graph, filtered, rank, edge_matches))]
     steps = 0
     while pending:
         steps += 1
@@ -175,10 +175,10 @@ def _search(
         if len(pending) == len(order):
             yield images
             continue
-        pending.append(iter(_refined(order[len(pending)], images, used, pattern, graph, filtered, rank, edge_matches)))
+        pending.append(iter(_refine(order[len(pending)], images, used, pattern, graph, filtered, rank, edge_matches)))
 
 
-def _refined(
+def _refine(
     step: _Step,
     images: Mapping[str, str],
     used: set[str],

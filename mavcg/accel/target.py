@@ -123,7 +123,7 @@ def read_target(path: Path) -> IsaTarget:
     sources: list[tuple[str, str]] = []
 
     def value(key: str) -> Any:
-        fact = schema.sourced(path, table, key)
+        fact = schema.value_and_source(path, table, key)
         if fact is None:
             raise schema.refuse(path, key, "missing", f'write {key} = {{ value = ..., source = "..." }}')
         sources.append((key, fact[1]))
@@ -148,7 +148,7 @@ def read_target(path: Path) -> IsaTarget:
 def frequency_of(path: Path, value: object, place: str) -> float:
     """Return a clock in MHz. Raises: ProfileError for what is none, at `place`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_MHZ <= value <= MOST_MHZ:
-        wrong = f"{schema.shown(value)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
+        wrong = f"{schema.value_text(value)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
         raise schema.refuse(path, place, wrong, "give a number in that range")
     return float(value)
 

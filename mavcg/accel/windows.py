@@ -24,7 +24,7 @@ def _taps(node: XNode, x: Array, outside: Any) -> Iterator[tuple[int, int, Array
             yield row, column, padded[:, rows, columns, :]
 
 
-def _mixed(x: Array, filters: Array, groups: int) -> Array:
+def _mix_channels(x: Array, filters: Array, groups: int) -> Array:
     """Multiply each pixel with one position of the filter: x[N, H, W, C], filters[O, C / groups] -> [N, H, W, O]."""
     if groups == 1:
         return np.asarray(np.matmul(x, filters.T))
@@ -43,14 +43,14 @@ def convolve(node: XNode, x: Array, weights: Array) -> Array:
         flat: Array = np.matmul(x.reshape(x.shape[0], -1), weights.reshape(weights.shape[0], -1).T)
         return flat[:, None, None, :]
     if node.kind == "deconv":
-        return _scattered(node, x, weights)
+        return _scatter_products(node, x, weights)
     total = np.zeros((x.shape[0], *node.shape[1:]), x.dtype)
     for row, column, seen in _taps(node, x, 0):
-        total += _mixed(np.ascontiguousarray(seen), weights[:, row, column, :], node.groups)
+        total += _mix_channels(np.ascontiguousarray(seen), weights[:, row, column, :], node.groups)
     return total
 
 
-def _scattered(node: XNode, x: Array, weights: Array) -> Array:
+def _scatter_products(node: XNode, x: Array, weights: Array) -> Array:
     """Each input adds its products to the outputs that it meets: a transposed convolution."""
     top, left, bottom, right = node.pads
     height, width = node.shape[1] + top + bottom, node.shape[2] + left + right
@@ -63,7 +63,7 @@ def _scattered(node: XNode, x: Array, weights: Array) -> Array:
                     (row * node.dilation[0], column * node.dilation[1]), x.shape[1:3], node.stride, strict=True
                 )
             )
-            canvas[:, rows, columns, :] += _mixed(x, weights[:, row, column, :], node.groups)
+            canvas[:, rows, columns, :] += _mix_channels(x, weights[:, row, column, :], node.groups)
     return canvas[:, top : height - bottom, left : width - right, :]
 
 
@@ -96,7 +96,7 @@ def window_counts(node: XNode, in_shape: tuple[int, ...]) -> Array:
     return np.asarray(along[0][:, None] * along[1][None, :])
 
 
-def moved(node: XNode, x: Array) -> Array:
+def move_elements(node: XNode, x: Array) -> Array:
     """The elements of upsample (nearest) or reorganise (space to depth: block row, block column, channel) in place."""
     height, width = node.factor
     if node.kind == "upsample":

@@ -82,9 +82,9 @@ def parse_xgraph(
         node, signs = _node(number, line)
         nodes.append(node)
         if "parameters" in signs:
-            kept[node.name] = _given(number, node, "parameters", parameters, _parameters_digest, signs)
+            kept[node.name] = _field_value(number, node, "parameters", parameters, _parameters_digest, signs)
         if "graph" in signs:
-            graphs[node.name] = _given(number, node, "graph", hosts, _graph_digest, signs)
+            graphs[node.name] = _field_value(number, node, "graph", hosts, _graph_digest, signs)
         if node.kind in CONVOLUTIONS and "parameters" not in signs:
             raise _fail(number, f"{node.kind} {node.name} without parameters=sha256:..")
     else:
@@ -99,7 +99,9 @@ def parse_xgraph(
     return graph
 
 
-def _given(number: int, node: XNode, what: str, known: Mapping[str, Any], sign: Any, signs: Mapping[str, str]) -> Any:
+def _field_value(
+    number: int, node: XNode, what: str, known: Mapping[str, Any], sign: Any, signs: Mapping[str, str]
+) -> Any:
     if node.name not in known:
         raise _fail(number, f"{what} of {node.name} are not in the text and were not given")
     if sign(known[node.name]) != signs[what]:
@@ -140,7 +142,7 @@ def _values(number: int, text: str) -> tuple[dict[str, Any], dict[str, str]]:
             value, at = json.JSONDecoder().raw_decode(text, key.end())
         except (ValueError, RecursionError):
             raise _fail(number, f"{key[1]}={text[key.end() : key.end() + 60]} is no JSON value") from None
-        values[key[1]] = _typed(number, key[1], value)
+        values[key[1]] = _convert_value(number, key[1], value)
     return values, signs
 
 
@@ -148,7 +150,7 @@ def _is_number(value: object, real: bool) -> bool:
     return type(value) is int and abs(value) < 1 << 63 or (real and type(value) is float)
 
 
-def _typed(number: int, key: str, value: Any) -> Any:
+def _convert_value(number: int, key: str, value: Any) -> Any:
     """A value as the field's type, or an error."""
     default = _FIELDS[key].default
     if key == "radix":

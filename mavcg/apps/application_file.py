@@ -10,7 +10,7 @@ from mavcg.apps.application import ScheduleBlock
 from mavcg.apps.model_network import PRECISIONS
 from mavcg.apps.schedule_notation import ScheduleTextError, parse_schedule
 from mavcg.errors import MavcgError
-from mavcg.files.toml_tables import shown
+from mavcg.files.toml_tables import value_text
 
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
@@ -86,7 +86,7 @@ def read_application_file(path: Path) -> ApplicationFile:
     memory = _bytes(place.of("memory"), table["memory"]) if "memory" in table else None
     parallel = table.get("parallel", [])
     if not all(isinstance(group, list) and all(isinstance(name, str) for name in group) for group in parallel):
-        raise MavcgError(f'{place.of("parallel")} = {shown(parallel)}: is no list of lists; write [["a", "b"]]')
+        raise MavcgError(f'{place.of("parallel")} = {value_text(parallel)}: is no list of lists; write [["a", "b"]]')
     networks = tuple(_network(place, number, entry) for number, entry in enumerate(entries))
     names = [entry.name for entry in networks]
     for number, name in enumerate(names):
@@ -95,7 +95,7 @@ def read_application_file(path: Path) -> ApplicationFile:
     order = table.get("order", names)
     if not all(isinstance(name, str) for name in order) or sorted(order) != sorted(names):
         raise MavcgError(
-            f"{place.of('order')} = {shown(order)}: does not name each network once; "
+            f"{place.of('order')} = {value_text(order)}: does not name each network once; "
             f"the networks are {', '.join(names)}"
         )
     networks = tuple(sorted(networks, key=lambda entry: order.index(entry.name)))
@@ -110,7 +110,7 @@ def _check(place: _Place, table: dict[str, Any], kinds: dict[str, Any], network:
             kind = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
             words = " or ".join({"str": "a string", "list": "a list", "dict": "a table"}.get(k.__name__, "a number")
                                 for k in kind if k is not float)  # fmt: skip
-            raise MavcgError(f"{place.of(key, network)} = {shown(value)}: is not {words}; correct it")
+            raise MavcgError(f"{place.of(key, network)} = {value_text(value)}: is not {words}; correct it")
 
 
 def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
@@ -132,7 +132,7 @@ def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
     shapes: dict[str, tuple[int, ...]] = {}
     for name, dims in table.get("shapes", {}).items():
         if not isinstance(dims, list) or not all(type(d) is int and d > 0 for d in dims):
-            raise MavcgError(f"{place.of('shapes', number)}: {name} = {shown(dims)}: write it as [1, 3, 224, 224]")
+            raise MavcgError(f"{place.of('shapes', number)}: {name} = {value_text(dims)}: write it as [1, 3, 224, 224]")
         shapes[name] = tuple(dims)
     parts = table.get("partitions", "")
     if isinstance(parts, str) and parts and (not (match := _AUTO.fullmatch(parts)) or match[1] in ("0", "1")):
@@ -140,7 +140,9 @@ def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
             f'{place.of("partitions", number)} = \'{parts}\': write "auto", "auto:2" or first layers\' names'
         )
     if isinstance(parts, list) and not all(isinstance(name, str) for name in parts):
-        raise MavcgError(f"{place.of('partitions', number)} = {shown(parts)}: is not a list of strings; correct it")
+        raise MavcgError(
+            f"{place.of('partitions', number)} = {value_text(parts)}: is not a list of strings; correct it"
+        )
     line = place.tables[number] + 1 if number < len(place.tables) else 1
     own = tuple(parts) if isinstance(parts, list) else parts
     spot = place.of("schedule", number)
@@ -153,13 +155,15 @@ def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
 def _schedules(location: str, value: str | list[Any]) -> tuple[ScheduleBlock, ...]:
     texts = [value] if isinstance(value, str) else value
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise MavcgError(f'{location} = {shown(value)}: is no schedule; write "a, [b, c] x 8", a string a partition')
+        raise MavcgError(
+            f'{location} = {value_text(value)}: is no schedule; write "a, [b, c] x 8", a string a partition'
+        )
     found = []
     for text in texts:
         try:
             found.append(parse_schedule(text))
         except ScheduleTextError as error:
-            raise MavcgError(f"{location} = {shown(text)}: {error}") from error
+            raise MavcgError(f"{location} = {value_text(text)}: {error}") from error
     return tuple(found)
 
 

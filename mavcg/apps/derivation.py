@@ -77,7 +77,9 @@ class Derivation:
         genes = frozenset((cnn.name, name) for name in partition.layers) & chromosome
         key = (partition.name, _NO_GENES if partition.fixed else genes)
         if key not in self._known:
-            self._known[key] = _fixed_schedule(cnn, partition) if partition.fixed else _made(cnn, partition, genes)
+            self._known[key] = (
+                _fixed_schedule(cnn, partition) if partition.fixed else _make_scheduled(cnn, partition, genes)
+            )
         return self._known[key]
 
 
@@ -88,7 +90,7 @@ def _fixed_schedule(cnn: Cnn, partition: Partition) -> _Scheduled:
     return graph, run_schedule(graph, firings(partition.schedule)), partition.schedule, own
 
 
-def _made(cnn: Cnn, partition: Partition, genes: Chromosome) -> _Scheduled:
+def _make_scheduled(cnn: Cnn, partition: Partition, genes: Chromosome) -> _Scheduled:
     own = {name: phases_of(cnn.layer(name), (cnn.name, name) in genes) for name in partition.layers}
     graph = to_csdf(cnn, partition, own)
     if max(own.values()) == 1:  # layer by layer, in the order that the application has

@@ -24,10 +24,10 @@ def with_schedules(
         raise MavcgError(
             f"{location}: {len(schedules)} schedules for {len(partitions)} partitions of {cnn.name}; give one for each"
         )
-    return [_fixed(cnn, p, schedule, location) for p, schedule in zip(partitions, schedules, strict=True)]
+    return [_fix_partition(cnn, p, schedule, location) for p, schedule in zip(partitions, schedules, strict=True)]
 
 
-def _fixed(cnn: Cnn, partition: Partition, schedule: ScheduleBlock, location: str) -> Partition:
+def _fix_partition(cnn: Cnn, partition: Partition, schedule: ScheduleBlock, location: str) -> Partition:
     own = {name: cnn.layer(name) for name in partition.layers}
     named = set(_names(schedule))
     for name in sorted(named - set(own)):

@@ -73,7 +73,7 @@ def build_application(
     check_names(name, [entry.name for entry in file.networks])
     check_companions(name, request.output, cpp=False)
     pairs = parallel_pairs(file)
-    pipelined = [_pipelined(file, entry, request, progress) for entry in file.networks]
+    pipelined = [_prepare_pipelined(file, entry, request, progress) for entry in file.networks]
     networks, balances = [each.prepared for each in pipelined], [each.balance for each in pipelined]
     application = place_networks(name, [each.planned.program for each in networks], pairs)
     if file.memory is not None and _excess(file, application) > 0:
@@ -148,7 +148,7 @@ def _prepare(
         raise type(error)(f"{file.path}: line {entry.line}: network '{entry.name}': {error}") from error
 
 
-def _pipelined(
+def _prepare_pipelined(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
 ) -> PipelinedModel:
     """Prepare a network, and cut it into the stages of a pipeline where it has partitions."""

@@ -33,12 +33,12 @@ def parse_schedule(text: str) -> ScheduleBlock:
 
 def write_schedule(schedule: ScheduleBlock) -> str:
     """Return the text of a schedule; parse_schedule reads it. Raises: ScheduleTextError for a name with braces."""
-    return _written(schedule)
+    return _write_node(schedule)
 
 
-def _written(entry: str | ScheduleBlock) -> str:
+def _write_node(entry: str | ScheduleBlock) -> str:
     if isinstance(entry, ScheduleBlock):
-        inside = ", ".join(_written(each) for each in entry.entries)
+        inside = ", ".join(_write_node(each) for each in entry.entries)
         return f"[{inside}] x {entry.times}" if entry.times > 1 else inside
     if _BARE.fullmatch(entry) and not _is_count(entry):
         return entry

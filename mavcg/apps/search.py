@@ -65,7 +65,7 @@ def search_chromosomes(
     population = [evaluated(each) for each in _first_generation(genes, limits.population, generator)]
     for generation in range(limits.generations if genes else 0):
         children = [
-            evaluated(_mutated(_crossed(*_parents(population, generator), genes, generator), genes, generator))
+            evaluated(_mutate(_cross(*_parents(population, generator), genes, generator), genes, generator))
             for _ in range(limits.population)
         ]
         population = _survivors([*population, *children], limits.population)
@@ -88,13 +88,13 @@ def _parents(population: Sequence[Individual], generator: random.Random) -> tupl
     return population[first].chromosome, population[second].chromosome
 
 
-def _crossed(a: Chromosome, b: Chromosome, genes: Sequence[LayerId], generator: random.Random) -> Chromosome:
+def _cross(a: Chromosome, b: Chromosome, genes: Sequence[LayerId], generator: random.Random) -> Chromosome:
     """Two-parent crossover at one point."""
     point = generator.randint(0, len(genes))
     return (a & frozenset(genes[:point])) | (b & frozenset(genes[point:]))
 
 
-def _mutated(chromosome: Chromosome, genes: Sequence[LayerId], generator: random.Random) -> Chromosome:
+def _mutate(chromosome: Chromosome, genes: Sequence[LayerId], generator: random.Random) -> Chromosome:
     """Flip a single gene."""
     return chromosome ^ {generator.choice(genes)}
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.lowering.stage_memory import BufferUse
-from mavcg.memory.arena import aligned
+from mavcg.memory.arena import align_size
 
 _EQUAL = 1 + 1e-9  # times that differ by less are one
 
@@ -159,9 +159,9 @@ def _stage_bytes(uses: Sequence[BufferUse], points: Sequence[int]) -> NDArray[np
             end = points[b]
             while at < len(inside) and inside[at].last < end:
                 use = inside[at]
-                live[use.first : use.last + 1] += aligned(use.bytes)
+                live[use.first : use.last + 1] += align_size(use.bytes)
                 at += 1
             peak = float(live[begin:end].max(initial=0.0))
             crossing = [u for u in uses if u.first < end and u.last >= begin and (u.first < begin or u.last >= end)]
-            made[a, b] = peak + sum(aligned(u.bytes) for u in crossing)
+            made[a, b] = peak + sum(align_size(u.bytes) for u in crossing)
     return made

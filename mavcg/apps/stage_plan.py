@@ -49,7 +49,7 @@ def pipeline_of(
         raise MavcgError(f"{location}: {count}; a pipeline has up to {MAX_STAGES}: write fewer")
     balance = None
     if request.board is not None:
-        prediction = _predicted(entry, prepared, request, count, progress)
+        prediction = _predict_stages(entry, prepared, request, count, progress)
         progress(f"{entry.name}: balancing {count} partitions")
         balance = _balance(prediction, prepared, entry, count, cuts, request)
         if cuts is None and balance is None:
@@ -91,7 +91,7 @@ def _teams(request: ModelRequest, count: int) -> tuple[StageCores, ...]:
     return core_teams([len(cluster.cpus) for cluster in request.board.clusters], count)
 
 
-def _predicted(
+def _predict_stages(
     entry: NetworkEntry, prepared: PreparedModel, request: ModelRequest, count: int, progress: Callable[[str], None]
 ) -> Prediction:
     assert request.board is not None

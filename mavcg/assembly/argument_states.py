@@ -98,12 +98,12 @@ def _argument(word: str, text: str) -> Argument:
         if kind == "buf":
             size, plus, offset = value.partition("+")
             skipped = int(offset, 0) if plus else 0
-            return _sized(Argument("buf", size=int(size, 0), zero=bool(filling), offset=skipped), word, text)
+            return _with_size(Argument("buf", size=int(size, 0), zero=bool(filling), offset=skipped), word, text)
         if kind == "ptrs":
             count, times, size = value.partition("x") if not value.startswith("0x") else ("", "", "")
             if not times:
                 raise wrong
-            return _sized(Argument("ptrs", size=int(size, 0), count=int(count), zero=bool(filling)), word, text)
+            return _with_size(Argument("ptrs", size=int(size, 0), count=int(count), zero=bool(filling)), word, text)
         if kind == "i":
             bounds, slash, by = value.partition("/")
             low, dots, high = bounds.partition("..")
@@ -121,7 +121,7 @@ def _argument(word: str, text: str) -> Argument:
     raise wrong
 
 
-def _sized(argument: Argument, word: str, text: str) -> Argument:
+def _with_size(argument: Argument, word: str, text: str) -> Argument:
     if not 0 <= argument.offset < max(argument.size, 1):
         wrong = f"points past the buffer's {argument.size} bytes"
         raise MavcgError(f"--args {text!r}: {word!r}: {wrong}; give a smaller offset")

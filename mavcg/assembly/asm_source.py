@@ -94,7 +94,7 @@ def read_asm_source(
     code = assemble(source, folders)
     if not _MACROS.search(source.text):
         return source
-    expanded = AsmSource(_expanded(source, folders), source.file, expanded=True)
+    expanded = AsmSource(_expand_macros(source, folders), source.file, expanded=True)
     if (lines := expanded.text.count("\n")) > EXPANDED_LINES:
         raise too_long(source.file, f"its macros and repetitions expand to {lines} lines")
     if assemble(expanded, folders) != code:
@@ -124,7 +124,7 @@ def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSo
         out = Path(folder) / "out.s"
         words = ["-target", target, *_PLAIN, *flags, "-E", "-x", "assembler-with-cpp", str(path), "-o", str(out)]
         _run("cc", words, source, "preprocessing")
-        return _unmarked(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+        return _remove_markers(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
 
 
 def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
@@ -141,7 +141,7 @@ def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
         }
 
 
-def _expanded(source: AsmSource, flags: Sequence[str]) -> str:
+def _expand_macros(source: AsmSource, flags: Sequence[str]) -> str:
     """The text as the assembler prints it when it has read it: no macros are left in it."""
     with scratch_folder("mavcg-asm-") as folder:
         path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.s"
@@ -171,7 +171,7 @@ def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
         if not errors:
             raise
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        first, what_is_wrong = errors[0], f"{_named(errors[0], rows)}{more}"
+        first, what_is_wrong = errors[0], f"{_name_directive(errors[0], rows)}{more}"
         location = f"{first['file']}:{first['line']}"
         calls = [match for line in str(error).splitlines() if (match := _IN_MACRO.match(line.strip()))]
         if first["file"].startswith("<"):  # <instantiation>: the user's line is the outermost call, if it is given
@@ -185,7 +185,7 @@ def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
         raise MavcgError(f"{location}:{first['column']}: {what_is_wrong}; mend the line") from error
 
 
-def _named(message: re.Match[str], rows: Sequence[str]) -> str:
+def _name_directive(message: re.Match[str], rows: Sequence[str]) -> str:
     """The assembler's words; a directive that it does not know, by its name, from the line that it shows."""
     what = message["what"]
     at = next(i for i, row in enumerate(rows) if row.strip() == message[0])
@@ -201,7 +201,7 @@ def _first_use(label: str, text: str) -> tuple[int, int]:
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
-def _unmarked(text: str, file: str) -> AsmSource:
+def _remove_markers(text: str, file: str) -> AsmSource:
     """Remove the preprocessor's line markers from preprocessed text; they become the origins."""
     lines: list[str] = []
     origins: list[tuple[str, int]] = []

@@ -53,13 +53,13 @@ def check_functions(
     checks: dict[str, FunctionCheck] = {}
     for name in names:
         progress(f"checking {name}")
-        checks[name] = _checked(*images, name, arguments.get(name, ()))
+        checks[name] = _check_function(*images, name, arguments.get(name, ()))
         if checks[name].difference:
             break
     return checks
 
 
-def _checked(before: CodeImage, after: CodeImage, name: str, described: Sequence[Arguments]) -> FunctionCheck:
+def _check_function(before: CodeImage, after: CodeImage, name: str, described: Sequence[Arguments]) -> FunctionCheck:
     def start(seed: int) -> State:
         return described_state(seed, described[seed % len(described)]) if described else start_state(seed)
 

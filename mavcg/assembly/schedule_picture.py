@@ -37,7 +37,7 @@ def _schedule(estimate: LoopEstimate, colour: bool) -> list[str]:
         if started > shown:
             shown = started
             lines.append(f"{'':{digits}}  -- iteration {shown + 1} --")
-        cells = [_painted(cell, f"{_cell_text(cell):{column}}", colour) for cell in row.cells]
+        cells = [_paint(cell, f"{_cell_text(cell):{column}}", colour) for cell in row.cells]
         lines.append(f"{row.cycle:>{digits}}  {'  '.join(cells)}  {printable(row.reason)}")
     return lines + _worst(estimate)
 
@@ -48,7 +48,7 @@ def _cell_text(cell: Cell) -> str:
     return "** stall **" if cell.stalled else "--"
 
 
-def _painted(cell: Cell, text: str, colour: bool) -> str:
+def _paint(cell: Cell, text: str, colour: bool) -> str:
     if not colour:
         return text
     code = _ANSI[cell.family] if cell.op is not None else _ANSI_STALL if cell.stalled else _ANSI_EMPTY

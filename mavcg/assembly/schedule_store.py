@@ -45,7 +45,7 @@ class DiskStore:
     def read(self, key: str) -> dict[str, Any] | None:
         """The document kept for this key; None where there is none that can be trusted."""
         try:
-            return _parsed(key, self._path(key).read_bytes())
+            return _parse_entry(key, self._path(key).read_bytes())
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
@@ -55,7 +55,7 @@ class DiskStore:
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
             with whole(path, durable=False) as made:
-                made.write_bytes(_written(key, document))
+                made.write_bytes(_write_entry(key, document))
         except OSError:
             return
 
@@ -96,12 +96,12 @@ def fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def _written(key: str, content: Mapping[str, Any]) -> bytes:
+def _write_entry(key: str, content: Mapping[str, Any]) -> bytes:
     document = {**content, "key": key}
     return json.dumps({**document, "digest": _digest(document)}).encode() + b"\n"
 
 
-def _parsed(key: str, content: bytes) -> dict[str, Any]:
+def _parse_entry(key: str, content: bytes) -> dict[str, Any]:
     """Return the schedule of an entry. Raises: ValueError, KeyError or TypeError for what `_written` did not write."""
     document = json.loads(content)
     if not isinstance(document, dict):

@@ -75,9 +75,9 @@ class VersionTuning:
         loops = [loop for function in self.functions for loop in function.loops]
         return {
             "unit": f"{self.unit}/cycle" if self.unit else None,
-            "generic": _rounded(self.generic),
-            "directive": _rounded(self.directive),
-            "tuned": _rounded(self.tuned),
+            "generic": _round_figure(self.generic),
+            "directive": _round_figure(self.directive),
+            "tuned": _round_figure(self.tuned),
             "main_loop": (HOTTEST if self.is_hottest else NOT_HOTTEST) if self.unit else None,
             "loops": len(loops),
             "loops_tuned": sum(not loop.unchanged_because for loop in loops),
@@ -86,7 +86,7 @@ class VersionTuning:
         }
 
 
-def _rounded(figure: float | None) -> float | None:
+def _round_figure(figure: float | None) -> float | None:
     return None if figure is None else round(figure, 3)
 
 
@@ -132,7 +132,7 @@ def _account(job: TuningJob, done: Tuned, timing: Timing) -> VersionTuning:
     return VersionTuning(done.functions, before.unit, start, before.per_cycle, after.per_cycle, is_hottest)
 
 
-def modelled(core: Core, asm: str, symbol: str, generic_asm: str, generic_symbol: str) -> VersionTuning | None:
+def model_version(core: Core, asm: str, symbol: str, generic_asm: str, generic_symbol: str) -> VersionTuning | None:
     """The model's account of a version that no machine pass is for; None where it can time no loop of it.
 
     Raises: ProfileError where nothing is known of the core's timing.

@@ -155,7 +155,7 @@ def build(
     from mavcg.apps.library import build_application
     from mavcg.apps.library_report import application_json, show_application
     from mavcg.cli.build import names_of_option
-    from mavcg.cli.resource_limits import build_limits, limited
+    from mavcg.cli.resource_limits import build_limits, enforce_limits
     from mavcg.model_pipeline.request import Selecting, make_model_request, parse_threads
 
     described = read_application_file(file)
@@ -164,7 +164,7 @@ def build(
         parse_threads(threads), jobs, tune, max_error, Selecting(strategy),
     )  # fmt: skip
     limits = build_limits(max_seconds, max_memory, max((n.file for n in described.networks), key=_size))
-    with limited(limits, str(file)) as progress:
+    with enforce_limits(limits, str(file)) as progress:
         result = build_application(described, replace(request, strip=strip), progress)
     if as_json:
         print_json(application_json(result))

@@ -9,7 +9,7 @@ import typer
 
 from mavcg.cli.error_exit import EXIT_BAD_INPUT
 from mavcg.cli.output import console, note, print_json
-from mavcg.cli.resource_limits import ResourceLimits, build_limits, limited
+from mavcg.cli.resource_limits import ResourceLimits, build_limits, enforce_limits
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def build_and_report(
     try:
         with (
             open_engine(workers, len(requests) == 1, note, worker_digest) as engine,
-            limited(ResourceLimits(seconds, limits[0].memory_bytes), f"{len(requests)} libraries") as progress,
+            enforce_limits(ResourceLimits(seconds, limits[0].memory_bytes), f"{len(requests)} libraries") as progress,
         ):
             result = build_farm(requests, engine, open_object_store(), progress)
     except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli.output import console
-from mavcg.cli.resource_limits import ResourceLimits, limited
+from mavcg.cli.resource_limits import ResourceLimits, enforce_limits
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
     from mavcg.model_pipeline.report import model_json, show_model
     from mavcg.model_pipeline.sized_model import build_sized
 
-    with limited(limits, str(request.model)) as progress:
+    with enforce_limits(limits, str(request.model)) as progress:
         try:
             if request.sizes:
                 return _report_sized(build_sized(request, progress), as_json)
@@ -53,7 +53,7 @@ def build_partial_and_report(request: "PartialRequest", limits: ResourceLimits, 
     from mavcg.model_pipeline.partial import build_partial
     from mavcg.model_pipeline.partial_report import partial_json, show_partial
 
-    with limited(limits, str(request.build.model)) as progress:
+    with enforce_limits(limits, str(request.build.model)) as progress:
         result = build_partial(request, progress)
     if as_json:
         return partial_json(result)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli.output import console
-from mavcg.cli.resource_limits import ResourceLimits, limited
+from mavcg.cli.resource_limits import ResourceLimits, enforce_limits
 
 if TYPE_CHECKING:
     from mavcg.hardware.board import Board
@@ -20,7 +20,7 @@ def build_and_report(
     from mavcg.program_pipeline.program import build_program
     from mavcg.program_pipeline.report import build_json, show_build
 
-    with limited(limits, str(request.output)) as progress:
+    with enforce_limits(limits, str(request.output)) as progress:
         result = build_program(request, progress)
     if as_json:
         return build_json(result, board)

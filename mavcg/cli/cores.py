@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.cores_tables import recognised, show_all, show_board, show_core
+from mavcg.cli.cores_tables import recognition_text, show_all, show_board, show_core
 from mavcg.cli.output import print_json
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
@@ -56,7 +56,7 @@ def cores(
 
     known, boards = load_cores(), load_boards()
     if name is not None:
-        known, boards = _named(name, known, boards)
+        known, boards = _cores_and_boards(name, known, boards)
     found = this_machine(load_cores(), Path("/"))
     if name is not None:
         found = [cpu for cpu in found if cpu.core in known]
@@ -109,7 +109,7 @@ def core_json(core: Core) -> dict[str, Any]:
         "arch": core.arch,
         "description": core.description,
         "order": core.order,
-        "recognised": recognised(core),
+        "recognised": recognition_text(core),
         "midr": [
             {"implementer": m.implementer, "part": m.part, "variant_min": m.variant_min, "variant_max": m.variant_max}
             for m in core.midr
@@ -164,7 +164,9 @@ def board_json(board: Board) -> dict[str, Any]:
     }
 
 
-def _named(name: str, known: dict[str, Core], boards: dict[str, Board]) -> tuple[dict[str, Core], dict[str, Board]]:
+def _cores_and_boards(
+    name: str, known: dict[str, Core], boards: dict[str, Board]
+) -> tuple[dict[str, Core], dict[str, Board]]:
     """Return the core of this name and the boards that have it, or the board and its cores."""
     if name in known:
         return {name: known[name]}, {key: board for key, board in boards.items() if name in board.cores}

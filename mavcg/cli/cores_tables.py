@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mavcg.runtime.binding import DetectedCpu
 
 
-def recognised(core: Core) -> str:
+def recognition_text(core: Core) -> str:
     """Describe how a CPU is recognised as this core, in a few words."""
     words = [_midr_text(midr) for midr in core.midr] + [_model_text(model) for model in core.x86_models]
     kind = f"{core.x86_kind} CPUs of " if core.x86_kind else ""
@@ -27,7 +27,14 @@ def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Seq
     head = ("core", "what it is", "recognised by", "LLVM CPU", "order", "timing, error on silicon")
     table = Table(*head, title="Cores (generic is always there)")
     for core in known.values():
-        row = (core.name, core.description, recognised(core), _llvm_text(core), core.order, _confidence_text(core))
+        row = (
+            core.name,
+            core.description,
+            recognition_text(core),
+            _llvm_text(core),
+            core.order,
+            _confidence_text(core),
+        )
         table.add_row(*row)
     out.print(table)
     table = Table("board", "processor", "clusters", title="Boards")
@@ -53,7 +60,8 @@ def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detected
     out = console()
     rows = [
         ("is", core.description), ("arch", core.arch), ("order", "in order" if core.order == "in" else "out of order"),
-        ("recognised by", recognised(core)), ("LLVM CPU", _llvm_text(core)), ("stand-ins", ", ".join(core.stand_ins)),
+        ("recognised by", recognition_text(core)), ("LLVM CPU", _llvm_text(core)),
+        ("stand-ins", ", ".join(core.stand_ins)),
         ("extensions", ", ".join(core.extensions)),
         ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
         ("machine passes", _pass_names(core)), ("timing", _timing_text(core)),

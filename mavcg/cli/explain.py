@@ -86,7 +86,7 @@ def explain(
     if profile is not None:
         found = with_samples(found, code, chosen, _offsets(profile, chosen.name, bool(code.addresses)))
         hottest_by = HOTTEST_BY_SAMPLES
-    found = _named(loop, found, function) if loop is not None else hottest_first(found, blocks)
+    found = _blocks_by_name(loop, found, function) if loop is not None else hottest_first(found, blocks)
     several = everything or blocks or loop is not None or not any(one.kind != "block" for one in found)
     shown = found if several else found[: loops or 1]
     if svg is not None:
@@ -129,7 +129,7 @@ def _offsets(profile: Path, symbol: str, has_addresses: bool) -> "Mapping[int, f
     return found
 
 
-def _named(loop: str, loops: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":
+def _blocks_by_name(loop: str, loops: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":
     """Return the loop at this label, line or address. Raises: MavcgError if there is none."""
     chosen = [
         one for one in loops if loop == one.label or _number(loop) == (one.line if one.address is None else one.address)

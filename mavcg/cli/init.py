@@ -49,8 +49,8 @@ def init(
         tables = {"profile": proposal.profile, "build": proposal.build}
         print_json({
             "file": str(path),
-            **{name: _given(table) if table else None for name, table in tables.items()},
-            "models": [_given(model) for model in proposal.models],
+            **{name: _keys_to_write(table) if table else None for name, table in tables.items()},
+            "models": [_keys_to_write(model) for model in proposal.models],
             "guesses": list(proposal.guesses),
             "missing": list(missing),
         })  # fmt: skip
@@ -64,7 +64,7 @@ def init(
         note("next: mavcg profile && mavcg build" if proposal.profile else "next: mavcg build")
 
 
-def _given(table: Any) -> dict[str, Any]:
+def _keys_to_write(table: Any) -> dict[str, Any]:
     """Return the keys of a table that are written."""
     values = {field.name: getattr(table, field.name) for field in fields(table)}
     return {

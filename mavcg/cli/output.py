@@ -17,15 +17,15 @@ FILE_COLUMNS = 120
 
 def print_json(value: Any) -> None:
     """Write one JSON document to stdout; numbers that JSON does not have as "nan", "inf" and "-inf"."""
-    sys.stdout.write(json.dumps(_written(value), indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(_to_json(value), indent=2, allow_nan=False) + "\n")
 
 
-def _written(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _written(each) for key, each in value.items()}
-    return [_written(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _to_json(each) for key, each in value.items()}
+    return [_to_json(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def note(message: str) -> None:

@@ -130,7 +130,7 @@ def plan(
     )
 
     request = PlanRequest(search, metric, halo, double_buffer, full_grid, not no_cache, levels)
-    layers = _chosen(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
+    layers = _choose_layers(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
     if cuda_type is not None and emit_cuda is None:
         raise MavcgError(f"--cuda-type {cuda_type}: is for --emit-cuda DIR; name one, or leave it out")
     machines = _machines(board, accelerator)
@@ -176,7 +176,7 @@ def plan(
         show_compared(first, compared, least, request, out)
 
 
-def _chosen(layers: "Sequence[ConvLayer]", name: str | None, model: str) -> "Sequence[ConvLayer]":
+def _choose_layers(layers: "Sequence[ConvLayer]", name: str | None, model: str) -> "Sequence[ConvLayer]":
     if name is None:
         return layers
     found = [one for one in layers if one.name == name]

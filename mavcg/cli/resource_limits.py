@@ -93,7 +93,7 @@ class LimitedProgress(Progress):
 
 
 @contextlib.contextmanager
-def limited(limits: ResourceLimits, what: str) -> Iterator[LimitedProgress]:
+def enforce_limits(limits: ResourceLimits, what: str) -> Iterator[LimitedProgress]:
     """End the process with status 2 if it exceeds a limit meanwhile; its children end and its scratch files are
     removed.
 

@@ -96,7 +96,7 @@ def tune_asm(
                 lambda label: progress(f"scheduling {label}"),
             )
         tuned = dataclasses.replace(tuned, functions=tuple(f for f in tuned.functions if f.name in requested))
-        checks = _checked(asm, tuned, described, progress) if check else {}
+        checks = _check_functions(asm, tuned, described, progress) if check else {}
         if not unchecked_ok:
             undecided = {name: f"not decided by the check: {c.why}" for name, c in checks.items() if not c.states}
             tuned = tuned.without(undecided) if undecided else tuned
@@ -161,7 +161,7 @@ def is_changed(report: "FunctionReport") -> bool:
     return bool(report.blocks or report.splits) or any(loop.scheduled_by != "kept" for loop in report.loops)
 
 
-def _checked(
+def _check_functions(
     asm: "AsmSource", tuned: "Tuned", described: "Mapping[str, Sequence[Arguments]]", progress: Progress
 ) -> "dict[str, FunctionCheck]":
     """Return the results of the check of each changed function. Exits with status 1 at a difference: a fault of a

@@ -174,7 +174,7 @@ def explore_boards(
     return result
 
 
-def summed(point: BoardPoint, figures: Figures) -> dict[str, float]:
+def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:
     """Return a board's metrics: sums of all networks' latency and energy, the most power, and its own figures."""
     return {
         **{key: sum(of[key] for of in figures.values()) for key in OF_NETWORKS},
@@ -185,7 +185,7 @@ def summed(point: BoardPoint, figures: Figures) -> dict[str, float]:
 
 def board_values(point: BoardPoint, figures: Figures, objectives: Sequence[str]) -> Floats:
     """Return the objectives of a point."""
-    known = summed(point, figures)
+    known = sum_board_metrics(point, figures)
     known |= {f"{key}:{name}": of[key] for name, of in figures.items() for key in OF_NETWORKS}
     return np.array([known[word] for word in objectives], np.float64)
 
@@ -248,6 +248,6 @@ def _rows(result: BoardExploration) -> list[PointRow]:
         if of is None:
             rows.append((i, result.states[i], 0, board, None, None, None, None, None))
             continue
-        sums = summed(point, of)
+        sums = sum_board_metrics(point, of)
         rows.append((i, PLANNED, int(i in front), board, None, sums["latency"], sums["energy"], None, json.dumps(of)))
     return rows

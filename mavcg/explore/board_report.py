@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mavcg.explore.board_exploration import BoardExploration, board_values, summed
+from mavcg.explore.board_exploration import BoardExploration, board_values, sum_board_metrics
 from mavcg.explore.exploration import INFEASIBLE, PRUNED
 from mavcg.explore.picture import draw_front
 from mavcg.explore.report import MOST_ROWS
@@ -38,7 +38,7 @@ def board_exploration_json(result: BoardExploration) -> dict[str, Any]:
             {
                 "point": dict(result.points[i].values),
                 "metrics": {
-                    **summed(result.points[i], result.figures[i]), "networks": dict(result.figures[i])
+                    **sum_board_metrics(result.points[i], result.figures[i]), "networks": dict(result.figures[i])
                 },
             }
             for i in result.front
@@ -61,7 +61,7 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
     """Print the front, the fastest first, with what differs between points."""
     from rich.table import Table
 
-    front = sorted(result.front, key=lambda i: summed(result.points[i], result.figures[i])["latency"])
+    front = sorted(result.front, key=lambda i: sum_board_metrics(result.points[i], result.figures[i])["latency"])
     title = f"{len(front)} of {len(result.points)} boards are on the front of {', '.join(result.objectives)}"
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("cores, GHz")
@@ -69,7 +69,7 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
         table.add_column(heading, justify="right")
     for i in front[:MOST_ROWS]:
         point, of = result.points[i], result.figures[i]
-        sums, values = summed(point, of), point.values
+        sums, values = sum_board_metrics(point, of), point.values
         clusters = [f"{len(c.cpus)} {c.core} {(c.max_khz or 0) / 1e6:g}" for c in point.board.clusters]
         l3, rate = values.get("l3_bytes"), values.get("memory_gb_per_s")
         table.add_row(

@@ -91,7 +91,9 @@ def read_board_space(path: Path) -> BoardSpace:
     schema.only(path, table, ("board",))
     keys = table["board"]
     if not isinstance(keys, dict):
-        raise refuse(path, "board", f"{schema.shown(keys)} is no table", "write [board] with mix and max_khz below it")
+        raise refuse(
+            path, "board", f"{schema.value_text(keys)} is no table", "write [board] with mix and max_khz below it"
+        )
     known = ("target", "power", "budget_w", "mix", "memory_gb_per_s", *OF_CORES, *OF_BOARDS)
     schema.only(path, keys, known, "board.")
     target = schema.text(path, keys, "target", DEFAULT_TARGET, place="board.target")
@@ -115,7 +117,7 @@ def read_board_space(path: Path) -> BoardSpace:
     if budget_w is not None:
         good = isinstance(budget_w, int | float) and not isinstance(budget_w, bool) and 0 < budget_w <= MOST_WATTS
         if not good:
-            wrong = f"{schema.shown(budget_w)} is no power in watts"
+            wrong = f"{schema.value_text(budget_w)} is no power in watts"
             raise refuse(path, "board.budget_w", wrong, f"give a number above 0 and at most {MOST_WATTS:g}")
     file = schema.text(path, keys, "power", "", place="board.power")
     powers, assumed = _powers(path, names, read_core_power(path.parent / file if file else OWN), axes)
@@ -147,14 +149,14 @@ def _mixes(path: Path, given: Any, arch: str) -> tuple[Mapping[str, int], ...]:
     for number, mix in enumerate(mixes):
         place = f"board.mix[{number}]"
         if not isinstance(mix, dict) or not mix:
-            raise refuse(path, place, f"{schema.shown(mix)} is no table of cores", way_out)
+            raise refuse(path, place, f"{schema.value_text(mix)} is no table of cores", way_out)
         for name, count in mix.items():
             if name not in cores or cores[name].arch != arch:
                 wrong = f"{name} is no core of {arch} that is known"
                 raise refuse(path, place, wrong, "name one of `mavcg cores`, or give target")
             schema.whole(path, {name: count}, name, f"{place}.{name}", 1, MOST_CORES, of="cores")
         if mix in mixes[:number]:
-            raise refuse(path, place, f"{schema.shown(mix)} is given twice", "remove one of them")
+            raise refuse(path, place, f"{schema.value_text(mix)} is given twice", "remove one of them")
     return tuple(dict(mix) for mix in mixes)
 
 
@@ -166,7 +168,7 @@ def _core_axes(
     place = f"board.{key}"
     if not isinstance(of_core, dict):
         way_out = f"write {key} = {{ {names[0]} = .., .. }}, each a value or a list of values"
-        raise refuse(path, place, f"{schema.shown(of_core)} is no table of cores", way_out)
+        raise refuse(path, place, f"{schema.value_text(of_core)} is no table of cores", way_out)
     schema.only(path, of_core, names, f"{place}.")
     if key == "max_khz" and (missing := [name for name in names if name not in of_core]):
         raise refuse(path, f"{place}.{missing[0]}", "missing", "give each core of a mix a clock in kHz, or several")
@@ -192,7 +194,7 @@ def _values(path: Path, given: Any, place: str, checked: Any) -> tuple[Any, ...]
         raise refuse(path, place, "has no values", "give it at least one, or a value without a list")
     for number, value in enumerate(values):
         if value in values[:number]:
-            raise refuse(path, place, f"{schema.shown(value)} is given twice", "remove one of them")
+            raise refuse(path, place, f"{schema.value_text(value)} is given twice", "remove one of them")
     return tuple(checked(value) for value in values)
 
 

@@ -169,7 +169,7 @@ def explore(
         front_values, front_points = front_values[on_front], front_points[on_front]
     result = Exploration(
         space, workload, tuple(objectives), tuple(states), tuple(sorted(front_points.tolist())),
-        _joined(parts, space, workload), {number: row for row, number in enumerate(numbers)}, explorer.searches,
+        _join_metrics(parts, space, workload), {number: row for row, number in enumerate(numbers)}, explorer.searches,
         time.perf_counter() - started,
     )  # fmt: skip
     store.put_points(_request(result, prune), _rows(result))
@@ -181,7 +181,7 @@ def _bytes(tilings: Iterable[TileTraffic | None]) -> Integers | None:
     return None if None in rows else np.array(rows, np.int64).reshape(-1, OPERANDS)
 
 
-def _joined(parts: Sequence[Metrics], space: DesignSpace, workload: Workload) -> Metrics:
+def _join_metrics(parts: Sequence[Metrics], space: DesignSpace, workload: Workload) -> Metrics:
     if not parts:
         networks = len(workload.networks)
         of_network = np.empty((networks, 0))

@@ -65,7 +65,7 @@ def macs_of(model: str, target: IsaTarget) -> int:
 
 def _simulate(task: TargetSimulation) -> SimulatedFigures | None:
     target = task.target
-    graph = _quantised(_QuantisedModel(task.model, task.digest, target.rounding, target.dense, target))
+    graph = _quantized_network(_QuantisedModel(task.model, task.digest, target.rounding, target.dense, target))
     try:
         chosen = choose_groups(graph, target, task.search, lambda message: None)
         program, _ = generate(graph, chosen.groups, target, lambda message: None)
@@ -89,7 +89,7 @@ class _QuantisedModel:
 
 
 @lru_cache(maxsize=GRAPHS)
-def _quantised(key: _QuantisedModel) -> XGraph:
+def _quantized_network(key: _QuantisedModel) -> XGraph:
     if model_digest(key.model) != key.digest:
         raise MavcgError(f"{key.model}: is another file than where the exploration was started; give it the same path")
     real = load_xgraph(key.model, key.target, {})

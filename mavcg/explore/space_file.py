@@ -31,7 +31,7 @@ def read_space(path: Path) -> DesignSpace:
     schema.only(path, table, ("accelerator", "technology"))
     keys = table.get("accelerator")
     if not isinstance(keys, dict):
-        wrong = "missing" if keys is None else f"{schema.shown(keys)} is no table"
+        wrong = "missing" if keys is None else f"{schema.value_text(keys)} is no table"
         raise refuse(path, "accelerator", wrong, "write [accelerator] with the keys of an accelerator's file below it")
     schema.only(path, keys, AXIS_KEYS, "accelerator.")
     if ("levels" in keys) == ("mem_size" in keys):
@@ -48,7 +48,7 @@ def read_space(path: Path) -> DesignSpace:
             for value in axis.values:
                 schema.one_of(path, value, "accelerator.precision", ELEMENT_TYPES)
         elif axis.key != "pe_mapping":  # which is checked with each pe_len
-            machines = [_checked(path, axis.key, value) for value in axis.values]
+            machines = [_check_machine(path, axis.key, value) for value in axis.values]
             if axis.key in MEMORY_KEYS:
                 memories = tuple(machine.levels for machine in machines)
     technology = schema.text(path, table, "technology", DEFAULT_TECHNOLOGY)
@@ -70,7 +70,7 @@ def _values(path: Path, key: str, given: Any) -> tuple[Any, ...]:
     for value in values:
         text = json.dumps(value, default=str)
         if text in seen:
-            raise refuse(path, f"accelerator.{key}", f"{schema.shown(value)} is given twice", "remove one of them")
+            raise refuse(path, f"accelerator.{key}", f"{schema.value_text(value)} is given twice", "remove one of them")
         seen.add(text)
     return values
 
@@ -86,14 +86,14 @@ def _is_list_of_sizes(path: Path, given: Any) -> bool:
     way_out = (
         "write lists in a list: [[64, 32, 64], [128, 64, 128]], or [[256], [512]] for memories that operands share"
     )
-    raise refuse(path, "accelerator.mem_size", f"{schema.shown(given)} is no list of memories", way_out)
+    raise refuse(path, "accelerator.mem_size", f"{schema.value_text(given)} is no list of memories", way_out)
 
 
 def _depth(value: Any) -> int:
     return 1 + max((_depth(item) for item in value), default=0) if isinstance(value, list) else 0
 
 
-def _checked(path: Path, key: str, value: Any, **others: Any) -> Accelerator:
+def _check_machine(path: Path, key: str, value: Any, **others: Any) -> Accelerator:
     """Return a machine with this value, other keys as a small machine has them. Raises: ProfileError."""
     table: dict[str, Any] = {**_STAND_IN, **others, key: value}
     if key == "levels":
@@ -102,7 +102,7 @@ def _checked(path: Path, key: str, value: Any, **others: Any) -> Accelerator:
         return accelerator_of(path, table)
     except ProfileError as error:
         message = str(error).removeprefix(f"{path}: ")
-        raise ProfileError(f"{path}: accelerator, value {schema.shown(value)} of {key}: {message}") from None
+        raise ProfileError(f"{path}: accelerator, value {schema.value_text(value)} of {key}: {message}") from None
 
 
 def _arrays(
@@ -113,6 +113,6 @@ def _arrays(
     arrays = {}
     for i, length in enumerate(lengths):
         for j, mapping in enumerate(mappings):
-            machine = _checked(path, "pe_mapping", mapping, pe_len=length)
+            machine = _check_machine(path, "pe_mapping", mapping, pe_len=length)
             arrays[i, j] = (machine.pe_len, machine.pe_mapping)
     return arrays

@@ -137,7 +137,7 @@ def explore_targets(
     return result
 
 
-def summed(figures: Figures) -> dict[str, float]:
+def sum_figures(figures: Figures) -> dict[str, float]:
     """Return the sums of all networks' figures."""
     return {key: sum(of[key] for of in figures.values()) for key in OF_NETWORKS}
 
@@ -155,7 +155,7 @@ def _figures(row: tuple[Any, ...], target: IsaTarget) -> dict[str, float]:
 
 def point_values(target: IsaTarget, figures: Figures, objectives: Sequence[str]) -> Floats:
     """Return the objectives of a point."""
-    all_figures = {**target_figures(target), **summed(figures)}
+    all_figures = {**target_figures(target), **sum_figures(figures)}
     all_figures |= {f"{key}:{name}": value for name, of in figures.items() for key, value in of.items()}
     return np.array([all_figures[word] for word in objectives], np.float64)
 
@@ -182,7 +182,7 @@ def _rows(result: TargetExploration, targets: Sequence[IsaTarget]) -> list[Point
         if of is None:
             rows.append((i, result.states[i], 0, machine, None, None, None, None, None))
             continue
-        sums = summed(of)
+        sums = sum_figures(of)
         rows.append((i, result.states[i], int(i in front), machine, None, sums["latency"], sums["energy"],
                      sums["traffic"], json.dumps(of)))  # fmt: skip
     return rows

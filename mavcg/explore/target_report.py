@@ -9,7 +9,7 @@ from mavcg.accel.simulator.report import ENERGY_BASIS
 from mavcg.explore.exploration import INFEASIBLE, PRUNED
 from mavcg.explore.picture import draw_front
 from mavcg.explore.report import MOST_ROWS
-from mavcg.explore.target_exploration import TargetExploration, point_values, summed, target_figures
+from mavcg.explore.target_exploration import TargetExploration, point_values, sum_figures, target_figures
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +41,7 @@ def target_exploration_json(result: TargetExploration) -> dict[str, Any]:
             {
                 "point": result.space.point(i),
                 "metrics": {
-                    **summed(result.figures[i]), **target_figures(targets[i]), "networks": dict(result.figures[i])
+                    **sum_figures(result.figures[i]), **target_figures(targets[i]), "networks": dict(result.figures[i])
                 },
             }
             for i in result.front
@@ -67,13 +67,13 @@ def show_target_exploration(result: TargetExploration, out: "Console") -> None:
 
     targets = list(result.space.targets())
     varied = [axis.key for axis in result.space.axes if len(axis.values) > 1]
-    front = sorted(result.front, key=lambda i: summed(result.figures[i])["latency"])
+    front = sorted(result.front, key=lambda i: sum_figures(result.figures[i])["latency"])
     title = f"{len(front)} of {len(targets)} targets are on the front of {', '.join(result.objectives)}"
     table = Table(title=title, title_justify="left", box=None)
     for heading in (*varied, "latency ms", "multiply-adds", "KiB on chip", "energy mJ", "DDR MB"):
         table.add_column(heading, justify="right")
     for i in front[:MOST_ROWS]:
-        point, of, own = result.space.point(i), summed(result.figures[i]), target_figures(targets[i])
+        point, of, own = result.space.point(i), sum_figures(result.figures[i]), target_figures(targets[i])
         table.add_row(
             *(f"{point[key]:g}" for key in varied), f"{of['latency'] * 1e3:.3f}", f"{own['macs']:.0f}",
             f"{own['memory'] / 1024:.0f}", f"{of['energy'] * 1e3:.3f}", f"{of['traffic'] / 1e6:.1f}",

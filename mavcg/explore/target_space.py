@@ -62,7 +62,9 @@ def read_target_space(path: Path) -> TargetSpace:
     schema.only(path, table, ("target",))
     keys = table["target"]
     if not isinstance(keys, dict):
-        raise refuse(path, "target", f"{schema.shown(keys)} is no table", "write [target] with base and keys below it")
+        raise refuse(
+            path, "target", f"{schema.value_text(keys)} is no table", "write [target] with base and keys below it"
+        )
     schema.only(path, keys, ("base", "search", *TARGET_KEYS), "target.")
     base = find_target(schema.text(path, keys, "base", place="target.base"))
     search = schema.one_of(path, keys.get("search", NO_FUSION), "target.search", (NO_FUSION, *SEARCHES))
@@ -85,7 +87,7 @@ def _values(path: Path, key: str, given: Any) -> tuple[Any, ...]:
         raise refuse(path, place, "has no values", "give it at least one, or a value without a list")
     for number, value in enumerate(values):
         if value in values[:number]:
-            raise refuse(path, place, f"{schema.shown(value)} is given twice", "remove one of them")
+            raise refuse(path, place, f"{schema.value_text(value)} is given twice", "remove one of them")
     if key == "frequency_mhz":
         return tuple(frequency_of(path, value, place) for value in values)
     if key == "ddr_gb_per_s":

@@ -117,10 +117,10 @@ def ir_module(module: KernelModule) -> EmittedModule:
 
 def compile_modules(items: tuple[EmittedModule, ...]) -> tuple[bytes | Refusal, ...]:
     """Compile modules; the bytes of their objects."""
-    return tuple(_compiled(item) for item in items)
+    return tuple(_compile_module(item) for item in items)
 
 
-def _compiled(item: EmittedModule) -> bytes | Refusal:
+def _compile_module(item: EmittedModule) -> bytes | Refusal:
     with scratch_folder("mavcg-farm-") as folder:
         try:
             compile_kernels(item.text, item.symbol, item.settings, folder / OBJECT_NAME)
@@ -131,10 +131,10 @@ def _compiled(item: EmittedModule) -> bytes | Refusal:
 
 def link_libraries(items: tuple[LinkTask, ...]) -> tuple[LinkedFiles | Refusal, ...]:
     """Compile the engines of these libraries, pack their weights and link them."""
-    return tuple(_linked(item) for item in items)
+    return tuple(_link_library(item) for item in items)
 
 
-def _linked(item: LinkTask) -> LinkedFiles | Refusal:
+def _link_library(item: LinkTask) -> LinkedFiles | Refusal:
     started, request, library = time.monotonic(), item.task.request, item.library
     with scratch_folder("mavcg-farm-") as folder:
         objects, out = folder / "objects", folder / "library"
@@ -152,11 +152,11 @@ def _linked(item: LinkTask) -> LinkedFiles | Refusal:
         except MavcgError as error:
             return Refusal(str(error))
         paths = (done.output, *done.companions)
-        here = replace(done, output=request.output, companions=_moved(done.companions, request.output.parent))
+        here = replace(done, output=request.output, companions=_move_files(done.companions, request.output.parent))
         return LinkedFiles(tuple((path.name, path.read_bytes()) for path in paths), model_json(here))
 
 
-def _moved(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:
+def _move_files(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:
     return tuple(folder / path.name for path in paths)
 
 

@@ -15,8 +15,10 @@ def farm_json(result: FarmResult) -> dict[str, Any]:
     pairs = list(zip(result.requests, result.results, strict=True))
     built = [(request, each.document) for request, each in pairs if isinstance(each, LinkedFiles)]
     return {
-        "libraries": [_named(request) | dict(document) for request, document in built],
-        "refused": [_named(request) | {"reason": each.reason} for request, each in pairs if isinstance(each, Refusal)],
+        "libraries": [_report_names(request) | dict(document) for request, document in built],
+        "refused": [
+            _report_names(request) | {"reason": each.reason} for request, each in pairs if isinstance(each, Refusal)
+        ],
         "modules": {
             "all": result.modules, "distinct": result.distinct, "kept": result.kept,
             "compiled": result.distinct - result.kept,
@@ -26,7 +28,7 @@ def farm_json(result: FarmResult) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _named(request: ModelRequest) -> dict[str, Any]:
+def _report_names(request: ModelRequest) -> dict[str, Any]:
     return {"model": str(request.model), "board": request.board.name if request.board else None}
 
 

@@ -33,12 +33,12 @@ def scratch_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
     Raises: OSError where it cannot be made.
     """
     folder = fresh_path(beside or Path(tempfile.gettempdir()), prefix)
-    with registered(folder, lambda: folder.mkdir(mode=0o700)):  # fails for whatever is there already, a link too
+    with registration(folder, lambda: folder.mkdir(mode=0o700)):  # fails for whatever is there already, a link too
         yield folder
 
 
 @contextlib.contextmanager
-def registered(path: Path, make: Callable[[], object]) -> Iterator[None]:
+def registration(path: Path, make: Callable[[], object]) -> Iterator[None]:
     """Make a path, and remove it at the end or at a signal.
 
     Args:

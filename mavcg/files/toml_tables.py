@@ -47,23 +47,23 @@ def read_table(path: Path, name: str, kind: type[T], table: Mapping[str, Any]) -
     for field in known:
         if field.default is MISSING and field.name not in table:
             raise MavcgError(f"{path}: {name}.{field.name} is missing; add {field.name} = ...")
-    return kind(**{key: _checked(f"{path}: {name}.{key}", kinds[key], value) for key, value in table.items()})
+    return kind(**{key: _check_value(f"{path}: {name}.{key}", kinds[key], value) for key, value in table.items()})
 
 
-def _checked(location: str, kind: Any, value: Any) -> Any:
+def _check_value(location: str, kind: Any, value: Any) -> Any:
     types, words = _KINDS[kind]
     # A bool is an int to Python.
     good = isinstance(value, types) and (bool in types or not isinstance(value, bool))
     if list in types:
         good = good and all(isinstance(item, str) for item in value)
     if not good:
-        raise MavcgError(f"{location} = {shown(value)}: is not {words}; correct it")
+        raise MavcgError(f"{location} = {value_text(value)}: is not {words}; correct it")
     if any("\0" in item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)):
-        raise MavcgError(f"{location} = {shown(value)}: holds a zero byte, which no name can; correct it")
+        raise MavcgError(f"{location} = {value_text(value)}: holds a zero byte, which no name can; correct it")
     return tuple(value) if isinstance(value, list) else value
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Format a value for an error message: its repr, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import NO_ROOM, with_room
-from mavcg.files.scratch import fresh_path, registered, scratch_folder
+from mavcg.files.scratch import fresh_path, registration, scratch_folder
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def whole(path: Path, durable: bool = True) -> Iterator[Path]:
         return
     target = path.resolve()
     made = fresh_path(target.parent, ".mavcg-", ".part")
-    with registered(made, lambda: os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))):
+    with registration(made, lambda: os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))):
         try:
             yield made
             put_in_place(made, target, durable)

@@ -99,7 +99,9 @@ def read_fleet(path: Path) -> Fleet:
             address = 0
         if not isinstance(address, str):
             way_out = "write dask://HOST:8786, or leave it out where this machine reaches all boards"
-            raise refuse(path, "scheduler", f"{schema.shown(scheduler)} is no address of a Dask scheduler", way_out)
+            raise refuse(
+                path, "scheduler", f"{schema.value_text(scheduler)} is no address of a Dask scheduler", way_out
+            )
         scheduler = address
     boards: list[FleetBoard] = []
     for number, entry in enumerate(schema.tables(path, table, "board")):
@@ -116,7 +118,10 @@ def _board(path: Path, entry: Mapping[str, Any], place: str, before: list[FleetB
     name, kind, runner = (schema.text(path, entry, key, place=f"{place}.{key}") for key in ("name", "type", "runner"))
     if not schema.NAME.fullmatch(name):
         raise refuse(
-            path, f"{place}.name", schema.shown(name), "use a-z, 0-9, '-', '_' and '.', beginning with one of a-z, 0-9"
+            path,
+            f"{place}.name",
+            schema.value_text(name),
+            "use a-z, 0-9, '-', '_' and '.', beginning with one of a-z, 0-9",
         )
     try:
         find_board(kind)
@@ -130,7 +135,7 @@ def _board(path: Path, entry: Mapping[str, Any], place: str, before: list[FleetB
         if board.name == name:
             raise refuse(path, f"{place}.name", f"{name} is another board's, too", "name each board once")
         if board.runner == runner:
-            wrong = f"{schema.shown(runner)} is {board.name}'s, too"
+            wrong = f"{schema.value_text(runner)} is {board.name}'s, too"
             raise refuse(path, f"{place}.runner", wrong, "two measurements on one board disturb each other: remove one")
     return FleetBoard(name, kind, runner)
 
@@ -138,12 +143,12 @@ def _board(path: Path, entry: Mapping[str, Any], place: str, before: list[FleetB
 def _rules(path: Path, table: dict[str, Any]) -> FleetRules:
     given = table.get("rules", {})
     if not isinstance(given, dict):
-        raise refuse(path, "rules", f"{schema.shown(given)} is no table", "write [rules] with keys below it")
+        raise refuse(path, "rules", f"{schema.value_text(given)} is no table", "write [rules] with keys below it")
     schema.only(path, given, tuple(field.name for field in fields(FleetRules)), "rules.")
     rules = {}
     for key, value in given.items():
         low, high, what = _RANGES[key]
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise refuse(path, f"rules.{key}", f"{schema.shown(value)}", f"give {low:g} to {high:g} ({what})")
+            raise refuse(path, f"rules.{key}", f"{schema.value_text(value)}", f"give {low:g} to {high:g} ({what})")
         rules[key] = float(value)
     return FleetRules(**rules)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from mavcg.graph.parser import parsed
+from mavcg.graph.parser import parse_fields
 from mavcg.graph.parts import DTYPES, Array, AttrValue, Node, TensorType, type_of
 from mavcg.graph.printer import Fields, digest, text_of
 
@@ -74,7 +74,7 @@ class Graph:
         constants: the arrays of those constants that are too long to stand in the text, by name; each is checked
         against the digest there. Raises: MavcgError with line and column.
         """
-        return Graph(*parsed(text, constants))
+        return Graph(*parse_fields(text, constants))
 
 
 def fresh_name(taken: Iterable[str], stem: str) -> str:
@@ -87,7 +87,7 @@ def fresh_name(taken: Iterable[str], stem: str) -> str:
     return name
 
 
-def pruned(graph: Graph) -> Graph:
+def prune(graph: Graph) -> Graph:
     """The graph without nodes, constants and types that no output needs; its inputs stay."""
     needed = set(graph.outputs)
     nodes = []

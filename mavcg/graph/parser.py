@@ -13,7 +13,7 @@ from mavcg.graph.printer import PLAIN, Fields, digest, scalar_text
 DIGITS = 400  # no number is longer: a long f64 in full has 309 before its point
 
 
-def parsed(text: str, constants: Mapping[str, Array]) -> Fields:
+def parse_fields(text: str, constants: Mapping[str, Array]) -> Fields:
     """Parse what `text` printed.
 
     constants: the arrays of those constants that are too long to stand in the text, by name; each is checked against

@@ -59,10 +59,10 @@ PLAIN = re.compile(r"[A-Za-z0-9_.:/$@+-]*[A-Za-z0-9_./$@+-]")
 
 
 def _word(name: str) -> str:
-    return name if PLAIN.fullmatch(name) else _quoted(name)
+    return name if PLAIN.fullmatch(name) else _quote(name)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
@@ -81,7 +81,7 @@ def scalar_text(value: bool | int | float) -> str:
 
 def _attr_text(value: AttrValue) -> str:
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(scalar_text(v) for v in value) + "]"
     return scalar_text(value)

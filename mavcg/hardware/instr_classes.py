@@ -201,7 +201,7 @@ vector  crypto         aese v0.16b, v1.16b
 """
 
 
-def _parsed(table: str) -> dict[str, InstrClass]:
+def _parse_classes(table: str) -> dict[str, InstrClass]:
     rows = (line for line in table.splitlines() if line.strip())
     found: dict[str, InstrClass] = {}
     for row in rows:
@@ -211,7 +211,7 @@ def _parsed(table: str) -> dict[str, InstrClass]:
     return found
 
 
-CLASSES: dict[str, InstrClass] = _parsed(_TABLE)
+CLASSES: dict[str, InstrClass] = _parse_classes(_TABLE)
 
 
 @cache

@@ -40,15 +40,15 @@ class Technology:
 
     def sram_pj_per_byte(self, size_bytes: int) -> float:
         """Return the energy of an accessed byte in a memory of this size."""
-        return interpolated(self.sram_pj, size_bytes)
+        return interpolate(self.sram_pj, size_bytes)
 
     def sram_mm2(self, size_bytes: int) -> float:
         """Return the area of a memory of this size."""
-        return size_bytes * interpolated(self.sram_um2, size_bytes) / 1e6
+        return size_bytes * interpolate(self.sram_um2, size_bytes) / 1e6
 
 
 @lru_cache(maxsize=4096)  # a design space asks for the same memories again and again
-def interpolated(rows: SizeTable, size_bytes: int) -> float:
+def interpolate(rows: SizeTable, size_bytes: int) -> float:
     """Return a table's figure for a size: on the line between the logarithms of the two rows around it.
 
     Below the first row it is the first row's; above the last one the line between the last two goes on.

@@ -149,17 +149,17 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
         known = caches[cluster]
         facts = CoreFacts(cluster.core, cluster.cpus, None, known.l1d_bytes, known.l2_bytes, known.l2_cores)
         cpu = next(iter(usable[cluster]), None)
-        measured.append(facts if cpu is None else _measured(facts, known, cpu, memory[:single_bytes]))
+        measured.append(facts if cpu is None else _measure_core(facts, known, cpu, memory[:single_bytes]))
     together = None
     if len(cpus) > 1:
         parts = {cpu: memory[number * each_bytes : (number + 1) * each_bytes] for number, cpu in enumerate(cpus)}
-        together = _rounded(probe.read_together_gb_per_s(_loops(clusters[0].core), parts, _pin))
+        together = _round_figure(probe.read_together_gb_per_s(_loops(clusters[0].core), parts, _pin))
     elif measured:
         together = measured[0].memory_gb_per_s
     return HostFacts(processor_name(root), tuple(measured), l3_bytes, together)
 
 
-def _measured(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hosts.probe.Memory") -> CoreFacts:
+def _measure_core(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hosts.probe.Memory") -> CoreFacts:
     """Return the facts with the figures that a thread bound to this CPU measures."""
     probe = mavcg.hosts.probe
     loops = _loops(facts.core)
@@ -169,9 +169,9 @@ def _measured(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hosts.p
         _pin(cpu)
         ghz = probe.clock_ghz(loops)
         figures["max_khz"] = round(ghz * 1e6)
-        figures["fma_per_cycle"] = _rounded(probe.fma_gvectors_per_s(loops) / ghz)
+        figures["fma_per_cycle"] = _round_figure(probe.fma_gvectors_per_s(loops) / ghz)
         for level, size_bytes in _probe_sizes(caches, len(memory)).items():
-            figures[f"{level}_gb_per_s"] = _rounded(probe.read_gb_per_s(loops, memory[:size_bytes]))
+            figures[f"{level}_gb_per_s"] = _round_figure(probe.read_gb_per_s(loops, memory[:size_bytes]))
 
     _in_thread(work)
     return CoreFacts(**{**asdict(facts), "cpus": facts.cpus, **figures})
@@ -274,6 +274,6 @@ def _figures(table: Mapping[str, Any], location: str) -> dict[str, Any]:
     return dict(table)
 
 
-def _rounded(value: float) -> float:
+def _round_figure(value: float) -> float:
     """Round to three digits: more would be noise."""
     return float(f"{value:.3g}")

@@ -36,7 +36,7 @@ def find_foreign(text: str) -> ForeignLibrary:
     name, given, path_text = text.partition("=")
     if not _NAME.fullmatch(name):
         raise MavcgError(f"--foreign {text}: '{name}' is no name; give {OPENBLAS}, or NAME=PATH in small letters")
-    path = Path(path_text) if given else _installed(name)
+    path = Path(path_text) if given else _installed_file(name)
     if not path.is_file():
         raise MavcgError(f"--foreign {text}: there is no file {path}; name the shared library, such as {_example()}")
     path = path.resolve()
@@ -70,7 +70,7 @@ def _example() -> str:
     return f"{OPENBLAS}=/usr/lib/{SONAMES[OPENBLAS][0]}"
 
 
-def _installed(name: str) -> Path:
+def _installed_file(name: str) -> Path:
     """Return the file of a library that is known by name. Raises: MavcgError if it is not installed, or not known."""
     if name not in SONAMES:
         raise MavcgError(f"--foreign {name}: no library is known by this name; say where it is: {name}=PATH")

@@ -89,16 +89,16 @@ def written_memory(size_bytes: int) -> Memory:
 
 def read_gb_per_s(probe: Probe, memory: Memory) -> float:
     """Return the bandwidth of repeated reads from this memory, in 10^9 bytes a second."""
-    start, groups = _aligned(memory, probe)
+    start, groups = _aligned_range(memory, probe)
     group_bytes = GROUP * probe.vector_bytes
     probe.read(start, groups, 1)
     if memory.nbytes <= CHUNK_BYTES:
         return (
             groups
             * group_bytes
-            / _undisturbed(_ns_per_iteration(lambda iterations: probe.read(start, groups, iterations)))
+            / _undisturbed_figure(_ns_per_iteration(lambda iterations: probe.read(start, groups, iterations)))
         )
-    return 1 / _undisturbed(_ns_per_byte(probe, memory, 2 * SPENT_NS))
+    return 1 / _undisturbed_figure(_ns_per_byte(probe, memory, 2 * SPENT_NS))
 
 
 def read_together_gb_per_s(probe: Probe, parts: Mapping[int, Memory], pin: Callable[[int], None]) -> float:
@@ -111,7 +111,7 @@ def read_together_gb_per_s(probe: Probe, parts: Mapping[int, Memory], pin: Calla
     def work(cpu: int) -> None:
         pin(cpu)
         barrier.wait()
-        rates.append(1 / _undisturbed(_ns_per_byte(probe, parts[cpu], 4 * SPENT_NS)))
+        rates.append(1 / _undisturbed_figure(_ns_per_byte(probe, parts[cpu], 4 * SPENT_NS)))
 
     threads = [threading.Thread(target=work, args=(cpu,)) for cpu in parts]
     for thread in threads:
@@ -121,14 +121,14 @@ def read_together_gb_per_s(probe: Probe, parts: Mapping[int, Memory], pin: Calla
     return sum(rates)
 
 
-def _undisturbed(times: list[float]) -> float:
+def _undisturbed_figure(times: list[float]) -> float:
     """Return the longest of the quickest runs: their first decile."""
     return sorted(times)[int(UNDISTURBED * (len(times) - 1))]
 
 
 def _ns_per_byte(probe: Probe, memory: Memory, spend_ns: int) -> list[float]:
     """Return nanoseconds per byte of each chunk of this memory, one after the other until the time is spent."""
-    start, groups = _aligned(memory, probe)
+    start, groups = _aligned_range(memory, probe)
     group_bytes = GROUP * probe.vector_bytes
     step = min(groups, CHUNK_BYTES // group_bytes)
     found: list[float] = []
@@ -141,7 +141,7 @@ def _ns_per_byte(probe: Probe, memory: Memory, spend_ns: int) -> list[float]:
     return found
 
 
-def _aligned(memory: Memory, probe: Probe) -> tuple[int, int]:
+def _aligned_range(memory: Memory, probe: Probe) -> tuple[int, int]:
     """Return the first aligned address, and the number of groups of vectors that follow it."""
     start = -(-memory.ctypes.data // ALIGN) * ALIGN
     left = memory.ctypes.data + memory.nbytes - start

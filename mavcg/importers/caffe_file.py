@@ -7,13 +7,13 @@ from types import MappingProxyType
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType, fresh_name
 from mavcg.importers.caffe_block import CaffeError
-from mavcg.importers.caffe_net import CaffeLayer, CaffeNet, read_net, shape_of, shown
+from mavcg.importers.caffe_net import CaffeLayer, CaffeNet, name_text, read_net, shape_of
 from mavcg.importers.caffe_ops.call import CaffeCall, CaffeWeights, LayerType
-from mavcg.importers.caffe_ops.table import DATA, LAYERS, TRAINING, supported
+from mavcg.importers.caffe_ops.table import DATA, LAYERS, TRAINING, supported_layers
 from mavcg.importers.caffe_text import parse_prototxt
 from mavcg.importers.caffe_weights import read_caffemodel
 from mavcg.importers.emitter import Emitter, Value
-from mavcg.importers.finish import finished
+from mavcg.importers.finish import finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
 
 _LARGEST_TEXT = 1 << 26  # bytes of a prototxt; the largest networks have some 100 kB
@@ -104,13 +104,15 @@ class _CaffeImport:
         names: list[str] = []
         for name in outputs:
             names.append(fresh_name([*self.inputs, *names], name))
-        return finished(self.emitter, self.inputs, names, [self.values[name] for name in outputs])
+        return finish_graph(self.emitter, self.inputs, names, [self.values[name] for name in outputs])
 
     def add_input(self, name: str, declared: tuple[int, ...], line: int) -> None:
         """Add an input of the network. declared: its shape in the file, () where that is not known."""
         shape = self.shapes.get(name, declared)
         if not shape:
-            raise CaffeError(f"input '{shown(name)}' has no shape; give it, as --shape {shown(name)}=1x3x224x224", line)
+            raise CaffeError(
+                f"input '{name_text(name)}' has no shape; give it, as --shape {name_text(name)}=1x3x224x224", line
+            )
         if declared and len(shape) != len(declared):
             given = "x".join(map(str, shape))
             raise MavcgError(f"{self.path}:{line}: --shape {name}={given}: the file has {len(declared)} dimensions")
@@ -118,10 +120,10 @@ class _CaffeImport:
         for length in shape:
             total *= length  # in Python's whole numbers, which do not overflow
         if any(n < 1 for n in shape) or total > LARGEST_TENSOR_BYTES:
-            raise CaffeError(f"input '{shown(name)}': {list(shape)} takes {total} bytes; at most "
+            raise CaffeError(f"input '{name_text(name)}': {list(shape)} takes {total} bytes; at most "
                              f"{LARGEST_TENSOR_BYTES}, each length at least 1", line)  # fmt: skip
         if not name or name in self.values:
-            raise CaffeError(f"an input called '{shown(name)}', which is no name or is taken", line)
+            raise CaffeError(f"an input called '{name_text(name)}', which is no name or is taken", line)
         type = TensorType("f32", shape)
         self.values[name] = Value(type, self.emitter.builder.input(name, type))
         self.inputs.append(name)
@@ -131,18 +133,25 @@ class _CaffeImport:
         if layer.type in DATA:
             self.convert_data(layer, rest)
             return
-        location = f"layer '{shown(layer.name)}' ({shown(layer.type)})"
+        location = f"layer '{name_text(layer.name)}' ({name_text(layer.type)})"
         if layer.type in TRAINING:
             raise UnsupportedOp(f"{location}: is for training; give the network's deploy prototxt")
         known = LAYERS.get(layer.type)
         if known is None:
-            raise UnsupportedOp(f"{location}: there is nothing for this layer; supported: {supported()}")
+            raise UnsupportedOp(f"{location}: there is nothing for this layer; supported: {supported_layers()}")
         _check_fields(layer, known, location)
         values = tuple(self.read(name, location) for name in layer.bottoms)
         options = layer.block.block(known.parameters or "_")
         reads = tuple(any(top in other.bottoms for other in rest) for top in layer.tops)
         call = CaffeCall(
-            self.emitter, shown(layer.type), shown(layer.name), values, options, len(layer.tops), reads, self.weights
+            self.emitter,
+            name_text(layer.type),
+            name_text(layer.name),
+            values,
+            options,
+            len(layer.tops),
+            reads,
+            self.weights,
         )
         made = known.import_layer(call)
         results = made if isinstance(made, tuple) else (made,)
@@ -151,7 +160,7 @@ class _CaffeImport:
         for i, (name, value) in enumerate(zip(layer.tops, results, strict=True)):
             in_place = i < len(layer.bottoms) and layer.bottoms[i] == name
             if name in self.values and not in_place:
-                raise call.fail(f"its top '{shown(name)}' is made by another layer already")
+                raise call.fail(f"its top '{name_text(name)}' is made by another layer already")
             self.values[name] = value
             self.unread[name] = None
         if layer.type == "Pooling" and len(layer.tops) > 1:  # the positions, which nothing reads
@@ -167,7 +176,7 @@ class _CaffeImport:
     def read(self, name: str, location: str) -> Value:
         """A blob that a layer reads."""
         if name not in self.values:
-            raise MavcgError(f"{location}: its bottom '{shown(name)}' is made by no layer before it")
+            raise MavcgError(f"{location}: its bottom '{name_text(name)}' is made by no layer before it")
         self.unread.pop(name, None)
         return self.values[name]
 
@@ -178,7 +187,7 @@ def _data_shapes(layer: CaffeLayer) -> Sequence[tuple[int, ...]]:
     if layer.type in blocks:
         shapes = [shape_of(block) for block in layer.block.block(blocks[layer.type]).blocks("shape")]
         if len(shapes) not in (1, len(layer.tops)) and (shapes or layer.type == "Input"):
-            location = f"layer '{shown(layer.name)}' ({layer.type})"
+            location = f"layer '{name_text(layer.name)}' ({layer.type})"
             raise CaffeError(f"{location}: {len(shapes)} shapes for {len(layer.tops)} tops", layer.line)
         return shapes * len(layer.tops) if len(shapes) == 1 else shapes
     if layer.type == "MemoryData":
@@ -192,11 +201,11 @@ def _check_fields(layer: CaffeLayer, known: LayerType, location: str) -> None:
     """Raise CaffeError for a field that a layer of this type does not have, which may change what it computes."""
     for name, value in layer.block.fields:
         if name not in _COMMON and not name.endswith("_param"):
-            raise CaffeError(f"{location}: a layer has no field '{shown(name)}'", value.line)
+            raise CaffeError(f"{location}: a layer has no field '{name_text(name)}'", value.line)
     fields = (*known.fields, *known.ignored)
     for name, value in layer.block.block(known.parameters or "_").fields:
         if name not in fields:
             raise CaffeError(
-                f"{location}: {known.parameters} has no field '{shown(name)}' that is supported; supported: "
+                f"{location}: {known.parameters} has no field '{name_text(name)}' that is supported; supported: "
                 f"{', '.join(fields)}", value.line,
             )  # fmt: skip

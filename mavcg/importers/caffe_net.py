@@ -104,7 +104,7 @@ def read_net(file: FieldBlock) -> CaffeNet:
 
 
 def _layer(block: FieldBlock) -> CaffeLayer:
-    return _made(block, block.text("type"))
+    return _make_layer(block, block.text("type"))
 
 
 def _old_layer(block: FieldBlock) -> CaffeLayer:
@@ -112,17 +112,17 @@ def _old_layer(block: FieldBlock) -> CaffeLayer:
         raise CaffeError("a layer of Caffe's oldest format; upgrade_net_proto_text rewrites the file", block.line)
     kind = block.scalar("type")
     name = kind.text if kind is not None else ""
-    return _made(block, OLD_TYPES.get(name, name))
+    return _make_layer(block, OLD_TYPES.get(name, name))
 
 
-def _made(block: FieldBlock, kind: str) -> CaffeLayer:
+def _make_layer(block: FieldBlock, kind: str) -> CaffeLayer:
     name = block.text("name")
     if not kind:
-        raise CaffeError(f"layer '{shown(name)}' has no type", block.line)
+        raise CaffeError(f"layer '{name_text(name)}' has no type", block.line)
     return CaffeLayer(name, kind, block.texts("bottom"), block.texts("top"), block)
 
 
-def shown(name: str) -> str:
+def name_text(name: str) -> str:
     """A name for messages, on one line."""
     text = "".join(c if c.isprintable() else "?" for c in name)
     return text if len(text) <= 80 else text[:77] + "..."
@@ -141,7 +141,7 @@ def _runs(block: FieldBlock) -> bool:
 def _meets(rule: FieldBlock) -> bool:
     for name, value in rule.fields:
         if name not in _RULE:
-            raise CaffeError(f"{rule.name} has no field '{shown(name)}'; it has {', '.join(_RULE)}", value.line)
+            raise CaffeError(f"{rule.name} has no field '{name_text(name)}'; it has {', '.join(_RULE)}", value.line)
     phase = rule.has("phase") and rule.choice("phase", ("TRAIN", "TEST")) != "TEST"
     return not (phase or rule.integer("min_level", 0) > 0 or rule.integer("max_level", 0) < 0 or rule.scalars("stage"))
 

@@ -119,7 +119,7 @@ class _PrototxtParser:
             raise CaffeError(f"{self.token or 'the end'!r} where a value of {name} is needed", line)
         parts = []
         while self.kind == "string":  # strings beside one another are one
-            parts.append(_ESCAPE.sub(_unescaped, self.token[1:-1]))
+            parts.append(_ESCAPE.sub(_unescape, self.token[1:-1]))
             self.advance()
         return Scalar("".join(parts), True, line)
 
@@ -129,7 +129,7 @@ class _PrototxtParser:
             raise CaffeError(f"more than {MOST_FIELDS} fields; a network has fewer", self.token_line)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code = match[1]
     if code[0] == "x" and len(code) > 1:
         return chr(int(code[1:], 16))

@@ -44,7 +44,7 @@ def read_caffemodel(path: Path) -> Mapping[str, tuple[Array, ...]]:
         raise MavcgError(f"{path}: is empty; a .caffemodel holds the network's weights")
     if data.startswith(_HDF5):
         raise MavcgError(f"{path}: is HDF5; save the network as a .caffemodel (snapshot_format: BINARYPROTO)")
-    net = _parsed(data, path)
+    net = _parse_message(data, path)
     del data
     found: dict[str, tuple[Array, ...]] = {}
     for layer in (*net.layers, *net.layer):
@@ -65,7 +65,7 @@ def printable(name: bytes) -> str:
     return "".join(c if c.isprintable() else "?" for c in name.decode("utf-8", "replace"))
 
 
-def _parsed(data: bytes, path: Path) -> Any:
+def _parse_message(data: bytes, path: Path) -> Any:
     try:
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     except ImportError as error:

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from mavcg.graph import Graph, fresh_name, pruned
+from mavcg.graph import Graph, fresh_name, prune
 from mavcg.importers.emitter import Emitter, Value
 
 
-def finished(emitter: Emitter, inputs: Collection[str], names: Sequence[str], values: Sequence[Value]) -> Graph:
+def finish_graph(emitter: Emitter, inputs: Collection[str], names: Sequence[str], values: Sequence[Value]) -> Graph:
     """The graph with its outputs under their names; what is not needed is gone.
 
     inputs: the graph's. names, values: of the outputs, each name once; only an input that is an output as it is may
@@ -24,7 +24,7 @@ def finished(emitter: Emitter, inputs: Collection[str], names: Sequence[str], va
             # An input, a constant or another output under a second name: a copy of its own.
             made = builder.add("reshape", [made], name, shape=value.shape)
         renamed[made] = name
-    return _with_names(pruned(builder.finish(list(renamed))), renamed)
+    return _with_names(prune(builder.finish(list(renamed))), renamed)
 
 
 def _with_names(graph: Graph, required: Mapping[str, str]) -> Graph:

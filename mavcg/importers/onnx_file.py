@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.importers.emitter import Emitter, Value
-from mavcg.importers.finish import finished
+from mavcg.importers.finish import finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, read_initializers
@@ -83,7 +83,7 @@ def _graph(
         raise MavcgError("an output without a name, or one that comes twice")
     body = OnnxGraphBody(graph.node, outputs, opsets, {}, 0)
     found = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
-    return finished(emitter, types, outputs, found)
+    return finish_graph(emitter, types, outputs, found)
 
 
 def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorType]:

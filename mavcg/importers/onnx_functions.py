@@ -19,7 +19,7 @@ def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in imports}
 
 
-def resolved(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
+def resolve_attributes(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
     """The node of a function's body with the attributes that the call gives; those that it leaves out are absent."""
     if not any(a.ref_attr_name for a in node.attribute):
         return node

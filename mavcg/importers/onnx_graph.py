@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.importers.emitter import Emitter, NeedsConstant, Value, constant
 from mavcg.importers.limits import UnsupportedOp
-from mavcg.importers.onnx_functions import opsets_of, resolved, schema_function, with_defaults, without
+from mavcg.importers.onnx_functions import opsets_of, resolve_attributes, schema_function, with_defaults, without
 from mavcg.importers.onnx_ops.call import OnnxCall
-from mavcg.importers.onnx_ops.table import HANDLERS, supported
-from mavcg.importers.onnx_order import ordered, reads
+from mavcg.importers.onnx_ops.table import HANDLERS, supported_operators
+from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import read_attributes, read_tensor
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Walker:
             raise MavcgError(
                 f"functions or branches lie more than {DEEPEST} deep in one another; is a function its own caller?"
             )
-        nodes = ordered(body.nodes, body.outputs, set(scope.values))
+        nodes = order_nodes(body.nodes, body.outputs, set(scope.values))
         last: dict[str, int] = {}
         for i, node in enumerate(nodes):
             for name in reads(node):
@@ -97,7 +97,7 @@ class Walker:
         self, node: onnx.NodeProto, required: tuple[bool, ...], body: OnnxGraphBody, scope: Scope
     ) -> Sequence[Value | None]:
         """The values of a node's outputs, None for those that nobody reads. Raises: MavcgError as run."""
-        node = resolved(node, body.bound)
+        node = resolve_attributes(node, body.bound)
         domain = "" if node.domain == "ai.onnx" else node.domain
         origin = node.name or next((n for n in node.output if n), node.op_type)
         op = f"{domain}.{node.op_type}" if domain else node.op_type
@@ -127,7 +127,9 @@ class Walker:
         else:
             function = schema_function(node, domain, body.opsets.get(domain, 1), inputs)
             if function is None:
-                raise UnsupportedOp(f"{location}: there is nothing for this operator; supported: {supported(domain)}")
+                raise UnsupportedOp(
+                    f"{location}: there is nothing for this operator; supported: {supported_operators(domain)}"
+                )
             given = with_defaults(node, domain, body.opsets.get(domain, 1))
             results = self._function(function, inputs, given, body, location, required)
         results = [*results, *[None] * (len(required) - len(results))][: len(required)]

@@ -31,7 +31,7 @@ def _free_names(graph: onnx.GraphProto) -> Iterable[str]:
     yield from (o.name for o in graph.output if o.name not in made)
 
 
-def ordered(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[str]) -> list[onnx.NodeProto]:
+def order_nodes(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[str]) -> list[onnx.NodeProto]:
     """The nodes that the outputs need, each after what it reads; files should be in order, and some are not.
 
     Raises: MavcgError for a cycle, and for a tensor that is made twice.

@@ -129,7 +129,7 @@ def read_tensor(tensor: onnx.TensorProto, location: str, folder: Path | None) ->
     if len(raw) != count * numpy_type.itemsize:
         need = f"{dtype}{list(shape)} takes {count * numpy_type.itemsize}"
         raise MavcgError(f"{location}: {len(raw)} bytes of data where {need}; the file is damaged")
-    return _finished(np.frombuffer(raw, numpy_type), dtype, shape)
+    return _finish_array(np.frombuffer(raw, numpy_type), dtype, shape)
 
 
 def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], count: int, location: str) -> Array:
@@ -140,14 +140,14 @@ def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], co
         )
     if dtype == "f16":
         bits = np.array(values, np.int64).astype(np.uint16)
-        return _finished(bits.view(np.float16), dtype, shape)
+        return _finish_array(bits.view(np.float16), dtype, shape)
     # Through int64: a number that does not fit wraps around, as the C++ parsers do it.
     first = np.uint64 if dtype in ("u32", "u64") else np.int64 if dtype not in _FIELDS else _NUMPY[dtype]
     wide = np.array(values, first)
-    return _finished(wide.astype(_NUMPY[dtype]), dtype, shape)
+    return _finish_array(wide.astype(_NUMPY[dtype]), dtype, shape)
 
 
-def _finished(flat: Array, dtype: str, shape: tuple[int, ...]) -> Array:
+def _finish_array(flat: Array, dtype: str, shape: tuple[int, ...]) -> Array:
     if dtype == "bool":
         flat = flat != 0
     array: Array = flat.astype(flat.dtype.newbyteorder("="), copy=False).reshape(shape)

@@ -18,7 +18,7 @@ from mavcg.importers.limits import NO_TYPE, reason
 from mavcg.importers.onnx_file import LEAST_OPSET, check_given, dims_of, given_symbols
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, read_initializers
-from mavcg.importers.onnx_order import ordered, reads
+from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import DTYPE_NAMES, LARGEST_DIMENSION, one_line, onnx_module
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple
         if info.name in types and info.name not in values:
             values[info.name] = Value(types[info.name], emitter.builder.input(info.name, types[info.name]))
     outputs = [o.name for o in model.graph.output]
-    nodes = ordered(model.graph.node, outputs, set(values) | {i.name for i in model.graph.input})
+    nodes = order_nodes(model.graph.node, outputs, set(values) | {i.name for i in model.graph.input})
     read = {name for node in nodes for name in reads(node)} | set(outputs)
     made = {name for node in nodes for name in node.output} | set(values) | {i.name for i in model.graph.input}
     for name in read - made:
@@ -91,11 +91,11 @@ def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple
     body = OnnxGraphBody(nodes, outputs, opsets, {}, 0)
     tried = []
     for node in nodes:
-        tried.append(_tried(node, tuple(name for name in node.output if name in read), walker, body, values, types))
+        tried.append(_try_node(node, tuple(name for name in node.output if name in read), walker, body, values, types))
     return ModelSupport(model, tuple(tried), {n: v for n, v in values.items() if v.is_constant}, types)
 
 
-def _tried(
+def _try_node(
     node: onnx.NodeProto,
     outputs: tuple[str, ...],
     walker: Walker,

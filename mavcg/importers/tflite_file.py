@@ -15,11 +15,11 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_name
 from mavcg.importers.emitter import Emitter, Value, constant
-from mavcg.importers.finish import finished
+from mavcg.importers.finish import finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
-from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shortened
+from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
-from mavcg.importers.tflite_ops.table import HANDLERS, supported
+from mavcg.importers.tflite_ops.table import HANDLERS, supported_operators
 from mavcg.importers.tflite_parse import parse_model, read_file
 from mavcg.importers.tflite_sparse import SparseData
 
@@ -62,7 +62,7 @@ class TfliteImport:
             self.convert(operator)
         found = [self.value(index, "the subgraph's outputs") for index in model.outputs]
         inputs = names[: len(model.inputs)]
-        return finished(self.emitter, inputs, names[len(inputs) :], found)
+        return finish_graph(self.emitter, inputs, names[len(inputs) :], found)
 
     def add_inputs(self) -> list[str]:
         """Put the inputs into the graph. Returns the names of inputs and outputs. Raises: MavcgError as graph."""
@@ -136,7 +136,7 @@ class TfliteImport:
         handler = HANDLERS.get(operator.op)
         if handler is None:
             what = "control flow is not supported" if operator.op in _SEVERAL else "there is nothing for this operator"
-            raise UnsupportedOp(f"{location}: {what}; supported: {supported()}")
+            raise UnsupportedOp(f"{location}: {what}; supported: {supported_operators()}")
         call = TfliteCall(
             self.emitter,
             operator.op,
@@ -159,7 +159,7 @@ class TfliteImport:
 
 def operator_label(model: TfliteModel, operator: TfliteOperator) -> str:
     """Return what errors and reports call an operator."""
-    return f"{operator.index}:{shortened(model.tensors[operator.outputs[0]].name)}"
+    return f"{operator.index}:{shorten_name(model.tensors[operator.outputs[0]].name)}"
 
 
 def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:

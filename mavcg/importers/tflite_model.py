@@ -54,7 +54,7 @@ class TfliteTensor:
     @property
     def label(self) -> str:
         """The tensor's name in messages."""
-        return f"tensor {self.index} '{shortened(self.name)}'"
+        return f"tensor {self.index} '{shorten_name(self.name)}'"
 
     @property
     def eight_bit(self) -> bool:
@@ -87,6 +87,6 @@ class TfliteModel:
     outputs: tuple[int, ...]
 
 
-def shortened(name: str) -> str:
+def shorten_name(name: str) -> str:
     """A name for messages: fused operators have names of hundreds of letters."""
     return name if len(name) <= 80 else name[:77] + "..."

@@ -15,7 +15,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array
-from mavcg.importers.tflite_model import Quant, TfliteModel, TfliteOperator, TfliteTensor, shortened
+from mavcg.importers.tflite_model import Quant, TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_sparse import SparseData, read_layout
 
 CUSTOM_OPTIONS = "CustomOptions"
@@ -147,7 +147,7 @@ class _FlatBufferReader:
         number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
         custom = table.CustomCode()
         name = self.tflite.utils.BUILTIN_OPCODE2NAME.get(number, f"operator code {number}")
-        return f"CUSTOM {shortened(self.text(custom))}" if name == "CUSTOM" else str(name)
+        return f"CUSTOM {shorten_name(self.text(custom))}" if name == "CUSTOM" else str(name)
 
     def buffer(self, table: Any, i: int) -> memoryview:
         """The bytes of a buffer; large ones lie behind the flatbuffer, at an offset from the file's start."""
@@ -160,7 +160,7 @@ class _FlatBufferReader:
 
     def tensor(self, table: Any, i: int, buffers: list[memoryview]) -> TfliteTensor:
         name = self.text(table.Name())
-        self.location = f"tensor {i} '{shortened(name)}'"
+        self.location = f"tensor {i} '{shorten_name(name)}'"
         number = table.Type()
         dtype = DTYPE_NAMES.get(number, "")
         kinds = {value: key for key, value in vars(self.tflite.TensorType).items() if not key.startswith("_")}

@@ -61,12 +61,12 @@ def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPr
         raise
     # The runtime begins with these shapes; where its user takes others, it is told to keep the graph.
     model = replace(parsed, tensors=tuple(replace(tensor, free=()) for tensor in parsed.tensors))
-    operators, found = _tried(model, shapes)
+    operators, found = _try_operators(model, shapes)
     tensors = tuple(replace(tensor, shape=found.get(tensor.index, tensor.shape)) for tensor in model.tensors)
     return TfliteSupport(replace(model, tensors=tensors), data, operators, _anchor(model, data))
 
 
-def _tried(
+def _try_operators(
     model: TfliteModel, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[OperatorSupport, ...], dict[int, tuple[int, ...]]]:
     """Try every operator. Returns them, and shapes by tensor as far as they follow from the inputs'."""

@@ -86,7 +86,7 @@ class LoweringCandidates:
         """The graph with these algorithms, by a node's output; other nodes by their default."""
         nodes = self.storage.graph.nodes
         chosen = ((node, self.steps[node.output, algorithms.get(node.output, "")]) for node in nodes)
-        return _lowered(self.storage, chosen, algorithms)
+        return _lower_nodes(self.storage, chosen, algorithms)
 
 
 def lower_graph(graph: Graph, packing: Packing, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
@@ -98,7 +98,7 @@ def lower_graph(graph: Graph, packing: Packing, algorithms: Mapping[str, str] = 
     storage = assign_storage(graph)
     nodes = storage.graph.nodes
     steps = ((node, _node_steps(node, storage, packing, algorithms.get(node.output, ""))) for node in nodes)
-    return _lowered(storage, steps, algorithms)
+    return _lower_nodes(storage, steps, algorithms)
 
 
 def lower_candidates(graph: Graph, packing: Packing, max_error: float) -> LoweringCandidates:
@@ -124,7 +124,7 @@ def other_algorithms(node: Node, graph: Graph, max_error: float) -> tuple[str, .
     return (*winograd_choices(node, graph, max_error), *im2row_choices(node, graph))
 
 
-def _lowered(
+def _lower_nodes(
     storage: Storage, steps_of: Iterable[tuple[Node, tuple[Step, ...]]], algorithms: Mapping[str, str]
 ) -> LoweredGraph:
     constants = storage.graph.constants

@@ -8,7 +8,7 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.lowering.lower import LoweredGraph, LoweredStep
-from mavcg.memory.arena import Arena, Lifetime, aligned, place_buffers
+from mavcg.memory.arena import Arena, Lifetime, align_size, place_buffers
 from mavcg.memory.storage import lifetimes_of
 from mavcg.specs.kernel import Array, Operand
 from mavcg.specs.model_program import OperandAddress
@@ -161,7 +161,7 @@ class ConstantPool:
         """Return the constant's offset in bytes."""
         key = (align, self._key(constant))
         if key not in self.offsets:
-            start = aligned(self.end, align)
+            start = align_size(self.end, align)
             self.offsets[key], self.end = start, start + constant.nbytes
             self.placed.append((ConstantPlace(start, constant), self.sources))
         return self.offsets[key]

@@ -14,15 +14,15 @@ def pack_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Array:
 
     constants: the lowered graph's.
     """
-    return _packed(memory.constants_bytes, ((place, constants) for place in memory.constants))
+    return _pack(memory.constants_bytes, ((place, constants) for place in memory.constants))
 
 
 def pack_pool(pool: ConstantPool) -> Array:
     """The bytes of the constants of several models, as pack_weights."""
-    return _packed(pool.end, pool.placed)
+    return _pack(pool.end, pool.placed)
 
 
-def _packed(size: int, places: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Array:
+def _pack(size: int, places: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Array:
     packed = np.zeros(size, np.uint8)
     for place, constants in places:
         content = np.ascontiguousarray(constant_array(place.constant, constants)).reshape(-1).view(np.uint8)

@@ -56,7 +56,9 @@ def unit_access(spec: KernelSpec) -> UnitAccess | None:
         return _outermost(spec.nest, spec.rows, [spec.item_bytes] * 2) if outermost else None
     if isinstance(spec, CopySpec):
         access = _nest(spec.nest, spec.rows, [spec.item_bytes] * 2)
-        return access and _moved(access, (spec.source_offset * spec.item_bytes, spec.target_offset * spec.item_bytes))
+        return access and _move_access(
+            access, (spec.source_offset * spec.item_bytes, spec.target_offset * spec.item_bytes)
+        )
     return None
 
 
@@ -110,7 +112,7 @@ def _outermost(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None
     return _moving_up(nest, UnitAccess(nest.shape[0], rows // nest.shape[0], tuple(enumerate(intervals))))
 
 
-def _moved(access: UnitAccess, offsets: Sequence[int]) -> UnitAccess:
+def _move_access(access: UnitAccess, offsets: Sequence[int]) -> UnitAccess:
     """Return the access with each operand's intervals so many bytes further on."""
     moved = ((n, replace(interval, begin=interval.begin + offsets[n])) for n, interval in access.intervals)
     return replace(access, intervals=tuple(moved))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from mavcg.lowering.lower import LoweredGraph
 from mavcg.lowering.memory_plan import buffer_sizes, operand_buffer, workspace_name
 from mavcg.lowering.step_list import PlannedModel
-from mavcg.memory.arena import Lifetime, aligned, place_buffers
+from mavcg.memory.arena import Lifetime, align_size, place_buffers
 from mavcg.specs.model_program import OperandAddress, ProgramStage, RingBuffer
 
 STAGE_ALIGN = 128  # CACHE_LINE of csrc/engine.h: no two stages write into one line
@@ -50,12 +50,12 @@ def plan_stages(planned: PlannedModel, stages: Sequence[ProgramStage]) -> Planne
         own = [u for u in uses if stage_at[u.first] == number == stage_at[u.last]]
         arena = place_buffers([Lifetime(u.name, u.bytes, u.first, u.last) for u in own])
         offsets |= {name: end + offset for name, offset in arena.offsets.items()}
-        end = aligned(end + arena.bytes, STAGE_ALIGN)
+        end = align_size(end + arena.bytes, STAGE_ALIGN)
         bound += arena.lower_bound_bytes
     for use in uses:
         copies = stage_at[use.last] - stage_at[use.first] + 1
         if copies > 1 and use.bytes:
-            ring = RingBuffer(end, aligned(use.bytes, STAGE_ALIGN), copies)
+            ring = RingBuffer(end, align_size(use.bytes, STAGE_ALIGN), copies)
             rings.append(ring)
             offsets[use.name] = end
             end += ring.stride * copies

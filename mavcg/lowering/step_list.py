@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.lowering.memory_plan import ContentDigests, MemoryPlan, plan_memory
-from mavcg.memory.arena import aligned
+from mavcg.memory.arena import align_size
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from mavcg.specs.tile_plan import MacroTile, TilePlan, worthwhile_call_rows, worthwhile_chunk_rows
@@ -55,7 +55,7 @@ def make_step_list(
             for step, addresses in zip(lowered.steps, memory.addresses, strict=True)
         ),
         memory.arena.bytes,
-        max((aligned(spec.scratch_bytes) for spec in lowered.specs), default=0),
+        max((align_size(spec.scratch_bytes) for spec in lowered.specs), default=0),
         memory.constants_bytes,
         memory.arena.lower_bound_bytes,
     )

@@ -40,7 +40,7 @@ class Arena:
         return self.bytes == self.lower_bound_bytes
 
 
-def aligned(size: int, to: int = ALIGNMENT) -> int:
+def align_size(size: int, to: int = ALIGNMENT) -> int:
     """The size rounded up."""
     return -(-size // to) * to
 
@@ -61,15 +61,15 @@ def place_buffers(buffers: Sequence[Lifetime], nodes: int = SEARCH_NODES) -> Are
     offsets = min(tried, key=lambda offsets: _extent(buffers, offsets))
     bound, extent = lower_bound(buffers), _extent(buffers, offsets)
     if extent > bound and nodes:
-        live = tuple(LiveBuffer(aligned(b.bytes), b.first, b.last + 1) for b in buffers)
-        found = _searched(live, tuple(offsets[b.name] for b in buffers), nodes)
+        live = tuple(LiveBuffer(align_size(b.bytes), b.first, b.last + 1) for b in buffers)
+        found = _search_placement(live, tuple(offsets[b.name] for b in buffers), nodes)
         offsets = {b.name: offset for b, offset in zip(buffers, found.offsets, strict=True)}
         bound, extent = max(bound, found.lower_bound), _extent(buffers, offsets)
     return Arena(offsets, extent, bound)
 
 
 @lru_cache(64)
-def _searched(buffers: tuple[LiveBuffer, ...], start: tuple[int, ...], nodes: int) -> BufferPlacement:
+def _search_placement(buffers: tuple[LiveBuffer, ...], start: tuple[int, ...], nodes: int) -> BufferPlacement:
     """Search; once for the same buffers, which a build plans several times."""
     return search_placement(buffers, start, SearchLimits(nodes))
 
@@ -84,17 +84,17 @@ def _greedy(buffers: Sequence[Lifetime]) -> dict[str, int]:
             gap = start - end
             if gap >= buffer.bytes and (best < 0 or gap < best_gap):
                 best, best_gap = end, gap
-            end = max(end, aligned(start + size))
+            end = max(end, align_size(start + size))
         offsets[buffer.name] = end if best < 0 else best
         placed.append(buffer)
     return offsets
 
 
 def _extent(buffers: Sequence[Lifetime], offsets: dict[str, int]) -> int:
-    return max((aligned(offsets[b.name] + b.bytes) for b in buffers), default=0)
+    return max((align_size(offsets[b.name] + b.bytes) for b in buffers), default=0)
 
 
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
     """The largest sum of sizes, each rounded up to the alignment, of buffers in use at one step."""
     steps = sorted({b.first for b in buffers})
-    return max((sum(aligned(b.bytes) for b in buffers if b.first <= step <= b.last) for step in steps), default=0)
+    return max((sum(align_size(b.bytes) for b in buffers if b.first <= step <= b.last) for step in steps), default=0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.graph import Graph
-from mavcg.memory.arena import Lifetime, aligned, place_buffers
+from mavcg.memory.arena import Lifetime, align_size, place_buffers
 from mavcg.memory.order_search import STATES, LeastPeakOrder, OrderProblem, least_peak_order, peak_of
 from mavcg.memory.storage import IN_PLACE, Storage, assign_storage, lifetimes_of
 
@@ -28,7 +28,7 @@ def order_nodes(graph: Graph, states: int = STATES) -> NodeOrder:
     states: as of least_peak_order. Inputs and outputs lie in the caller's memory and do not count.
     """
     storage = assign_storage(graph)
-    found, given, problem = _searched(storage, states)
+    found, given, problem = _search_order(storage, states)
     if found.peak >= given:
         return NodeOrder(graph, given, given, min(found.lower_bound, given))
     # Nodes of the storage's graph that copy for it are not the graph's: it will need them again, or not.
@@ -40,7 +40,7 @@ def order_nodes(graph: Graph, states: int = STATES) -> NodeOrder:
     return NodeOrder(ordered, given, peak_of(problem, found.order), found.lower_bound)
 
 
-def _searched(storage: Storage, states: int) -> tuple[LeastPeakOrder, int, OrderProblem]:
+def _search_order(storage: Storage, states: int) -> tuple[LeastPeakOrder, int, OrderProblem]:
     problem = order_problem(storage)
     return least_peak_order(problem, states), peak_of(problem, range(len(problem.touched))), problem
 
@@ -78,7 +78,7 @@ def _buffer_sizes(storage: Storage) -> Mapping[str, int]:
     graph = storage.graph
     roots = dict.fromkeys(location.root for location in storage.locations.values())
     return {
-        root: aligned(graph.types[root].bytes) for root in roots if root not in (*graph.inputs, *graph.outputs)
+        root: align_size(graph.types[root].bytes) for root in roots if root not in (*graph.inputs, *graph.outputs)
     }  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def schedule_rows(
     windows = {
         buffer: min(_up(size), _up(int(demand.windows.get(buffer, 0) * (1 + slack)))) for buffer, size in sizes.items()
     }
-    return _placed(steps, demand, windows)
+    return _place_windows(steps, demand, windows)
 
 
 def schedule_in_order(
@@ -121,7 +121,9 @@ def schedule_in_order(
         for number, end in order:
             demand.compute(number, end)
         demand.complete_before(len(steps))
-    return _placed(steps, demand, {b: min(_up(size), _up(demand.windows.get(b, 0))) for b, size in sizes.items()})
+    return _place_windows(
+        steps, demand, {b: min(_up(size), _up(demand.windows.get(b, 0))) for b, size in sizes.items()}
+    )
 
 
 def segment_cost(
@@ -153,7 +155,9 @@ def segment_cost(
     for delta in deltas:
         now += delta
         peak = max(peak, now)
-    placed = _placed(steps, demand, {b: min(_up(size), _up(demand.windows.get(b, 0))) for b, size in sizes.items()})
+    placed = _place_windows(
+        steps, demand, {b: min(_up(size), _up(demand.windows.get(b, 0))) for b, size in sizes.items()}
+    )
     return SegmentCost(peak, len(placed.phases), placed.moved_bytes)
 
 
@@ -257,7 +261,7 @@ class _Demand:
         ]
 
 
-def _placed(steps: Sequence[UnitStep], demand: _Demand, windows: Mapping[str, int]) -> RowSchedule:
+def _place_windows(steps: Sequence[UnitStep], demand: _Demand, windows: Mapping[str, int]) -> RowSchedule:
     """Give each firing the first byte of each window, with moves before it where a window's end is reached."""
     phases: list[Firing | Move] = []
     origins: dict[str, int] = dict.fromkeys(windows, 0)

@@ -19,9 +19,9 @@ def symbol_bytes(path: Path, symbol: str) -> int:
     return macho.symbol_bytes(path, symbol) if macho.is_macho(path) else elf.symbol_bytes(path, symbol)
 
 
-def needed(path: Path) -> tuple[list[str], list[str]]:
+def imports_of(path: Path) -> tuple[list[str], list[str]]:
     """Return (libraries, symbols) that the file imports; an object names no libraries."""
-    return (macho.libraries(path), macho.undefined_symbols(path)) if macho.is_macho(path) else elf.needed(path)
+    return (macho.libraries(path), macho.undefined_symbols(path)) if macho.is_macho(path) else elf.imports_of(path)
 
 
 def notes(path: Path) -> list[Any]:

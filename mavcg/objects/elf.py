@@ -109,7 +109,7 @@ def exported_symbols(path: Path) -> set[str]:
         }
 
 
-def needed(path: Path) -> tuple[list[str], list[str]]:
+def imports_of(path: Path) -> tuple[list[str], list[str]]:
     """Return (libraries, symbols) that a shared library needs at load: DT_NEEDED, and its undefined dynamic symbols."""
     with _reading(path) as elf:
         libraries: list[str] = []

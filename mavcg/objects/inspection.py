@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mavcg.errors import MavcgError
-from mavcg.objects.binaries import loaded_bytes, needed, notes, protection
+from mavcg.objects.binaries import imports_of, loaded_bytes, notes, protection
 from mavcg.objects.growth import growth_percent
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def inspect_library(path: Path) -> Inspection:
 
     Raises: MavcgError for a file that is not ELF, a damaged one, or one without anything that mavcg made.
     """
-    return _guarded(_inspect, path)
+    return _guard(_inspect, path)
 
 
 def model_of(path: Path) -> dict[str, Any] | None:
@@ -61,7 +61,7 @@ def model_of(path: Path) -> dict[str, Any] | None:
 
     Raises: as inspect_library.
     """
-    return _guarded(_model_note, path)
+    return _guard(_model_note, path)
 
 
 def blas_of(path: Path) -> dict[str, Any] | None:
@@ -69,7 +69,7 @@ def blas_of(path: Path) -> dict[str, Any] | None:
 
     Raises: as inspect_library.
     """
-    return _guarded(_blas_note, path)
+    return _guard(_blas_note, path)
 
 
 def application_of(path: Path) -> dict[str, Any] | None:
@@ -77,7 +77,7 @@ def application_of(path: Path) -> dict[str, Any] | None:
 
     Raises: as inspect_library.
     """
-    return _guarded(_application_note, path)
+    return _guard(_application_note, path)
 
 
 def network_of_library(path: Path, network: str | None) -> dict[str, Any] | None:
@@ -98,7 +98,7 @@ def network_of_library(path: Path, network: str | None) -> dict[str, Any] | None
     return note
 
 
-def _guarded(read: Callable[[Path], T], path: Path) -> T:
+def _guard(read: Callable[[Path], T], path: Path) -> T:
     try:
         return read(path)
     except MavcgError:
@@ -111,7 +111,7 @@ def _inspect(path: Path) -> Inspection:
     found = notes(path)
     if not found:
         raise MavcgError(f"{path}: holds no versions made by mavcg; name a library that `mavcg build` wrote")
-    libraries, symbols = needed(path)
+    libraries, symbols = imports_of(path)
     # Every object that was made for a core set brings its selector, and the link keeps one of each.
     runtime = sum({note["core_set"]: int(note["runtime_bytes"]) for note in found if "core_set" in note}.values())
     total = loaded_bytes(path)

@@ -104,7 +104,7 @@ def make_link_options(
         if not (folder / name).is_dir():
             raise MavcgError(f"-L {folder / name}: is not a folder; name one that holds libraries")
     return LinkOptions(
-        tuple(_checked(option, folder) for option in options),
+        tuple(_check_option(option, folder) for option in options),
         script,
         tuple(libraries),
         tuple(folder / name for name in folders),
@@ -113,7 +113,7 @@ def make_link_options(
     )
 
 
-def _checked(option: str, folder: Path) -> str:
+def _check_option(option: str, folder: Path) -> str:
     """Return one option, with an input's path made absolute. Raises: MavcgError."""
     if option == "-pthread":
         return option

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.objects.binaries import needed, notes
+from mavcg.objects.binaries import imports_of, notes
 from mavcg.objects.inspection import inspect_library
 from mavcg.runtime.made_with import (
     application_sources,
@@ -41,7 +41,7 @@ def sbom(library: Path) -> dict[str, Any]:
     if not made:
         raise MavcgError(f"{library}: does not say what it was made with; build it again with this mavcg")
     digest = file_digest(library)
-    components = [part for each in made for part in _parts(each)] + _loaded(library)
+    components = [part for each in made for part in _parts(each)] + _loader_libraries(library)
     unique = {part["bom-ref"]: part for part in components}
     return {
         "bomFormat": "CycloneDX",
@@ -100,14 +100,14 @@ def _parts(made: Mapping[str, Any]) -> list[dict[str, Any]]:
     return parts
 
 
-def _loaded(library: Path) -> list[dict[str, Any]]:
+def _loader_libraries(library: Path) -> list[dict[str, Any]]:
     """Return the shared libraries that the loader must provide: needed by the file, and not in it."""
     return [
         {
             "type": "library", "bom-ref": f"loaded-{name}", "name": name, "scope": "required",
             "description": "A shared library of the system where it runs",
         }
-        for name in needed(library)[0]
+        for name in imports_of(library)[0]
     ]  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: st
     values: dict[str, AttrValue] = {}
     for name, attr in known.attrs.items():
         if attrs.get(name) is not None:
-            values[name] = _coerced(node, name, attr, attrs[name])
+            values[name] = _coerce(node, name, attr, attrs[name])
         elif attr.default is not None:
             values[name] = attr.default
         else:
@@ -60,7 +60,7 @@ def check_form(node: Node) -> None:
         have, want = ", ".join(n for n, _ in node.attrs), ", ".join(sorted(known.attrs))
         raise MavcgError(f"{node_location(node)}: its attributes are ({have}) where ({want}) in this order are needed")
     for name, value in node.attrs:
-        same = _coerced(node, name, known.attrs[name], value)
+        same = _coerce(node, name, known.attrs[name], value)
         if repr(same) != repr(value):
             raise MavcgError(f"{node_location(node)}: {name}={value!r} where {same!r} is meant; make_node writes it so")
     if known.most is not None and len(node.inputs) != known.most:
@@ -95,7 +95,7 @@ def infer(
     return case.op.infer(case)
 
 
-def _coerced(node: Node, name: str, attr: Attr, value: Any) -> AttrValue:
+def _coerce(node: Node, name: str, attr: Attr, value: Any) -> AttrValue:
     plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     coerced: Any
     if attr.kind in ("ints", "floats"):

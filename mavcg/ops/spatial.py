@@ -79,19 +79,19 @@ def _conv_transpose2d(case: TypedNode) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, (x.shape[0], sizes[0], sizes[1], w.shape[0])),)
 
 
-def _pooled(case: TypedNode, x: TensorType) -> TensorType:
+def _pool_type(case: TypedNode, x: TensorType) -> TensorType:
     case.at_least(1, "kernel")
     out_h, out_w = window_counts(case, case.attr("kernel"), x.shape[1:3])
     return TensorType(x.dtype, (x.shape[0], out_h, out_w, x.shape[3]))
 
 
 def _max_pool2d(case: TypedNode) -> tuple[TensorType, ...]:
-    return (_pooled(case, case.type("x", NUMBERS, rank=4)),)
+    return (_pool_type(case, case.type("x", NUMBERS, rank=4)),)
 
 
 def _avg_pool2d(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS, rank=4)
-    result = _pooled(case, x)
+    result = _pool_type(case, x)
     case.at_least(0, "count_pads")
     for axis in (0, 1):
         if not divisors(case.node, axis, x.shape[1 + axis], result.shape[1 + axis]).all():

@@ -54,7 +54,7 @@ def _convolution(weights: int, result: int = 0) -> Callable[[onnx.NodeProto, Cal
     return lambda node, shape: math.prod(shape(node.output[result])) * math.prod(shape(node.input[weights])[1:])
 
 
-def _transposed(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
+def _transposed_macs(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
     """Each element of the input is multiplied by a filter: output channels of a group times its window."""
     return math.prod(shape(node.input[0])) * math.prod(shape(node.input[1])[1:])
 
@@ -100,7 +100,7 @@ def _attention(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
 
 _COUNTS: Mapping[str, Callable[[onnx.NodeProto, Callable[[str], Shape]], int]] = {
     "Conv": _convolution(1), "FusedConv": _convolution(1), "ConvInteger": _convolution(1),
-    "QLinearConv": _convolution(3), "ConvTranspose": _transposed, "NhwcFusedConv": _convolution(1),
+    "QLinearConv": _convolution(3), "ConvTranspose": _transposed_macs, "NhwcFusedConv": _convolution(1),
     "Gemm": _fused_product, "FusedGemm": _fused_product, "MatMul": _product, "FusedMatMul": _fused_product,
     "MatMulInteger": _product, "QLinearMatMul": _product, "DynamicQuantizeMatMul": _product,
     "MatMulIntegerToFloat": _product, "QGemm": _fused_product,

@@ -153,7 +153,7 @@ def rewritten_model(
     del model.graph.node[:]
     model.graph.node.extend(_in_order([*known, *(node.node for node in left), *stand_ins]))
     del model.graph.initializer[:]
-    model.graph.initializer.extend(_embedded(initializers, folder))
+    model.graph.initializer.extend(_embedded_tensors(initializers, folder))
     _keep_infos(model, support, operators, sized)
     model.opset_import.add(domain=DOMAIN, version=1)
     size = model.ByteSize()
@@ -184,7 +184,7 @@ def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     return (nodes[i] for i in order.static_order())
 
 
-def _embedded(tensors: Iterable[onnx.TensorProto], folder: Path | None) -> Iterator[onnx.TensorProto]:
+def _embedded_tensors(tensors: Iterable[onnx.TensorProto], folder: Path | None) -> Iterator[onnx.TensorProto]:
     for tensor in tensors:
         if tensor.data_location == 1:
             array = read_tensor(tensor, f"initializer %{tensor.name}", folder)

@@ -102,13 +102,13 @@ def plan_subgraphs(
                 except ToolError:
                     raise
                 except MavcgError as error:
-                    refused |= _blamed(nodes, chosen, error, attempt)
+                    refused |= _nodes_to_blame(nodes, chosen, error, attempt)
         if not refused:
             break
         whys |= refused
     built = tuple(BuiltSubgraph(chosen, made[chosen], sum(weights[i] for i in chosen)) for chosen in sets)
     unknown = sum(node.macs is None for node in nodes)
-    return PartialPlan(tuple(nodes), built, _left(nodes, outputs, whys), total, unknown)
+    return PartialPlan(tuple(nodes), built, _count_left(nodes, outputs, whys), total, unknown)
 
 
 def _sources(nodes: Sequence[PlanNode]) -> list[list[int]]:
@@ -120,7 +120,7 @@ def _sources(nodes: Sequence[PlanNode]) -> list[list[int]]:
 _NODE_NAME = re.compile(r"node '(.*?)' \(")
 
 
-def _blamed(
+def _nodes_to_blame(
     nodes: Sequence[PlanNode], chosen: Nodes, error: MavcgError, attempt: Callable[[Nodes], T]
 ) -> dict[int, str]:
     """Return the nodes to leave out, each with its reason: the one that the error names, else those that cannot be
@@ -140,7 +140,7 @@ def _blamed(
     return alone or dict.fromkeys(chosen, reason(error))
 
 
-def _left(nodes: Sequence[PlanNode], outputs: Iterable[str], whys: dict[int, str]) -> tuple[LeftNodes, ...]:
+def _count_left(nodes: Sequence[PlanNode], outputs: Iterable[str], whys: dict[int, str]) -> tuple[LeftNodes, ...]:
     """Count the nodes that stay by operator and reason, the most frequent first."""
     counts: Counter[tuple[str, str]] = Counter()
     needed = {name for i in whys for name in nodes[i].inputs} | set(outputs)

@@ -41,7 +41,7 @@ def operator_macs(operator: TfliteOperator, shape: Shapes) -> int | None:
         return None
 
 
-def _filtered(operator: TfliteOperator, shape: Shapes) -> int:
+def _filter_macs(operator: TfliteOperator, shape: Shapes) -> int:
     """Each element of the result is a sum over all of a filter but its first dimension, the output channels."""
     return math.prod(shape(operator.outputs[0])) * math.prod(shape(operator.inputs[1])[1:])
 
@@ -50,7 +50,7 @@ def _depthwise(operator: TfliteOperator, shape: Shapes) -> int:
     return math.prod(shape(operator.outputs[0])) * math.prod(shape(operator.inputs[1])[1:3])
 
 
-def _transposed(data: int) -> Callable[[TfliteOperator, Shapes], int]:
+def _transposed_macs(data: int) -> Callable[[TfliteOperator, Shapes], int]:
     """Each element of the input is multiplied by a filter: output channels times its window."""
     return lambda operator, shape: math.prod(shape(operator.inputs[data])) * math.prod(shape(operator.inputs[1])[:3])
 
@@ -72,7 +72,8 @@ def _lstm(operator: TfliteOperator, shape: Shapes) -> int:
 
 
 _COUNTS: Mapping[str, Callable[[TfliteOperator, Shapes], int]] = {
-    "CONV_2D": _filtered, "CONV_3D": _filtered, "FULLY_CONNECTED": _filtered, "DEPTHWISE_CONV_2D": _depthwise,
-    "TRANSPOSE_CONV": _transposed(2), "CUSTOM Convolution2DTransposeBias": _transposed(0), "BATCH_MATMUL": _product,
+    "CONV_2D": _filter_macs, "CONV_3D": _filter_macs, "FULLY_CONNECTED": _filter_macs, "DEPTHWISE_CONV_2D": _depthwise,
+    "TRANSPOSE_CONV": _transposed_macs(2), "CUSTOM Convolution2DTransposeBias": _transposed_macs(0),
+    "BATCH_MATMUL": _product,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm, "LSTM": _lstm,
 }  # fmt: skip

@@ -263,11 +263,13 @@ class _Choice:
         found = []
         for number, (cluster, team) in enumerate(zip(self.clusters, self.teams, strict=True)):
             cores = ([Worker(number, cluster)], [Worker(number, team)] * team.cores)
-            found.append(ClusterTimes(cluster.cluster.core, *(_compared(whole, models, workers) for workers in cores)))
+            found.append(
+                ClusterTimes(cluster.cluster.core, *(_compare_times(whole, models, workers) for workers in cores))
+            )
         return tuple(found)
 
 
-def _compared(
+def _compare_times(
     whole: Sequence[StepModel], models: Sequence[tuple[StepModel, int]], workers: Sequence[Worker]
 ) -> BandTimes:
     before = [step.together(workers) for step in whole]

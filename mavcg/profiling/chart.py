@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.drawing.svg_plots import check_plot, save_plot, start_plots
-from mavcg.profiling.names import short_names, shortened
+from mavcg.profiling.names import short_names, shorten
 from mavcg.profiling.profile import Profile
 from mavcg.profiling.ranking import DEFAULT_THRESHOLD, RankedFunction, is_over, rank, trusted_cores
 from mavcg.text.safe_text import printable
@@ -147,5 +147,5 @@ def _draw_legend(figure: "Figure", width: float, height: float) -> None:
 
 def _title(profile: Profile) -> str:
     what = "instructions" if profile.kind == "instructions" else f"time ({profile.event})"
-    command = shortened(profile.command, 40)
+    command = shorten(profile.command, 40)
     return printable(f"Share of {what} per function" + (f": {command}" if command else "")).replace("\n", " ")

@@ -11,12 +11,12 @@ def short_names(names: list[str], limit: int) -> list[str]:
 
     Two functions that would read alike (overloads) get a number.
     """
-    short = [shortened(_without_template_arguments(without_parameters(name) or name, limit), limit) for name in names]
+    short = [shorten(_without_template_arguments(without_parameters(name) or name, limit), limit) for name in names]
     seen: dict[str, int] = {}
     distinct = []
     for name in short:
         seen[name] = seen.get(name, 0) + 1
-        distinct.append(name if short.count(name) == 1 else f"{shortened(name, limit - 4)} #{seen[name]}")
+        distinct.append(name if short.count(name) == 1 else f"{shorten(name, limit - 4)} #{seen[name]}")
     return distinct
 
 
@@ -32,7 +32,7 @@ def _without_template_arguments(name: str, limit: int) -> str:
     return name
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """Shorten a text in its middle if it is too long: both ends distinguish functions."""
     if len(text) <= limit:
         return text

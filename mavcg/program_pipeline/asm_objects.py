@@ -73,7 +73,7 @@ def build_asm_objects(
     refused = {name: reason for name in requested if (reason := _why_not(module, name, core_set.cores, tuning))}
     functions = [name for name in requested if name not in refused]
     bodies, stretches = _bodies(module, functions, core_set.cores, tuning, workers, progress)
-    for name, why in _unchanged(bodies).items():
+    for name, why in _unchanged_functions(bodies).items():
         refused[name] = why
     bodies = [body for body in bodies if body.function not in refused]
     by_label = {(body.function, body.label): body for body in bodies}
@@ -81,11 +81,11 @@ def build_asm_objects(
         module, core_set, target, plain.with_name(f"{plain.stem}.versions.o"), by_label, stretches
     )
     choices: list[FunctionChoice] = []
-    if bodies and (why_none := _unassembled(writer, bodies)):
+    if bodies and (why_none := _assembly_failures(writer, bodies)):
         refused |= why_none
         bodies = [body for body in bodies if body.function not in refused]
     if bodies:
-        choices = _chosen(writer, bodies, limits, gains, worth, loaded_bytes(plain))
+        choices = _choose_used(writer, bodies, limits, gains, worth, loaded_bytes(plain))
     dispatched = sum(not choice.is_single for choice in choices)
     objects = (writer.write(choices),) if dispatched else (plain,)
     added = RELOCATION_BYTES * (core_set.version_count + DISPATCHER_POINTERS) * dispatched
@@ -157,7 +157,7 @@ def _stretch(text: str, name: str) -> tuple[Statement, ...]:
     return statements[inside.start : inside.stop]
 
 
-def _unassembled(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVersion]) -> dict[str, str]:
+def _assembly_failures(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVersion]) -> dict[str, str]:
     """Return functions whose versions do not assemble, with the assembler's message.
 
     Each function is tried alone if they do not assemble together.
@@ -182,7 +182,7 @@ def _unassembled(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVersion]) 
     return refused
 
 
-def _unchanged(bodies: Sequence[CompiledVersion]) -> dict[str, str]:
+def _unchanged_functions(bodies: Sequence[CompiledVersion]) -> dict[str, str]:
     """Return functions that no machine pass changed for any core, with the reason that the passes gave."""
     unchanged = {}
     for name in dict.fromkeys(body.function for body in bodies):
@@ -196,7 +196,7 @@ def _unchanged(bodies: Sequence[CompiledVersion]) -> dict[str, str]:
     return unchanged
 
 
-def _chosen(
+def _choose_used(
     writer: "_AsmObjectWriter",
     bodies: Sequence[CompiledVersion],
     limits: VersionLimits,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.files.toml_tables import read_table, read_toml, shown
+from mavcg.files.toml_tables import read_table, read_toml, value_text
 from mavcg.text.safe_text import c_identifier
 
 FILE_NAME = "mavcg.toml"
@@ -169,7 +169,7 @@ def read_project(path: Path) -> ProjectFile:
         _refuse_empty_commands(path, name, document.get(name), value)
     models = document.get("model", [])
     if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-        raise MavcgError(f"{path}: model = {shown(models)}: is not a list of tables; write each as [[model]]")
+        raise MavcgError(f"{path}: model = {value_text(models)}: is not a list of tables; write each as [[model]]")
     tables = [read_table(path, f"model[{number}]", ModelTable, model) for number, model in enumerate(models)]
     board = profile.board if profile else None
     if build and not (build.cores or build.board):
@@ -187,7 +187,9 @@ def _table(path: Path, document: Mapping[str, Any], name: str, kind: type[Any]) 
     if name not in document:
         return None
     if not isinstance(document[name], dict):
-        raise MavcgError(f"{path}: has no [{name}] table, but {name} = {shown(document[name])}; write it as [{name}]")
+        raise MavcgError(
+            f"{path}: has no [{name}] table, but {name} = {value_text(document[name])}; write it as [{name}]"
+        )
     return read_table(path, name, kind, document[name])
 
 
@@ -195,7 +197,8 @@ def _refuse_empty_commands(path: Path, name: str, written: Any, table: Any) -> N
     for key in ("command", "build"):
         if table is not None and key in written and not (getattr(table, key) and getattr(table, key)[0]):
             raise MavcgError(
-                f'{path}: {name}.{key} = {shown(written[key])}: names no program; write it as {key} = ["./app", "arg"]'
+                f"{path}: {name}.{key} = {value_text(written[key])}: names no program; "
+                f'write it as {key} = ["./app", "arg"]'
             )
 
 

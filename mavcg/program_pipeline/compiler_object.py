@@ -46,7 +46,7 @@ def own_assembly(unit: CompileUnit, hot: Sequence[str], folder: Path) -> tuple[P
     return (None, f"gcc has {demangle(absent)} only as copies for its callers") if absent else (own, "")
 
 
-def _called(name: str) -> str:
+def _qualified_name(name: str) -> str:
     """Return a function's qualified name, from `int nn::dot<T>(T*) [with T = int]`; C's names are themselves."""
     match = re.search(r"([\w:~]+)(?:<.*>)?\(", name)
     return match[1] if match else name
@@ -90,7 +90,15 @@ def own_notes(result: "BuildResult", unit: CompileUnit, own: PlainAssembly | Non
         notes += [
             f"gcc inlined {demangle(name)} into {', '.join(into)}: that copy stays gcc's"
             for name in dispatched
-            if (into := sorted({_called(b) for a, b in own.inlined if _called(a) == _called(demangle(name))}))
+            if (
+                into := sorted(
+                    {
+                        _qualified_name(b)
+                        for a, b in own.inlined
+                        if _qualified_name(a) == _qualified_name(demangle(name))
+                    }
+                )
+            )
         ]
     sums = {f: fused for module in result.modules for f, fused in module.sums_products.items() if f in dispatched}
     fused = [demangle(f) for f, has_instruction in sums.items() if has_instruction]

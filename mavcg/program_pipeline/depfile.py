@@ -24,7 +24,7 @@ def dependency_file(unit: CompileUnit) -> Path | None:
     without -o the source, in the current folder.
     """
     named, writes, has_output = "", False, False
-    for word in words([part for flag in unit.flags for part in _unwrapped(flag)]):
+    for word in words([part for flag in unit.flags for part in _unwrap_option(flag)]):
         writes = writes or word.name in ("-MD", "-MMD")
         has_output = has_output or word.name in ("-o", "--output")
         if word.name == "-MF":
@@ -35,7 +35,7 @@ def dependency_file(unit: CompileUnit) -> Path | None:
     return unit.directory / named if named else made.with_suffix(".d")
 
 
-def _unwrapped(flag: str) -> list[str]:
+def _unwrap_option(flag: str) -> list[str]:
     """Split -Wp,-MD,x.d, as the Linux kernel writes it, into -MD -MF x.d."""
     parts = flag.split(",")
     if parts[0] != "-Wp" or parts[1:2] not in (["-MD"], ["-MMD"]):
@@ -53,7 +53,7 @@ def add_dependencies(path: Path, files: Sequence[Path]) -> None:
         return
     text = path.read_text(errors="surrogateescape")
     rule = _RULE.search(text)
-    names = [name for file in files if (name := _escaped(str(file.absolute()))) not in text]
+    names = [name for file in files if (name := _escape(str(file.absolute()))) not in text]
     if not rule or not names:
         return
     empty = "".join(f"\n{name}:\n" for name in names)
@@ -77,6 +77,6 @@ def add_to_preprocessed(path: Path, source: str, files: Sequence[Path]) -> None:
     write_whole(path, path.read_bytes() + added.encode(errors="surrogateescape"))
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     """Escape a path for make (GNU make manual, "What Makefiles Look Like"), as gcc does."""
     return re.sub(r"([ \t#])", r"\\\1", name).replace("$", "$$")

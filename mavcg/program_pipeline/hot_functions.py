@@ -91,13 +91,13 @@ def match_hot(
 
 def _same_template(symbol: HotSymbol, names: Sequence[str]) -> list[HotSymbol]:
     """Return the functions whose qualified name is that of a given C++ linkage name."""
-    qualified_name = _qualified(symbol.given_name)
-    alike = [name for name in names if _qualified(name) == qualified_name] if qualified_name else []
+    qualified_name = _qualified_name(symbol.given_name)
+    alike = [name for name in names if _qualified_name(name) == qualified_name] if qualified_name else []
     return [replace(symbol, name=name, inexact=True, why=f"{symbol.why}, by its name") for name in alike]
 
 
 @cache
-def _qualified(name: str) -> str:
+def _qualified_name(name: str) -> str:
     """Return the name without template arguments; "" for a name that is not a C++ linkage name.
 
     Eigen::internal::gebp_kernel::operator() for any instantiation.

@@ -91,9 +91,9 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
 
 
 def _add_for_ccache(command: Sequence[str], options: LaunchOptions) -> None:
-    from mavcg.program_pipeline.unversioned_outputs import preprocessed
+    from mavcg.program_pipeline.unversioned_outputs import preprocessed_source
 
-    source = preprocessed(command, Path.cwd())
+    source = preprocessed_source(command, Path.cwd())
     config = options.config or (find_config(source.source.parent) if source else None)
     if source and config:
         add_to_preprocessed(source.output, str(source.source), _files_of(config, read_build_file(config)))

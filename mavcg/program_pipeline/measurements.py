@@ -164,31 +164,31 @@ def _measurement(entry: Any, location: str) -> Measurement:
 def _times(entry: Mapping[str, Any], name: str, location: str) -> tuple[float, ...]:
     value = entry.get(name)
     if not isinstance(value, list) or not value:
-        raise MavcgError(f"{location}: {name} is {_shown(value)}, not a list of times; {_AGAIN}")
+        raise MavcgError(f"{location}: {name} is {_figure_text(value)}, not a list of times; {_AGAIN}")
     return tuple(_number(item, f"{location}: {name}[{i}]", 1e30) for i, item in enumerate(value))
 
 
 def _number(value: Any, location: str, limit: float) -> float:
     good = isinstance(value, int | float) and not isinstance(value, bool)
     if not good or not 0 <= value <= limit:  # nan is in no range
-        raise MavcgError(f"{location}: is {_shown(value)}, not a number from 0 to {limit:g}; {_AGAIN}")
+        raise MavcgError(f"{location}: is {_figure_text(value)}, not a number from 0 to {limit:g}; {_AGAIN}")
     return float(value)
 
 
 def _count(entry: Mapping[str, Any], name: str, location: str) -> int:
     value = entry.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 53:
-        raise MavcgError(f"{location}: {name} is {_shown(value)}, not a count; {_AGAIN}")
+        raise MavcgError(f"{location}: {name} is {_figure_text(value)}, not a count; {_AGAIN}")
     return value
 
 
 def _text(entry: Mapping[str, Any], name: str, location: str) -> str:
     value = entry.get(name)
     if not isinstance(value, str) or (not value and name != "machine"):
-        raise MavcgError(f"{location}: {name} is {_shown(value)}, not a text; {_AGAIN}")
+        raise MavcgError(f"{location}: {name} is {_figure_text(value)}, not a text; {_AGAIN}")
     return clean_text(value)
 
 
-def _shown(value: Any) -> str:
+def _figure_text(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -151,7 +151,7 @@ class _Separation:
             elif linkage(entity) not in _MERGED:
                 raise CannotSeparate(f"the compiler's object does not define {name}")
             self.ours.add(name)
-            pending += sorted(_named_in(entity, self.hot.module.entities))
+            pending += sorted(_names_in(entity, self.hot.module.entities))
 
     def _share(self, entity: Entity, symbol: str) -> None:
         guard = "_ZGV" + symbol.removeprefix("_Z")
@@ -205,7 +205,7 @@ class _Separation:
         entities = self.hot.module.entities
         if entity.name.startswith("_ZGV"):
             raise CannotSeparate(f"the compiler initialises {entity.name[4:]} before it is first used, and clang then")
-        users = [e for e in entities.values() if e.kind == "define" and entity.name in _named_in(e, entities)]
+        users = [e for e in entities.values() if e.kind == "define" and entity.name in _names_in(e, entities)]
         if any(_STARTUP.match(user.name) for user in users):
             raise CannotSeparate(f"the compiler computes {entity.name} when it compiles, and clang when it starts")
         if re.search(r"\bconstant\b", entity.header.partition("[")[0].partition("{")[0]):
@@ -222,7 +222,7 @@ class _Separation:
             raise CannotSeparate(f"{entity.name} may be {unknown[0]} of the compiler's object")
 
 
-def _named_in(entity: Entity, entities: Mapping[str, Entity]) -> set[str]:
+def _names_in(entity: Entity, entities: Mapping[str, Entity]) -> set[str]:
     names: set[str] = set()
 
     def note(name: str, _: bool) -> str:
@@ -247,7 +247,7 @@ def _definitions(
     bodies = {new: e for new, e in entities.items() if original.get(new) not in plan.dispatched}
     named: set[str] = set()
     for entity in bodies.values():
-        named |= _named_in(entity, base.entities)
+        named |= _names_in(entity, base.entities)
     for name in sorted(named - set(entities)):
         entity = hot.module.entities[original.get(name, name)]
         entities[name] = entity if _is_declared(entity) else shared_declaration(hot, entity, foldable=False)

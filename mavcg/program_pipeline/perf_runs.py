@@ -80,7 +80,7 @@ class RunsHere:
         with with_variables(library_variables(self.library)), chdir(self.folder or Path()):
             if not label:
                 return record(command, self.recorder, options)
-            with pinned_as(cpus, label):
+            with pin_as(cpus, label):
                 return record(command, self.recorder, options)
 
     def using(self, folder: Path, library: Path | None) -> "RunsHere":
@@ -130,7 +130,7 @@ def this_machine() -> list[DetectedCpu]:
 
 
 @contextmanager
-def pinned_as(cpus: Sequence[int], label: str) -> Iterator[None]:
+def pin_as(cpus: Sequence[int], label: str) -> Iterator[None]:
     """Pin child processes that start meanwhile to these CPUs, and have mavcg's libraries use `label` on all CPUs."""
     names = {"MAVCG_CPU_MAP": f"*={label}", "MAVCG_TRACE": "0"}  # a trace would count every call, at a cost
     allowed = os.sched_getaffinity(0)

@@ -12,7 +12,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
-from mavcg.objects.binaries import loaded_bytes, needed, note_assembly, protection
+from mavcg.objects.binaries import imports_of, loaded_bytes, note_assembly, protection
 from mavcg.objects.growth import growth_percent
 from mavcg.objects.library import link_relocatable, link_shared
 from mavcg.objects.link_options import LinkOptions
@@ -193,10 +193,10 @@ def _read_inputs(request: BuildRequest, progress: Progress) -> list[IrModule]:
 
     with ThreadPoolExecutor(request.workers) as pool:
         compiled = list(pool.map(compile_unit, request.units))
-    return [*compiled, *(_protected(load_ir(path), request.target) for path in request.ir_files)]
+    return [*compiled, *(_protect_module(load_ir(path), request.target) for path in request.ir_files)]
 
 
-def _protected(module: IrModule, target: Target) -> IrModule:
+def _protect_module(module: IrModule, target: Target) -> IrModule:
     """Return a module that the user provides, with the branch protection that C sources are compiled with."""
     return module if target.system == "macos" else replace(module, text=protect(module.text, target.arch))
 
@@ -273,7 +273,7 @@ def _link(objects: Sequence[Path], request: BuildRequest) -> tuple[tuple[str, ..
         link_relocatable(objects, request.output, request.target)
     else:
         link_shared(objects, request.output, request.target, _cxx_compiler(request), request.link)
-    libraries, symbols = needed(request.output)
+    libraries, symbols = imports_of(request.output)
     return tuple(libraries), tuple(symbols)
 
 

@@ -93,7 +93,7 @@ class PreprocessedSource:
     output: Path
 
 
-def preprocessed(command: Sequence[str], folder: Path) -> PreprocessedSource | None:
+def preprocessed_source(command: Sequence[str], folder: Path) -> PreprocessedSource | None:
     """Return the output of a command that preprocesses one source into a file; None for any other command."""
     _, read = _read(command, folder)
     inputs = [word.value for word in read if not word.name]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.assembly.tuning import TuningJob, VersionTuning, has_open_inline, modelled, tune_versions, why_untouched
+from mavcg.assembly.tuning import TuningJob, VersionTuning, has_open_inline, model_version, tune_versions, why_untouched
 from mavcg.assembly.tuning_options import FAST, Tuning, wants_tuning
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
@@ -147,7 +147,7 @@ def make_versions(
         return replace(again, refused={**refused, **failed, **again.refused})
     texts = {at: result for at, result in compiled.items() if isinstance(result, str)}
     untouched = [core for core in cores if not (tuning.on and wants_tuning(core))]
-    tunings = _modelled(maker, texts, untouched)
+    tunings = _model_versions(maker, texts, untouched)
     tunings |= _tune(maker, texts, cores, workers, progress, tuning) if tuning.on else {}
     bodies = tuple(
         maker.body(name, label, *tunings.get((name, label), (text, None))) for (name, label), text in texts.items()
@@ -196,7 +196,7 @@ def _tune(
     }
 
 
-def _modelled(
+def _model_versions(
     maker: "_Maker", texts: Mapping[tuple[str, str], str], cores: Sequence[Core]
 ) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
     """Return the untouched versions for cores whose model's error is known, with the model's account of each."""
@@ -207,7 +207,7 @@ def _modelled(
     for (name, label), text in texts.items():
         if label in known:
             own, generic = (make_version(maker.hot, name, each).symbol for each in (label, GENERIC))
-            accounts[name, label] = text, modelled(known[label], text, own, texts[name, GENERIC], generic)
+            accounts[name, label] = text, model_version(known[label], text, own, texts[name, GENERIC], generic)
     return accounts
 
 

@@ -18,17 +18,17 @@ def requantize(node: Node, value: Array) -> Array:
     return np.asarray(np.clip(rounded, node.attr("lo"), node.attr("hi"))).astype(DTYPES[node.attr("to")])
 
 
-def _scaled(node: Node, total: Array, multiplier: Any) -> Array:
+def _scale(node: Node, total: Array, multiplier: Any) -> Array:
     """Exact sums, at most 2**31, times an f32 multiplier, as f32 computes it."""
     return requantize(node, total.astype(np.float32) * np.asarray(multiplier, np.float32))
 
 
-def _centred(x: Array, zero: int) -> Array:
+def _centre(x: Array, zero: int) -> Array:
     """x - zero in f64, which holds all sums of products exactly."""
     return np.asarray(x.astype(np.float64) - zero)
 
 
-def _convolved(node: Node, x: Array, w: Array, bias: Array | None, groups: int) -> Array:
+def _convolve(node: Node, x: Array, w: Array, bias: Array | None, groups: int) -> Array:
     """A convolution in f64 with a node's window; all products and sums are whole numbers and exact."""
     window = {name: node.attr(name) for name in ("stride", "dilation", "pads")}
     conv = make_node("conv2d", ("x", "w", "bias" if bias is not None else ""), ("y",), groups=groups, **window)
@@ -37,42 +37,42 @@ def _convolved(node: Node, x: Array, w: Array, bias: Array | None, groups: int) 
 
 def _qconv2d(node: Node, inputs: Sequence[Any]) -> Array:
     x, w, bias, multiplier = inputs
-    return _scaled(node, _convolved(node, _centred(x, node.attr("x_zero")), w, bias, node.attr("groups")), multiplier)
+    return _scale(node, _convolve(node, _centre(x, node.attr("x_zero")), w, bias, node.attr("groups")), multiplier)
 
 
 def _qmatmul(node: Node, inputs: Sequence[Any]) -> Array:
     a, b, bias, multiplier = inputs
     wide = b.astype(np.float64)
-    total = np.matmul(_centred(a, node.attr("x_zero")), np.swapaxes(wide, -1, -2) if node.attr("transpose_b") else wide)
-    return _scaled(node, total + bias, multiplier)
+    total = np.matmul(_centre(a, node.attr("x_zero")), np.swapaxes(wide, -1, -2) if node.attr("transpose_b") else wide)
+    return _scale(node, total + bias, multiplier)
 
 
 def _qadd(node: Node, inputs: Sequence[Any]) -> Array:
     a, b = (
-        _centred(inputs[i], node.attr(f"{n}_zero")).astype(np.float32) * np.float32(node.attr(f"{n}_scale"))
+        _centre(inputs[i], node.attr(f"{n}_zero")).astype(np.float32) * np.float32(node.attr(f"{n}_scale"))
         for i, n in enumerate("ab")
     )
     return requantize(node, a + b)
 
 
 def _qmul(node: Node, inputs: Sequence[Any]) -> Array:
-    a, b = (_centred(inputs[i], node.attr(f"{n}_zero")) for i, n in enumerate("ab"))
-    return _scaled(node, a * b, node.attr("multiplier"))
+    a, b = (_centre(inputs[i], node.attr(f"{n}_zero")) for i, n in enumerate("ab"))
+    return _scale(node, a * b, node.attr("multiplier"))
 
 
 def _qavg_pool2d(node: Node, inputs: Sequence[Any]) -> Array:
-    x = _centred(inputs[0], node.attr("x_zero"))
-    total = _convolved(node, x, np.ones((x.shape[3], *node.attr("kernel"), 1)), None, x.shape[3])
+    x = _centre(inputs[0], node.attr("x_zero"))
+    total = _convolve(node, x, np.ones((x.shape[3], *node.attr("kernel"), 1)), None, x.shape[3])
     rows, cols = (divisors(node, i, x.shape[1 + i], total.shape[1 + i]) for i in (0, 1))
     count = (rows[:, None, None] * cols[:, None]).astype(np.float64)
-    return _scaled(node, total, np.float32(node.attr("multiplier")).astype(np.float64) / count)
+    return _scale(node, total, np.float32(node.attr("multiplier")).astype(np.float64) / count)
 
 
 def _qmean(node: Node, inputs: Sequence[Any]) -> Array:
-    x, axes = _centred(inputs[0], node.attr("x_zero")), tuple(node.attr("axes"))
+    x, axes = _centre(inputs[0], node.attr("x_zero")), tuple(node.attr("axes"))
     count = float(np.prod([x.shape[i] for i in axes]))
     total = np.asarray(x.sum(axis=axes, keepdims=node.attr("keepdims")))
-    return _scaled(node, total, np.float32(node.attr("multiplier")).astype(np.float64) / count)
+    return _scale(node, total, np.float32(node.attr("multiplier")).astype(np.float64) / count)
 
 
 def _lookup(node: Node, inputs: Sequence[Any]) -> Array:

@@ -83,7 +83,7 @@ def activate(x: Array, act: str, args: Sequence[float]) -> Array:
     return np.asarray(_UNARY[act](x, *args)) if act else x
 
 
-def activated(node: Node, x: Array) -> Array:
+def apply_activation(node: Node, x: Array) -> Array:
     """x after the activation that is fused to a node."""
     return activate(x, node.attr("act"), node.attr("act_args"))
 

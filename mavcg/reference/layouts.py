@@ -6,12 +6,12 @@ from typing import Any
 from mavcg.graph import Array, Node
 from mavcg.ops.nodes import make_node
 from mavcg.reference.spatial import DEFINITIONS as SPATIAL
-from mavcg.specs.layout import Layout, image_in, laid_out
+from mavcg.specs.layout import Layout, image_in, lay_out
 
 
 def _convert_layout(node: Node, inputs: Sequence[Any]) -> Array:
     image = image_in(inputs[0], Layout(node.attr("layout_from")), node.attr("c"))
-    return laid_out(image, Layout(node.attr("layout_to")), node.attr("block"))
+    return lay_out(image, Layout(node.attr("layout_to")), node.attr("block"))
 
 
 def _primitive_conv2d(node: Node, inputs: Sequence[Any]) -> Array:
@@ -25,7 +25,7 @@ def _primitive_conv2d(node: Node, inputs: Sequence[Any]) -> Array:
         "conv2d", node.inputs, node.outputs, node.origin, pads=(*node.attr("pads"),) * 2, groups=node.attr("groups"),
         act=node.attr("act"), act_args=node.attr("act_args"), **window,
     )  # fmt: skip
-    return laid_out(SPATIAL["conv2d"](plain, (image, w, bias, added)), layout_out, node.attr("block"))
+    return lay_out(SPATIAL["conv2d"](plain, (image, w, bias, added)), layout_out, node.attr("block"))
 
 
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {

@@ -7,7 +7,7 @@ import numpy as np
 
 from mavcg.graph import Array, Node
 from mavcg.ops.spatial import divisors
-from mavcg.reference.elementwise import activated
+from mavcg.reference.elementwise import apply_activation
 
 
 def _taps(node: Node, x: Array, kernel: tuple[int, ...], outside: Any) -> Iterator[tuple[int, int, Array]]:
@@ -23,7 +23,7 @@ def _taps(node: Node, x: Array, kernel: tuple[int, ...], outside: Any) -> Iterat
             yield row, col, padded[:, rows, cols, :]
 
 
-def _mixed(x: Array, w: Array, groups: int) -> Array:
+def _mix_channels(x: Array, w: Array, groups: int) -> Array:
     """Every pixel's channels times one position of the filter: x[.., C], w[O, C/groups] -> [.., O]."""
     pixels = x.reshape(-1, groups, x.shape[-1] // groups).transpose(1, 0, 2)
     filters = w.reshape(groups, w.shape[0] // groups, w.shape[1]).transpose(0, 2, 1)
@@ -35,9 +35,9 @@ def _conv2d(node: Node, inputs: Sequence[Any]) -> Array:
     x, w, bias, residual = inputs
     total: Any = 0.0
     for row, col, seen in _taps(node, x, w.shape[1:3], 0):
-        total = total + _mixed(seen, w[:, row, col, :], node.attr("groups"))
+        total = total + _mix_channels(seen, w[:, row, col, :], node.attr("groups"))
     total = total if bias is None else total + bias
-    return activated(node, total if residual is None else total + residual)
+    return apply_activation(node, total if residual is None else total + residual)
 
 
 def _conv_transpose2d(node: Node, inputs: Sequence[Any]) -> Array:
@@ -50,9 +50,9 @@ def _conv_transpose2d(node: Node, inputs: Sequence[Any]) -> Array:
         for col in range(w.shape[2]):
             first = (row * dilation[0], col * dilation[1])
             rows, cols = (slice(first[i], first[i] + (x.shape[1 + i] - 1) * stride[i] + 1, stride[i]) for i in (0, 1))
-            canvas[:, rows, cols, :] += _mixed(x, w[:, row, col, :], node.attr("groups"))
+            canvas[:, rows, cols, :] += _mix_channels(x, w[:, row, col, :], node.attr("groups"))
     cropped = canvas[:, pads[0] : height - pads[2], pads[1] : width - pads[3], :]
-    return activated(node, cropped if bias is None else cropped + bias)
+    return apply_activation(node, cropped if bias is None else cropped + bias)
 
 
 def _max_pool2d(node: Node, inputs: Sequence[Any]) -> Array:

@@ -129,7 +129,7 @@ def _run(
         elif done is not None and not left and reader.after is not None and reader.before is not None:
             return reader.before, reader.after
         else:
-            how = silent or (_ended(done) if done is not None else "")
+            how = silent or (_describe_end(done) if done is not None else "")
             if reader.before is None or not left:
                 raise RunnerError(f"{runner.name}: {how}; see what `--check` says of the machine")
             if not reader.gave_up:  # else it named the job that failed
@@ -142,7 +142,7 @@ def _run(
                 return reader.before, reader.before
 
 
-def _ended(done: Finished) -> str:
+def _describe_end(done: Finished) -> str:
     killed = done.status > 128  # which a shell says, too
     message = "" if killed else "".join(done.words.splitlines()[-1:])
     return f"the program {done.how}" + (f" ({message})" if message else "")

@@ -88,7 +88,7 @@ def facts_of(text: str) -> MachineFacts:
     files = {name: content for name, content in texts.items() if _FILE_NAME.fullmatch(name) and ".." not in name}
     online = _list(files, f"{_CPU_FOLDER}/online")
     allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)", files.get("proc/self/status", ""), re.MULTILINE)
-    allowed_cpus = _parsed(allowed[1]) if allowed else None
+    allowed_cpus = _parse_numbers(allowed[1]) if allowed else None
     cpus = tuple(
         CpuFacts(
             cpu, core, how,
@@ -99,7 +99,7 @@ def facts_of(text: str) -> MachineFacts:
                 for name in ("scaling_cur_freq", "scaling_max_freq", "cpuinfo_max_freq")
             ),
         )
-        for cpu, core, how in _detected(files)
+        for cpu, core, how in _detect_cores(files)
     )  # fmt: skip
     memory = re.search(r"^MemAvailable:\s*(\d+) kB", files.get("proc/meminfo", ""), re.MULTILINE)
     model = _word(texts, ":product") or files.get("proc/device-tree/model", "").strip("\0\n ")
@@ -125,7 +125,7 @@ def _texts(text: str) -> dict[str, str]:
     return {name.strip(): content for name, _, content in named}
 
 
-def _detected(files: dict[str, str]) -> list[tuple[int, str | None, str]]:
+def _detect_cores(files: dict[str, str]) -> list[tuple[int, str | None, str]]:
     with scratch_folder("mavcg-facts-") as name:
         for path, content in files.items():
             to = Path(name) / path
@@ -144,10 +144,10 @@ def _number(texts: dict[str, str], name: str) -> int | None:
 
 
 def _list(texts: dict[str, str], name: str) -> tuple[int, ...] | None:
-    return _parsed(_word(texts, name)) if name in texts else None
+    return _parse_numbers(_word(texts, name)) if name in texts else None
 
 
-def _parsed(text: str) -> tuple[int, ...] | None:
+def _parse_numbers(text: str) -> tuple[int, ...] | None:
     try:
         return parse_cpus(text)
     except ValueError:

@@ -39,7 +39,7 @@ def read_program(path: Path, weak_data: Collection[str] = ()) -> CodeImage:
     if elf["e_type"] == "ET_REL":
         return read_image(path, str(path))
     try:
-        return _linked(elf, path, weak_data)
+        return _link_image(elf, path, weak_data)
     except MavcgError:
         raise
     except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
@@ -62,7 +62,7 @@ def constructors(path: Path) -> tuple[int, ...]:
     return ()
 
 
-def _linked(elf: Any, path: Path, weak_data: Collection[str]) -> CodeImage:
+def _link_image(elf: Any, path: Path, weak_data: Collection[str]) -> CodeImage:
     base = LIBRARY_BASE if elf["e_type"] == "ET_DYN" else 0
     segments = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD" and segment["p_memsz"]]
     if not segments:

@@ -68,7 +68,7 @@ def decode(word: bytes, address: int) -> DecodedInstr:
     except (SyntaxFault, Malformed):
         known = None
     if known is None:
-        return _unmodelled(found, text)
+        return _unmodelled_instr(found, text)
     op = as_op(Code(instr, known))
     return DecodedInstr(op, _flow(found.mnemonic, known), *_memory(known))
 
@@ -86,7 +86,7 @@ def _memory(known: Effects) -> tuple[int, int, Mem | None]:
     return LOAD * memory.load | STORE * memory.store, memory.bytes, None
 
 
-def _unmodelled(found: Any, text: str) -> DecodedInstr:
+def _unmodelled_instr(found: Any, text: str) -> DecodedInstr:
     read, written = found.regs_access()
     reads = [name for number in read if (name := _whole_register(found.reg_name(number)))]
     writes = [name for number in written if (name := _whole_register(found.reg_name(number)))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import Target, host_target
 from mavcg.sources.arguments import words
-from mavcg.sources.ir_options import unwrapped, why_left_out
+from mavcg.sources.ir_options import unwrap_options, why_left_out
 
 # First on the command line, so that the program's own options win. Functions made at -O0 are `optnone` and would stay
 # as they are.
@@ -88,7 +88,7 @@ def translate(flags: Sequence[str], target: Target, language: str, keep_debug: b
     toolchain: list[str] = []
     notes: list[str] = []
     level, march, mcpu, aliasing = "0", "", "", False
-    plain, wrapped_notes = unwrapped(flags)
+    plain, wrapped_notes = unwrap_options(flags)
     notes += wrapped_notes
     for word in words(plain):
         name = word.name

@@ -27,10 +27,10 @@ def checked_drivers(units: Sequence[CompileUnit], allowed: Sequence[str]) -> tup
         allowed: globs of absolute paths, `*` within a folder and `**` over folders.
     Raises: MavcgError naming the first source whose compiler may not be run, and the reason.
     """
-    return tuple(unit if is_zig(unit.compiler) else _checked(unit, allowed) for unit in units)
+    return tuple(unit if is_zig(unit.compiler) else _check_driver(unit, allowed) for unit in units)
 
 
-def _checked(unit: CompileUnit, allowed: Sequence[str]) -> CompileUnit:
+def _check_driver(unit: CompileUnit, allowed: Sequence[str]) -> CompileUnit:
     word = unit.compiler[0]
     path = str(unit.directory / word) if "/" in word else shutil.which(word)
     reason = ""

@@ -113,11 +113,11 @@ def _headers_of_compiler(compiler: tuple[str, ...], options: tuple[str, ...], cx
 
 
 def _is_private(folder: str) -> bool:
-    resolved = str(PurePath(*_collapsed(folder)))
+    resolved = str(PurePath(*_collapse(folder)))
     return bool(_GCC_PRIVATE.search(resolved) or _CLANG_PRIVATE.search(resolved))
 
 
-def _collapsed(folder: str) -> list[str]:
+def _collapse(folder: str) -> list[str]:
     parts: list[str] = []
     for part in PurePath(folder).parts:
         parts = parts[:-1] if part == ".." and parts else [*parts, part]

@@ -69,7 +69,7 @@ def why_left_out(word: CommandLineWord) -> str | None:
     return None if _MACHINE.match(name) else _MEANINGLESS
 
 
-def unwrapped(flags: Sequence[str]) -> tuple[list[str], list[str]]:
+def unwrap_options(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return (flags, notes): options wrapped for one stage of the compiler as themselves, to be judged like all others.
 
     -Wp,-DX=1,-MD,file         -> -DX=1 -MD file

@@ -69,14 +69,14 @@ def _read_in_child(path: Path, data: bytes) -> str:
         except subprocess.TimeoutExpired as error:
             raise MavcgError(f"{path}: LLVM does not finish reading it ({PARSE_SECONDS} s); {_MAKE_IR}") from error
         if done.returncode == parse_child.REFUSED:
-            raise MavcgError(_refused(path, data, done.stdout.replace(str(given), str(path)).strip()))
+            raise MavcgError(_refusal(path, data, done.stdout.replace(str(given), str(path)).strip()))
         if done.returncode:
             last_line = done.stderr.strip().splitlines()[-1:] or [f"signal {-done.returncode}"]
             raise MavcgError(f"{path}: LLVM breaks off while reading it ({last_line[0]}); it is damaged: make it again")
         return output.read_text(encoding="utf-8", errors="surrogateescape")
 
 
-def _refused(path: Path, data: bytes, reason: str) -> str:
+def _refusal(path: Path, data: bytes, reason: str) -> str:
     if not data.startswith(_BITCODE):
         return f"{path}: not LLVM IR that {parse_child.llvm_name()} reads: {reason}; {_MAKE_IR}"
     if any(word in reason for word in ("Producer", "epoch", "Unknown attribute", "Invalid record", "Unknown")):

@@ -133,12 +133,12 @@ def _defining_units(symbols: Sequence[str], units: Sequence[CompileUnit]) -> dic
     """Return symbol -> units whose object file is there and defines it."""
     found: dict[str, list[CompileUnit]] = {}
     for unit in units if symbols else ():
-        for symbol in _defined_in(unit, symbols):
+        for symbol in _definitions_in(unit, symbols):
             found.setdefault(symbol, []).append(unit)
     return found
 
 
-def _defined_in(unit: CompileUnit, symbols: Collection[str]) -> list[str]:
+def _definitions_in(unit: CompileUnit, symbols: Collection[str]) -> list[str]:
     from elftools.elf.elffile import ELFFile
 
     if unit.output is None or not unit.output.is_file():
@@ -158,7 +158,7 @@ def _chosen_unit(symbol: str, candidates: Sequence[CompileUnit]) -> tuple[Compil
     """
     if len(candidates) == 1:
         return candidates[0], []
-    defining = [unit for unit in candidates if _defined_in(unit, [symbol])]
+    defining = [unit for unit in candidates if _definitions_in(unit, [symbol])]
     if len(defining) == 1:
         return defining[0], []
     unit = (defining or candidates)[0]

@@ -45,7 +45,7 @@ def image_shape(layout: Layout, c: int, h: int, w: int, block: int, n: int = 1) 
     return (lengths[0], lengths[1], lengths[2], lengths[3])
 
 
-def laid_out(image: Array, layout: Layout, block: int) -> Array:
+def lay_out(image: Array, layout: Layout, block: int) -> Array:
     """[N, H, W, C] -> the tensor of the same images in a layout, contiguous; zeros fill the last block of CHWc."""
     if layout is not Layout.CHWC:
         order = sorted(range(4), key=lambda axis: AXES[layout][axis])

@@ -77,7 +77,7 @@ def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
             started.kill()
             raise
     if started.returncode:
-        lines = (messages or out).strip().splitlines() or [f"{_ended(started.returncode)}, no message"]
+        lines = (messages or out).strip().splitlines() or [f"{_describe_end(started.returncode)}, no message"]
         more = [f"({len(lines) - MESSAGE_LINES} more lines)"] if len(lines) > MESSAGE_LINES else []
         full = [f"{words}; make room"] if (words := full_folders(_folders(command, cwd))) else []
         raise ToolError(f"{what}: failed:\n  " + "\n  ".join([*lines[:MESSAGE_LINES], *more, *full]))
@@ -90,7 +90,7 @@ def _folders(command: Sequence[str], cwd: Path | None) -> list[Path]:
     return [*outputs, *([cwd] if cwd else [])]
 
 
-def _ended(status: int) -> str:
+def _describe_end(status: int) -> str:
     """Describe how a tool ended: its exit status, or the signal that ended it."""
     with contextlib.suppress(ValueError):
         return f"ended by {signal.Signals(-status).name}"

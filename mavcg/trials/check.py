@@ -86,9 +86,9 @@ def block_of(machine: Machine) -> int:
 
 def check_all(cases: Sequence[CheckCase], machine: Machine, optimised: bool = True) -> list[Checked]:
     """Run many cases: of an emulated machine in one program. optimised: as primitive_run.run_jobs has it."""
-    prepared = [_prepared(case) for case in cases]
+    prepared = [_prepare(case) for case in cases]
     run_jobs([job for job, _ in prepared], machine, optimised)
-    return [_checked(case, job, numbers) for case, (job, numbers) in zip(cases, prepared, strict=True)]
+    return [_check(case, job, numbers) for case, (job, numbers) in zip(cases, prepared, strict=True)]
 
 
 def verify_scenario(scenario: Scenario) -> None:
@@ -123,10 +123,10 @@ class _Numbers:
 
 def prepared_job(case: CheckCase) -> TrialJob:
     """Return the job of a case, its memory filled. Raises: MavcgError where the primitive does not apply."""
-    return _prepared(case)[0]
+    return _prepare(case)[0]
 
 
-def _prepared(case: CheckCase) -> tuple[TrialJob, _Numbers]:
+def _prepare(case: CheckCase) -> tuple[TrialJob, _Numbers]:
     s, epilogue, primitive = case.scenario, case.epilogue, case.primitive
     verify_scenario(s)
     if not primitive.applies(s):
@@ -147,17 +147,17 @@ def _prepared(case: CheckCase) -> tuple[TrialJob, _Numbers]:
     )
     lowering = primitive.lower(s, given.weights, epilogue, case.block)
     operands = {
-        "x": _filled(batch_to_layout(given.x, primitive.layout_in, case.block)),
-        "weights": _filled(lowering.weights),
+        "x": _fill(batch_to_layout(given.x, primitive.layout_in, case.block)),
+        "weights": _fill(lowering.weights),
         "out": memory(
             batch_to_layout(np.zeros((s.batch, s.m, s.out_h, s.out_w)), primitive.layout_out, case.block).nbytes
         ),
         "workspace": memory(lowering.workspace_bytes),
     }
     if given.bias is not None:
-        operands["bias"] = _filled(given.bias)
+        operands["bias"] = _fill(given.bias)
     if given.residual is not None:
-        operands["residual"] = _filled(batch_to_layout(given.residual, primitive.layout_out, case.block))
+        operands["residual"] = _fill(batch_to_layout(given.residual, primitive.layout_out, case.block))
     calls = random_ranges(lowering, case.seed) if case.ranges else all_rows(lowering)
     return TrialJob(lowering, operands, calls), given
 
@@ -171,11 +171,11 @@ def weight_factor(s: Scenario) -> float:
     return float(2.0 ** round(math.log2(3 * SPREAD / math.sqrt(terms))))
 
 
-def _filled(array: Array) -> GuardedMemory:
+def _fill(array: Array) -> GuardedMemory:
     return memory(array.nbytes, array)
 
 
-def _checked(case: CheckCase, job: TrialJob, given: _Numbers) -> Checked:
+def _check(case: CheckCase, job: TrialJob, given: _Numbers) -> Checked:
     s, primitive = case.scenario, case.primitive
     raw = np.frombuffer(job.operands["out"].inner.tobytes(), np.float32)
     shape = (s.m, s.out_h, s.out_w)
@@ -226,7 +226,7 @@ def reference(
         channels = image[:, group * per_in : (group + 1) * per_in]
         for ky in range(down.k):
             for kx in range(along.k):
-                rows, columns = _seen(down, ky, s.out_h), _seen(along, kx, s.out_w)
+                rows, columns = _tap_inputs(down, ky, s.out_h), _tap_inputs(along, kx, s.out_w)
                 taps = weights[out, :, ky, kx].astype(np.float64)
                 total[:, out] += np.einsum("mc,nchw->nmhw", taps, channels[..., rows, columns], optimize=True)
     if bias is not None:
@@ -237,7 +237,7 @@ def reference(
     return activate(total, act, epilogue.act_args), total
 
 
-def _seen(window: AxisWindow, tap: int, outputs: int) -> slice:
+def _tap_inputs(window: AxisWindow, tap: int, outputs: int) -> slice:
     """Return the inputs that a tap sees, one for each output."""
     first = tap * window.dilation
     return slice(first, first + (outputs - 1) * window.stride + 1, window.stride)

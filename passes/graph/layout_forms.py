@@ -16,7 +16,7 @@ from mavcg.ops.elementwise import ACTIVATIONS
 from mavcg.ops.reduction import REDUCTIONS
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.reference.elementwise import activate
-from mavcg.specs.layout import AXES, Layout, image_shape, laid_out
+from mavcg.specs.layout import AXES, Layout, image_shape, lay_out
 
 ALL = tuple(Layout)
 PLANAR = tuple(layout for layout in Layout if layout.planar)
@@ -123,9 +123,9 @@ class Placed:
             channels = self.case.channels(self.node.output)
             if channels % self.case.block or whole.shape[3] != 1:
                 whole = np.broadcast_to(whole, (*whole.shape[:3], channels))
-                return laid_out(whole, self.layout, self.case.block)
+                return lay_out(whole, self.layout, self.case.block)
             return whole
-        return laid_out(whole, self.layout, 1)
+        return lay_out(whole, self.layout, 1)
 
     def axis(self, axis: int) -> int:
         """Return the index of an axis of N, H, W, C; in CHWc channels are the blocks."""

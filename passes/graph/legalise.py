@@ -10,7 +10,7 @@ from mavcg.graph import Graph, Node, TensorType
 from mavcg.passes.graph.layout_forms import in_layout, is_entry, layouts_of
 from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.specs.kernel_symbol import pair_text
-from mavcg.specs.layout import Layout, image_shape, laid_out, same_order
+from mavcg.specs.layout import Layout, image_shape, lay_out, same_order
 
 Chain = tuple[Layout, ...]
 
@@ -96,7 +96,7 @@ class _Legaliser:
         if name in self.old.constants:
             if layout is Layout.HWC:
                 return name
-            return self.new.constant(laid_out(np.asarray(self.old.constants[name]), layout, self.choice.block), name)
+            return self.new.constant(lay_out(np.asarray(self.old.constants[name]), layout, self.choice.block), name)
         producer = self.producers.get(name)
         counted = (name, layout) in self.choice.chains
         if layout is Layout.HWC and not counted and producer is not None and producer.op == "pad":

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mavcg.graph import Array, AttrValue, Graph, Node, TensorType, pruned, type_of
+from mavcg.graph import Array, AttrValue, Graph, Node, TensorType, prune, type_of
 from mavcg.ops import infer, make_node
 
 Pass = Callable[[Graph], Graph]
@@ -104,7 +104,7 @@ class Rewrite:
         replaced = set(names.values())
         types = {names.get(name, name): tensor for name, tensor in self.types.items() if name not in replaced}
         types |= {output: self.types[self.of(output)] for output in self.old.outputs}
-        return pruned(replace(self.old, nodes=tuple(nodes), types=types, constants=self.constants))
+        return prune(replace(self.old, nodes=tuple(nodes), types=types, constants=self.constants))
 
 
 def _rename(node: Node, names: Mapping[str, str]) -> Node:

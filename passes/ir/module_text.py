@@ -150,7 +150,7 @@ def _add(entities: dict[str, Entity], name: str, kind: str, text: str) -> None:
     entities[name] = Entity(name, kind, text)
 
 
-def called(text: str) -> set[str]:
+def direct_calls(text: str) -> set[str]:
     """The @symbols that this text calls directly: with opaque pointers a callee is followed by its arguments."""
     return {
         unquote(m["name"])

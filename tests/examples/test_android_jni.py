@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mavcg.hardware.target import host_target
-from mavcg.objects.elf import needed
+from mavcg.objects.elf import imports_of
 
 onnx = pytest.importorskip("onnx")
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def build(folder: Path, target: str, zig_target: str) -> Path:
 
 @pytest.mark.long
 def test_the_native_part_for_android(tmp_path: Path) -> None:
-    libraries, symbols = needed(build(tmp_path, "aarch64-linux-android", "aarch64-linux-musl"))
+    libraries, symbols = imports_of(build(tmp_path, "aarch64-linux-android", "aarch64-linux-musl"))
     assert libraries == ["libface.so"] and all(name.startswith("mavcg_model_face_") for name in symbols)
 
 

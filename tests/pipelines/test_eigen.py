@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mavcg.hardware.target import parse_target
-from mavcg.objects.elf import exported_symbols, loaded_bytes, needed
+from mavcg.objects.elf import exported_symbols, imports_of, loaded_bytes
 from mavcg.objects.library import link_shared
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
@@ -58,7 +58,7 @@ def test_library_for_glibc_exports_only_the_program_and_grows_as_reported(eigen:
     eigen.mavcg(*build)
 
     # Exceptions, operator new and the unwinder come along and stay inside.
-    libraries, _ = needed(out)
+    libraries, _ = imports_of(out)
     assert set(libraries) <= {"libc.so.6", "libpthread.so.0", "libdl.so.2", "libm.so.6", "ld-linux-aarch64.so.1"}
     assert "eigen_gemm_f32" in exported_symbols(out)
     foreign = {name for name in exported_symbols(out) if "Eigen" not in name and not name.startswith("eigen_")}

@@ -39,7 +39,7 @@ def divide(graph: XGraph) -> Division:
         cpu.append(node.name)
         if (chosen | after_accelerator) & set(node.inputs):
             after_accelerator.add(node.name)
-    before = _needed_by(graph, chosen)
+    before = _dependencies(graph, chosen)
     readers = graph.readers()
     inputs = [
         node.name
@@ -55,7 +55,7 @@ def divide(graph: XGraph) -> Division:
     )  # fmt: skip
 
 
-def _needed_by(graph: XGraph, chosen: set[str]) -> set[str]:
+def _dependencies(graph: XGraph, chosen: set[str]) -> set[str]:
     """Nodes outside of `chosen` that its nodes depend on."""
     needed: set[str] = set()
     for node in reversed(graph.nodes):

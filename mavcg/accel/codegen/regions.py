@@ -51,12 +51,12 @@ def whole_map(node: XNode) -> Region:
 
 def needed_region(node: XNode, out: Region, source: XNode) -> Region:
     """The region of an input (all inputs are alike) that a region of the node's result needs; at least one pixel."""
-    top, bottom = _needed(node, 0, out.top, out.bottom, source.shape[1])
-    left, right = _needed(node, 1, out.left, out.right, source.shape[2])
+    top, bottom = _needed_interval(node, 0, out.top, out.bottom, source.shape[1])
+    left, right = _needed_interval(node, 1, out.left, out.right, source.shape[2])
     return Region(top, bottom, left, right)
 
 
-def _needed(node: XNode, axis: int, first: int, end: int, length: int) -> tuple[int, int]:
+def _needed_interval(node: XNode, axis: int, first: int, end: int, length: int) -> tuple[int, int]:
     kernel, stride, dilation, pad = node.kernel[axis], node.stride[axis], node.dilation[axis], node.pads[axis]
     if node.kind in ("conv", "depthwise", "max_pool", "avg_pool"):
         low, high = first * stride - pad, (end - 1) * stride - pad + (kernel - 1) * dilation + 1

@@ -22,7 +22,7 @@ class Opportunity:
     template: str
 
 
-def labelled(graph: XGraph) -> LabelledGraph:
+def label_by_name(graph: XGraph) -> LabelledGraph:
     """The graph with each node's own name as its label, so that templates see all of a node's parameters."""
     edges = {(name, node.name): "" for node in graph.nodes for name in node.inputs}
     return LabelledGraph({node.name: node.name for node in graph.nodes}, edges)
@@ -36,7 +36,7 @@ def template_embeddings(
     An embedding is no group if another node reads what should stay on chip, if a path leaves it and comes back, or if
     its results differ in height or width.
     """
-    network = network or labelled(facts.graph)
+    network = network or label_by_name(facts.graph)
     for template in templates:
         candidates = {
             vertex: [n.name for n in facts.graph.nodes

@@ -78,7 +78,7 @@ def choose_fusion(
     progress("fusion opportunities")
     found = opportunities(facts, target, templates)
     if screen is not None:
-        found = _screened(facts, found, screen)
+        found = _screen(facts, found, screen)
     seconds["isomorphism"] = _cpu_seconds() - start
     start = _cpu_seconds()
     candidates, priced = list[Opportunity](), list[GroupCost]()
@@ -106,7 +106,7 @@ def choose_fusion(
     return FusionChoices(graph, tuple(candidates), tuple(priced), instance, paths, seconds)
 
 
-def _screened(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:
+def _screen(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:
     """The groups that gain by cheaper costs, single ones all."""
     alone: dict[str, float] = {}
     gains: list[tuple[float, int]] = []

@@ -8,7 +8,7 @@ from typing import Any
 from mavcg.accel.matching import LabelledGraph
 from mavcg.accel.xgraph import ACCELERATED, XNode
 from mavcg.errors import MavcgError
-from mavcg.files.toml_tables import read_toml, shown
+from mavcg.files.toml_tables import read_toml, value_text
 
 OURS = Path(__file__).with_name("templates.toml")
 ANY = "*"
@@ -47,7 +47,7 @@ def read_templates(path: Path = OURS) -> tuple[FusionTemplate, ...]:
     names = {kind: (kind,) for kind in ACCELERATED}
     for name, members in _table(path, "kinds", table.get("kinds", {})).items():
         if not isinstance(members, list) or not members or not all(m in ACCELERATED for m in members):
-            raise MavcgError(f"{path}: kinds.{name} = {shown(members)}: kinds are {', '.join(ACCELERATED)}")
+            raise MavcgError(f"{path}: kinds.{name} = {value_text(members)}: kinds are {', '.join(ACCELERATED)}")
         names[name] = tuple(members)
     entries = _table(path, "template", table.get("template", {}))
     if not entries:
@@ -62,20 +62,22 @@ def _template(path: Path, name: str, entry: Any, kinds: Mapping[str, tuple[str, 
     nodes = _table(path, f"{place}.nodes", entry.get("nodes", {}))
     if not 1 <= len(nodes) <= MOST_VERTICES or not all(k == ANY or k in kinds for k in nodes.values() if _text(k)):
         known = ", ".join((ANY, *kinds))
-        raise MavcgError(f"{path}: {place}.nodes = {shown(nodes)}: 1 to {MOST_VERTICES} vertices of {known}")
+        raise MavcgError(f"{path}: {place}.nodes = {value_text(nodes)}: 1 to {MOST_VERTICES} vertices of {known}")
     if not all(_text(k) for k in nodes.values()):
-        raise MavcgError(f'{path}: {place}.nodes = {shown(nodes)}: write {{ a = "conv", b = "pool" }}')
+        raise MavcgError(f'{path}: {place}.nodes = {value_text(nodes)}: write {{ a = "conv", b = "pool" }}')
     edges: dict[tuple[str, str], str] = {}
     listed = entry.get("edges", [])
     for edge in listed if isinstance(listed, list) else [listed]:
         if not isinstance(edge, list) or len(edge) != 2 or any(not _text(v) or v not in nodes for v in edge):
-            raise MavcgError(f'{path}: {place}.edges: {shown(edge)} is no pair of its vertices, such as ["a", "b"]')
+            raise MavcgError(
+                f'{path}: {place}.edges: {value_text(edge)} is no pair of its vertices, such as ["a", "b"]'
+            )
         edges[edge[0], edge[1]] = ""
     context = entry.get("context", [])
     if not isinstance(context, list) or any(not _text(v) or v not in nodes for v in context):
-        raise MavcgError(f"{path}: {place}.context = {shown(context)}: is no list of its vertices")
+        raise MavcgError(f"{path}: {place}.context = {value_text(context)}: is no list of its vertices")
     if len(set(context)) >= len(nodes):
-        raise MavcgError(f"{path}: {place}.context = {shown(context)}: leaves no vertex for the group")
+        raise MavcgError(f"{path}: {place}.context = {value_text(context)}: leaves no vertex for the group")
     limits = [_limits(path, f"{place}.{key}", entry.get(key, {}), nodes) for key in ("kernel", "stride")]
     return FusionTemplate(name, LabelledGraph(nodes, edges), kinds, frozenset(context), *limits)
 
@@ -88,13 +90,15 @@ def _limits(path: Path, place: str, value: Any, nodes: Mapping[str, Any]) -> Map
     table = _table(path, place, value)
     for vertex, limit in table.items():
         if vertex not in nodes or not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise MavcgError(f"{path}: {place}.{vertex} = {shown(limit)}: give a vertex and a whole number above 0")
+            raise MavcgError(
+                f"{path}: {place}.{vertex} = {value_text(limit)}: give a vertex and a whole number above 0"
+            )
     return table
 
 
 def _table(path: Path, place: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise MavcgError(f"{path}: {place} = {shown(value)}: is no table; see the templates of mavcg")
+        raise MavcgError(f"{path}: {place} = {value_text(value)}: is no table; see the templates of mavcg")
     return value
 
 

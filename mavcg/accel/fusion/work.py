@@ -88,7 +88,7 @@ class _Tiled:
         return len(self.rows) * len(self.columns)
 
 
-def _tiled(shape: GroupShape, tile: GroupTile) -> _Tiled:
+def _tile_work(shape: GroupShape, tile: GroupTile) -> _Tiled:
     rows: list[dict[str, Interval]] = []
     columns: list[dict[str, Interval]] = []
     lengths, found = shape.lengths, (rows, columns)
@@ -127,7 +127,7 @@ def group_work(shape: GroupShape, tile: GroupTile, target: IsaTarget) -> GroupWo
     """
     if tile.order == "channels_rows_columns" and not tile.whole and not is_channelwise_after_first(shape):
         return None
-    tiled = _tiled(shape, tile)
+    tiled = _tile_work(shape, tile)
     passes = channel_passes(shape, tile)
     chunk = {node.name: min(tile.out_ch, node.channels) for node in shape.nodes}
     if not _fits_outputs(shape, tile, tiled, chunk, target):

@@ -28,10 +28,10 @@ def _window(v: Values, x: Array, outside: int) -> Iterator[tuple[int, int, Array
     for row in range(v["kernel_rows"]):
         for column in range(v["kernel_columns"]):
             r, c = rows + row * v["dilation_rows"], columns + column * v["dilation_columns"]
-            yield row, column, _picked(x, r, c, outside)
+            yield row, column, _pick_pixels(x, r, c, outside)
 
 
-def _picked(x: Array, rows: Array, columns: Array, outside: int) -> Array:
+def _pick_pixels(x: Array, rows: Array, columns: Array, outside: int) -> Array:
     """The pixels x[rows, columns], `outside` where an index is outside of x or is no whole number (-1)."""
     inside_r, inside_c = (rows >= 0) & (rows < x.shape[0]), (columns >= 0) & (columns < x.shape[1])
     if inside_r.all() and inside_c.all():
@@ -53,7 +53,7 @@ def _transposed_window(v: Values, x: Array) -> Iterator[tuple[int, int, Array]]:
         for column in range(v["kernel_columns"]):
             offset = column * v["dilation_columns"]
             columns = sources(v["out_columns"], v["pad_left"], offset, v["stride_columns"])
-            yield row, column, _picked(x, rows, columns, 0)
+            yield row, column, _pick_pixels(x, rows, columns, 0)
 
 
 def convolution_sums(mode: str, v: Values, x: Array, weights: Array) -> Array:

@@ -85,20 +85,20 @@ def _step(memories: Memories, one: AccelInstruction) -> Array | None:
         return _convolve(memories, one)
     elif form.unit == "pool":
         x = memories.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
-        return _written(memories, v, arithmetic.pool(form.mode, v, x, rounding))
+        return _write_tensor(memories, v, arithmetic.pool(form.mode, v, x, rounding))
     elif form.name == "misc.eltwise":
         size = (v["rows"], v["columns"], v["channels"])
         first = memories.read_tile(v, "from", *size)
         second = first if v["op"] == 5 else memories.read_tile(v, "second", *size)
-        return _written(memories, v, arithmetic.eltwise(v, first, second, rounding))
+        return _write_tensor(memories, v, arithmetic.eltwise(v, first, second, rounding))
     elif form.name in ("misc.upsample", "misc.reorganise"):
         x = memories.read_tile(v, "from", *input_size(one), v["channels"])
         compute = arithmetic.upsample if form.mode == "upsample" else arithmetic.reorganise
-        return _written(memories, v, compute(v, x, rounding))
+        return _write_tensor(memories, v, compute(v, x, rounding))
     return None
 
 
-def _written(memories: Memories, v: Mapping[str, int], tile: Array) -> Array:
+def _write_tensor(memories: Memories, v: Mapping[str, int], tile: Array) -> Array:
     memories.write_tile(v, "to", tile)
     return tile
 
@@ -114,7 +114,7 @@ def _convolve(memories: Memories, one: AccelInstruction) -> Array | None:
     if v["partial"]:
         memories.write_sums(v["sums"], total)
         return None
-    return _written(memories, v, result)
+    return _write_tensor(memories, v, result)
 
 
 class _Tokens:

@@ -20,6 +20,6 @@ TRAINING = (
 )  # fmt: skip
 
 
-def supported() -> str:
+def supported_layers() -> str:
     """The layers that there are, for messages."""
     return ", ".join(sorted((*LAYERS, "Input"), key=str.lower))

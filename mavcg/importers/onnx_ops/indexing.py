@@ -99,7 +99,7 @@ def pad(call: OnnxCall) -> Results:
     if not any(before) and not any(after):
         return x
     if mode == "wrap":
-        return _wrapped(call, x, before, after)
+        return _wrap_indices(call, x, before, after)
     if mode not in ("constant", "edge", "reflect"):
         raise call.fail(f"mode {mode!r}; there are constant, edge, reflect and wrap")
     if x.dtype == "bool" and mode == "constant":
@@ -121,7 +121,7 @@ def _pad_value(call: OnnxCall) -> float:
     return float(value)
 
 
-def _wrapped(call: OnnxCall, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+def _wrap_indices(call: OnnxCall, x: Value, before: Sequence[int], after: Sequence[int]) -> Value:
     for axis in range(x.rank):
         n, first, last = x.shape[axis], before[axis], after[axis]
         if max(first, last) > n:

@@ -8,10 +8,10 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
 def matmul(call: OnnxCall) -> Results:
     """Import MatMul."""
-    return multiplied(call, call.input(0), call.input(1))
+    return multiply(call, call.input(0), call.input(1))
 
 
-def multiplied(call: OnnxCall, a: Value, b: Value) -> Value:
+def multiply(call: OnnxCall, a: Value, b: Value) -> Value:
     """NumPy's matmul, vectors too."""
     if not a.rank or not b.rank:
         raise call.fail(f"a product of {a.type} and {b.type}; each needs a dimension")

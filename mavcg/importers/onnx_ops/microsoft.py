@@ -7,38 +7,38 @@ import numpy as np
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.convolution import convolve
-from mavcg.importers.onnx_ops.linear import gemm_of, multiplied
-from mavcg.importers.onnx_ops.pooling import averaged, over_image
-from mavcg.importers.onnx_ops.quantized import dequantize_linear, dequantized, quantize_linear, quantized
+from mavcg.importers.onnx_ops.linear import gemm_of, multiply
+from mavcg.importers.onnx_ops.pooling import average_windows, over_image
+from mavcg.importers.onnx_ops.quantized import dequantize_linear, dequantize_values, quantize_linear, quantize_values
 
 
 def qlinear_binary(call: OnnxCall) -> Results:
     """QLinearAdd and QLinearMul: a, its scale and zero point, b with its, the result's."""
-    a = dequantized(call, call.input(0), call.input(1), call.maybe(2))
-    b = dequantized(call, call.input(3), call.input(4), call.maybe(5))
-    return _requantized(call, call.add("add" if call.op.endswith("QLinearAdd") else "mul", a, b), 6)
+    a = dequantize_values(call, call.input(0), call.input(1), call.maybe(2))
+    b = dequantize_values(call, call.input(3), call.input(4), call.maybe(5))
+    return _requantize(call, call.add("add" if call.op.endswith("QLinearAdd") else "mul", a, b), 6)
 
 
-def _requantized(call: OnnxCall, x: Value, at: int, like: int = 0) -> Value:
-    return quantized(call, x, call.input(at), call.maybe(at + 1), dtype=call.input(like).dtype)
+def _requantize(call: OnnxCall, x: Value, at: int, like: int = 0) -> Value:
+    return quantize_values(call, x, call.input(at), call.maybe(at + 1), dtype=call.input(like).dtype)
 
 
 def qlinear_activation(call: OnnxCall) -> Results:
     """QLinearSigmoid, QLinearLeakyRelu."""
-    x = dequantized(call, call.input(0), call.input(1), call.maybe(2))
+    x = dequantize_values(call, call.input(0), call.input(1), call.maybe(2))
     if call.op.endswith("QLinearSigmoid"):
-        return _requantized(call, call.add("sigmoid", x), 3)
-    return _requantized(call, call.add("leaky_relu", x, alpha=call.attr_float("alpha", 0.01)), 3)
+        return _requantize(call, call.add("sigmoid", x), 3)
+    return _requantize(call, call.add("leaky_relu", x, alpha=call.attr_float("alpha", 0.01)), 3)
 
 
 def qlinear_average(call: OnnxCall) -> Results:
     """QLinearGlobalAveragePool, QLinearAveragePool."""
     if call.attr_bool("channels_last"):
         raise call.unsupported("channels_last is 1", "channels in dimension 1")
-    x = dequantized(call, call.input(0), call.input(1), call.maybe(2))
+    x = dequantize_values(call, call.input(0), call.input(1), call.maybe(2))
     if call.op.endswith("QLinearGlobalAveragePool"):
-        return _requantized(call, over_image(call, x, "reduce_mean"), 3)
-    return _requantized(call, averaged(call, x), 3)
+        return _requantize(call, over_image(call, x, "reduce_mean"), 3)
+    return _requantize(call, average_windows(call, x), 3)
 
 
 def qlinear_concat(call: OnnxCall) -> Results:
@@ -46,33 +46,34 @@ def qlinear_concat(call: OnnxCall) -> Results:
     if len(call.inputs) < 5 or len(call.inputs) % 3 != 2:
         raise call.fail(f"{len(call.inputs)} inputs; scale, zero point, and three for each part are needed")
     parts = [
-        dequantized(call, call.input(i), call.input(i + 1), call.maybe(i + 2)) for i in range(2, len(call.inputs), 3)
+        dequantize_values(call, call.input(i), call.input(i + 1), call.maybe(i + 2))
+        for i in range(2, len(call.inputs), 3)
     ]
     made = call.add("concat", *parts, axis=call.axis(call.attr_int("axis"), parts[0].rank))
-    return _requantized(call, made, 0, like=2)
+    return _requantize(call, made, 0, like=2)
 
 
 def qlinear_softmax(call: OnnxCall) -> Results:
     """QLinearSoftmax over one axis (the form since opset 13)."""
     if call.attr_int("opset", 13) < 13:
         raise call.unsupported("its attribute opset is below 13", "opset 13")
-    x = dequantized(call, call.input(0), call.input(1), call.maybe(2))
-    return _requantized(call, call.add("softmax", x, axis=call.axis(call.attr_int("axis", -1), x.rank)), 3)
+    x = dequantize_values(call, call.input(0), call.input(1), call.maybe(2))
+    return _requantize(call, call.add("softmax", x, axis=call.axis(call.attr_int("axis", -1), x.rank)), 3)
 
 
 def qgemm(call: OnnxCall) -> Results:
     """QGemm; without a scale for the result it stays real."""
     a, b, a_scale, b_scale = call.input(0, rank=2), call.input(3, rank=2), call.input(1), call.input(4)
-    real_a = dequantized(call, a, a_scale, call.maybe(2))
-    real_b = dequantized(call, b, b_scale, call.maybe(5), 0 if call.attr_bool("transB") else 1)
+    real_a = dequantize_values(call, a, a_scale, call.maybe(2))
+    real_b = dequantize_values(call, b, b_scale, call.maybe(5), 0 if call.attr_bool("transB") else 1)
     bias = call.maybe(6)
     if bias is not None:
         unit = call.add("mul", call.reshape(a_scale, ()), b_scale)
-        bias = dequantized(
+        bias = dequantize_values(
             call, bias, unit, constant(np.zeros(unit.shape if unit.type.elements > 1 else (), np.int32)), -1
         )
     made = gemm_of(call, real_a, real_b, bias)
-    return made if call.maybe(7) is None else _requantized(call, made, 7)
+    return made if call.maybe(7) is None else _requantize(call, made, 7)
 
 
 _ACTIVATIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -114,7 +115,7 @@ def fused_matmul(call: OnnxCall) -> Results:
         a = call.transpose(a, (*range(a.rank - 2), a.rank - 1, a.rank - 2))
     if call.attr_bool("transB"):
         b = call.transpose(b, (*range(b.rank - 2), b.rank - 1, b.rank - 2))
-    made, alpha = multiplied(call, a, b), call.attr_float("alpha", 1.0)
+    made, alpha = multiply(call, a, b), call.attr_float("alpha", 1.0)
     return made if alpha == 1.0 else call.add("mul", made, call.scalar(alpha, made))
 
 

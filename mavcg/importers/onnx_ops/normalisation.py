@@ -37,7 +37,7 @@ def batch_normalization(call: OnnxCall) -> Results:
 def instance_normalization(call: OnnxCall) -> Results:
     """InstanceNormalization: each channel of each image by itself."""
     x = call.input(0, rank_min=3)
-    made = _normalised(call, x, (*x.shape[:2], math.prod(x.shape[2:])), call.attr_float("epsilon", 1e-5))
+    made = _normalise(call, x, (*x.shape[:2], math.prod(x.shape[2:])), call.attr_float("epsilon", 1e-5))
     scaled = call.add("mul", made, per_channel(call, call.input(1), x))
     return call.add("add", scaled, per_channel(call, call.input(2), x))
 
@@ -49,16 +49,14 @@ def group_normalization(call: OnnxCall) -> Results:
     channels = x.shape[1]
     if groups < 1 or channels % groups:
         raise call.fail(f"{channels} channels in {groups} groups")
-    made = _normalised(
-        call, x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups), call.attr_float("epsilon", 1e-5)
-    )
+    made = _normalise(call, x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups), call.attr_float("epsilon", 1e-5))
     scale, bias = call.input(1), call.input(2)
     if call.version < 21:
-        scale, bias = (_repeated(call, v, groups, channels // groups) for v in (scale, bias))
+        scale, bias = (_repeat(call, v, groups, channels // groups) for v in (scale, bias))
     return call.add("add", call.add("mul", made, per_channel(call, scale, x)), per_channel(call, bias, x))
 
 
-def _repeated(call: OnnxCall, values: Value, groups: int, times: int) -> Value:
+def _repeat(call: OnnxCall, values: Value, groups: int, times: int) -> Value:
     if values.shape != (groups,):
         raise call.fail(f"{values.type} where there are {groups} groups")
     return call.reshape(
@@ -66,7 +64,7 @@ def _repeated(call: OnnxCall, values: Value, groups: int, times: int) -> Value:
     )
 
 
-def _normalised(call: OnnxCall, x: Value, rows: tuple[int, ...], epsilon: float) -> Value:
+def _normalise(call: OnnxCall, x: Value, rows: tuple[int, ...], epsilon: float) -> Value:
     """Mean 0 and variance 1 along the last dimension of x seen in the shape `rows`."""
     ones = constant(np.ones(1), x.dtype, "ones")
     made = call.add("layer_norm", call.reshape(x, rows), ones, axis=len(rows) - 1, epsilon=epsilon)

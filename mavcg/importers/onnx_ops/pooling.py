@@ -29,10 +29,10 @@ def max_pool(call: OnnxCall) -> Results:
 
 def average_pool(call: OnnxCall) -> Results:
     """Import AveragePool."""
-    return averaged(call, call.input(0))
+    return average_windows(call, call.input(0))
 
 
-def averaged(call: OnnxCall, x: Value) -> Value:
+def average_windows(call: OnnxCall, x: Value) -> Value:
     """The means in the windows that the node's attributes say. x: [N, C, spatial..]."""
     view = _window(call, x)
     counted = view.given_pads if call.attr_bool("count_include_pad") else (0, 0, 0, 0)
@@ -52,7 +52,7 @@ def lp_pool(call: OnnxCall) -> Results:
     channels = x.shape[1]
     ones = constant(np.ones((channels, *view.kernel, 1)), x.dtype, "ones")
     sums = call.add(
-        "conv2d", to_nhwc(call, _powered(call, x, power)), ones,
+        "conv2d", to_nhwc(call, _raise_to_power(call, x, power)), ones,
         stride=view.stride, dilation=view.dilation, pads=view.pads, groups=channels,
     )  # fmt: skip
     return from_nhwc(call, _root(call, sums, power), x.rank - 2)
@@ -65,7 +65,7 @@ def _power(call: OnnxCall) -> int:
     return power
 
 
-def _powered(call: OnnxCall, x: Value, power: int) -> Value:
+def _raise_to_power(call: OnnxCall, x: Value, power: int) -> Value:
     if power == 2:
         return call.add("mul", x, x)
     size = call.add("abs", x)
@@ -92,7 +92,7 @@ def global_max_pool(call: OnnxCall) -> Results:
 def global_lp_pool(call: OnnxCall) -> Results:
     """Import GlobalLpPool."""
     x, power = call.input(0), _power(call)
-    return _root(call, over_image(call, _powered(call, x, power), "reduce_sum"), power)
+    return _root(call, over_image(call, _raise_to_power(call, x, power), "reduce_sum"), power)
 
 
 def over_image(call: OnnxCall, x: Value, op: str) -> Value:

@@ -12,7 +12,7 @@ from mavcg.graph import DTYPES
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.convolution import convolve
-from mavcg.importers.onnx_ops.linear import multiplied
+from mavcg.importers.onnx_ops.linear import multiply
 from mavcg.importers.onnx_proto import dtype_of
 
 _EXACT_F32 = 1 << 24  # whole numbers up to here are exact in float32
@@ -36,7 +36,7 @@ def _parameters(call: OnnxCall, x: Value, scale: Value, zero: Value | None, dtyp
     return scale, zero
 
 
-def dequantized(call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0) -> Value:
+def dequantize_values(call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0) -> Value:
     """(x - zero) * scale in f32."""
     if x.dtype not in ("i8", "u8", "i16", "u16", "i32"):
         raise call.unsupported(f"elements of type {x.dtype}", "i8, u8, i16, u16, i32")
@@ -45,7 +45,9 @@ def dequantized(call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis
     return call.add("dequantize", x, scale, zero, axis=axis)
 
 
-def quantized(call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0, dtype: str = "u8") -> Value:
+def quantize_values(
+    call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0, dtype: str = "u8"
+) -> Value:
     """x / scale + zero, rounded and saturated."""
     dtype = zero.dtype if zero is not None else dtype
     if dtype not in ("i8", "u8"):
@@ -67,14 +69,14 @@ def quantize_linear(call: OnnxCall) -> Results:
     _whole_blocks(call)
     number = call.attr_int("output_dtype", 0)
     dtype = dtype_of(number, call.location) if number else "u8"
-    return quantized(call, call.input(0), call.input(1), call.maybe(2), call.attr_int("axis", 1), dtype)
+    return quantize_values(call, call.input(0), call.input(1), call.maybe(2), call.attr_int("axis", 1), dtype)
 
 
 def dequantize_linear(call: OnnxCall) -> Results:
     """Import DequantizeLinear."""
     _whole_blocks(call)
     scale, zero, axis = call.input(1), call.maybe(2), call.attr_int("axis", 1)
-    made = dequantized(call, call.input(0), scale, zero, axis)
+    made = dequantize_values(call, call.input(0), scale, zero, axis)
     number = call.attr_int("output_dtype", 0)
     return call.cast(made, dtype_of(number, call.location) if number else scale.dtype)
 
@@ -99,7 +101,7 @@ def dynamic_quantize_linear(call: OnnxCall) -> Results:
     """DynamicQuantizeLinear: to u8."""
     x = call.input(0)
     scale, point = dynamic_range(call, x)
-    return quantized(call, x, scale, point), scale, point
+    return quantize_values(call, x, scale, point), scale, point
 
 
 def qlinear_conv(call: OnnxCall) -> Results:
@@ -109,27 +111,27 @@ def qlinear_conv(call: OnnxCall) -> Results:
     real_bias = None
     if bias is not None:
         unit = call.add("mul", call.reshape(x_scale, ()) if x_scale.type.elements == 1 else x_scale, w_scale)
-        real_bias = dequantized(
+        real_bias = dequantize_values(
             call, bias, unit, constant(np.zeros(unit.shape if unit.type.elements > 1 else (), np.int32))
         )
     made = convolve(
         call,
-        dequantized(call, x, x_scale, call.input(2), 1),
-        dequantized(call, w, w_scale, call.input(5), 0),
+        dequantize_values(call, x, x_scale, call.input(2), 1),
+        dequantize_values(call, w, w_scale, call.input(5), 0),
         real_bias,
     )
-    return quantized(call, made, call.input(6), call.input(7), 1)
+    return quantize_values(call, made, call.input(6), call.input(7), 1)
 
 
 def qlinear_matmul(call: OnnxCall) -> Results:
     """QLinearMatMul: scales of a are one or one a row, of b one or one a column."""
     a, b = call.input(0, rank_min=1), call.input(3, rank_min=1)
-    made = multiplied(
+    made = multiply(
         call,
-        dequantized(call, a, call.input(1), call.input(2), -2 if a.rank > 1 else -1),
-        dequantized(call, b, call.input(4), call.input(5), -1),
+        dequantize_values(call, a, call.input(1), call.input(2), -2 if a.rank > 1 else -1),
+        dequantize_values(call, b, call.input(4), call.input(5), -1),
     )
-    return quantized(call, made, call.input(6), call.input(7), -2 if made.rank > 1 else -1)
+    return quantize_values(call, made, call.input(6), call.input(7), -2 if made.rank > 1 else -1)
 
 
 def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: str) -> Value:
@@ -159,7 +161,7 @@ def matmul_integer(call: OnnxCall) -> Results:
     exact = known is not None and np.abs(known).sum(axis=-2 if b.rank > 1 else -1).max(initial=0) * 255 < _EXACT_F32
     dtype = "f32" if exact else "i32"
     left = _less_zero(call, a, call.maybe(2), -2 if a.rank > 1 else -1, dtype)
-    return call.cast(multiplied(call, left, call.cast(weights, dtype)), "i32")
+    return call.cast(multiply(call, left, call.cast(weights, dtype)), "i32")
 
 
 def conv_integer(call: OnnxCall) -> Results:

@@ -222,13 +222,13 @@ def _recurrent(
             part = _slice(call, sums, (t * batch, 0), ((t + 1) * batch, sums.shape[1])) if steps > 1 else sums
             state = step(part, state)
             made[t] = call.reshape(state[0], (1, 1, batch, d.hidden))
-        sequences.append(_joined(call, [made[t] for t in range(steps)], 0) if call.required[0] else made[0])
+        sequences.append(_join(call, [made[t] for t in range(steps)], 0) if call.required[0] else made[0])
         last.append(state)
-    results: list[Value | None] = [_joined(call, sequences, 1) if call.required[0] else None]
+    results: list[Value | None] = [_join(call, sequences, 1) if call.required[0] else None]
     for i in range(states):
         if len(call.required) > i + 1 and call.required[i + 1]:
             parts = [call.reshape(state[i], (1, *state[i].shape)) for state in last]
-            results.append(_joined(call, parts, 0))
+            results.append(_join(call, parts, 0))
         else:
             results.append(None)
     if batch_first:
@@ -237,7 +237,7 @@ def _recurrent(
     return tuple(results)
 
 
-def _joined(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:
+def _join(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:
     return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 

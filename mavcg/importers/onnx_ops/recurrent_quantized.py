@@ -10,7 +10,7 @@ import numpy as np
 from mavcg.graph import Array
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.quantized import dynamic_range, quantized
+from mavcg.importers.onnx_ops.quantized import dynamic_range, quantize_values
 from mavcg.importers.onnx_ops.recurrent import Product, Weights, long_short_term
 
 
@@ -24,7 +24,7 @@ def _product(call: OnnxCall, weights: Array, scale: Array, zero: Array) -> Produ
 
     def times(x: Value) -> Value:
         x_scale, point = dynamic_range(call, x)
-        whole = call.cast(quantized(call, x, x_scale, point), "f32")
+        whole = call.cast(quantize_values(call, x, x_scale, point), "f32")
         sums = call.add("matmul", call.add("sub", whole, call.cast(point, "f32")), wide, transpose_b=True)
         return call.add("mul", sums, call.add("mul", unit, x_scale))
 

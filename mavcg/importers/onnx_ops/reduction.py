@@ -38,7 +38,7 @@ def reduce(call: OnnxCall) -> Results:
     elif before:
         x = call.add(before, x)
     if axes is not None:
-        x = _reduced(call, op, x, axes)
+        x = _reduce(call, op, x, axes)
     if after and x.dtype not in FLOATS:
         x = call.add(after, call.cast(x, "f32"))
     elif after:
@@ -46,7 +46,7 @@ def reduce(call: OnnxCall) -> Results:
     return call.cast(x, real)
 
 
-def _reduced(call: OnnxCall, op: str, x: Value, axes: tuple[int, ...]) -> Value:
+def _reduce(call: OnnxCall, op: str, x: Value, axes: tuple[int, ...]) -> Value:
     keep = call.attr_bool("keepdims", True)
     if op in ("reduce_max", "reduce_min") and any(x.shape[a] == 0 for a in axes):
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes)
@@ -85,7 +85,7 @@ def log_sum_exp(call: OnnxCall) -> Results:
     if axes is None:
         return call.cast(x, real)
     if any(x.shape[a] == 0 for a in axes):
-        return call.cast(call.add("log", _reduced(call, "reduce_sum", x, axes)), real)
+        return call.cast(call.add("log", _reduce(call, "reduce_sum", x, axes)), real)
     # Bounded, since infinity - infinity is no number.
     bound = float(np.finfo(DTYPES[x.dtype]).max)
     largest = call.add("clip", call.add("reduce_max", x, axes=axes, keepdims=True), lo=-bound, hi=bound)

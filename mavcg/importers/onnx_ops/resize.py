@@ -48,7 +48,7 @@ def upsample(call: OnnxCall) -> Results:
     x = call.input(0)
     scales = _floats(call, 1, "scales") if call.version >= 9 else call.attrs.get("scales", ())
     rule = Rule(_mode(call.attr_str("mode", "nearest"), call), "asymmetric", "floor")
-    return resized(call, x, _by_scales(call, x, scales, range(x.rank)), rule)
+    return resample_axes(call, x, _by_scales(call, x, scales, range(x.rank)), rule)
 
 
 def resize(call: OnnxCall) -> Results:
@@ -56,7 +56,7 @@ def resize(call: OnnxCall) -> Results:
     x = call.input(0)
     mode = _mode(call.attr_str("mode", "nearest"), call)
     if call.version < 11:
-        return resized(
+        return resample_axes(
             call, x, _by_scales(call, x, _floats(call, 1, "scales"), range(x.rank)), Rule(mode, "asymmetric", "simple")
         )
     rule = Rule(
@@ -83,7 +83,7 @@ def resize(call: OnnxCall) -> Results:
         if len(roi) != 2 * len(axes):
             raise call.fail(f"roi has {len(roi)} entries where {2 * len(axes)} are needed")
         steps = [Axis(s.axis, s.length, s.made, s.scale, (roi[i], roi[len(axes) + i])) for i, s in enumerate(steps)]
-    return resized(call, x, steps, rule)
+    return resample_axes(call, x, steps, rule)
 
 
 def _mode(mode: str, call: OnnxCall) -> str:
@@ -123,7 +123,7 @@ def _by_sizes(call: OnnxCall, x: Value, sizes: Sequence[int], axes: Sequence[int
     return [Axis(a, x.shape[a], n, s) for a, n, s in zip(axes, sizes, scales, strict=True)]
 
 
-def resized(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
+def resample_axes(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
     """x resampled along each axis whose length or position changes. Raises: MavcgError for rules that there are not."""
     work = [s for s in steps if s.made != s.length or s.scale != 1.0 or rule.coordinates == "tf_crop_and_resize"]
     work = [s for s in work if not _is_identity(call, s, rule)]
@@ -147,7 +147,7 @@ def resized(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Valu
             )
     made = from_nhwc(call, made, 2) if image else made
     if rule.coordinates == "tf_crop_and_resize":
-        made = _extrapolated(call, made, work, rule)
+        made = _extrapolate(call, made, work, rule)
     return call.cast(made, dtype)
 
 
@@ -234,7 +234,7 @@ def _cubic(distance: Array, a: float) -> Array:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
-def _extrapolated(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
+def _extrapolate(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
     """Elements that lie outside the image along any axis are the extrapolation value."""
     for s in steps:
         at = coordinates(call, s, rule)

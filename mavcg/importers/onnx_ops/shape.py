@@ -133,10 +133,10 @@ def shape_of(call: OnnxCall) -> Results:
     """Shape: known at import, since no dimension is free."""
     x = call.input(0)
     start, end = call.attr_int("start", 0), call.attr_int("end", x.rank)
-    return constant(np.array(x.shape[slice(_clamped(start, x.rank), _clamped(end, x.rank))], np.int64))
+    return constant(np.array(x.shape[slice(_clamp(start, x.rank), _clamp(end, x.rank))], np.int64))
 
 
-def _clamped(position: int, rank: int) -> int:
+def _clamp(position: int, rank: int) -> int:
     return min(max(position + rank if position < 0 else position, 0), rank)
 
 

@@ -20,7 +20,7 @@ def conv_2d(call: TfliteCall) -> Results:
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if not w.shape[3] or x.shape[3] % w.shape[3]:
         raise call.fail(f"an image {x.type} and filters {w.type}: channels that do not go together")
-    return _convolved(call, x, w, x.shape[3] // w.shape[3])
+    return _convolve(call, x, w, x.shape[3] // w.shape[3])
 
 
 def depthwise_conv_2d(call: TfliteCall) -> Results:
@@ -30,10 +30,10 @@ def depthwise_conv_2d(call: TfliteCall) -> Results:
         raise call.fail(
             f"an image {x.type} and filters {w.type}: 1, height, width, a multiple of the channels is needed"
         )
-    return _convolved(call, x, call.transpose(w, (3, 1, 2, 0)), x.shape[3])
+    return _convolve(call, x, call.transpose(w, (3, 1, 2, 0)), x.shape[3])
 
 
-def _convolved(call: TfliteCall, x: Value, w: Value, groups: int) -> Value:
+def _convolve(call: TfliteCall, x: Value, w: Value, groups: int) -> Value:
     stride = call.positive("StrideH", "StrideW")
     dilation = call.positive("DilationHFactor", "DilationWFactor")
     attrs = {

@@ -115,15 +115,15 @@ def select(call: TfliteCall) -> Results:
     condition, a = call.input(0), call.input(1)
     if condition.rank == 1 and a.rank > 1:
         condition = call.reshape(condition, (*condition.shape, *(1,) * (a.rank - 1)))
-    return _chosen(call, condition)
+    return _choose_elements(call, condition)
 
 
 def select_v2(call: TfliteCall) -> Results:
     """SELECT_V2: everything broadcasts."""
-    return _chosen(call, call.input(0))
+    return _choose_elements(call, call.input(0))
 
 
-def _chosen(call: TfliteCall, condition: Value) -> Value:
+def _choose_elements(call: TfliteCall, condition: Value) -> Value:
     a, b = call.stored(1, 2)
     ranks = max(v.rank for v in (condition, a, b))
     shapes = [(1,) * (ranks - v.rank) + v.shape for v in (condition, a, b)]

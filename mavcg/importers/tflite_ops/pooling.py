@@ -11,26 +11,26 @@ from mavcg.importers.tflite_ops.convolution import pads_of
 def max_pool_2d(call: TfliteCall) -> Results:
     """MAX_POOL_2D."""
     x = call.operand(0, rank=4) if call.activated or not call.alike(0) else call.input(0, rank=4)
-    return call.activate(_pooled(call, "max_pool2d", x))
+    return call.activate(_pool(call, "max_pool2d", x))
 
 
 def average_pool_2d(call: TfliteCall) -> Results:
     """AVERAGE_POOL_2D."""
-    return call.activate(_pooled(call, "avg_pool2d", call.operand(0, rank=4)))
+    return call.activate(_pool(call, "avg_pool2d", call.operand(0, rank=4)))
 
 
 def l2_pool_2d(call: TfliteCall) -> Results:
     """L2_POOL_2D: the root of the mean of squares."""
     x = call.operand(0, rank=4)
-    return call.activate(call.add("sqrt", _pooled(call, "avg_pool2d", call.add("mul", x, x))))
+    return call.activate(call.add("sqrt", _pool(call, "avg_pool2d", call.add("mul", x, x))))
 
 
-def _pooled(call: TfliteCall, op: str, x: Value) -> Value:
+def _pool(call: TfliteCall, op: str, x: Value) -> Value:
     kernel, stride = call.positive("FilterHeight", "FilterWidth"), call.positive("StrideH", "StrideW")
     return call.add(op, x, kernel=kernel, stride=stride, pads=pads_of(call, x.shape[1:3], kernel, stride))
 
 
-def _reduced(op: str, call: TfliteCall) -> Results:
+def _reduce(op: str, call: TfliteCall) -> Results:
     chooses = op in ("reduce_max", "reduce_min") and call.alike(0)
     x = call.input(0) if chooses else call.operand(0)
     return call.add(op, x, axes=_axes(call, x.rank), keepdims=bool(call.option("KeepDims", False)))
@@ -63,11 +63,11 @@ HANDLERS: Mapping[str, Handler] = {
     "AVERAGE_POOL_2D": average_pool_2d,
     "L2_POOL_2D": l2_pool_2d,
     "MAX_POOL_2D": max_pool_2d,
-    "MEAN": partial(_reduced, "reduce_mean"),
+    "MEAN": partial(_reduce, "reduce_mean"),
     "REDUCE_ALL": partial(_all_or_any, "reduce_min"),
     "REDUCE_ANY": partial(_all_or_any, "reduce_max"),
-    "REDUCE_MAX": partial(_reduced, "reduce_max"),
-    "REDUCE_MIN": partial(_reduced, "reduce_min"),
-    "REDUCE_PROD": partial(_reduced, "reduce_prod"),
-    "SUM": partial(_reduced, "reduce_sum"),
+    "REDUCE_MAX": partial(_reduce, "reduce_max"),
+    "REDUCE_MIN": partial(_reduce, "reduce_min"),
+    "REDUCE_PROD": partial(_reduce, "reduce_prod"),
+    "SUM": partial(_reduce, "reduce_sum"),
 }

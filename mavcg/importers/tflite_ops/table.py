@@ -14,6 +14,6 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
 )
 
 
-def supported() -> str:
+def supported_operators() -> str:
     """The operators that there are, for messages."""
     return ", ".join(sorted(HANDLERS))

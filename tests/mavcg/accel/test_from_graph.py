@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mavcg.accel.concats import Placement, copied_parts, placements
-from mavcg.accel.float_reference import arranged, evaluate_f32
+from mavcg.accel.float_reference import arrange_inputs, evaluate_f32
 from mavcg.accel.from_graph import xgraph_of
 from mavcg.accel.xgraph import XGraph, operations
 from mavcg.accel.xgraph_text import parse_xgraph, text_of
@@ -61,7 +61,7 @@ def test_same_results(graph: Graph, dense_on_host: bool) -> None:
     x = RANDOM.standard_normal((1, 3, 16, 12)).astype(np.float32)
     xgraph = xgraph_of(graph, dense_on_host)
 
-    values = evaluate_f32(xgraph, arranged(xgraph, {"image": x}))
+    values = evaluate_f32(xgraph, arrange_inputs(xgraph, {"image": x}))
 
     (expected,) = run(graph, x)
     np.testing.assert_allclose(values[xgraph.outputs[0]].reshape(-1), expected.reshape(-1), rtol=1e-4, atol=1e-6)
@@ -136,7 +136,7 @@ def test_inputs_are_checked(graph: Graph) -> None:
     xgraph = xgraph_of(graph)
     for arrays in ({}, {"picture": np.zeros(1)}, {"image": np.zeros((1, 16, 12, 4))}):
         with pytest.raises(MavcgError, match="input"):
-            arranged(xgraph, arrays)
+            arrange_inputs(xgraph, arrays)
 
 
 def test_a_graph_without_accelerated_operators_is_refused() -> None:

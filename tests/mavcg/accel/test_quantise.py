@@ -8,7 +8,7 @@ import pytest
 from mavcg.accel.accuracy import accuracy_of, integer_images
 from mavcg.accel.apply_radices import with_radices
 from mavcg.accel.fixed_point import convolution_sums, evaluate, to_integers, to_reals
-from mavcg.accel.float_reference import arranged, evaluate_f32, evaluate_node_f32
+from mavcg.accel.float_reference import arrange_inputs, evaluate_f32, evaluate_node_f32
 from mavcg.accel.from_graph import xgraph_of
 from mavcg.accel.image.program import NodeRadix
 from mavcg.accel.quantise import QuantisedGraph, quantise, sqnr_db
@@ -31,7 +31,7 @@ def real_graph() -> XGraph:
 
 @pytest.fixture(scope="module", name="images")
 def calibration(real: XGraph) -> list[dict[str, Array]]:
-    return [arranged(real, image) for image in IMAGES]
+    return [arrange_inputs(real, image) for image in IMAGES]
 
 
 @pytest.fixture(scope="module", name="quantised")

@@ -22,7 +22,7 @@ from mavcg.lowering.lower import lower_graph
 from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.lowering.step_list import PlannedModel, plan_model
-from mavcg.memory.arena import aligned
+from mavcg.memory.arena import align_size
 from mavcg.memory.node_order import order_nodes
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.accelerators.networks.builder import NetworkBuilder
@@ -169,7 +169,7 @@ def greedy_bytes(models: RandomModels) -> int:
         cnns.append(Cnn(name, tuple(Layer(step) for step in names), ()))
         partitions.append(Partition(name, name, names, in_order(names)))
         for use in buffer_uses(network.whole.lowered):
-            edge = DataEdge(names[use.first], names[use.last], aligned(use.bytes))
-            data.append(EdgeData(name, edge, 0, aligned(use.bytes), (StepSpan(name, use.first, use.last),)))
+            edge = DataEdge(names[use.first], names[use.last], align_size(use.bytes))
+            data.append(EdgeData(name, edge, 0, align_size(use.bytes), (StepSpan(name, use.first, use.last),)))
     groups = tuple(frozenset(cnns[number].name for number in group) for group in models.parallel)
     return total_size(reuse_buffers(Application(tuple(cnns), tuple(partitions), groups), data))

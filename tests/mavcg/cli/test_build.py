@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.objects.elf import exported_symbols, loaded_bytes, needed
+from mavcg.objects.elf import exported_symbols, imports_of, loaded_bytes
 
 CXX = """\
 #include <cstddef>
@@ -71,8 +71,8 @@ def test_json_is_the_report_and_nothing_else(mavcg: Any, build_file: Path, cores
     assert all(v["bytes"] > 0 and v["dropped"] is None for v in function["versions"])
     assert report["cores"] == list(cores) and report["refused"] == [] and report["not_found"] == []
     assert report["loaded_bytes"] == loaded_bytes(build_file.with_name("lib.so"))
-    assert report["libraries"] == needed(build_file.with_name("lib.so"))[0]
-    assert report["needed"] == needed(build_file.with_name("lib.so"))[1]
+    assert report["libraries"] == imports_of(build_file.with_name("lib.so"))[0]
+    assert report["needed"] == imports_of(build_file.with_name("lib.so"))[1]
     assert 0 < report["runtime_bytes"] < report["loaded_bytes"] and report["growth_percent"] > 0
 
 

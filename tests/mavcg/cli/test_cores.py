@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 import mavcg.hosts.facts
 import mavcg.hosts.host
 from mavcg.cli.cores import cores, this_machine
-from mavcg.cli.cores_tables import recognised
+from mavcg.cli.cores_tables import recognition_text
 from mavcg.errors import MavcgError
 from mavcg.hardware.cpu_list import cpu_ranges
 from mavcg.hosts.facts import CoreFacts, HostFacts
@@ -218,4 +218,4 @@ def test_cpu_ranges(cpus: tuple[int, ...], text: str) -> None:
     ],
 )
 def test_recognised_in_words(name: str, text: str) -> None:
-    assert recognised(load_core(name)) == text
+    assert recognition_text(load_core(name)) == text

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.cli.resource_limits import FEWEST_BYTES, ResourceLimits, build_limits, limited
+from mavcg.cli.resource_limits import FEWEST_BYTES, ResourceLimits, build_limits, enforce_limits
 from mavcg.errors import MavcgError
 
 onnx = pytest.importorskip("onnx")
@@ -54,7 +54,7 @@ def test_bad_values_are_named(seconds: float | None, memory: str | None, message
 
 def test_memory_that_cannot_be_had_is_named() -> None:
     with pytest.raises(MavcgError, match="net.onnx: while folding: takes more memory than is available.*give it more"):
-        with limited(ResourceLimits(60, None), "net.onnx") as progress:
+        with enforce_limits(ResourceLimits(60, None), "net.onnx") as progress:
             progress("folding")
             np.zeros(1 << 60, np.uint8)
 

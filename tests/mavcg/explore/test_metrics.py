@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.explore.metrics import area_mm2, array_bytes
 from mavcg.explore.space_file import read_space
-from mavcg.hardware.technology import interpolated
+from mavcg.hardware.technology import interpolate
 from mavcg.planner.layer_model.traffic import no_reload
 from tests.mavcg.explore.test_exploration import DENSE, explored
 from tests.mavcg.explore.test_space_file import written
@@ -62,7 +62,7 @@ def test_energy_of_a_layer_that_fits_whole(tmp_path: Path) -> None:
 def test_interpolation_meets_its_rows_and_goes_on() -> None:
     rows = ((8, 1.0), (32, 2.0), (128, 4.0))
 
-    assert [interpolated(rows, size) for size in (1, 8, 32, 128)] == pytest.approx([1, 1, 2, 4])
-    assert interpolated(rows, 16) == pytest.approx(2**0.5)
-    assert interpolated(rows, 512) == pytest.approx(8)
-    assert interpolated(rows[:1], 512) == 1
+    assert [interpolate(rows, size) for size in (1, 8, 32, 128)] == pytest.approx([1, 1, 2, 4])
+    assert interpolate(rows, 16) == pytest.approx(2**0.5)
+    assert interpolate(rows, 512) == pytest.approx(8)
+    assert interpolate(rows[:1], 512) == 1

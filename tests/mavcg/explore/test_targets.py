@@ -14,7 +14,7 @@ from mavcg.errors import MavcgError
 from mavcg.explore.engine import LocalEngine
 from mavcg.explore.pareto import pareto_front
 from mavcg.explore.store import ExplorationStore
-from mavcg.explore.target_exploration import TargetExploration, explore_targets, read_target_objectives, summed
+from mavcg.explore.target_exploration import TargetExploration, explore_targets, read_target_objectives, sum_figures
 from mavcg.explore.target_space import read_target_space
 
 SPACE = """[target]
@@ -104,7 +104,7 @@ def test_the_front_with_bounds_is_the_front_of_all(
     assert whole.figures[last]["first"]["latency"] == alone.time.cycles / target.frequency_mhz / 1e6
     for number, of in whole.figures.items():  # what the bounds say is never more than what a program takes
         target = list(whole.space.targets())[number]
-        assert summed(of)["latency"] * target.macs_per_cycle * target.frequency_mhz * 1e6 >= sum(
+        assert sum_figures(of)["latency"] * target.macs_per_cycle * target.frequency_mhz * 1e6 >= sum(
             16 * 20 * macs for macs in (16 * 27 + 16 * 144 + 256, 24 * 27 + 24 * 216 + 576)
         )
 

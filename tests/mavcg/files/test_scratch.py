@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.files.scratch import interrupts_on_signals, registered, scratch_folder
+from mavcg.files.scratch import interrupts_on_signals, registration, scratch_folder
 from mavcg.files.whole_file import whole, whole_beside, write_whole
 
 SOURCE = "float total(const float *x, int n) { float s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }\n"
@@ -117,7 +117,7 @@ def test_temporary_folders_are_made_in_one_way() -> None:
 
 
 def test_registered_files_go_where_work_fails(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), registered(tmp_path / "half", (tmp_path / "half").touch):
+    with pytest.raises(ZeroDivisionError), registration(tmp_path / "half", (tmp_path / "half").touch):
         (tmp_path / "half").write_text("x")
         raise ZeroDivisionError
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Graph, Node, TensorType, digest, fresh_name, pruned, type_of
+from mavcg.graph import DTYPES, Graph, Node, TensorType, digest, fresh_name, prune, type_of
 from mavcg.graph.printer import INLINE_ELEMENTS
 
 TEXT = """\
@@ -159,11 +159,11 @@ def test_a_digest_is_of_the_values_in_order_not_of_how_they_lie() -> None:
 
 def test_pruned_keeps_inputs_and_what_outputs_need() -> None:
     graph = Graph.parse(TEXT)
-    after = pruned(replace(graph, outputs=("a",)))
+    after = prune(replace(graph, outputs=("a",)))
     assert [n.outputs for n in after.nodes] == [("a",)]
     assert after.inputs == ("x",) and list(after.constants) == ["half"]
     assert set(after.types) == {"x", "half", "a"}
-    assert pruned(replace(graph, outputs=("half",))).types.keys() == {"x", "half"}
+    assert prune(replace(graph, outputs=("half",))).types.keys() == {"x", "half"}
 
 
 def test_readers_and_producers() -> None:

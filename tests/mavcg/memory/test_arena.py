@@ -5,7 +5,7 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.memory.arena import ALIGNMENT, Lifetime, aligned, place_buffers
+from mavcg.memory.arena import ALIGNMENT, Lifetime, align_size, place_buffers
 from tests.conftest import examples
 
 
@@ -33,12 +33,12 @@ def test_buffers_that_meet_do_not_overlap(given_buffers: list[Lifetime]) -> None
                     or arena.offsets[b.name] + b.bytes <= arena.offsets[a.name]
                 )
                 assert apart, (a, b)
-    assert arena.lower_bound_bytes <= arena.bytes <= sum(aligned(b.bytes) for b in given_buffers)
+    assert arena.lower_bound_bytes <= arena.bytes <= sum(align_size(b.bytes) for b in given_buffers)
 
 
 def best_of_all_orders(given_buffers: list[Lifetime]) -> int:
     """The smallest arena of any first-fit order: the optimum, since some order of offsets is an optimal placement's."""
-    best = sum(aligned(b.bytes) for b in given_buffers)
+    best = sum(align_size(b.bytes) for b in given_buffers)
     for order in permutations(given_buffers):
         placed: list[tuple[int, Lifetime]] = []
         for buffer in order:
@@ -46,9 +46,9 @@ def best_of_all_orders(given_buffers: list[Lifetime]) -> int:
             for start, other in sorted(((s, o) for s, o in placed if o.meets(buffer)), key=lambda p: p[0]):
                 if at + buffer.bytes <= start:
                     break
-                at = max(at, aligned(start + other.bytes))
+                at = max(at, align_size(start + other.bytes))
             placed.append((at, buffer))
-        best = min(best, max((aligned(s + b.bytes) for s, b in placed), default=0))
+        best = min(best, max((align_size(s + b.bytes) for s, b in placed), default=0))
     return best
 
 
@@ -73,7 +73,7 @@ def test_no_nodes_leave_the_greedy_placement() -> None:
 def test_a_chain_needs_two_buffers() -> None:
     chain = [Lifetime(f"b{i}", 1000 + 64 * i, i, i + 1) for i in range(10)]
     arena = place_buffers(chain)
-    assert arena.bytes == arena.lower_bound_bytes == aligned(1000 + 64 * 9) + aligned(1000 + 64 * 8)
+    assert arena.bytes == arena.lower_bound_bytes == align_size(1000 + 64 * 9) + align_size(1000 + 64 * 8)
 
 
 def test_nothing_to_place() -> None:

@@ -9,7 +9,7 @@ from elftools.elf.elffile import ELFFile
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import parse_target
 from mavcg.objects.bionic import bionic_names
-from mavcg.objects.elf import needed
+from mavcg.objects.elf import imports_of
 from mavcg.objects.library import NO_OPTIONS, link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
@@ -49,7 +49,7 @@ def test_the_table_agrees_with_bionic_s_status_page() -> None:
 @pytest.mark.parametrize("target", ["aarch64-linux-android", "x86_64-linux-android"])
 def test_a_library_names_the_libraries_that_it_takes_names_from(target: str, tmp_path: Path) -> None:
     out = linked(tmp_path, target, "double exp(double); void *malloc(); double f() { malloc(); return exp(1); }")
-    libraries, symbols = needed(out)
+    libraries, symbols = imports_of(out)
 
     assert libraries == ["libc.so", "libm.so"]
     assert symbols == ["exp", "malloc"]
@@ -58,12 +58,12 @@ def test_a_library_names_the_libraries_that_it_takes_names_from(target: str, tmp
 
 def test_a_weak_reference_names_its_library(tmp_path: Path) -> None:
     source = "void *dlopen() __attribute__((weak)); void *f() { return dlopen ? dlopen() : 0; }"
-    assert needed(linked(tmp_path, "aarch64-linux-android", source)) == (["libdl.so"], ["dlopen"])
+    assert imports_of(linked(tmp_path, "aarch64-linux-android", source)) == (["libdl.so"], ["dlopen"])
 
 
 def test_a_program_s_own_names_are_left_to_the_loader(tmp_path: Path) -> None:
     source = "int other(void); int f() { return other(); }"
-    assert needed(linked(tmp_path, "aarch64-linux-android", source)) == ([], ["other"])
+    assert imports_of(linked(tmp_path, "aarch64-linux-android", source)) == ([], ["other"])
 
 
 @pytest.mark.parametrize("target", ["aarch64-linux-android", "x86_64-linux-android"])

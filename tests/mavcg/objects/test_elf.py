@@ -13,8 +13,8 @@ from mavcg.errors import MavcgError
 from mavcg.objects.elf import (
     exported_symbols,
     function_symbols,
+    imports_of,
     loaded_bytes,
-    needed,
     note_assembly,
     notes,
     symbol_bytes,
@@ -54,7 +54,7 @@ def test_symbols(made: Path) -> None:
     assert symbol_bytes(made / "a.o", "hidden") == sizes["hidden"] and symbol_bytes(made / "a.o", "nowhere") == 0
     assert undefined_symbols(made / "a.o") == ["also", "outside"]
     assert exported_symbols(made / "a.o") == {"data", "text", "zeros", "visible", "weak"}
-    assert needed(made / "lib.so") == ([], ["also", "outside"])
+    assert imports_of(made / "lib.so") == ([], ["also", "outside"])
 
 
 @pytest.mark.skipif(not shutil.which("objdump"), reason="objdump is not installed")
@@ -91,7 +91,7 @@ def test_a_note_holds_its_document_byte_by_byte(value: object) -> None:
 def test_what_is_no_elf_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "odd.so"
     path.write_bytes(content)
-    for read in (loaded_bytes, undefined_symbols, exported_symbols, needed, notes):
+    for read in (loaded_bytes, undefined_symbols, exported_symbols, imports_of, notes):
         with pytest.raises(MavcgError, match=r"odd\.so"):
             read(path)
 
@@ -115,7 +115,7 @@ def test_damaged_files_are_errors_or_read_but_never_a_traceback(made: Path, tmp_
             for _ in range(8):
                 data[chance.choice(where)] = chance.randrange(256)
         path.write_bytes(data)
-        for read in (loaded_bytes, needed, notes, lambda p: symbol_bytes(p, "weak"), exported_symbols):
+        for read in (loaded_bytes, imports_of, notes, lambda p: symbol_bytes(p, "weak"), exported_symbols):
             try:
                 read(path)
             except MavcgError as error:

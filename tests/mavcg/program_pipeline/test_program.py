@@ -11,7 +11,7 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import host_target
-from mavcg.objects.elf import exported_symbols, loaded_bytes, needed
+from mavcg.objects.elf import exported_symbols, imports_of, loaded_bytes
 from mavcg.objects.inspection import inspect_library
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
@@ -67,7 +67,7 @@ def test_every_external_symbol_of_the_input_is_there_and_works(make: Make, here:
     two = (ctypes.c_short * 2)(3, 4)
     assert (library.dot(two, two, 2), library.cool(2), library.sum(3, 1, 2, 3)) == (25, 7, 6)
     assert result.total_bytes == loaded_bytes(here / "lib.so")
-    assert (list(result.needed_libraries), list(result.needed_symbols)) == needed(here / "lib.so")
+    assert (list(result.needed_libraries), list(result.needed_symbols)) == imports_of(here / "lib.so")
     assert os.listdir(here).count("lib.so") == 1 and set(os.listdir(here)) == {"lib.so", *SOURCES}
 
 

@@ -11,7 +11,7 @@ from mavcg.ops.op import node_location
 from mavcg.planner.accelerators.text.interpret import CountedTraffic, count_plan, run_plan
 from mavcg.planner.accelerators.text.plan import TextPlan
 from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.reference.elementwise import activated
+from mavcg.reference.elementwise import apply_activation
 from mavcg.reference.evaluate import evaluate
 
 _PLANNED = ("conv2d", "matmul")
@@ -116,7 +116,7 @@ def run_network(text: NetworkText, constants: Mapping[str, Array], image: Array)
         y = made.transpose(0, 2, 3, 1).reshape(shape).astype(np.float32)
         for name in node.inputs[2:]:
             y = y + values[name] if name else y
-        values[node.output] = activated(node, y)
+        values[node.output] = apply_activation(node, y)
     return values[graph.outputs[0]], moved
 
 

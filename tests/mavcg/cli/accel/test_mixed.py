@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mavcg.accel.accuracy import integer_images
 from mavcg.accel.apply_radices import with_radices
 from mavcg.accel.fixed_point import evaluate
-from mavcg.accel.float_reference import arranged
+from mavcg.accel.float_reference import arrange_inputs
 from mavcg.accel.image.elf_file import read_elf
 from mavcg.accel.load import load_xgraph
 from mavcg.cli.app import run
@@ -88,7 +88,7 @@ def test_a_run_computes_the_whole_network(capsys: pytest.CaptureFixture[str]) ->
 
     program = read_elf(Path("mixed.elf"))
     graph = with_radices(load_xgraph("mixed.onnx", program.target, {}), program.radices, "mixed.elf")
-    images = integer_images(graph, arranged(graph, {"x": x}))
+    images = integer_images(graph, arrange_inputs(graph, {"x": x}))
     made = np.load("y.npz")["p"]
     assert np.abs(made - evaluate(graph, images, program.target.rounding)["p"]).max() < 1e-6
     (real,) = onnxruntime.InferenceSession("mixed.onnx").run(None, {"x": x})
