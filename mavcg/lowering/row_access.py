@@ -46,8 +46,7 @@ def unit_access(spec: KernelSpec) -> UnitAccess | None:
     if isinstance(spec, Pool):
         return _pool(spec)
     if isinstance(spec, PadBorder):
-        whole = spec.axis == 1 and spec.rows == spec.out.shape[1]
-        return UnitAccess(spec.rows, 1, ((0, _rows_of(spec.out)),)) if whole else None
+        return UnitAccess(spec.rows, 1, ((0, _index_along(spec.out, spec.axis)),)) if spec.rows else None
     if isinstance(spec, ElementwiseSpec):
         items = [View(dtype, (1,), (1,)).item_bytes for dtype in spec.dtypes]
         return _nest(spec.nest, spec.rows, items)
@@ -69,6 +68,12 @@ def _rows_of(view: View, rows: int = 1, stride: int = 1, before: int = 0) -> Int
     line = (width - 1) * column + (channels - 1) * channel + 1
     item = view.item_bytes
     return Interval(-before * row * item, stride * row * item, ((rows - 1) * row + line) * item)
+
+
+def _index_along(view: View, axis: int) -> Interval:
+    """Return the interval of all elements at one index along an axis; axes before it have length 1."""
+    last = sum((n - 1) * stride for n, stride in zip(view.shape[axis + 1 :], view.strides[axis + 1 :], strict=True))
+    return Interval(0, view.strides[axis] * view.item_bytes, (last + 1) * view.item_bytes)
 
 
 def _convolution(spec: Convolution | Depthwise | QDepthwise) -> UnitAccess | None:

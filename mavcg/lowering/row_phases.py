@@ -152,7 +152,7 @@ class StepRows:
 
 def _step_rows(step: LoweredStep, row: ProgramStep) -> StepRows:
     access = unit_access(step.spec)
-    tensors = {n for n, operand in enumerate(step.operands) if operand.constant is None}
+    tensors = {n for n, operand in enumerate(step.operands) if operand.in_buffer}
     whole = StepRows(1, row.rows, row.rows, None)
     if access is None or row.rows % step.spec.rows:
         return whole
@@ -165,7 +165,7 @@ def _step_rows(step: LoweredStep, row: ProgramStep) -> StepRows:
 def _unit_step(step: LoweredStep, rows: StepRows, lowered: LoweredGraph) -> UnitStep:
     accesses: list[ByteAccess] = []
     for number, operand in enumerate(step.operands):
-        if operand.constant is not None:
+        if not operand.in_buffer:
             continue
         buffer, offset = operand_buffer(operand, step, lowered)
         if rows.touched is None:

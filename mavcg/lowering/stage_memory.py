@@ -27,7 +27,7 @@ def buffer_uses(lowered: LoweredGraph) -> tuple[BufferUse, ...]:
     sizes, spans = buffer_sizes(lowered), dict[str, tuple[int, int]]()
     for number, step in enumerate(lowered.steps):
         for operand in step.operands:
-            if operand.constant is None:
+            if operand.in_buffer:
                 name, _ = operand_buffer(operand, step, lowered)
                 first, _ = spans.get(name, (number, number))
                 spans[name] = (first, number)

@@ -116,6 +116,11 @@ class Operand:
     offset: int = 0
     fault_word: bool = False
 
+    @property
+    def in_buffer(self) -> bool:
+        """True if the operand lies in a buffer of the run: it is neither a constant nor the run's fault word."""
+        return self.constant is None and not self.fault_word
+
 
 @dataclass(frozen=True)
 class SumsOfProducts:

@@ -74,3 +74,13 @@ def test_results_and_faults(library: Path, threads: int) -> None:
             with pytest.raises(MavcgError, match=TEXT):
                 results(**{name: wrong})
             assert_right()
+
+
+def test_a_build_for_a_board_considers_rows_of_such_steps(library: Path, tmp_path: Path) -> None:
+    """The choice of rows by caches, made where a board is named, once took the fault word for a tensor."""
+    built = tmp_path / "libboard.so"
+    assert run(["build", str(library.parent / "m.onnx"), "--board", "host", "-o", str(built), "--jobs", "1"]) == 0
+    want = onnxruntime.InferenceSession(str(library.parent / "m.onnx")).run(None, GOOD)
+    with mavcg.load(built) as model:
+        for have, expected in zip(model.run(*(GOOD[tensor.name] for tensor in model.inputs)), want, strict=True):
+            np.testing.assert_allclose(have, expected, rtol=1e-6, atol=1e-6)
