@@ -9,7 +9,7 @@ from bench.record import ROOT
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.analysis.blocks import functions_of
-from mavcg.passes.asm.analysis.dependences import as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.analysis.liveness import liveness, private_conventions
 from mavcg.passes.asm.isa.operation_count import OperationCount, total_operations
 from mavcg.passes.asm.isa.source import parse_source
@@ -82,7 +82,7 @@ def loops_of(text: str) -> list[Loop]:
 
 def cycles(instrs: Sequence[Instr], timing: Timing) -> float:
     """Cycles of one iteration in this order, by the core's model."""
-    return estimate_loop([as_op(code) for code in with_effects(instrs)], timing).cycles
+    return estimate_loop([code.op for code in with_effects(instrs)], timing).cycles
 
 
 def split_by_force(loop: Loop) -> tuple[Instr, ...]:

@@ -12,7 +12,7 @@ from bench.silicon.models import Model
 from bench.silicon.runs import Runs
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
-from mavcg.passes.asm.analysis.dependences import as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.passes.asm.models.estimate import loop_cycles
@@ -106,7 +106,7 @@ def _ops(text: str) -> tuple[Op, ...]:
     if not known or len(known) != len(instrs):
         raise NotModelled(f"`{text.strip().splitlines()[0]}` is not known to the models")
     try:
-        return tuple(map(as_op, with_effects(known)))
+        return tuple(code.op for code in with_effects(known))
     except AssertionError:
         raise NotModelled(f"`{text.strip().splitlines()[0]}` is not known to the models") from None
 

@@ -14,7 +14,7 @@ from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
 from mavcg.assembly.emulated_memory import EmulatedMemory
 from mavcg.assembly.emulation import RETURN_ADDRESS, State
 from mavcg.errors import MavcgError
-from mavcg.passes.asm.analysis.dependences import Code, as_op
+from mavcg.passes.asm.analysis.dependences import Code
 from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import parse_source
@@ -74,7 +74,7 @@ def _decoded(image: CodeImage, addresses: list[int]) -> dict[int, Op]:
         effect = effects(statement.instr) if statement.instr is not None else None
         if statement.instr is None or effect is None:
             raise NotModelled(f"{image.location(address)}: `{text}` is not known to the models")
-        ops[address] = as_op(Code(statement.instr, effect))
+        ops[address] = Code(statement.instr, effect).op
     return ops
 
 

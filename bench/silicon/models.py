@@ -12,7 +12,7 @@ from bench.silicon.dynamic_path import NotModelled
 from mavcg.assembly.code_image import CodeImage
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
-from mavcg.passes.asm.analysis.dependences import as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.passes.asm.models.estimate import block_cycles, repeated_cycles
@@ -41,7 +41,7 @@ def _caller(arguments: int) -> tuple[Op, ...]:
     """Return what the benchmark executes for each call: a move of every argument, and the call."""
     moves = [f"\tmov x{n}, x{19 + n % 8}\n" for n in range(min(arguments, _MOST_ARGUMENTS))]
     instrs = [statement.instr for statement in parse_source("".join((*moves, "\tblr x28\n")))]
-    return tuple(map(as_op, with_effects([instr for instr in instrs if instr is not None])))
+    return tuple(code.op for code in with_effects([instr for instr in instrs if instr is not None]))
 
 
 Model = Callable[[Run, Timing], float]

@@ -7,7 +7,7 @@ from typing import Any
 from mavcg.assembly.asm_input import AsmInput
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.passes.asm.analysis.blocks import Block, Function
-from mavcg.passes.asm.analysis.dependences import Code, as_op
+from mavcg.passes.asm.analysis.dependences import Code
 from mavcg.passes.asm.analysis.loop_nest import block_frequencies
 from mavcg.passes.asm.isa.operation_count import OperationCount, total_operations
 from mavcg.passes.asm.models.estimate import IN_ORDER, PORT_BOUND, LoopEstimate, estimate_block, estimate_loop
@@ -83,7 +83,7 @@ def _estimate(code: AsmInput, block: Block, index: int, timing: Timing, runs: in
         why = f"{location}: `{' '.join(unknown.code.split())}` is not known to the models"
     else:
         known = [line.effects for line in block.lines if line.effects is not None]
-        ops = [as_op(Code(instr, effect)) for instr, effect in zip(instrs, known, strict=True)]
+        ops = [Code(instr, effect).op for instr, effect in zip(instrs, known, strict=True)]
         try:
             estimate = (estimate_loop if loops else estimate_block)(ops, timing)
         except MissingFact as fact:

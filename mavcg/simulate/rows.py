@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from mavcg.hardware.timing import MissingFact, Timing
-from mavcg.passes.asm.analysis.dependences import Code, as_op
+from mavcg.passes.asm.analysis.dependences import Code
 from mavcg.passes.asm.isa.effects import Effects, Malformed
 from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.op import Op, RegisterRead
@@ -69,7 +69,7 @@ def decode(word: bytes, address: int) -> DecodedInstr:
         known = None
     if known is None:
         return _unmodelled_instr(found, text)
-    op = as_op(Code(instr, known))
+    op = Code(instr, known).op
     return DecodedInstr(op, _flow(found.mnemonic, known), *_memory(known))
 
 

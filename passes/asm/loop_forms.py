@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from mavcg.passes.asm.analysis.dependences import Code, as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import Code, with_effects
 from mavcg.passes.asm.isa.effects import FLAGS
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.operation_count import OperationCount, count_operations
@@ -44,7 +44,7 @@ class LoopForm:
 
     @cached_property
     def ops(self) -> tuple[Op, ...]:
-        return tuple(as_op(c) for c in self.code)
+        return tuple(c.op for c in self.code)
 
 
 @dataclass(frozen=True)

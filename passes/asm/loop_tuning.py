@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.timing import MissingFact, Timing
-from mavcg.passes.asm.analysis.dependences import Code, as_op, loop_edges, with_effects
+from mavcg.passes.asm.analysis.dependences import Code, loop_edges, with_effects
 from mavcg.passes.asm.isa.op import Edge, Op
 from mavcg.passes.asm.isa.operation_count import OperationCount, count_operations
 from mavcg.passes.asm.isa.syntax import Instr
@@ -106,7 +106,7 @@ def tune_loop(
     """
     label, line, prefix = names
     try:
-        start = loop_cycles([as_op(c) for c in with_effects(instrs)], timing)
+        start = loop_cycles([c.op for c in with_effects(instrs)], timing)
         report = LoopReport(label, line, start, start, len(instrs), len(instrs))
         candidates = list(
             _candidates(LoopContext(tuple(instrs), live_in, live_out, timing, policy, prefix), effort, start)

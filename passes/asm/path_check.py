@@ -13,7 +13,7 @@ import networkx as nx
 
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.passes.asm.analysis.blocks import Function
-from mavcg.passes.asm.analysis.dependences import Code, as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import Code, with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import Statement
 from mavcg.passes.asm.models.estimate import block_cycles, loop_cycles
@@ -108,4 +108,4 @@ def _ops(
         instr = statements[line.statement].instr
         if at >= stop and instr is not None and line.effects is not None:
             code.append(Code(instr, line.effects))
-    return [as_op(each) for each in code]
+    return [each.op for each in code]

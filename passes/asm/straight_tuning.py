@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.timing import MissingFact, Timing
-from mavcg.passes.asm.analysis.dependences import Code, as_op, block_edges, with_effects
+from mavcg.passes.asm.analysis.dependences import Code, block_edges, with_effects
 from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.models.estimate import block_cycles
 from mavcg.passes.asm.schedule.issue_order import block_issue_order
@@ -40,7 +40,7 @@ def tune_segment(
     if len(instrs) < 2 or not policy.schedule:
         return None
     try:
-        start = block_cycles([as_op(c) for c in with_effects(instrs)], timing)
+        start = block_cycles([c.op for c in with_effects(instrs)], timing)
         candidates = [
             new
             for split in ((True, False) if policy.split or policy.unpair else (False,))
@@ -69,7 +69,7 @@ def _schedule_segment(
     except NoRegister:
         return None
     code = with_effects(body)
-    ops = [as_op(c) for c in code]
+    ops = [c.op for c in code]
     order = block_order(code, timing)
     cycles = block_cycles([ops[i] for i in order], timing)
     return NewSegment(tuple(body[i] for i in order), cycles, start, parted.splits)
@@ -77,6 +77,6 @@ def _schedule_segment(
 
 def block_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:
     """Return the indices of straight-line code in the order of a list schedule."""
-    ops = [as_op(c) for c in code]
+    ops = [c.op for c in code]
     edges = block_edges(code, timing)
     return block_issue_order(list_schedule(ops, edges, timing), ops, edges, timing)

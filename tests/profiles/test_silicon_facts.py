@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mavcg.hardware.timing import Timing
-from mavcg.passes.asm.analysis.dependences import as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.passes.asm.models.estimate import block_cycles, loop_cycles
@@ -15,7 +15,7 @@ from mavcg.profiles.timing import load_timing
 
 def ops_of(text: str) -> tuple[Op, ...]:
     instrs = [statement.instr for statement in parse_source(text.replace(";", "\n") + "\n")]
-    return tuple(map(as_op, with_effects([instr for instr in instrs if instr is not None])))
+    return tuple(code.op for code in with_effects([instr for instr in instrs if instr is not None]))
 
 
 def timing_of(core: str) -> Timing:

@@ -5,6 +5,7 @@ Source: Rau, "Iterative Modulo Scheduling" (1994), section 2, for the dependence
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.analysis.aliasing import block_accesses, may_overlap
@@ -24,42 +25,45 @@ class Code:
     instr: Instr
     effects: Effects
 
+    @cached_property
+    def op(self) -> Op:
+        """The instruction as models and schedulers see it."""
+        effect = self.effects
+        reads = [RegisterRead(a.register, a.role) for a in effect.accesses if a.read]
+        if effect.reads_flags:
+            reads.append(RegisterRead(FLAGS))
+        writes = [a.register for a in effect.accesses if a.write]
+        if effect.writes_flags:
+            writes.append(FLAGS)
+        memory = effect.memory
+        writeback = memory.address.base.name if memory is not None and memory.address.mode != "offset" else None
+        text = " ".join(str(self.instr).split())
+        return Op(text, effect.op_class, tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), writeback)
+
+
+@lru_cache(maxsize=1 << 15)  # every form of a loop has most of its instructions in common with the others
+def code_of(instr: Instr) -> Code:
+    """Return an instruction with its effects, which must be known."""
+    effect = effects(instr)
+    assert effect is not None, str(instr)
+    return Code(instr, effect)
+
 
 def with_effects(instrs: Sequence[Instr]) -> tuple[Code, ...]:
     """Return instructions with their effects, all of which must be known."""
-    code = []
-    for instr in instrs:
-        effect = effects(instr)
-        assert effect is not None, str(instr)
-        code.append(Code(instr, effect))
-    return tuple(code)
-
-
-def as_op(code: Code) -> Op:
-    """Return the instruction as models and schedulers see it."""
-    effect = code.effects
-    reads = [RegisterRead(a.register, a.role) for a in effect.accesses if a.read]
-    if effect.reads_flags:
-        reads.append(RegisterRead(FLAGS))
-    writes = [a.register for a in effect.accesses if a.write]
-    if effect.writes_flags:
-        writes.append(FLAGS)
-    memory = effect.memory
-    writeback = memory.address.base.name if memory is not None and memory.address.mode != "offset" else None
-    text = " ".join(str(code.instr).split())
-    return Op(text, effect.op_class, tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes)), writeback)
+    return tuple(map(code_of, instrs))
 
 
 def loop_edges(code: Sequence[Code], timing: Timing) -> tuple[Edge, ...]:
     """Return every dependence of a loop's body, within an iteration and between iterations."""
-    ops = [as_op(c) for c in code]
+    ops = [c.op for c in code]
     found = [*_register_edges(ops, timing, looping=True), *_memory_edges(code, LATER_ITERATIONS)]
     return _strongest(found)
 
 
 def block_edges(code: Sequence[Code], timing: Timing) -> tuple[Edge, ...]:
     """Return every dependence of straight-line code."""
-    ops = [as_op(c) for c in code]
+    ops = [c.op for c in code]
     return _strongest([*_register_edges(ops, timing, looping=False), *_memory_edges(code, 0)])
 
 

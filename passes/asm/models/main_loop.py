@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.passes.asm.analysis.blocks import Block, Function, functions_of
-from mavcg.passes.asm.analysis.dependences import Code, as_op
+from mavcg.passes.asm.analysis.dependences import Code
 from mavcg.passes.asm.analysis.loop_nest import block_frequencies
 from mavcg.passes.asm.isa.operation_count import total_operations
 from mavcg.passes.asm.isa.source import Statement, parse_source
@@ -70,7 +70,7 @@ def _cycles(statements: Sequence[Statement], block: Block, index: int, timing: T
     known = [Code(instr, effects) for instr, effects in code if instr is not None and effects is not None]
     if len(known) != len(code):
         return None
-    ops = [as_op(each) for each in known]
+    ops = [each.op for each in known]
     try:
         return (estimate_loop if block.loops_to_itself(index) else estimate_block)(ops, timing).cycles
     except MissingFact:

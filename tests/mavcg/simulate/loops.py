@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mavcg.assembly.code_image import CodeImage, assemble_image
 from mavcg.hardware.timing import Timing
-from mavcg.passes.asm.analysis.dependences import as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.syntax import parse_instr
 from mavcg.profiles.load import load_core
@@ -31,7 +31,7 @@ def loop_image(bodies: Sequence[Sequence[str]]) -> CodeImage:
 def ops_of(body: Sequence[str]) -> tuple[Op, ...]:
     """The ops of a loop with this body, its counter and branch included."""
     return tuple(
-        as_op(code) for code in with_effects([parse_instr(text) for text in (*body, "subs x0, x0, #1", "b.ne .L")])
+        code.op for code in with_effects([parse_instr(text) for text in (*body, "subs x0, x0, #1", "b.ne .L")])
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.analysis.blocks import functions_of
-from mavcg.passes.asm.analysis.dependences import as_op, block_edges, loop_edges, with_effects
+from mavcg.passes.asm.analysis.dependences import block_edges, loop_edges, with_effects
 from mavcg.passes.asm.isa.op import Schedule
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.passes.asm.isa.syntax import Instr, parse_instr
@@ -202,7 +202,7 @@ def after_list_schedule() -> str:
     code = parse(CHAINS)
     effects = with_effects(code)
     a55 = timing("cortex-a55")
-    placed = list_schedule([as_op(c) for c in effects], block_edges(effects, a55), a55)
+    placed = list_schedule([c.op for c in effects], block_edges(effects, a55), a55)
     return "".join(f"    cycle {cycle}: {' '.join(str(code[op]).split())}\n" for op, cycle in placed)
 
 
@@ -211,7 +211,7 @@ def after_software_pipeline() -> str:
     body = parse(SPLIT_STEP)
     effects = with_effects(body)
     a55 = timing("cortex-a55")
-    ops = [as_op(c) for c in effects]
+    ops = [c.op for c in effects]
     schedule = schedule_loop(ops, loop_edges(effects, a55), a55, len(ops) - 1)
     assert schedule is not None
     issues = sorted(zip(schedule.cycles, ops, strict=True), key=lambda issue: issue[0])
@@ -234,7 +234,7 @@ def kernel_before_padding() -> tuple[tuple[Instr, ...], Schedule, tuple[int, ...
     body = parse(PADDED)
     effects = with_effects(body)
     a53 = timing("cortex-a53")
-    ops = [as_op(c) for c in effects]
+    ops = [c.op for c in effects]
     schedule = schedule_loop(ops, loop_edges(effects, a53), a53, len(ops) - 1, effort=0.1)
     assert schedule is not None
     return body, schedule, kernel_order(schedule, len(ops) - 1)
@@ -248,7 +248,7 @@ def before_nop_padding() -> str:
 
 def after_nop_padding() -> str:
     body, schedule, order = kernel_before_padding()
-    padded = pad_with_nops(order, [as_op(c) for c in with_effects(body)], timing("cortex-a53"), schedule)
+    padded = pad_with_nops(order, [c.op for c in with_effects(body)], timing("cortex-a53"), schedule)
     return shown(NOP_INSTR if at == NOP else body[at] for at in padded)
 
 
@@ -266,7 +266,7 @@ def after_issue_order() -> str:
     effects = with_effects(body)
     a55 = timing("cortex-a55")
     schedule = Schedule(2, (0, 0, 1, 1), "test")
-    order = kernel_issue_order((0, 1, 2, 3), [as_op(c) for c in effects], loop_edges(effects, a55), a55, schedule)
+    order = kernel_issue_order((0, 1, 2, 3), [c.op for c in effects], loop_edges(effects, a55), a55, schedule)
     return shown(body[at] for at in order)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.analysis.blocks import functions_of
-from mavcg.passes.asm.analysis.dependences import as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
@@ -50,7 +50,7 @@ def _tuned(text: str, core: str) -> Tuned:
 
 
 def _cycles(instrs: list[Instr], core: str) -> float:
-    return loop_cycles([as_op(code) for code in with_effects(instrs)], _core(core)[0])
+    return loop_cycles([code.op for code in with_effects(instrs)], _core(core)[0])
 
 
 def _loops(text: str, core: str) -> dict[tuple[str, str], float]:

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from mavcg.passes.asm.analysis.aliasing import block_accesses, may_overlap
-from mavcg.passes.asm.analysis.dependences import Code, as_op, block_edges, loop_edges, with_effects
+from mavcg.passes.asm.analysis.dependences import Code, block_edges, loop_edges, with_effects
 from mavcg.passes.asm.isa.op import RegisterRead
 from mavcg.passes.asm.isa.syntax import parse_instr
 from mavcg.profiles.load import load_core
@@ -122,6 +122,6 @@ def test_latencies() -> None:
 )
 def test_ops(text: str, reads: tuple[RegisterRead, ...], writes: tuple[str, ...], writeback: str | None) -> None:
     (code,) = with_effects([parse_instr(text)])
-    op = as_op(code)
+    op = code.op
     assert (op.reads, op.writes, op.writeback) == (reads, writes, writeback)
     assert op.text == text

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.hardware.timing import ISSUE_QUEUE, REORDER_BUFFER, Timing
-from mavcg.passes.asm.analysis.dependences import as_op, with_effects
+from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.syntax import parse_instr
 from mavcg.passes.asm.models.estimate import block_cycles, estimate_block, repeated_cycles
@@ -26,7 +26,7 @@ A72 = load_timing(load_core("cortex-a72"))
 
 
 def _ops(*lines: str) -> list[Op]:
-    return [as_op(code) for code in with_effects([parse_instr(line) for line in lines])]
+    return [code.op for code in with_effects([parse_instr(line) for line in lines])]
 
 
 def test_no_op_is_no_cycle(a57: Timing) -> None:

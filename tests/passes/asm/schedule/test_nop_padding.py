@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mavcg.passes.asm.analysis.dependences import as_op, loop_edges, with_effects
+from mavcg.passes.asm.analysis.dependences import loop_edges, with_effects
 from mavcg.passes.asm.isa.op import Schedule
 from mavcg.passes.asm.isa.syntax import Instr, parse_instr
 from mavcg.passes.asm.models.in_order import steady_cycles
@@ -30,13 +30,13 @@ def _parsed(lines: list[str]) -> tuple[Instr, ...]:
 
 
 def _cycles(body: tuple[Instr, ...], order: tuple[int, ...]) -> float:
-    return float(steady_cycles(kernel_ops([as_op(c) for c in with_effects(body)], order), A53))
+    return float(steady_cycles(kernel_ops([c.op for c in with_effects(body)], order), A53))
 
 
 def test_a_load_is_held_in_its_cycle() -> None:
     """Left alone, the load goes beside the branch, into the fourth cycle of a multiply-add or beside one."""
     body = _parsed(BODY)
-    ops = [as_op(c) for c in with_effects(body)]
+    ops = [c.op for c in with_effects(body)]
     schedule = Schedule(4, (0, 1, 1, 2, 3, 2, 3), "test")
     order = kernel_order(schedule, len(ops) - 1)
     loose = steady_cycles([ops[i] for i in order], A53)
@@ -57,7 +57,7 @@ def test_loops_that_drift_are_held_to_their_interval() -> None:
         lines = [f"fmla v{16 + n}.4s, v1.4s, v0.s[{n % 4}]" for n in range(products)]
         body = _parsed(["ldr d0, [x1], #16", "ldr x9, [x1, #-8]", "ins v0.d[1], x9", *lines, *BODY[-2:]])
         code = with_effects(body)
-        ops, edges = [as_op(c) for c in code], loop_edges(code, A53)
+        ops, edges = [c.op for c in code], loop_edges(code, A53)
         found = schedule_loop(ops, edges, A53, len(ops) - 1, effort=0.1)
         if found is None:
             continue
@@ -71,7 +71,7 @@ def test_loops_that_drift_are_held_to_their_interval() -> None:
 
 def test_a_core_whose_nop_is_not_known_gets_none() -> None:
     body = _parsed(BODY)
-    ops = [as_op(c) for c in with_effects(body)]
+    ops = [c.op for c in with_effects(body)]
     core = replace(A53, classes={name: row for name, row in A53.classes.items() if name != "nop"})
     schedule = Schedule(4, (0, 1, 1, 2, 3, 2, 3), "test")
     order = kernel_order(schedule, len(ops) - 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mavcg.passes.asm.analysis.dependences import as_op, loop_edges, with_effects
+from mavcg.passes.asm.analysis.dependences import loop_edges, with_effects
 from mavcg.passes.asm.isa.op import Edge, Schedule
 from mavcg.passes.asm.isa.syntax import Instr, parse_instr
 from mavcg.passes.asm.schedule.modulo import branch_edges, schedule_loop, with_emission_order
@@ -132,7 +132,7 @@ def test_random_loops_scheduled_for_a_core(loops: int) -> None:
         except NoRegister:
             continue
         code = with_effects(body)
-        ops, edges = [as_op(c) for c in code], loop_edges(code, timing)
+        ops, edges = [c.op for c in code], loop_edges(code, timing)
         schedule = schedule_loop(ops, edges, timing, len(ops) - 1)
         if schedule is None:
             continue
