@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mavcg.hardware.instr_classes import CLASSES
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.estimate import LoopEstimate
-from mavcg.passes.asm.models.in_order import Wait
+from mavcg.passes.asm.models.in_order_pipeline import Wait
 
 
 @dataclass(frozen=True)

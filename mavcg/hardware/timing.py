@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import CLASSES, lineage
@@ -87,7 +88,10 @@ class Timing:
 
     def independent(self, consumer: str, role: str) -> bool:
         """True if a consumer of this class never waits for its operand of this role, whoever wrote it."""
-        return any(self.forwards.get(("*", name, role)) == INDEPENDENT for name in lineage(consumer))
+        known = self._independent
+        if (consumer, role) not in known:
+            known[consumer, role] = any(self.forwards.get(("*", n, role)) == INDEPENDENT for n in lineage(consumer))
+        return known[consumer, role]
 
     def of(self, name: str) -> ClassTiming:
         """The timing of a class, its own or its parent's.
@@ -108,12 +112,27 @@ class Timing:
         The most specific forwarding fact counts: the producer's class before its parents, family and "*"; then the
         same role before any role; then the consumer's class before its parents, family and "*".
         """
+        known = self._latencies
+        if (producer, consumer, role) not in known:
+            known[producer, consumer, role] = self._find_latency(producer, consumer, role)
+        return known[producer, consumer, role]
+
+    def _find_latency(self, producer: str, consumer: str, role: str) -> int:
         for made_by in (*lineage(producer), CLASSES[producer].family, "*"):
             for as_role in dict.fromkeys((role, "")):
                 for read_by in (*lineage(consumer), CLASSES[consumer].family, "*"):
                     if (cycles := self.forwards.get((made_by, read_by, as_role))) is not None:
                         return cycles
         return self.of(producer).latency
+
+    # Lookups that were made: models ask for the same few again and again.
+    @cached_property
+    def _latencies(self) -> dict[tuple[str, str, str], int]:
+        return {}
+
+    @cached_property
+    def _independent(self) -> dict[tuple[str, str], bool]:
+        return {}
 
     def key(self) -> str:
         """The same text for the same facts, whatever the run; for what is kept by content."""

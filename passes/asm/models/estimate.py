@@ -10,7 +10,8 @@ from fractions import Fraction
 
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Op
-from mavcg.passes.asm.models.in_order import Issue, last_issue_cycle, simulate, steady_state
+from mavcg.passes.asm.models.in_order import last_issue_cycle, simulate, steady_state
+from mavcg.passes.asm.models.in_order_pipeline import Issue
 from mavcg.passes.asm.models.issue_constraints import blocked_cycles, op_dependences, unit_uses
 from mavcg.passes.asm.models.ports import PortBounds, port_bounds, straight_bounds
 from mavcg.passes.asm.models.window import window_cycles, window_cycles_at

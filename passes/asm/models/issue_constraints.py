@@ -1,8 +1,8 @@
 """Issue constraints of the ops of a loop: results of earlier ops, units, and which ops may share the cycle."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from typing import NamedTuple
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import lineage
@@ -12,8 +12,7 @@ from mavcg.passes.asm.isa.op import Op
 Use = tuple[tuple[int, ...], int]  # the units that can serve it, and the cycles for which one of them is busy
 
 
-@dataclass(frozen=True)
-class Dependence:
+class Dependence(NamedTuple):
     """A dependence on op `source` of the same iteration (distance 0) or of the one before (1).
 
     The dependent op may issue `cycles` after the source.
@@ -56,16 +55,18 @@ def issue_constraints(ops: Sequence[Op], timing: Timing) -> tuple[IssueConstrain
     """
     units = unit_names(timing)
     dependences = op_dependences(ops, timing)
-    by_class: dict[tuple[str, bool, bool], tuple[_Beside, tuple[Use, ...], int, bool]] = {}
-    for op in ops:
-        kind = _kind(op)
-        if kind not in by_class:
-            beside = _no_dual_issue(op, ops, timing), _forbidden_distances(op, ops, timing)
-            by_class[kind] = beside, _uses(op, timing, units), blocked_cycles(op, timing), timing.of(op.op_class).first
-    constraints = []
+    indices_of: dict[str, list[int]] = {}
     for index, op in enumerate(ops):
-        (excluded, distances), uses, blocks, first = by_class[_kind(op)]
-        constraints.append(IssueConstraints(dependences[index], uses, blocks, excluded, distances, first))
+        indices_of.setdefault(op.op_class, []).append(index)
+    by_kind: dict[tuple[str, bool, bool], tuple[_Beside, tuple[Use, ...], int, bool]] = {}
+    constraints = []
+    for op, earlier in zip(ops, dependences, strict=True):
+        kind = _kind(op)
+        if kind not in by_kind:
+            beside = _no_dual_issue(op, indices_of, timing), _forbidden_distances(op, indices_of, timing)
+            by_kind[kind] = beside, _uses(op, timing, units), blocked_cycles(op, timing), timing.of(op.op_class).first
+        (excluded, distances), uses, blocks, first = by_kind[kind]
+        constraints.append(IssueConstraints(earlier, uses, blocks, excluded, distances, first))
     return tuple(constraints)
 
 
@@ -82,10 +83,10 @@ def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence,
     # The last writer of each register: of the iteration before at first, of this one as the ops go by.
     last = {register: (index, 1) for index, op in enumerate(ops) for register in op.writes}
     found = []
-    latency = lru_cache(maxsize=None)(timing.latency)  # a long run asks for the same few again and again
     for index, op in enumerate(ops):
-        found.append(_after(op, ops, timing, latency, last))
-        last |= {register: (index, 0) for register in op.writes}
+        found.append(_after(op, ops, timing, last))
+        for register in op.writes:
+            last[register] = index, 0
     return tuple(found)
 
 
@@ -94,9 +95,9 @@ def unit_names(timing: Timing) -> tuple[str, ...]:
     return tuple(pool for pool, count in timing.pools.items() for _ in range(count))
 
 
-def matches(op: Op, classes: frozenset[str]) -> bool:
-    """True if a rule over these classes applies to the op: to its class or to one that it takes its facts from."""
-    return any(name in classes for name in lineage(op.op_class))
+def matches(op_class: str, classes: frozenset[str]) -> bool:
+    """True if a rule over these classes applies to an op's class: to itself or to one that it takes its facts from."""
+    return not classes.isdisjoint(lineage(op_class))
 
 
 def unit_uses(op: Op, timing: Timing) -> tuple[UnitUse, ...]:
@@ -127,27 +128,23 @@ def assign_units(uses: Sequence[Use], free: Sequence[int], cycle: int) -> list[i
     if not uses:
         return list(free)
     candidates, cycles = uses[0]
+    others = uses[1:]
     for unit in candidates:
         if free[unit] <= cycle:
             taken = list(free)
             taken[unit] = cycle + cycles
-            if (after := assign_units(uses[1:], taken, cycle)) is not None:
+            after = assign_units(others, taken, cycle) if others else taken
+            if after is not None:
                 return after
     return None
 
 
-def _after(
-    op: Op,
-    ops: Sequence[Op],
-    timing: Timing,
-    latency: Callable[[str, str, str], int],
-    last: dict[str, tuple[int, int]],
-) -> tuple[Dependence, ...]:
+def _after(op: Op, ops: Sequence[Op], timing: Timing, last: Mapping[str, tuple[int, int]]) -> tuple[Dependence, ...]:
     found: list[Dependence] = []
     for read in op.reads:
         if (writer := last.get(read.register)) is not None and not timing.independent(op.op_class, read.role):
             source, distance = writer
-            cycles = latency(latency_class(ops[source], read.register), op.op_class, read.role)
+            cycles = timing.latency(latency_class(ops[source], read.register), op.op_class, read.role)
             found.append(Dependence(source, distance, cycles, "register", read.register))
     for register in op.writes:
         if (writer := last.get(register)) is not None:
@@ -176,15 +173,23 @@ def _uses(op: Op, timing: Timing, units: tuple[str, ...]) -> tuple[Use, ...]:
     return tuple(uses)
 
 
-def _no_dual_issue(op: Op, ops: Sequence[Op], timing: Timing) -> frozenset[int]:
+def _no_dual_issue(op: Op, indices_of: Mapping[str, Sequence[int]], timing: Timing) -> frozenset[int]:
+    """indices_of: the indices of all ops, by their class."""
     sides = [side for rule in timing.no_dual_issue for side in ((rule.these, rule.those), (rule.those, rule.these))]
-    foes = [theirs for mine, theirs in sides if matches(op, mine)]
-    return frozenset(index for index, other in enumerate(ops) if any(matches(other, foe) for foe in foes))
+    foes = [theirs for mine, theirs in sides if matches(op.op_class, mine)]
+    return frozenset[int]().union(*(_indices_matching(foe, indices_of) for foe in foes))
 
 
-def _forbidden_distances(op: Op, ops: Sequence[Op], timing: Timing) -> tuple[tuple[int, frozenset[int]], ...]:
+def _forbidden_distances(
+    op: Op, indices_of: Mapping[str, Sequence[int]], timing: Timing
+) -> tuple[tuple[int, frozenset[int]], ...]:
+    """indices_of: the indices of all ops, by their class."""
     return tuple(
-        (rule.cycles, frozenset(index for index, other in enumerate(ops) if matches(other, rule.first)))
+        (rule.cycles, _indices_matching(rule.first, indices_of))
         for rule in timing.forbidden_distances
-        if matches(op, rule.then)
+        if matches(op.op_class, rule.then)
     )
+
+
+def _indices_matching(classes: frozenset[str], indices_of: Mapping[str, Sequence[int]]) -> frozenset[int]:
+    return frozenset(index for name, indices in indices_of.items() if matches(name, classes) for index in indices)

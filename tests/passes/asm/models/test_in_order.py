@@ -12,7 +12,7 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import lineage
 from mavcg.hardware.timing import ForbiddenDistance, MissingFact, NoDualIssue, Timing
 from mavcg.passes.asm.isa.op import Op, RegisterRead
-from mavcg.passes.asm.models.in_order import Trace, simulate, steady_cycles, steady_state
+from mavcg.passes.asm.models.in_order import Trace, last_issue_cycle, simulate, steady_cycles, steady_state
 from tests.conftest import examples
 
 if TYPE_CHECKING:
@@ -287,6 +287,12 @@ class TestProperties:
     def test_an_independent_op_never_makes_a_block_faster(self, body: list[Op], where: int, a55: Timing) -> None:
         longer = [*body[:where], Op("mul x28, x27, x27", "mul_x", (RegisterRead("x27"),), ("x28",)), *body[where:]]
         assert simulate(longer, a55).issues[-1].cycle >= simulate(body, a55).issues[-1].cycle
+
+    @given(body=bodies(), in_order=st.sampled_from(["a55", "a53"]))
+    @settings(max_examples=examples(100, 10))
+    def test_causes_do_not_change_the_cycles(self, body: list[Op], in_order: str, a55: Timing, a53: Timing) -> None:
+        timing = {"a55": a55, "a53": a53}[in_order]
+        assert last_issue_cycle(body, timing) == simulate(body, timing).issues[-1].cycle
 
     @given(body=bodies())
     @settings(max_examples=examples(60, 15))

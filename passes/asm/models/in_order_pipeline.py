@@ -1,0 +1,203 @@
+"""The state of an in-order core as the ops of a loop pass through it: when each op issues, and why not before."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.models.issue_constraints import (
+    Dependence,
+    IssueConstraints,
+    assign_units,
+    issue_constraints,
+    unit_names,
+)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Cycles that one op waited before it issued, for one reason.
+
+    kind: "register", "write order", "unit", "apart" (no dual issue), "spacing" (forbidden issue distance), "blocked",
+    "alone" or "first". by: the op that it waited for, as an index into the body; None where that is no single op.
+    """
+
+    cycles: int
+    kind: str
+    why: str
+    by: int | None = None
+
+
+@dataclass(frozen=True)
+class Issue:
+    """The issue of one op in one iteration: its cycle, its slot, and the causes of its waiting.
+
+    waits: counted from the first cycle in which the op before it left a slot. stall_cycles: the waiting cycles in which
+    nothing issued at all; the others cost a slot.
+    """
+
+    iteration: int
+    op: int
+    cycle: int
+    slot: int
+    stall_cycles: int
+    waits: tuple[Wait, ...] = ()
+
+
+class _Cause(NamedTuple):
+    """Why an op may not issue yet; what: the register or units, or the cycles of a forbidden issue distance."""
+
+    kind: str
+    by: int | None
+    what: str = ""
+
+
+class InOrderPipeline:
+    """The state of the core as the ops of a loop pass through it."""
+
+    def __init__(self, ops: tuple[Op, ...], timing: Timing) -> None:
+        self.ops, self.width = ops, timing.width
+        self.units = unit_names(timing)
+        self.constraints = issue_constraints(ops, timing)
+        self.cycle = 0  # in which the last op issued
+        self.here: list[int] = []  # the ops that issued in it
+        self.free = [0] * len(self.units)  # the first cycle in which each unit can start work
+        self.free_before = list(self.free)  # the same as this cycle began
+        self.blocked_until, self.blocker = 0, 0
+        self.recent: list[tuple[int, int]] = []  # (cycle, op) that a forbidden issue distance may still concern
+        self.before: list[int] = []  # issue cycles of the previous iteration; empty in the first
+        self.now: list[int] = []  # issue cycles of this iteration so far
+        self.waits = [[edge[:3] for edge in constraints.dependences] for constraints in self.constraints]
+        edges = [edge for edges in self.waits for edge in edges]
+        self.carried = sorted({source for source, distance, _ in edges if distance})
+        self.horizon = max((cycles for *_, cycles in edges), default=0)
+        self.reach = max((rule.cycles for rule in timing.forbidden_distances), default=0)
+        leads = {first for constraints in self.constraints for _, first in constraints.forbidden_distances}
+        self.leads = frozenset[int]().union(*leads)
+
+    def advance(self, op: int) -> int:
+        """Issue the next op in the first cycle that its constraints allow, and return that cycle."""
+        constraints = self.constraints[op]
+        cycle = self._first_slot(op)
+        if self.blocked_until > cycle:
+            cycle = self.blocked_until
+        before, now = self.before, self.now
+        for source, distance, cycles in self.waits[op]:
+            issued = before if distance else now
+            if issued and issued[source] + cycles > cycle:
+                cycle = issued[source] + cycles
+        while (free := self._units_after(constraints, cycle)) is None:
+            cycle += 1
+        self._enter(op, cycle, free)
+        return cycle
+
+    def issue(self, iteration: int, op: int) -> Issue:
+        """Issue the next op as `advance` does, and return the causes of its waiting too."""
+        constraints = self.constraints[op]
+        start = self._first_slot(op)
+        ready = [(self._ready(edge), _Cause(edge.kind, edge.source, edge.register)) for edge in constraints.dependences]
+        ready.append((self.blocked_until, _Cause("blocked", self.blocker)))
+        delays: list[tuple[int, _Cause]] = []  # until which cycle, why
+        cycle = start
+        for until, cause in sorted(ready):
+            if until > cycle:
+                delays.append((until, cause))
+                cycle = until
+        while (free := self._units_after(constraints, cycle)) is None:
+            delays.append((cycle + 1, self._refusal(constraints, cycle)))
+            cycle += 1
+        stalled = max(0, cycle - (self.cycle + bool(self.here)))
+        self._enter(op, cycle, free)
+        return Issue(iteration, op, cycle, len(self.here) - 1, stalled, self._waits(start, delays))
+
+    def _first_slot(self, op: int) -> int:
+        """Return the first cycle with a slot for the next op; the first op begins an iteration."""
+        if op == 0:
+            self.before, self.now = self.now, []
+        return self.cycle if len(self.here) < self.width else self.cycle + 1
+
+    def _ready(self, edge: Dependence) -> int:
+        cycles = self.before if edge.distance else self.now
+        return cycles[edge.source] + edge.cycles if cycles else 0
+
+    def _units_after(self, constraints: IssueConstraints, cycle: int) -> list[int] | None:
+        """Return when each unit is free after an issue in this cycle; None where an op with ready registers may not."""
+        here = self.here if cycle == self.cycle else []
+        if here and (constraints.blocks or constraints.first or not constraints.no_dual_issue.isdisjoint(here)):
+            return None
+        for cycles, first in constraints.forbidden_distances:
+            for when, other in self.recent:
+                if cycle - when == cycles and other in first:
+                    return None
+        free = assign_units(constraints.uses, self.free, cycle)
+        if free is None and here:
+            # An op of the same cycle may occupy the only unit that this one can use: assign the cycle's units anew.
+            uses = [use for other in here for use in self.constraints[other].uses] + list(constraints.uses)
+            free = assign_units(sorted(uses, key=lambda use: len(use[0])), self.free_before, cycle)
+        return free
+
+    def _refusal(self, constraints: IssueConstraints, cycle: int) -> _Cause:
+        """Return why an op with ready registers may not issue in this cycle, where _units_after is None."""
+        here = self.here if cycle == self.cycle else []
+        if constraints.blocks and here:
+            return _Cause("alone", here[-1])
+        if constraints.first and here:
+            return _Cause("first", here[-1])
+        for other in here:
+            if other in constraints.no_dual_issue:
+                return _Cause("apart", other)
+        for cycles, first in constraints.forbidden_distances:
+            for when, other in self.recent:
+                if other in first and cycle - when == cycles:
+                    return _Cause("spacing", other, f"{cycles} cycle" + "s" * (cycles != 1))
+        stuck = [use for use in constraints.uses if all(self.free[unit] > cycle for unit in use[0])]
+        pools = [" or ".join(dict.fromkeys(self.units[unit] for unit in use[0])) for use in stuck or constraints.uses]
+        return _Cause("unit", None, ", ".join(dict.fromkeys(pools)))
+
+    def _enter(self, op: int, cycle: int, free: list[int]) -> None:
+        if cycle > self.cycle:
+            self.free_before, self.here = self.free, []
+            self.recent = [(when, other) for when, other in self.recent if cycle - when <= self.reach]
+        self.free, self.cycle = free, cycle
+        self.here.append(op)
+        self.now.append(cycle)
+        if op in self.leads:
+            self.recent.append((cycle, op))
+        if blocks := self.constraints[op].blocks:
+            self.blocked_until, self.blocker = cycle + blocks, op
+
+    def _waits(self, start: int, delays: list[tuple[int, _Cause]]) -> tuple[Wait, ...]:
+        """Return one record per cause; consecutive delays by the same cause become one."""
+        waits: list[Wait] = []
+        for until, cause in delays:
+            cycles, why = until - start, self._why(cause)
+            if waits and (waits[-1].why, waits[-1].by) == (why, cause.by):
+                cycles += waits.pop().cycles
+            waits.append(Wait(cycles, cause.kind, why, cause.by))
+            start = until
+        return tuple(waits)
+
+    def _why(self, cause: _Cause) -> str:
+        other = f"`{self.ops[cause.by].text}`" if cause.by is not None else ""
+        return {
+            "register": f"waits for {cause.what} from {other}",
+            "write order": f"{cause.what} is still being written by {other}",
+            "blocked": f"blocked by {other}",
+            "alone": "issues alone",
+            "first": f"issues in the first slot only, where {other} is",
+            "apart": f"never beside {other}",
+            "spacing": f"never {cause.what} after {other}",
+            "unit": f"{cause.what} unit busy",
+        }[cause.kind]
+
+    def state(self) -> object:
+        """Return all that later issues depend on, in cycles from now; valid at the end of an iteration."""
+        now = self.cycle
+        return (
+            tuple(max(-self.horizon, self.now[op] - now) for op in self.carried),
+            tuple(max(0, cycle - now) for cycle in self.free),
+            tuple(max(0, cycle - now) for cycle in self.free_before),
+            tuple(self.here),
+            max(0, self.blocked_until - now),
+            tuple((when - now, op) for when, op in self.recent),
+        )
