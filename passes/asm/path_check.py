@@ -13,7 +13,7 @@ import networkx as nx
 
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.passes.asm.analysis.blocks import Function
-from mavcg.passes.asm.analysis.dependences import Code, with_effects
+from mavcg.passes.asm.analysis.dependences import Code, code_of, with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import Statement
 from mavcg.passes.asm.models.estimate import block_cycles, loop_cycles
@@ -49,12 +49,13 @@ def without_slower_paths(
     one block are passed through once, in their old form.
     """
     kept = list(placed)
+    times = _PathTimes(function, statements, timing)
     for path in _paths(function, frozenset(segment.block for segment in placed)):
         try:
-            before = _cycles(path, function, statements, (), timing)
-            while _cycles(path, function, statements, kept, timing) > before:
+            before = times.cycles(path, ())
+            while times.cycles(path, kept) > before:
                 without = {
-                    at: _cycles(path, function, statements, kept[:at] + kept[at + 1 :], timing)
+                    at: times.cycles(path, kept[:at] + kept[at + 1 :])
                     for at, segment in enumerate(kept)
                     if segment.block in path.blocks
                 }
@@ -83,29 +84,40 @@ def _paths(function: Function, changed: frozenset[int]) -> Iterator[_Path]:
             run = []
 
 
-def _cycles(
-    path: _Path,
-    function: Function,
-    statements: Sequence[Statement],
-    segments: Sequence[PlacedSegment],
-    timing: Timing,
-) -> float:
-    ops = [op for block in path.blocks for op in _ops(block, function, statements, segments)]
-    return (loop_cycles if path.around else block_cycles)(ops, timing) if ops else 0.0
+class _PathTimes:
+    """The cycles of paths through a function with some of the new orders in it; what was counted once is kept."""
 
+    def __init__(self, function: Function, statements: Sequence[Statement], timing: Timing) -> None:
+        self._function, self._statements, self._timing = function, statements, timing
+        # By the first lines of the new orders: for each block, and of all blocks of a path.
+        self._ops: dict[tuple[int, tuple[int, ...]], list[Op]] = {}
+        self._cycles: dict[tuple[_Path, tuple[tuple[int, ...], ...]], float] = {}
 
-def _ops(
-    block: int, function: Function, statements: Sequence[Statement], segments: Sequence[PlacedSegment]
-) -> list[Op]:
-    """Return a block's ops with these new orders in it; unknown instructions are left out."""
-    new: Mapping[int, PlacedSegment] = {segment.first: segment for segment in segments if segment.block == block}
-    code: list[Code] = []
-    stop = 0
-    for at, line in enumerate(function.blocks[block].lines):
-        if at in new:
-            code += with_effects(new[at].new.instrs)
-            stop = new[at].stop
-        instr = statements[line.statement].instr
-        if at >= stop and instr is not None and line.effects is not None:
-            code.append(Code(instr, line.effects))
-    return [each.op for each in code]
+    def cycles(self, path: _Path, segments: Sequence[PlacedSegment]) -> float:
+        """Return the cycles of a path with these new orders. Raises: MissingFact."""
+        new: dict[int, dict[int, PlacedSegment]] = {block: {} for block in path.blocks}
+        for segment in segments:
+            if segment.block in new:
+                new[segment.block][segment.first] = segment
+        key = path, tuple(tuple(new[block]) for block in path.blocks)
+        if key not in self._cycles:
+            ops = [op for block in path.blocks for op in self._block_ops(block, new[block])]
+            count_cycles = loop_cycles if path.around else block_cycles
+            self._cycles[key] = count_cycles(ops, self._timing) if ops else 0.0
+        return self._cycles[key]
+
+    def _block_ops(self, block: int, new: Mapping[int, PlacedSegment]) -> list[Op]:
+        """Return a block's ops with these new orders in it, by first line; unknown instructions are left out."""
+        key = block, tuple(new)
+        if key not in self._ops:
+            code: list[Code] = []
+            stop = 0
+            for at, line in enumerate(self._function.blocks[block].lines):
+                if at in new:
+                    code += with_effects(new[at].new.instrs)
+                    stop = new[at].stop
+                instr = self._statements[line.statement].instr
+                if at >= stop and instr is not None and line.effects is not None:
+                    code.append(code_of(instr))
+            self._ops[key] = [each.op for each in code]
+        return self._ops[key]
