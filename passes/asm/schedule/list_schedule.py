@@ -8,15 +8,15 @@ add  x5, x3, #1      cycle 7            add  x5, x3, #1      cycle 4
 
 import random
 import sys
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations
 
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Edge, Op
-from mavcg.passes.asm.schedule.reservation_table import ReservationTable
-from mavcg.passes.asm.schedule.resource_table import ResourceTable, resource_table
+from mavcg.passes.asm.schedule.issue_window import IssueWindow
+from mavcg.passes.asm.schedule.resource_table import WIDTH, ResourceTable, resource_table
 
 RESTARTS = 14  # with disturbed priorities, after the plain ones
 SHORT = 5  # ops of which all orders are tried: a greedy schedule never leaves a slot empty, which at times is best
@@ -135,7 +135,7 @@ def _in_order(order: Sequence[int], edges: Sequence[Edge], resources: ResourceTa
     position = {op: at for at, op in enumerate(order)}
     if any(position[edge.source] >= position[edge.target] for edge in edges):
         return ()
-    table = ReservationTable(resources, None)
+    window = IssueWindow(resources)
     earliest = [0] * len(order)
     placed: list[tuple[int, int]] = []
     before: list[list[Edge]] = [[] for _ in order]
@@ -143,10 +143,12 @@ def _in_order(order: Sequence[int], edges: Sequence[Edge], resources: ResourceTa
         before[edge.target].append(edge)
     now = 0
     for op in order:
-        now = max([now, *(earliest[edge.source] + edge.latency for edge in before[op])])
-        while not table.fits(op, now):
+        pattern = resources.pattern_of[op]
+        start = max((earliest[edge.source] + edge.latency for edge in before[op]), default=0)
+        while now < start or not window.fits(pattern):
+            window.advance()
             now += 1
-        table.place(op, now)
+        window.place(pattern)
         earliest[op] = now
         placed.append((op, now))
     return tuple(placed)
@@ -157,7 +159,8 @@ class _Greedy:
 
     def __init__(self, edges: Sequence[Edge], resources: ResourceTable, heights: Sequence[int]) -> None:
         """heights: the ops' critical paths."""
-        self._resources, self._heights = resources, heights
+        self._heights, self._pattern_of, self._width = heights, resources.pattern_of, resources.capacities[WIDTH]
+        self._window = IssueWindow(resources)
         self._after: list[list[tuple[int, int]]] = [[] for _ in heights]  # (op that waits, latency)
         self._waiting = [0] * len(heights)
         for edge in edges:
@@ -169,36 +172,57 @@ class _Greedy:
 
         longest: cycle in which the last op may issue. Returns: a list of the schedule, or of nothing if it is longer.
         """
-        pattern_of, heights, waiting = self._resources.pattern_of, self._heights, self._waiting.copy()
-        table = ReservationTable(self._resources, None)
-        earliest = [0] * len(heights)
-        by_rank = sorted(range(len(heights)), key=lambda op: key[op], reverse=True)
-        rank = {op: number for number, op in enumerate(by_rank)}
+        window, pattern_of, waiting = self._window, self._pattern_of, self._waiting.copy()
+        window.reset()
+        by_rank = sorted(range(len(key)), key=key.__getitem__, reverse=True)
+        rank = [0] * len(key)
+        for number, op in enumerate(by_rank):
+            rank[op] = number
+        latest = [longest - height for height in self._heights]  # cycle in which each op has to issue
+        latest_of_rank = [latest[op] for op in by_rank]
+        earliest = [0] * len(key)
         ready = sorted(rank[op] for op, before in enumerate(waiting) if not before)
+        later: dict[int, list[int]] = {}  # cycle -> ranks of ops that wait for nothing but results of that cycle
         placed: list[tuple[int, int]] = []
-        now = 0
-        refused = set[int]()  # patterns of which no op fits in this cycle any more
-        while ready:
-            chosen = None
-            for at, number in enumerate(ready):
-                op = by_rank[number]
-                if earliest[op] <= now and pattern_of[op] not in refused:
-                    if table.fits(op, now):
-                        chosen = op
-                        del ready[at]
-                        break
-                    refused.add(pattern_of[op])
-            if chosen is None:
+        now, start = 0, 0  # start: the ready ops before it do not fit in this cycle any more
+        refused = 0  # patterns, as bits, of which no op fits in this cycle any more
+        while len(placed) < len(key):
+            for at in range(start, len(ready)):
+                pattern = pattern_of[by_rank[ready[at]]]
+                if refused >> pattern & 1:
+                    continue
+                if window.fits(pattern):
+                    break
+                refused |= 1 << pattern
+            else:
                 now += 1
-                refused.clear()
+                window.advance()
+                start, refused = 0, 0
+                for number in later.pop(now, ()):
+                    insort(ready, number)
+                # Where an op can be in time no more, or not all of them: the schedule would be longer.
+                left = len(key) - len(placed)
+                if ready and latest_of_rank[min(ready, key=latest_of_rank.__getitem__)] < now:
+                    return []
+                if left > (longest - now + 1) * self._width:
+                    return []
                 continue
-            if now + heights[chosen] > longest:  # what depends on it would be later than that
+            chosen = by_rank[ready.pop(at)]
+            start = at
+            if latest[chosen] < now:
                 return []
-            table.place(chosen, now)
+            window.place(pattern)
             placed.append((chosen, now))
             for target, latency in self._after[chosen]:
                 earliest[target] = max(earliest[target], now + latency)
                 waiting[target] -= 1
-                if not waiting[target]:
+                if waiting[target]:
+                    continue
+                if earliest[target] > latest[target]:
+                    return []
+                if earliest[target] > now:
+                    later.setdefault(earliest[target], []).append(rank[target])
+                else:
                     insort(ready, rank[target])
+                    start = min(start, bisect_left(ready, rank[target]))
         return [tuple(placed)]

@@ -1,13 +1,12 @@
 """The reservation table against cycles filled by hand and against trying every assignment of units in a cycle."""
 
 from dataclasses import replace
-from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, Timing, UnitUse
+from mavcg.hardware.timing import ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
 from mavcg.passes.asm.schedule.reservation_table import ReservationTable
 from mavcg.passes.asm.schedule.resource_table import resource_min_interval, resource_table
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, cycle_complaints, op
@@ -26,22 +25,20 @@ EITHER = replace(
 @given(
     classes=st.lists(st.sampled_from(CLASSES), min_size=1, max_size=8),
     cycles=st.lists(st.integers(0, 9), min_size=8, max_size=8),
-    interval=st.sampled_from([None, 1, 2, 3, 4, 7]),
+    interval=st.sampled_from([1, 2, 3, 4, 7]),
 )
-def test_what_fits_is_what_the_cycles_hold(classes: list[str], cycles: list[int], interval: int | None) -> None:
+def test_what_fits_is_what_the_cycles_hold(classes: list[str], cycles: list[int], interval: int) -> None:
     ops = [op(name) for name in classes]
     table = ReservationTable(resource_table(ops, EITHER), interval)
     placed: list[tuple[int, int]] = []
     for index, cycle in enumerate(cycles[: len(ops)]):
-        if interval is not None and any(one.op_class in ("dup_gpr", "div_x") for one in ops) and interval < 7:
+        if any(one.op_class in ("dup_gpr", "div_x") for one in ops) and interval < 7:
             return  # a unit that is busy into the next round may be another one each time: counted, not tried
         together = [*placed, (index, cycle)]
-        rounds = range(12) if interval is not None else range(1)
-        issued = [(at + n * (interval or 0), ops[one]) for n in rounds for one, at in together]
+        issued = [(at + n * interval, ops[one]) for n in range(12) for one, at in together]
         fits = table.fits(index, cycle)
         assert fits == (not cycle_complaints(issued, EITHER))
-        if interval is not None:
-            assert fits == bool(table.open_slots(index) >> cycle % interval & 1)
+        assert fits == bool(table.open_slots(index) >> cycle % interval & 1)
         if fits:
             table.place(index, cycle)
             placed.append((index, cycle))
@@ -91,56 +88,7 @@ def test_a_q_load_keeps_its_two_cycles_alone() -> None:
     assert ReservationTable(resource_table(ops, LIKE_A55), 1).impossible(0)
 
 
-def test_a_class_borrows_the_rules_of_its_parent() -> None:
-    ops = [op("fmla_lane_q"), op("fmla_q"), op("fmla_d"), op("ldr_d"), op("ldr_s")]
-    table = ReservationTable(resource_table(ops, LIKE_A53), None)
-    table.place(2, 0)  # fmla_d stands under fmla_q
-    assert not table.fits(3, 0) and not table.fits(4, 0)
-    assert not table.fits(3, 4) and not table.fits(4, 4)  # not on the fourth cycle after
-    assert table.fits(3, 3) and table.fits(4, 5)
-
-
-def test_out_of_order_cores_count_micro_operations() -> None:
-    timing = Timing(
-        core="wide",
-        order="out",
-        width=3,
-        pools={"load": 1, "alu": 4},
-        classes={
-            "ldp_x": ClassTiming("ldp_x", 4, 0.5, (UnitUse(("load",)), UnitUse(("load",)), UnitUse(("alu",)))),
-            "alu": ClassTiming("alu", 1, 3, (UnitUse(("alu",)),)),
-        },
-    )
-    ops = [op("ldp_x"), op("alu"), op("alu")]
-    table = ReservationTable(resource_table(ops, timing), None)
-    table.place(0, 0)
-    assert not table.fits(1, 0)  # three of three
-    assert table.fits(1, 1)
-    assert resource_min_interval([op("ldp_x")], timing) == 2  # the second load waits for the load unit
-    assert resource_min_interval(ops, timing) == 2
-
-
 @pytest.mark.parametrize(("multiplies", "loads", "least"), [(16, 4, 21), (15, 5, 20), (1, 1, 2), (4, 0, 4), (0, 3, 3)])
 def test_classes_without_dual_issue_need_cycles_of_their_own(multiplies: int, loads: int, least: int) -> None:
     ops = [op("fmla_q")] * multiplies + [op("ldr_d"), op("ins")] * loads
     assert resource_min_interval(ops, LIKE_A53) == least
-
-
-def test_uses_of_several_pools_are_served_as_a_whole() -> None:
-    """One a or b, one b or c, one a or c, one of any: only three units."""
-    either = {
-        "alu": ClassTiming("alu", 1, 1, (UnitUse(("a", "b")),)),
-        "csel": ClassTiming("csel", 1, 1, (UnitUse(("b", "c")),)),
-        "shift": ClassTiming("shift", 1, 1, (UnitUse(("a", "c")),)),
-        "div_x": ClassTiming("div_x", 1, 1, (UnitUse(("a",)),)),
-    }
-    timing = Timing("pools", "in", 9, {"a": 1, "b": 1, "c": 1}, either)
-    for names in product(either, repeat=4):
-        table = ReservationTable(resource_table([op(name) for name in names], timing), None)
-        for index in range(4):
-            held = [(0, op(names[other])) for other in range(index)]
-            fits = table.fits(index, 0)
-            assert fits == (not cycle_complaints([*held, (0, op(names[index]))], timing))
-            if not fits:
-                break
-            table.place(index, 0)
