@@ -136,6 +136,10 @@ class Timing:
 
     def key(self) -> str:
         """The same text for the same facts, whatever the run; for what is kept by content."""
+        return self._key
+
+    @cached_property
+    def _key(self) -> str:
         return repr(
             (
                 (self.core, self.order, self.width, sorted(self.pools.items()), self.in_flight, self.issue_queue),

@@ -1,10 +1,12 @@
 """Instructions as pipeline models and schedulers see them: class and registers; edges between them; schedules."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class RegisterRead:
+# Tuples, of which models and schedulers make, compare and hash hundreds of thousands: a dataclass takes five times as
+# long.
+class RegisterRead(NamedTuple):
     """A register that is read. role: one of instr_classes.ROLES, or ""."""
 
     register: str
@@ -29,8 +31,7 @@ class Op:
     unaligned: bool = False
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(NamedTuple):
     """A dependence: `target`, `distance` iterations later, may issue `latency` cycles after `source` at the earliest.
 
     source, target: indices of ops of the body. latency: 0 allows the same cycle, but later in order (a register that is

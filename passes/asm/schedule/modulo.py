@@ -58,7 +58,7 @@ def with_emission_order(edges: Sequence[Edge], last: int) -> list[Edge]:
             return False
         return edge.source == last or edge.source > edge.target
 
-    return [replace(edge, latency=max(1, edge.latency)) if against(edge) else edge for edge in edges]
+    return [edge._replace(latency=max(1, edge.latency)) if against(edge) else edge for edge in edges]
 
 
 def edges_in_rhythm(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> list[Edge]:
@@ -76,7 +76,7 @@ def edges_in_rhythm(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) ->
         is_half = ops[edge.source].op_class == "ldr_x" and ops[edge.target].op_class == "ins"
         return max(edge.latency, min(periods)) if is_half and edge.latency > 1 else edge.latency
 
-    return [replace(edge, latency=latency(edge)) for edge in edges]
+    return [edge._replace(latency=latency(edge)) for edge in edges]
 
 
 def branch_edges(count: int, last: int) -> list[Edge]:
