@@ -39,9 +39,9 @@ def _longest_paths(count: int, edges: Sequence[Edge], interval: int) -> Cycles:
     """
     distances = np.full((count, count), _NO_PATH, dtype=np.int32)
     np.fill_diagonal(distances, 0)
-    for edge in edges:
-        cycles = edge.latency - interval * edge.distance
-        distances[edge.source, edge.target] = max(distances[edge.source, edge.target], cycles)
+    if edges:
+        sources, targets, latencies, iterations = np.array(edges, dtype=np.int32).T
+        np.maximum.at(distances, (sources, targets), latencies - interval * iterations)
     for via in range(count):
         (rows,) = (distances[:, via] > _NO_PATH // 2).nonzero()  # mostly few paths go through here
         if len(rows) < count // 2:
