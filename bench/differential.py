@@ -39,6 +39,7 @@ CORES_EVERY = 4
 # Core -> the flag of /proc/cpuinfo of a machine that can run its code.
 CORES = {"haswell": "avx2", "znver3": "vaes", "skylake-avx512": "avx512vl", "sapphirerapids": "avx512_fp16"}
 ARM_EVERY = 16  # of that many libraries one is for AArch64 with --arm, run under qemu, generic and for two cores
+ROWS_EVERY = 4  # of that many libraries one is for this machine's board, by parts of rows in the smallest arena
 TFLITE_EVERY = 8  # of that many libraries one is of TFLite graphs
 
 
@@ -225,6 +226,10 @@ def _compared(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) 
                 prefix = "AArch64 "
                 _build(model, library, cores, arm.TARGET)
                 runs = _arm_runs(library, cases, at_end, Path(own))
+            elif number % ROWS_EVERY == ROWS_EVERY - 2:
+                cores, prefix = (), "by rows, "
+                _build_by_rows(model, library)
+                runs = [_run_version("generic", library, cases, at_end)]
             else:
                 cores = host_cores() if number % CORES_EVERY == 0 else ()
                 prefix = ""
@@ -294,6 +299,22 @@ def _build(model: Path, library: Path, cores: Sequence[str], target: str | None)
 
     request, _ = make_model_request(model, str(library), None, ("generic", *cores), target, jobs=1)
     build_model(request)
+
+
+def _build_by_rows(model: Path, library: Path) -> None:
+    """Build for this machine's board in the smallest arena: rows of layers by turns where that makes it smaller.
+
+    No algorithm with larger rounding errors is chosen: the bound on differences knows none.
+    """
+    from mavcg.lowering.row_phases import ArenaTooLargeError
+    from mavcg.model_pipeline.model import build_model
+    from mavcg.model_pipeline.request import make_model_request
+
+    request, _ = make_model_request(model, str(library), "host", ("generic",), None, jobs=1, max_error=0.0)
+    try:
+        build_model(replace(request, max_arena_bytes=0))
+    except ArenaTooLargeError as error:
+        build_model(replace(request, max_arena_bytes=error.least_bytes))
 
 
 def compared(numbers: Sequence[int], seed: int, workers: int, with_arm: bool = False) -> Iterator[Compared]:

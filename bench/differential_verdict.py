@@ -14,13 +14,14 @@ HARD_CLASSES = (
     "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "DynamicQuantizeLinear", "QuantizeLinear", "Conv",
     "ConvTranspose", "MatMul", "Gemm", "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "ReduceLogSumExp",
     "ReduceProd", "ReduceL2", "LpNormalization", "BatchNormalization", "InstanceNormalization", "LayerNormalization",
-    "GroupNormalization", "LRN", "Resize", "AveragePool", "GlobalAveragePool", "LpPool", "GlobalLpPool",
+    "GroupNormalization", "LRN", "Resize", "Upsample", "AveragePool", "GlobalAveragePool", "LpPool", "GlobalLpPool",
 )  # fmt: skip
 
 SQUARES = frozenset({"LpNormalization", "ReduceL2", "LpPool", "GlobalLpPool"})  # of tiny numbers they underflow
 LITTLE = 1e-150
-# Finite results that NaN or infinities among the arguments leave undefined: an index among NaN, a scale of infinity.
-CHOICES = frozenset({"ArgMax", "ArgMin", "Hardmax", "QuantizeLinear", "DynamicQuantizeLinear"})
+# Finite results that NaN or infinities among the arguments leave undefined: an index among NaN, a scale of infinity,
+# the 0 that Shrink makes of NaN.
+CHOICES = frozenset({"ArgMax", "ArgMin", "Hardmax", "QuantizeLinear", "DynamicQuantizeLinear", "Shrink"})
 
 
 def verdict(

@@ -66,7 +66,7 @@ def test_the_sign_of_zero_is_a_bit_and_that_of_nan_is_not() -> None:
     assert not same_bits([x], [np.array([1.0, 0.0, 0.0], np.float32)])
 
 
-# 4: with versions for the cores that this machine can run; 7: TFLite.
+# 4: with versions for the cores that this machine can run; 7: TFLite; 10: by parts of rows.
 @pytest.mark.parametrize("number", [3, 7, *(pytest.param(n, marks=pytest.mark.long) for n in (4, 10))])
 @pytest.mark.sample(1)
 def test_a_batch_agrees_with_the_other_runtime(tmp_path: Path, number: int) -> None:
@@ -78,6 +78,7 @@ def test_a_batch_agrees_with_the_other_runtime(tmp_path: Path, number: int) -> N
     assert [result for result in results if result.status in ("different", "crash")] == []
     assert sum(result.status == "same" for result in results) >= len(numbers) * 0.7
     assert summary(results)["formats"] == {"tflite" if number == 7 else "onnx": len(numbers)}
+    assert {result.versions[0] for result in results} >= {"by rows, generic" if number == 10 else "generic"}
     assert list(tmp_path.iterdir()) == []
 
 
