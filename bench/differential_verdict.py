@@ -13,8 +13,9 @@ TIGHT = 168.0  # units in the last place of the largest result: 2e-5 in f32. Bey
 HARD_CLASSES = (
     "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "DynamicQuantizeLinear", "QuantizeLinear", "Conv",
     "ConvTranspose", "MatMul", "Gemm", "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "ReduceLogSumExp",
-    "ReduceProd", "ReduceL2", "LpNormalization", "BatchNormalization", "InstanceNormalization", "LayerNormalization",
-    "GroupNormalization", "LRN", "Resize", "Upsample", "AveragePool", "GlobalAveragePool", "LpPool", "GlobalLpPool",
+    "FusedConv", "ReduceProd", "ReduceL2", "LpNormalization", "BatchNormalization", "InstanceNormalization",
+    "LayerNormalization", "GroupNormalization", "LRN", "Resize", "Upsample", "AveragePool", "GlobalAveragePool",
+    "LpPool", "GlobalLpPool",
 )  # fmt: skip
 
 SQUARES = frozenset({"LpNormalization", "ReduceL2", "LpPool", "GlobalLpPool"})  # of tiny numbers they underflow
