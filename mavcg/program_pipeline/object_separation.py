@@ -19,8 +19,9 @@ from mavcg.passes.asm.transforms.remove_definitions import (
     words_in_function,
 )
 from mavcg.passes.ir.hot_module import HotModule, shared_name, version_symbol
-from mavcg.passes.ir.module_text import Entity, ModuleText, is_local, linkage, rename_symbols, with_entities
+from mavcg.passes.ir.module_text import Entity, ModuleText, with_entities
 from mavcg.passes.ir.shared import alias_of, keep_for_versions, shared_declaration
+from mavcg.passes.ir.symbol_names import symbols_in
 
 _MERGED = frozenset({"linkonce", "linkonce_odr", "weak", "weak_odr"})
 _NUMBER = re.compile(r"\d+$")
@@ -63,10 +64,10 @@ def separate(
     plan.visit(needs)
     entities = hot.module.entities
     for function, labels in single.items():
-        if labels and linkage(entities[function]) in _MERGED:
+        if labels and hot.module.linkage(function) in _MERGED:
             raise CannotSeparate(f"{function} has one version, which may be another file's, and other versions call it")
         plan.theirs.update({version_symbol(hot, function, label): function for label in labels})
-    promoted = {name for name in dispatched if is_local(entities[name])}
+    promoted = {name for name in dispatched if hot.module.is_local(name)}
     base = keep_for_versions(hot, {*needs, *plan.seen, *dispatched})
     own_aliases = [
         name
@@ -139,16 +140,16 @@ class _Separation:
             if entity is None or name in self.seen or _is_declared(entity):
                 continue
             self.seen.add(name)
-            if name in self.dispatched or linkage(entity) == "available_externally":
+            if name in self.dispatched or self.hot.module.linkage(name) == "available_externally":
                 continue
-            if is_local(entity):
+            if self.hot.module.is_local(name):
                 symbol = self._matching(entity)
                 if symbol:
                     self._share(entity, symbol)
                     continue
             elif name in self.symbols:
                 continue
-            elif linkage(entity) not in _MERGED:
+            elif self.hot.module.linkage(name) not in _MERGED:
                 raise CannotSeparate(f"the compiler's object does not define {name}")
             self.ours.add(name)
             pending += sorted(_names_in(entity, self.hot.module.entities))
@@ -170,7 +171,7 @@ class _Separation:
         known = self.symbols.get(name)
         if known and not known.is_global:
             return name
-        if linkage(entity) == "private" and " unnamed_addr " in entity.header:
+        if self.hot.module.linkage(name) == "private" and " unnamed_addr " in entity.header:
             return None  # a string, or the like: its address is not significant
         if entity.kind != "variable":
             return None
@@ -205,8 +206,9 @@ class _Separation:
         entities = self.hot.module.entities
         if entity.name.startswith("_ZGV"):
             raise CannotSeparate(f"the compiler initialises {entity.name[4:]} before it is first used, and clang then")
-        users = [e for e in entities.values() if e.kind == "define" and entity.name in _names_in(e, entities)]
-        if any(_STARTUP.match(user.name) for user in users):
+        functions = self.hot.module.objects.functions.values()
+        users = [f.name for f in functions if any(use.name == entity.name for use in f.body.uses)]
+        if any(map(_STARTUP.match, users)):
             raise CannotSeparate(f"the compiler computes {entity.name} when it compiles, and clang when it starts")
         if re.search(r"\bconstant\b", entity.header.partition("[")[0].partition("{")[0]):
             return
@@ -223,15 +225,7 @@ class _Separation:
 
 
 def _names_in(entity: Entity, entities: Mapping[str, Entity]) -> set[str]:
-    names: set[str] = set()
-
-    def note(name: str, _: bool) -> str:
-        if name != entity.name and name in entities:
-            names.add(name)
-        return name
-
-    rename_symbols(entity.text, note)
-    return names
+    return {name for name in symbols_in(entity.text) if name != entity.name and name in entities}
 
 
 def _definitions(

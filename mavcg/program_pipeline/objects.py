@@ -16,8 +16,8 @@ from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.objects.elf import is_aligned
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
-from mavcg.passes.ir.hot_module import HotModule, version_symbol
-from mavcg.passes.ir.module_text import ModuleText, linkage, with_entities
+from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, version_symbol
+from mavcg.passes.ir.module_text import ModuleText, with_entities
 from mavcg.passes.ir.shared import keep_for_versions
 from mavcg.program_pipeline.object_separation import separate
 from mavcg.program_pipeline.version_choice import (
@@ -295,7 +295,7 @@ def growth_limit(
 
 def _alias_text(hot: HotModule, body: CompiledVersion, labels: Sequence[str], target: Target) -> str:
     """Define further names for a version: those of the versions that share it or were dropped in favour of it."""
-    merged = linkage(hot.module.entities[body.function]) in ("linkonce_odr", "weak_odr")
+    merged = hot.module.linkage(body.function) in MERGEABLE
     if target.system == "macos":
         prefix, hidden, weak = "_", ".private_extern", "\t.weak_definition {name}\n" if merged else ""
         binding = "\t.globl {name}\n" + weak

@@ -26,9 +26,10 @@ from mavcg.passes.ir.arithmetic import (
     without_fast_math,
 )
 from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes_of, features_of, fused_types
-from mavcg.passes.ir.clone import Version, make_version, with_cpu
+from mavcg.passes.ir.clone import Version, make_version
+from mavcg.passes.ir.definition_text import with_cpu
 from mavcg.passes.ir.hot_module import HotModule, version_symbol
-from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
+from mavcg.passes.ir.module_text import ModuleText, parse_module
 from mavcg.passes.ir.openmp import outlined_regions, why_foreign
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.relabel import relabel_module
@@ -234,14 +235,14 @@ def adding_products(hot: HotModule, functions: Sequence[str], arch: str) -> dict
         version = make_version(hot, name, GENERIC)
         text = _bodies(version.module)
         if has_fmuladd(text) or (" fmul " in text and re.search(r" f(add|sub) ", text)):
-            attributes = hot.attributes(hot.module.entities[name])
+            attributes = hot.attributes(name)
             has_fused[name] = bool(fused_types(arch, base_features(features_of(attributes), arch)))
     return has_fused
 
 
 def _has_body(module: ModuleText, name: str) -> bool:
     entity = module.entities[name]
-    return entity.kind == "alias" or (entity.kind == "define" and linkage(entity) != "available_externally")
+    return entity.kind == "alias" or (entity.kind == "define" and module.linkage(name) != "available_externally")
 
 
 @dataclass(frozen=True)
@@ -318,12 +319,12 @@ class _Maker:
         return frozenset.intersection(*by_function)
 
     def _base(self, origin: str) -> tuple[str, ...]:
-        attributes = self.hot.attributes(self.hot.module.entities[origin])
+        attributes = self.hot.attributes(origin)
         return base_features(features_of(attributes), self.target.arch)
 
     def _cpu_texts(self, version: Version, core: Core | None) -> dict[str, str]:
         if core is None:
-            own = {s: self.hot.attributes(self.hot.module.entities[o]) for s, o in version.origins.items()}
+            own = {s: self.hot.attributes(o) for s, o in version.origins.items()}
             return {symbol: cpu_attributes_of(attributes) for symbol, attributes in own.items()}
         narrow = has_narrow_floats(_bodies(version.module))
         return {s: choose_cpu(core, self._base(o), narrow).text for s, o in version.origins.items()}

@@ -17,19 +17,17 @@ from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import has_attribute, without_cpu
 from mavcg.passes.ir.clonable import why_not_clonable
-from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, shared_name, version_symbol
-from mavcg.passes.ir.module_text import (
-    Entity,
-    ModuleText,
-    linkage,
-    quote,
+from mavcg.passes.ir.definition_text import (
+    copy_definition,
+    plain_definition,
     rename_symbols,
-    with_entities,
-    with_linkage,
+    uses_in_header,
+    uses_in_records,
 )
+from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, shared_name, version_symbol
+from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, with_entities
 from mavcg.passes.ir.shared import alias_target, shared_declaration
-from mavcg.passes.ir.signature import parse_signature
-from mavcg.passes.ir.types import find_closing
+from mavcg.passes.ir.symbol_names import quote
 
 _INLINABLE = {"external", "internal", "private", "linkonce_odr", "weak_odr", "available_externally"}
 
@@ -63,7 +61,7 @@ def make_version(hot: HotModule, name: str, label: str) -> Version:
 
 def _version_comdat(hot: HotModule, name: str, label: str) -> dict[str, str]:
     entity = hot.module.entities[name]
-    if linkage(entity) not in MERGEABLE or not _in_comdat(entity):
+    if hot.module.linkage(name) not in MERGEABLE or not _in_comdat(entity):
         return {}
     symbol = version_symbol(hot, name, label)
     return {symbol: f"${quote(symbol)} = comdat any"}
@@ -94,13 +92,13 @@ class _Builder:
         if symbol not in self.entities:
             entity = self.hot.module.entities[name]
             if not defined_here:
-                text = _plain_header(entity, "available_externally hidden")
-            elif linkage(entity) in MERGEABLE:
+                copy = plain_definition(entity, "available_externally hidden")
+            elif self.hot.module.linkage(name) in MERGEABLE:
                 comdat = f"comdat(${quote(symbol)})" if _in_comdat(entity) else ""
-                text = _plain_header(entity, "weak_odr hidden", comdat)
+                copy = plain_definition(entity, "weak_odr hidden", comdat)
             else:
-                text = _plain_header(entity, "hidden")
-            self._copy(symbol, text)
+                copy = plain_definition(entity, "hidden")
+            self._copy(symbol, copy)
         return symbol
 
     def _copy(self, symbol: str, entity: Entity) -> None:
@@ -111,14 +109,10 @@ class _Builder:
     def drain(self) -> None:
         while self._pending:
             symbol, entity = self._pending.pop()
-            self.entities[symbol] = Entity(symbol, "define", self._rename(entity, symbol))
-
-    def _rename(self, entity: Entity, symbol: str) -> str:
-        """The definition under its new name; what its header names (a personality) is never a call."""
-        own = parse_signature(entity).name
-        body = entity.body.replace(f"blockaddress(@{quote(own)},", f"blockaddress(@{quote(symbol)},")
-        header = rename_symbols(entity.header, lambda n, call: symbol if n == own and call else self._name(n, False))
-        return header + "\n" + rename_symbols(body, self._name)
+            body = self.hot.module.objects.functions[entity.name].body
+            uses = dict.fromkeys([*uses_in_header(entity), *body.uses, *uses_in_records(entity)])
+            names = {use: self._name(use.name, use.is_callee) for use in uses}
+            self.entities[symbol] = copy_definition(entity, symbol, names)
 
     def _name(self, name: str, is_callee: bool) -> str:
         entity = self.hot.module.entities.get(name)
@@ -126,7 +120,7 @@ class _Builder:
             return name
         entity = alias_target(self.hot.module, entity)
         name = entity.name
-        if is_callee and entity.kind == "define" and linkage(entity) in _INLINABLE:
+        if is_callee and entity.kind == "define" and self.hot.module.linkage(name) in _INLINABLE:
             if name in self.hot.hot:
                 return self.add_hot(name, defined_here=False)
             if not self._stays_single(entity):
@@ -134,19 +128,19 @@ class _Builder:
         return self._add_shared(entity)
 
     def _stays_single(self, entity: Entity) -> bool:
-        attributes = self.hot.attributes(entity)
+        attributes = self.hot.attributes(entity.name)
         return any(has_attribute(attributes, a) for a in ("cold", "noreturn", "naked")) or bool(
-            why_not_clonable(self.hot.module, entity)
+            why_not_clonable(self.hot.module, entity.name)
         )
 
     def _add_helper(self, entity: Entity) -> str:
-        if linkage(entity) == "available_externally":
+        if self.hot.module.linkage(entity.name) == "available_externally":
             if entity.name not in self.entities:
-                self._copy(entity.name, _plain_header(entity, "available_externally"))
+                self._copy(entity.name, plain_definition(entity, "available_externally"))
             return entity.name
         symbol = f"{entity.name}.{self.label}"
         if symbol not in self.entities:
-            self._copy(symbol, _plain_header(entity, "internal"))
+            self._copy(symbol, plain_definition(entity, "internal"))
         return symbol
 
     def _add_shared(self, entity: Entity) -> str:
@@ -160,40 +154,3 @@ class _Builder:
                 new = replace(new, text=f"{own} = {rename_symbols(initializer, lambda n, call: self._name(n, False))}")
             self.entities[name] = new
         return name
-
-
-def _plain_header(entity: Entity, new_linkage: str, comdat: str = "") -> Entity:
-    """A definition with another linkage and without what belongs to the original symbol only: its comdat, section."""
-    first, _, body = entity.text.partition("\n")
-    first = re.sub(r" comdat(?:\(\$(?:\"[^\"]*\"|[^)]*)\))?(?= |$)", "", first)
-    first = re.sub(r' (?:section|partition) "[^"]*"', "", first)
-    plain = with_linkage(Entity(entity.name, "define", first + "\n" + body), new_linkage)
-    if not comdat:
-        return plain
-    # LangRef order: ... [fn Attrs] [section] [comdat] [align] [gc] [prefix] [prologue] [personality] metadata {
-    first, _, body = plain.text.partition("\n")
-    position = re.search(
-        r' (?:align \d+|gc "|prefix |prologue |personality |!\w+ !\d+|\{$)', first[_after_parameters(first) :]
-    )
-    assert position, first
-    cut = _after_parameters(first) + position.start()
-    return replace(plain, text=f"{first[:cut]} {comdat}{first[cut:]}\n{body}")
-
-
-def _after_parameters(header: str) -> int:
-    match = re.search(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)\(', header)
-    assert match, header
-    return find_closing(header, match.end() - 1)
-
-
-def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:
-    """Give every definition its cpu attributes: cpu_text maps a symbol to attribute text."""
-    entities = dict(module.entities)
-    for name, entity in entities.items():
-        if entity.kind == "define":
-            cut = _after_parameters(entity.header)
-            after = re.match(r"(?: (?:local_)?unnamed_addr)?(?: addrspace\(\d+\))?", entity.text[cut:])
-            assert after
-            cut += after.end()
-            entities[name] = replace(entity, text=f"{entity.text[:cut]} {cpu_text[name]}{entity.text[cut:]}")
-    return replace(module, entities=entities)

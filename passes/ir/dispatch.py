@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import cpu_attributes_of
-from mavcg.passes.ir.hot_module import HotModule, version_symbol
-from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, quote
+from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, version_symbol
+from mavcg.passes.ir.module_text import Entity, ModuleText
 from mavcg.passes.ir.signature import Signature, declaration, function_type, parse_signature
+from mavcg.passes.ir.symbol_names import NAME, escape, quote
 from mavcg.passes.ir.types import find_closing
 
 # Function attributes that change how a function is called or unwound; everything else described the body.
@@ -82,7 +83,7 @@ def add_single_bodies(hot: HotModule, base: ModuleText, labels_used: Mapping[str
     for name, labels in labels_used.items():
         current = _current_name(hot, name, entities)
         signature = parse_signature(entities[current])
-        kind = "weak_odr hidden" if linkage(entities[current]) in ("linkonce_odr", "weak_odr") else "hidden"
+        kind = "weak_odr hidden" if hot.module.linkage(name) in MERGEABLE else "hidden"
         for label in labels:
             symbol = version_symbol(hot, name, label)
             text = f"@{quote(symbol)} = {kind} alias {function_type(signature)}, ptr @{quote(current)}"
@@ -101,7 +102,7 @@ def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, r
     shown = dispatch.name.encode()
     pointers = ", ".join(f"ptr @{quote(symbol)}" for symbol in dispatch.targets)
     variables = {
-        "name": f'private unnamed_addr constant [{len(shown) + 1} x i8] c"{_c_string(shown)}\\00"',
+        "name": f'private unnamed_addr constant [{len(shown) + 1} x i8] c"{escape(dispatch.name)}\\00"',
         "versions": f"internal constant [{count} x ptr] [ptr {at['slow']}, {pointers}], align 8",
         "runs": f"internal global [{count} x i64] zeroinitializer, align 8",
         "function": f"internal global {{ ptr, ptr, ptr, ptr }} "
@@ -132,10 +133,6 @@ def _with_comdat(text: str, in_comdat: str) -> str:
     return f"{head}{in_comdat}{comma}{align}" if comma else text + in_comdat
 
 
-def _c_string(data: bytes) -> str:
-    return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
-
-
 def _comdat_of(entity: Entity) -> str:
     match = re.search(r' comdat(?:\((\$(?:"[^"]*"|[^)]*))\))?(?= |$)', entity.header)
     if not match:
@@ -144,7 +141,7 @@ def _comdat_of(entity: Entity) -> str:
 
 
 def _call_attributes(hot: HotModule, name: str) -> str:
-    text = hot.attributes(hot.module.entities[name])
+    text = hot.attributes(name)
     kept = [a for a in _ATTRIBUTE.findall(text) if _CALL_ATTRIBUTES.match(a)]
     return " ".join([*dict.fromkeys(kept), cpu_attributes_of(text)]).strip()
 
@@ -152,7 +149,7 @@ def _call_attributes(hot: HotModule, name: str) -> str:
 def _header(signature: Signature, name: str, entity: Entity) -> str:
     """Return `define ... @f(...)` unchanged, up to the closing parenthesis and unnamed_addr."""
     first = entity.header
-    match = re.search(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+)\(', first)
+    match = re.search(rf"@{NAME}\(", first)
     assert match, first
     head = first[: find_closing(first, match.end() - 1)]
     unnamed = re.match(r"(?:local_)?unnamed_addr", signature.after)

@@ -1,15 +1,8 @@
 """A module whose hot functions get versions, and the names of all that comes of it."""
 
-import re
 from dataclasses import dataclass
 
-from mavcg.passes.ir.module_text import (
-    Entity,
-    ModuleText,
-    is_local,
-    linkage,
-)
-from mavcg.passes.ir.signature import parse_signature
+from mavcg.passes.ir.module_text import ModuleText
 
 # Definitions of which the linker keeps one.
 MERGEABLE = {"linkonce_odr", "weak_odr"}
@@ -27,16 +20,9 @@ class HotModule:
     hot: frozenset[str]
     tag: str
 
-    def attributes(self, entity: Entity) -> str:
-        """Return all attribute text of a function: its groups and its inline attributes."""
-        return function_attributes(self.module, entity)
-
-
-def function_attributes(module: ModuleText, entity: Entity) -> str:
-    """Return all attribute text of a function: its groups and its inline attributes."""
-    after = parse_signature(entity).after
-    groups = re.findall(r"#\d+", re.sub(r'"[^"]*"', "", after))
-    return " ".join([after, *(module.attribute_groups.get(group, "") for group in groups)])
+    def attributes(self, name: str) -> str:
+        """Return all attributes of a function as text."""
+        return self.module.objects.functions[name].attributes
 
 
 def version_stem(hot: HotModule, name: str) -> str:
@@ -45,7 +31,7 @@ def version_stem(hot: HotModule, name: str) -> str:
     its name, tagged where another module may have its own function of that name (static functions, and definitions that
     the linker may replace).
     """
-    keeps_name = linkage(hot.module.entities[name]) in {"external", *MERGEABLE}
+    keeps_name = hot.module.linkage(name) in {"external", *MERGEABLE}
     return name if keeps_name else f"{name}.{hot.tag}"
 
 
@@ -57,8 +43,7 @@ def version_symbol(hot: HotModule, name: str, label: str) -> str:
 def shared_name(hot: HotModule, name: str) -> str:
     """The name under which version modules reach a symbol that stays single: local ones are promoted, as ThinLTO
     does, to hidden ones with a name of their own."""
-    entity = hot.module.entities.get(name)
-    if not entity or not is_local(entity):
+    if not hot.module.is_local(name):
         return name
     # LLVM numbers what has no name (@1, a source location of OpenMP); assemblers take a leading digit for a number.
     return f"unnamed.{name}.{hot.tag}" if name[:1].isdigit() else f"{name}.{hot.tag}"

@@ -1,24 +1,23 @@
-"""Represent LLVM IR text as top-level entities, so that functions can be cloned, renamed and moved between modules.
+"""Divide LLVM IR text into top-level entities, which can be left out, added and rewritten; llvmlite's objects cannot.
 
-llvmlite cannot clone a function inside a module, and its values are read-only; IR text can do both. The text
-is what LLVM itself prints (`str(llvmlite.binding.parse_assembly(...))`), where every global is one line and
-every function ends with a lone brace; LangRef ("High Level Structure") is the grammar.
+The text is what LLVM itself prints (`str(llvmlite.binding.parse_assembly(...))`), where every global is one line and
+every function ends with a lone brace; LangRef ("High Level Structure") is the grammar. What entities are and use, the
+module's objects say.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
-# A quoted run of text is either a symbol (@"a b", $"a b"), a string constant or an asm string; only the first
-# kind may be renamed, so the scanner has to step over the others whole.
-_TOKEN = re.compile(rf'[@$](?P<name>{NAME})|c?"[^"]*"')
+from mavcg.passes.ir.module_objects import IrObjects, read_objects
+from mavcg.passes.ir.symbol_names import NAME, unquote
+
 _VALUE_OR_TEXT = re.compile(rf'ptr @({NAME})|"[^"]*"')
 _GLOBAL = re.compile(rf"@({NAME}) = ")
 _DEFINE = re.compile(rf"(?:define|declare)\b[^@]*?@({NAME})\(")
 EMPTY_GROUP = '"mavcg-empty"'
-_LOCAL_LINKAGE = {"internal", "private"}
+LOCAL_LINKAGE = {"internal", "private"}
 _BLOCKADDRESS = re.compile(rf"blockaddress\(@({NAME}),")
 _COMDAT = re.compile(rf"comdat\(\$({NAME})\)")
 # Where the linker may take another definition, of another meaning, than the one that is seen here.
@@ -65,6 +64,19 @@ class ModuleText:
         variables = (entity.text for entity in self.entities.values() if entity.kind == "variable")
         return frozenset(unquote(m[1]) for text in variables for m in _BLOCKADDRESS.finditer(text))
 
+    @cached_property
+    def objects(self) -> IrObjects:
+        """The module as llvmlite's objects, which are for reading: a change to them is none of the text."""
+        return read_objects(str(self))
+
+    def linkage(self, name: str) -> str:
+        """The linkage of a symbol of the module; llvmlite has no list of aliases and ifuncs, whose line says it."""
+        return self.objects.linkage(name) or linkage(self.entities[name])
+
+    def is_local(self, name: str) -> bool:
+        """True if this is a symbol of the module and invisible outside its own object file."""
+        return name in self.entities and self.linkage(name) in LOCAL_LINKAGE
+
     def __str__(self) -> str:
         # LLVM refuses an empty group, and functions still name it: a string that means nothing keeps it.
         groups = [f"attributes {n} = {{ {text or EMPTY_GROUP} }}" for n, text in self.attribute_groups.items()]
@@ -83,16 +95,6 @@ class ModuleText:
     def definitions(self) -> list[str]:
         """Names of the functions that have a body here."""
         return [entity.name for entity in self.entities.values() if entity.kind == "define"]
-
-
-def unquote(name: str) -> str:
-    """The symbol itself: `"operator new"` -> `operator new`; escapes such as \\22 stay as LLVM writes them."""
-    return name[1:-1] if name.startswith('"') else name
-
-
-def quote(name: str) -> str:
-    """A symbol as IR text spells it: in quotes unless it is made of plain characters."""
-    return name if re.fullmatch(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*", name) else f'"{name}"'
 
 
 def parse_module(text: str) -> ModuleText:
@@ -150,28 +152,6 @@ def _add(entities: dict[str, Entity], name: str, kind: str, text: str) -> None:
     entities[name] = Entity(name, kind, text)
 
 
-def direct_calls(text: str) -> set[str]:
-    """The @symbols that this text calls directly: with opaque pointers a callee is followed by its arguments."""
-    return {
-        unquote(m["name"])
-        for m in _TOKEN.finditer(text)
-        if m["name"] and m[0][0] == "@" and text[m.end() : m.end() + 1] == "("
-    }
-
-
-def rename_symbols(text: str, new_name: Callable[[str, bool], str]) -> str:
-    """Rename @symbols: new_name(symbol, is_callee) gives each use's new name."""
-
-    def swap(match: re.Match[str]) -> str:
-        if not match["name"] or match[0][0] != "@":
-            return match[0]
-        old = unquote(match["name"])
-        new = new_name(old, text[match.end() : match.end() + 1] == "(")
-        return match[0] if new == old else "@" + quote(new)
-
-    return _TOKEN.sub(swap, text)
-
-
 def with_entities(module: ModuleText, entities: Mapping[str, Entity]) -> ModuleText:
     """The module with other contents; metadata that names a symbol which is gone names null instead, as LLVM does
     when it deletes a value; comdats that nobody uses any more go."""
@@ -194,7 +174,7 @@ def _used_comdats(entities: Mapping[str, Entity]) -> set[str]:
 
 
 def linkage(entity: Entity) -> str:
-    """The linkage keyword of a global; "external" where none is written."""
+    """The linkage keyword in a global's text; "external" where none is written."""
     rest = entity.header.partition(" = ")[2] if entity.header.startswith("@") else entity.header.partition(" ")[2]
     word = rest.split(" ", 1)[0]
     return word if word in LINKAGES else "external"
@@ -213,31 +193,3 @@ LINKAGES = (
     "weak_odr",
     "external",
 )
-
-
-def is_local(entity: Entity) -> bool:
-    """True if the symbol is invisible outside its own object file."""
-    return linkage(entity) in _LOCAL_LINKAGE
-
-
-def with_linkage(entity: Entity, new: str) -> Entity:
-    """The same global with another linkage; new: "" for external, or such as "hidden", "weak_odr hidden".
-
-    A visibility keyword already there goes when the new linkage brings one or is local; dso_local stays, as it holds
-    for hidden symbols too.
-    """
-    first = entity.header
-    start = first.index(" = ") + 3 if first.startswith("@") else first.index(" ") + 1
-    head, rest = first[:start], first[start:]
-    word, _, after = rest.partition(" ")
-    if word in LINKAGES:
-        rest = after
-    parts = new.split()
-    if any(p in ("hidden", "protected", "default", *_LOCAL_LINKAGE) for p in parts):
-        rest = re.sub(r"^((?:dso_local |dso_preemptable )?)(?:hidden |protected |default )", r"\1", rest)
-    preempt = re.match(r"dso_local |dso_preemptable ", rest)
-    if preempt and len(parts) and parts[-1] in ("hidden", "protected", "default"):
-        # LangRef order: linkage, preemption, visibility; and hidden implies dso_local.
-        rest = rest[preempt.end() :]
-    text = head + " ".join([*parts, rest])
-    return replace(entity, text=text + entity.text[len(first) :])

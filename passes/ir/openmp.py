@@ -11,10 +11,9 @@ import re
 from mavcg.hardware.core import GENERIC
 from mavcg.passes.ir.clone import make_version
 from mavcg.passes.ir.hot_module import HotModule
-from mavcg.passes.ir.module_text import NAME, ModuleText, is_local, unquote
+from mavcg.passes.ir.module_text import ModuleText
 
 _OUTLINED = re.compile(r"\.?omp_outlined\b")
-_SYMBOL = re.compile(rf"@({NAME})")
 
 
 def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
@@ -22,10 +21,9 @@ def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
     regions: dict[str, None] = {}
     pending = [function]
     while pending:
-        entity = module.entities[pending.pop()]
-        for name in map(unquote, _SYMBOL.findall(entity.body)):
-            inside = module.entities.get(name)
-            outlined = inside and inside.kind == "define" and is_local(inside) and _OUTLINED.search(name)
+        caller = module.objects.functions.get(pending.pop())
+        for name in [use.name for use in caller.body.uses] if caller else []:
+            outlined = _OUTLINED.search(name) and module.entities[name].kind == "define" and module.is_local(name)
             if outlined and name not in regions:
                 regions[name] = None
                 pending.append(name)
@@ -36,7 +34,7 @@ def why_foreign(module: ModuleText, function: str) -> str | None:
     """The reason why a function cannot be versioned where the program links another OpenMP library than LLVM's."""
     if module.entities[function].kind != "define":
         return None
-    version = make_version(HotModule(module, frozenset({function}), ""), function, GENERIC).module
-    if "@__kmpc_" not in str(version):
+    version = make_version(HotModule(module, frozenset({function}), ""), function, GENERIC)
+    if not any(name.startswith("__kmpc_") for name in version.needs):
         return None
     return "it has an OpenMP region, whose code clang makes for LLVM's OpenMP library, and the program links gcc's"

@@ -4,9 +4,11 @@ import re
 from dataclasses import replace
 
 from mavcg.passes.ir.attributes import without_cpu
-from mavcg.passes.ir.module_text import ModuleText, parse_module, quote, rename_symbols, unquote
+from mavcg.passes.ir.definition_text import rename_symbols
+from mavcg.passes.ir.module_text import ModuleText, parse_module
+from mavcg.passes.ir.symbol_names import NAME, quote, unquote
 
-_COMDAT = re.compile(r'\$("[^"]*"|[-a-zA-Z$._0-9]+)')
+_COMDAT = re.compile(rf"\$({NAME})")
 
 
 def relabel_module(text: str, old_label: str, new_label: str) -> ModuleText:

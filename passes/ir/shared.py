@@ -5,20 +5,11 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from mavcg.passes.ir.clonable import symbols_in_asm
+from mavcg.passes.ir.definition_text import rename_symbols, with_linkage
 from mavcg.passes.ir.hot_module import HotModule, shared_name
-from mavcg.passes.ir.module_text import (
-    NAME,
-    REPLACEABLE,
-    Entity,
-    ModuleText,
-    is_local,
-    linkage,
-    quote,
-    rename_symbols,
-    unquote,
-    with_linkage,
-)
+from mavcg.passes.ir.module_text import REPLACEABLE, Entity, ModuleText
 from mavcg.passes.ir.signature import declaration, function_type, parse_signature
+from mavcg.passes.ir.symbol_names import NAME, quote, unquote
 from mavcg.passes.ir.types import split_commas, split_type
 
 _KEPT = {"linkonce_odr": "weak_odr", "linkonce": "weak"}
@@ -29,7 +20,7 @@ _ALIASEE = re.compile(rf", ptr @({NAME})(?:, partition .*)?$")
 
 def alias_target(module: ModuleText, entity: Entity) -> Entity:
     """Return the symbol behind an alias, if it is a symbol and nothing may replace the alias at link time."""
-    while entity.kind == "alias" and linkage(entity) not in REPLACEABLE:
+    while entity.kind == "alias" and module.linkage(entity.name) not in REPLACEABLE:
         match = _ALIASEE.search(entity.text)
         if not match or unquote(match[1]) not in module.entities:
             break
@@ -45,12 +36,13 @@ def shared_declaration(hot: HotModule, entity: Entity, foldable: bool = True) ->
     """
     name = shared_name(hot, entity.name)
     promoted = name != entity.name
-    weak = "extern_weak" if linkage(entity) in REPLACEABLE or entity.kind == "alias" else ""
+    is_replaceable = hot.module.linkage(entity.name) in REPLACEABLE
+    weak = "extern_weak" if is_replaceable or entity.kind == "alias" else ""
     if entity.kind in ("define", "declare"):
         return declaration(entity, name, "hidden" if promoted else None, weak)
     if entity.kind in ("alias", "ifunc"):
         return _alias_declaration(entity, name, weak or "external", "hidden" if promoted else "")
-    return _variable_declaration(entity, name, promoted, weak, foldable)
+    return _variable_declaration(entity, name, promoted, weak, foldable and not is_replaceable)
 
 
 def _alias_declaration(entity: Entity, name: str, new_linkage: str, visibility: str) -> Entity:
@@ -82,7 +74,7 @@ def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str, 
     initializer, *trailers = split_commas(rest) if rest else [""]
     align = [t for t in trailers if t.startswith("align ")]
     is_declaration = not initializer
-    is_constant = match["kind"] == "constant" and not is_declaration and linkage(entity) not in REPLACEABLE
+    is_constant = match["kind"] == "constant" and not is_declaration
     foldable = may_fold and is_constant
     head = ["available_externally" if foldable else weak or "external", *words, match["kind"], value_type]
     value = f" {initializer}" if foldable else ""
@@ -98,7 +90,7 @@ def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
     @named = internal global ...             @named = ... ; @named.1f2e = hidden alias ..., ptr @named
                                              (where inline assembly knows the name)
     """
-    local = {n for n in needs if is_local(hot.module.entities[n])}
+    local = {n for n in needs if hot.module.is_local(n)}
     pinned = local & symbols_in_asm(hot.module) if local else set()
     moved = local - pinned
 
@@ -110,8 +102,8 @@ def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
         new = entity
         if name in moved:
             new = with_linkage(entity, "hidden")
-        elif name in needs and linkage(entity) in _KEPT:
-            new = with_linkage(entity, _KEPT[linkage(entity)])
+        elif name in needs and (kept := _KEPT.get(hot.module.linkage(name))):
+            new = with_linkage(entity, kept)
         if moved:
             new = replace(new, text=rename_symbols(new.text, new_name), name=new_name(name))
         renamed[new.name] = new

@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from mavcg.passes.ir.module_text import LINKAGES, NAME, Entity, quote, unquote
+from mavcg.passes.ir.module_text import LINKAGES, Entity
+from mavcg.passes.ir.symbol_names import NAME, quote, unquote
 from mavcg.passes.ir.types import find_closing, split_commas, split_type
 
 _PREEMPTION = ("dso_local", "dso_preemptable")

@@ -16,7 +16,6 @@ from mavcg.passes.ir.attributes import (
     has_attribute,
     without_cpu,
 )
-from mavcg.passes.ir.hot_module import function_attributes
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.profiles.load import load_cores
 from mavcg.toolchain.zig import run_zig
@@ -123,9 +122,8 @@ def test_the_last_word_on_a_feature_of_the_program_is_the_programs(name: str, ba
 def test_what_march_and_target_say_is_the_base(ir: Callable[..., str]) -> None:
     source = 'int f(int x) { return x; } __attribute__((target("dotprod"))) int g(int x) { return x; }'
     module = parse_module(ir(source, flags=("-O2", "-march=armv8.2-a+crypto")))
-    bases = {
-        name: base_features(features_of(function_attributes(module, module.entities[name])), "aarch64") for name in "fg"
-    }
+    functions = module.objects.functions
+    bases = {name: base_features(features_of(functions[name].attributes), "aarch64") for name in "fg"}
     assert "+aes" in bases["f"] and "+dotprod" not in bases["f"]
     assert "+aes" in bases["g"] and "+dotprod" in bases["g"]
     assert choose_cpu(A75_R0, bases["g"], False).text.endswith(",".join(bases["g"]) + '"')

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.passes.ir.clone import make_version, with_cpu
+from mavcg.passes.ir.clone import make_version
+from mavcg.passes.ir.definition_text import with_cpu
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
 from mavcg.passes.ir.hot_module import HotModule, shared_name, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module, with_entities

@@ -8,17 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.passes.ir.module_text import (
-    Entity,
-    is_local,
-    linkage,
-    parse_module,
-    quote,
-    rename_symbols,
-    unquote,
-    with_entities,
-    with_linkage,
-)
+from mavcg.passes.ir.definition_text import rename_symbols, with_linkage
+from mavcg.passes.ir.module_text import Entity, linkage, parse_module, with_entities
+from mavcg.passes.ir.symbol_names import quote, unquote
 from mavcg.toolchain.codegen import canonical
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -46,7 +38,8 @@ def test_compilers_output_comes_back_as_it_was(ir: Callable[..., str], source: s
 
 
 def test_every_entity_has_its_kind_and_linkage() -> None:
-    entities = parse_module(canonical(ZOO)).entities
+    module = parse_module(canonical(ZOO))
+    entities = module.entities
     found = {name: f"{entity.kind}, {linkage(entity)}" for name, entity in entities.items()}
     expected = {
         "0": "variable, private", "odd name": "variable, internal", "tls.alias": "alias, external",
@@ -57,7 +50,7 @@ def test_every_entity_has_its_kind_and_linkage() -> None:
         "hidden_one": "define, external", "linkonce": "define, linkonce_odr", "helper": "define, internal",
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
-    assert is_local(entities["helper"]) and is_local(entities["0"]) and not is_local(entities["linkonce"])
+    assert module.is_local("helper") and module.is_local("0") and not module.is_local("linkonce")
     assert entities["f"].body.endswith("\n}") and entities["outside"].body == ""
 
 

@@ -1,0 +1,120 @@
+"""Rewrite the text of one definition: rename what it names, change its linkage, give it a CPU.
+
+llvmlite's objects cannot: they copy no function within a module, take no attribute away, add none with a value, move
+nothing into another comdat, and show nothing of what a function names outside of its instructions.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from mavcg.passes.ir.module_objects import Use
+from mavcg.passes.ir.module_text import LINKAGES, LOCAL_LINKAGE, Entity, ModuleText
+from mavcg.passes.ir.symbol_names import NAME, SYMBOL_OR_TEXT, quote, symbols_in, unquote
+from mavcg.passes.ir.types import find_closing
+
+# Lines of a body that name values but are no instructions (LangRef, "Debug records"), and metadata that is a value.
+_RECORD = re.compile(r"^ *#dbg_\w+\((.*)\)$", re.MULTILINE)
+_VALUE_AS_METADATA = re.compile(rf"metadata ptr (@{NAME})")
+_COMDAT = re.compile(r' comdat(?:\(\$(?:"[^"]*"|[^)]*)\))?(?= |$)')
+# LangRef order: ... [fn Attrs] [section] [comdat] [align] [gc] [prefix] [prologue] [personality] metadata {
+_AFTER_COMDAT = re.compile(r' (?:align \d+|gc "|prefix |prologue |personality |!\w+ !\d+|\{$)')
+
+
+def rename_symbols(text: str, new_name: Callable[[str, bool], str]) -> str:
+    """Rename @symbols: new_name(symbol, is_callee) gives each use's new name."""
+
+    def swap(match: re.Match[str]) -> str:
+        if not match["name"] or match[0][0] != "@":
+            return match[0]
+        old = unquote(match["name"])
+        new = new_name(old, text[match.end() : match.end() + 1] == "(")
+        return match[0] if new == old else "@" + quote(new)
+
+    return SYMBOL_OR_TEXT.sub(swap, text)
+
+
+def uses_in_header(definition: Entity) -> tuple[Use, ...]:
+    """Return what a definition's first line names besides itself: a personality, prefix data."""
+    return tuple(Use(name, False) for name in dict.fromkeys(symbols_in(definition.header)) if name != definition.name)
+
+
+def uses_in_records(definition: Entity) -> tuple[Use, ...]:
+    """Return the symbols that a body names outside of operands: in debug records, and as metadata."""
+    texts = [match[1] for match in _RECORD.finditer(definition.body) if "@" in match[1]]
+    texts += _VALUE_AS_METADATA.findall(definition.body)
+    return tuple(Use(name, False) for name in dict.fromkeys(name for text in texts for name in symbols_in(text)))
+
+
+def copy_definition(definition: Entity, symbol: str, names: Mapping[Use, str]) -> Entity:
+    """Return a copy under another symbol. names: the new name of every use; labels are the copy's own."""
+    own = quote(definition.name)
+    body = definition.body.replace(f"blockaddress(@{own},", f"blockaddress(@{quote(symbol)},")
+
+    def in_header(name: str, is_callee: bool) -> str:
+        return symbol if name == definition.name and is_callee else names[Use(name, False)]
+
+    def in_body(name: str, is_callee: bool) -> str:
+        return names.get(Use(name, is_callee)) or _own(name, symbol)
+
+    return Entity(symbol, "define", rename_symbols(definition.header, in_header) + "\n" + rename_symbols(body, in_body))
+
+
+def _own(name: str, symbol: str) -> str:
+    assert name == symbol, f"@{name} is in the text of @{symbol} and in none of its operands"
+    return name
+
+
+def plain_definition(definition: Entity, new_linkage: str, comdat: str = "") -> Entity:
+    """A definition with another linkage and without what belongs to the original symbol only: its comdat, section."""
+    first, _, body = definition.text.partition("\n")
+    first = re.sub(r' (?:section|partition) "[^"]*"', "", _COMDAT.sub("", first))
+    plain = with_linkage(Entity(definition.name, "define", first + "\n" + body), new_linkage)
+    if not comdat:
+        return plain
+    first, _, body = plain.text.partition("\n")
+    position = _AFTER_COMDAT.search(first, _after_parameters(first))
+    assert position, first
+    return replace(plain, text=f"{first[: position.start()]} {comdat}{first[position.start() :]}\n{body}")
+
+
+def _after_parameters(header: str) -> int:
+    match = re.search(rf"@{NAME}\(", header)
+    assert match, header
+    return find_closing(header, match.end() - 1)
+
+
+def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:
+    """Give every definition its cpu attributes: cpu_text maps a symbol to attribute text."""
+    entities = dict(module.entities)
+    for name, entity in entities.items():
+        if entity.kind == "define":
+            cut = _after_parameters(entity.header)
+            after = re.match(r"(?: (?:local_)?unnamed_addr)?(?: addrspace\(\d+\))?", entity.text[cut:])
+            assert after
+            cut += after.end()
+            entities[name] = replace(entity, text=f"{entity.text[:cut]} {cpu_text[name]}{entity.text[cut:]}")
+    return replace(module, entities=entities)
+
+
+def with_linkage(entity: Entity, new: str) -> Entity:
+    """The same global with another linkage; new: "" for external, or such as "hidden", "weak_odr hidden".
+
+    A visibility keyword already there goes when the new linkage brings one or is local; dso_local stays, as it holds
+    for hidden symbols too.
+    """
+    first = entity.header
+    start = first.index(" = ") + 3 if first.startswith("@") else first.index(" ") + 1
+    head, rest = first[:start], first[start:]
+    word, _, after = rest.partition(" ")
+    if word in LINKAGES:
+        rest = after
+    parts = new.split()
+    if any(p in ("hidden", "protected", "default", *LOCAL_LINKAGE) for p in parts):
+        rest = re.sub(r"^((?:dso_local |dso_preemptable )?)(?:hidden |protected |default )", r"\1", rest)
+    preempt = re.match(r"dso_local |dso_preemptable ", rest)
+    if preempt and len(parts) and parts[-1] in ("hidden", "protected", "default"):
+        # LangRef order: linkage, preemption, visibility; and hidden implies dso_local.
+        rest = rest[preempt.end() :]
+    text = head + " ".join([*parts, rest])
+    return replace(entity, text=text + entity.text[len(first) :])

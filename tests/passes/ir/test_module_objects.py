@@ -1,0 +1,126 @@
+"""What llvmlite's objects say of a module, against its text: linkage, calls and uses in the order of the text."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mavcg.passes.ir.definition_text import rename_symbols, uses_in_header, uses_in_records
+from mavcg.passes.ir.module_objects import Call, Use, read_objects
+from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
+from mavcg.passes.ir.symbol_names import escape, quote
+from mavcg.toolchain.codegen import canonical
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def check_against_text(module: ModuleText) -> None:
+    """Scan each body's text for symbols: the operands must give the same, in the same order."""
+    for name, function in module.objects.functions.items():
+        entity = module.entities[name]
+        body = entity.body.replace(f"blockaddress(@{quote(name)},", "blockaddress(")
+        seen: dict[Use, None] = {}
+        rename_symbols(body, lambda n, called: seen.setdefault(Use(n, called)) or n)  # noqa: B023
+        records = set(uses_in_records(entity))
+        assert [use for use in seen if use in function.body.uses or use not in records] == list(function.body.uses)
+        assert module.linkage(name) == linkage(entity)
+    for name in module.objects.variables:
+        assert module.linkage(name) == linkage(module.entities[name])
+
+
+def test_the_zoo_by_objects_is_the_zoo_by_text() -> None:
+    check_against_text(parse_module(canonical((PROGRAMS / "zoo.ll").read_text())))
+
+
+@pytest.mark.parametrize("flags", [("-O0", "-g")])
+def test_a_program_with_debug_information(ir: Callable[..., str], flags: tuple[str, ...]) -> None:
+    module = parse_module(ir((PROGRAMS / "kernels.c").read_text(), flags=flags))
+    assert len(module.definitions()) > 5
+    check_against_text(module)
+
+
+ODD = r"""
+@0 = private unnamed_addr constant [4 x i8] c"@f\0A\00"
+@"\01odd \22q" = global i32 0
+@v = internal global i32 0
+@al = alias i32 (i32), ptr @f
+@chosen = ifunc i32 (i32), ptr @resolver
+@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 1, ptr @start, ptr null }]
+declare i32 @printf(ptr, ...)
+declare i32 @personality(...)
+define internal ptr @resolver() {
+  ret ptr @f
+}
+define internal void @start() {
+  ret void
+}
+define i32 @f(i32 %x, ptr byval(<8 x float>) %y) cold alignstack(16) personality ptr @personality {
+  br label %b
+b:
+  %c = load i8, ptr getelementptr (i8, ptr @0, i64 1)
+  %s = call i32 (ptr, ...) @printf(ptr @"\01odd \22q", <8 x float> zeroinitializer)
+  %t = call i32 @al(i32 %x)
+  %u = call i32 @chosen(i32 %x)
+  %p = select i1 true, ptr blockaddress(@f, %b), ptr @v
+  call void %p(i32 1)
+  call void asm sideeffect "nop\0A.globl @here", "r"(i32 %x)
+  ret i32 %s
+}
+"""
+
+
+def test_quoted_names_aliases_ifuncs_labels_varargs_and_assembly() -> None:
+    module = parse_module(canonical(ODD))
+    f = module.objects.functions["f"]
+    assert f.body.uses == (
+        Use("0", False), Use("printf", True), Use(r"\01odd \22q", False), Use("al", True), Use("chosen", True),
+        Use("v", False),
+    )  # fmt: skip
+    assert f.body.assembly == ("nop\n.globl @here",)
+    assert f.calls == (Call("printf", 256), Call("al", 0), Call("chosen", 0), Call(None, 0))
+    assert (f.attributes, f.argument_attributes) == ("cold alignstack(16)", "byval(<8 x float>)")
+    assert f.vector_bits == 0 and not f.is_variadic and module.objects.functions["printf"].is_variadic
+    assert uses_in_header(module.entities["f"]) == (Use("personality", False),)
+    check_against_text(module)
+
+
+def test_objects_have_no_aliases_and_their_linkage_is_in_their_line() -> None:
+    module = parse_module(canonical(ODD))
+    assert [module.objects.linkage(name) for name in ("al", "chosen", "gone")] == [None, None, None]
+    assert [module.linkage(name) for name in ("al", "chosen", "start", "llvm.global_ctors", "0")] == [
+        "external", "external", "internal", "appending", "private",
+    ]  # fmt: skip
+    assert not module.is_local("gone")
+
+
+def test_debug_records_name_symbols_that_no_operand_has() -> None:
+    text = """
+@g = global i32 0
+define void @f() !dbg !3 {
+    #dbg_value(ptr @g, !6, !DIExpression(), !7)
+  ret void, !dbg !7
+}
+!llvm.module.flags = !{!0}
+!llvm.dbg.cu = !{!1}
+!0 = !{i32 2, !"Debug Info Version", i32 3}
+!1 = distinct !DICompileUnit(language: DW_LANG_C11, file: !2, emissionKind: FullDebug)
+!2 = !DIFile(filename: "a.c", directory: "/")
+!3 = distinct !DISubprogram(name: "f", file: !2, line: 1, type: !4, unit: !1, spFlags: DISPFlagDefinition)
+!4 = !DISubroutineType(types: !5)
+!5 = !{null}
+!6 = !DILocalVariable(name: "p", scope: !3, file: !2, line: 1)
+!7 = !DILocation(line: 1, scope: !3)
+"""
+    module = parse_module(canonical(text))
+    assert module.objects.functions["f"].body.uses == ()
+    assert uses_in_records(module.entities["f"]) == (Use("g", False),)
+
+
+@pytest.mark.parametrize(("name", "spelled"), [("a b", "a b"), ('q"\\', r"q\22\5C"), ("\u00f6", r"\C3\B6")])
+def test_names_are_spelled_as_llvm_prints_them(name: str, spelled: str) -> None:
+    assert escape(name) == spelled
+    assert list(read_objects(f'@"{spelled}" = global i32 0').variables) == [spelled]
+
+
+def test_a_name_that_is_no_utf8_is_known_by_its_printed_form() -> None:
+    assert list(read_objects(r'@"\FFx" = global i32 0').variables) == [r"\FFx"]
