@@ -114,6 +114,26 @@ def test_a_load_for_a_structure_load_stays() -> None:
     assert split_vector_loads(text).count(LOAD) == 1
 
 
+def test_loads_of_an_outer_loop_stay() -> None:
+    """Only where the loads are most frequent: the paper's algorithm 3.1 looks into innermost loops."""
+    outer = "outer:\n  %o = load <4 x float>, ptr %p, align 4\n  br label %loop\n\nloop:"
+    text = LOOP.replace("  br label %loop\n\nloop:", f"  br label %outer\n\n{outer}").replace("%0", "%outer")
+    text = canonical(text.replace("label %exit, label %loop", "label %again, label %loop").replace(
+        "exit: ", "again:\n  br i1 %done, label %exit, label %outer\n\nexit: "
+    ))  # fmt: skip
+    after = split_vector_loads(text)
+
+    assert count_splits(text, after) == 1
+    assert "%o = load <4 x float>, ptr %p, align 4\n" in after and "%first = load <4 x float>" in after
+
+
+def test_both_halves_have_the_pointer_of_the_whole_load() -> None:
+    after = split_vector_loads(canonical(LOOP))
+
+    low, at = re.search(r"load <2 x float>, ptr (%\S+),", after), re.search(r"i8, ptr (%\S+), i64 8", after)
+    assert low and at and low[1] == at[1] == "%q"
+
+
 def test_a_name_that_is_taken_stops_the_split() -> None:
     text = LOOP.replace("  %next =", "  %v.half = add i64 0, 0\n  %next =")
 
@@ -156,10 +176,20 @@ def test_the_split_survives_llvm(ir: Callable[..., str], tmp_path: Path, monkeyp
     assert len(re.findall(r"\tld(?:u?r|p)\td", _loops(split))) >= inserts // 2
 
 
-def assembly_of(ir: Callable[..., str]) -> str:
-    cores, untuned = cores_for(["cortex-a55"]), Tuning(on=False)
-    made = make_versions(ir(SOURCE, flags=["-O3"]), "a.c", "3", ["blend"], cores, ARM, tuning=untuned)
-    return next(body.asm for body in made.bodies if body.label == "cortex-a55")
+def test_only_the_core_that_asks_has_split_loads(
+    ir: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_core(tmp_path, monkeypatch, IN_IR)
+    by_core = {label: _loops(assembly_of(ir, label)) for label in ("cortex-a55", "exynos-m4", "generic")}
+
+    assert [label for label, asm in by_core.items() if re.search(r"\tmov\tv\d+\.d\[1\], x", asm)] == ["cortex-a55"]
+    assert all(re.search(r"ld[rp]\tq", by_core[label]) for label in ("exynos-m4", "generic"))
+
+
+def assembly_of(ir: Callable[..., str], label: str = "cortex-a55") -> str:
+    cores = cores_for(["cortex-a55"] if label == "cortex-a55" else ["cortex-a55", "exynos-m4"])
+    made = make_versions(ir(SOURCE, flags=["-O3"]), "a.c", "3", ["blend"], cores, ARM, tuning=Tuning(on=False))
+    return next(body.asm for body in made.bodies if body.label == label)
 
 
 def _loops(asm: str) -> str:
