@@ -50,3 +50,25 @@ def test_objects_remove_nothing_and_make_no_instruction() -> None:
     assert not changes & {name for value in (function, call) for name in dir(value)}
     with pytest.raises(AttributeError):
         call.operands = ()
+
+
+def test_objects_list_no_aliases_no_users_and_no_parts_of_constants() -> None:
+    module = llvm.parse_assembly(
+        """
+@v = constant i32 0
+@al = alias i32, ptr @v
+@table = global [1 x ptr] [ptr @v]
+declare i32 @person(...)
+define ptr @f() personality ptr @person {
+  ret ptr getelementptr (i8, ptr @table, i64 1)
+}
+"""
+    )
+    table, f = module.get_global_variable("table"), module.get_function("f")
+    [constant] = next(iter(next(iter(f.blocks)).instructions)).operands
+
+    assert {each.name for each in (*module.functions, *module.global_variables)} == {"v", "table", "f", "person"}
+    for value in (table, constant):
+        with pytest.raises(ValueError, match="expected instruction value"):
+            assert list(value.operands)
+    assert not {"users", "uses", "personality", "comdat", "is_thread_local"} & set(dir(f))
