@@ -46,9 +46,13 @@ ROWS_PER_SHARED = 2
 # With so few channels a tile's input is a run of memory, which the core finds by itself: in rows as they come nothing
 # need a prefetch, and that is 10 percent faster there.
 FEW_CHANNELS = 64
-# Level 1 of x86 cores is indexed by the place in a page, so that a way of it has that size: an address is looked up
-# while its page is. Of ways there are eight at least.
-L1_WAY_BYTES, L1_WAYS = 4096, 8
+# Bytes of a way and ways of level 1. That of x86 cores is indexed by the place in a page, so that a way of it has that
+# size: an address is looked up while its page is. Of ways there are eight at least. Arm's cores that run in order have
+# 32 KB in four ways as a rule (Cortex-A53 and A55 TRM), the others 64 KB (A57 to X4; where there are more ways, each is
+# smaller, and as many pixels that are a part of a way apart fit).
+X86_L1 = (4096, 8)
+IN_ORDER_ARM_L1 = (8192, 4)
+OUT_OF_ORDER_ARM_L1 = (16384, 4)
 MOST_PIXELS = 8  # as many sums hide a multiply-add's latency
 
 
@@ -115,11 +119,37 @@ def crowded(spec: Depthwise, machine: Machine) -> bool:
     """
     if machine.arch != "x86_64" or spec.kernel[0] * spec.kernel[1] > UNROLLED_TAPS:
         return False
-    pixels, _ = tile_of(machine, spec.kernel[1])
-    columns = (min(pixels, spec.out.shape[2]) - 1) * spec.stride[1] + spec.kernel[1]
+    pixels, _ = tile_of(spec, machine)
     lines = (block_rows(spec) - 1) * spec.stride[0] + (spec.kernel[0] - 1) * spec.dilation[0] + 1
-    sets = L1_WAY_BYTES // gcd(L1_WAY_BYTES, spec.x.strides[2] * F32_BYTES)
-    return sets * L1_WAYS < lines * columns
+    return _lines_held(spec, X86_L1) < lines * _window_columns(spec, pixels)
+
+
+def _lines_held(spec: Depthwise, level_1: tuple[int, int]) -> int:
+    """Return how many lines of one channel's pixels level 1 can hold: the sets that they map to, times the ways."""
+    way_bytes, ways = level_1
+    return way_bytes // gcd(way_bytes, spec.x.strides[2] * F32_BYTES) * ways
+
+
+def _window_columns(spec: Depthwise, pixels: int) -> int:
+    """Return the columns of the input that a tile of so many pixels sees."""
+    return (min(pixels, spec.out.shape[2]) - 1) * spec.stride[1] + spec.kernel[1]
+
+
+def reads_whole_lines(spec: Depthwise, machine: Machine) -> bool:
+    """True if a tile computes a cache line of each pixel's channels, not one vector.
+
+    A line that is read vector by vector has to stay in level 1 meanwhile. On x86, where a line is one vector or two, it
+    is read at once. On Arm a line has four: with one vector a weight serves more pixels, but with 256, 512 or 1024
+    channels all pixels share a few sets, and each line comes from level 2 four times. Simulated, a Cortex-A55 then
+    takes half of the time with whole lines, and a core that runs out of order .7 of it at 1024 channels.
+    """
+    if machine.arch == "x86_64":
+        return True
+    pixels = most_pixels(machine, spec.kernel[1])
+    lines = spec.kernel[0] * _window_columns(spec, pixels)
+    if machine.in_order:  # stores wait for their lines, too
+        return _lines_held(spec, IN_ORDER_ARM_L1) < lines + min(pixels, spec.out.shape[2])
+    return _lines_held(spec, OUT_OF_ORDER_ARM_L1) < lines
 
 
 def block_rows(spec: Depthwise) -> int:
@@ -132,17 +162,18 @@ def most_pixels(machine: Machine, kernel_width: int) -> int:
     return max(1, min(MOST_PIXELS, machine.vector_registers - kernel_width - 2))
 
 
-def tile_of(machine: Machine, kernel_width: int) -> tuple[int, int]:
-    """(pixels, vectors of channels) of a tile.
+def tile_of(spec: Depthwise, machine: Machine) -> tuple[int, int]:
+    """Return (pixels, vectors of channels) of a tile.
 
     On x86 a tile has a whole cache line of each pixel. Where the channels are a power of two, neighbouring pixels share
     a few sets of the level-1 cache, and of a line read in two goes the second half would be gone: of 512 and 1024
-    channels that takes twice as long on a Zen 3.
+    channels that takes twice as long on a Zen 3. On Arm it has one where that would happen.
     """
-    vectors = LINE_CHANNELS // lanes_f32(machine) if machine.arch == "x86_64" else 1
+    width = spec.kernel[1]
+    vectors = LINE_CHANNELS // lanes_f32(machine) if reads_whole_lines(spec, machine) else 1
     if vectors == 1:
-        return most_pixels(machine, kernel_width), 1
-    return max(1, (machine.vector_registers - max(kernel_width, 5) - 1) // vectors), vectors
+        return most_pixels(machine, width), 1
+    return max(1, (machine.vector_registers - max(width, 5) - 1) // vectors), vectors
 
 
 def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.Function:
@@ -189,7 +220,7 @@ class _DepthwiseEmitter:
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
-        pixels, self.vectors = tile_of(machine, spec.kernel[1])
+        pixels, self.vectors = tile_of(spec, machine)
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], pixels))
         self.by_rows = spec.few or crowded(spec, machine)
         # No other core was measured; one that runs in order would pay for every request.

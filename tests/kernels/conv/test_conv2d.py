@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.conv.depthwise import Depthwise, crowded
-from mavcg.kernels.gemm.packing import pack_depthwise
+from mavcg.kernels.conv.depthwise import Depthwise, crowded, reads_whole_lines, tile_of
+from mavcg.kernels.gemm.packing import LINE_CHANNELS, pack_depthwise
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, View, dense_view
 from tests.conftest import examples
@@ -20,6 +20,7 @@ from tests.kernels.conftest import host_machines, run_node_on
 
 Array = NDArray[Any]
 X86 = Machine("x86", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
+BIG = Machine("big", "aarch64", "cortex-a75", ("+neon",))
 LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
 
 
@@ -158,6 +159,38 @@ def test_rows_come_one_by_one_where_pixels_share_the_sets_of_level_1(
     assert crowded(spec, machine) == expected
 
 
+@pytest.mark.parametrize(
+    ("channels", "kernel", "machine", "expected"),
+    [(512, 3, LITTLE, True), (256, 3, LITTLE, True), (128, 3, LITTLE, False), (1152, 3, LITTLE, False),
+     (128, 5, LITTLE, True), (512, 3, BIG, False), (1024, 3, BIG, True), (96, 3, X86, True)],
+)  # fmt: skip
+def test_a_tile_has_whole_lines_of_channels_where_pixels_share_the_sets_of_level_1(
+    channels: int, kernel: int, machine: Machine, expected: bool
+) -> None:
+    x, out = (dense_view(TensorType("f32", (1, side, side, channels))) for side in (13 + kernel, 14))
+    spec = Depthwise(x, out, None, (kernel, kernel), (1, 1), (1, 1), False, "none", ())
+    assert reads_whole_lines(spec, machine) == expected
+    pixels, vectors = tile_of(spec, machine)
+    assert vectors == (LINE_CHANNELS // (machine.vector_bytes // 4) if expected else 1)
+    assert pixels * vectors + kernel + 1 <= machine.vector_registers
+
+
+@pytest.mark.parametrize("channels", [3, 21, 48])
+def test_whole_lines_of_channels_of_a_wider_buffer(channels: int) -> None:
+    """Tiles of NEON run here; the last line has fewer channels, the last vector fewer lanes."""
+
+    def views(graph: Graph, node: Node) -> dict[str, View]:
+        n, h, w, c = graph.shape(node.inputs[0])
+        return {node.inputs[0]: View("f32", (n, h, w, c), (h * w * 512, w * 512, 512, 1))}
+
+    host = host_machines()[0]
+    machine = replace(host, vector_bytes=16, vector_registers=32, arch="aarch64", in_order=True)
+    assert_conv(
+        lambda *args: run_node_on(machine, *args), (1, 7, 12, channels), (channels, 3, 3, 1), groups=channels,
+        residual=True, act="relu", views=views, parts=2,
+    )  # fmt: skip
+
+
 def test_depthwise_weights_are_packed_by_lines_of_channels() -> None:
     weights = np.arange(18 * 6, dtype=np.float32).reshape(18, 2, 3, 1)
     packed = pack_depthwise(weights)
@@ -188,6 +221,8 @@ def test_tiles_that_cross_rows(run_node: Any) -> None:
         ((1, 5, 9, 8), (70, 3, 3, 8), {}),  # by channels
         pytest.param((2, 7, 7, 8), (12, 3, 3, 4), {"groups": 2, "dilation": (2, 1)}, marks=pytest.mark.long),
         ((1, 7, 19, 21), (21, 3, 3, 1), {"groups": 21}),
+        ((1, 5, 12, 256), (256, 3, 3, 1), {"groups": 256}),  # pixels share the sets of level 1
+        pytest.param((1, 9, 17, 512), (512, 5, 5, 1), {"groups": 512, "stride": (2, 2)}, marks=pytest.mark.long),
         pytest.param((1, 7, 19, 21), (42, 3, 3, 1), {"groups": 21}, marks=pytest.mark.long),
         pytest.param((1, 1, 1, 301), (75, 1, 1, 301), {"act": "tanh"}, marks=pytest.mark.long),
     ],
