@@ -141,7 +141,7 @@ def reads_whole_lines(spec: Depthwise, machine: Machine) -> bool:
     A line that is read vector by vector has to stay in level 1 meanwhile. On x86, where a line is one vector or two, it
     is read at once. On Arm a line has four: with one vector a weight serves more pixels, but with 256, 512 or 1024
     channels all pixels share a few sets, and each line comes from level 2 four times. Simulated, a Cortex-A55 then
-    takes half of the time with whole lines, and a core that runs out of order .7 of it at 1024 channels.
+    takes half of the time with whole lines, and a Cortex-A75 two thirds of it at 1024 channels.
     """
     if machine.arch == "x86_64":
         return True

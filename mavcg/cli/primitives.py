@@ -1,7 +1,7 @@
 """The verb `mavcg primitives`: list convolution primitives, and check one of them against the definition."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -51,7 +51,8 @@ def primitives(
     """List convolution primitives, or check one against the definition in double precision.
 
     Listed are each one's layouts, the kinds of layers that it computes (of a sample of well-known layers), and the
-    memory that it needs beside its operands for the largest of these.
+    memory that it needs beside its operands for the largest of these. Those of quantised layers come last; they are
+    exact, so that check is for f32 alone.
 
     \b
     mavcg primitives
@@ -99,16 +100,35 @@ def parse_scenario(text: str) -> "Scenario":
 def primitive_json(primitive: "Primitive") -> dict[str, Any]:
     """Return a primitive's entry in --json; workspace: bytes by kind of layer, of those that it computes."""
     samples = {kind: parse_scenario(text) for kind, text in SAMPLES.items()}
+    dtype = "f32"
+    if _is_eight_bit(primitive):
+        samples, dtype = {kind: eight_bit_sample(scenario) for kind, scenario in samples.items()}, "8 bits"
     workspace = {kind: primitive.workspace_bytes(s) for kind, s in samples.items() if primitive.applies(s)}
     return {
         "name": primitive.name,
         "family": primitive.family,
+        "dtype": dtype,
         "layout_in": str(primitive.layout_in),
         "layout_out": str(primitive.layout_out),
         "workspace": workspace,
         "applies_to": list(workspace),
         "error_bound": primitive.error_bound,
     }
+
+
+def eight_bit_sample(scenario: "Scenario") -> "Scenario":
+    """Return the scenario in 8 bits. The border is a part of the image: filling it is a step of its own."""
+    down, along = scenario.pads
+    return replace(
+        scenario, h=scenario.h + 2 * down, w=scenario.w + 2 * along, pad=0, dtype="u8",
+        across=None if scenario.across is None else replace(scenario.across, pad=0),
+    )  # fmt: skip
+
+
+def _is_eight_bit(primitive: "Primitive") -> bool:
+    from mavcg.kernels.primitives.registry import eight_bit_primitives
+
+    return primitive in eight_bit_primitives()
 
 
 def _refuse_without_check(scenario: str | None, core: str | None) -> None:
@@ -118,9 +138,9 @@ def _refuse_without_check(scenario: str | None, core: str | None) -> None:
 
 
 def _list(family: str | None, as_json: bool) -> None:
-    from mavcg.kernels.primitives.registry import all_primitives
+    from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 
-    known = all_primitives()
+    known = (*all_primitives(), *eight_bit_primitives())
     families = list(dict.fromkeys(primitive.family for primitive in known))
     if family is not None and family not in families:
         raise MavcgError(f"--family {family}: there is none of this name; there are {', '.join(families)}")
@@ -150,6 +170,11 @@ def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> 
     from mavcg.trials.run import find_machine
 
     primitive = find_primitive(name)
+    if _is_eight_bit(primitive):
+        raise MavcgError(
+            f"mavcg primitives check {name}: computes quantised convolutions, whose sums are exact; check is for f32, "
+            "and the bits of a library of 8 bits are compared by running it (`mavcg run`)"
+        )
     if text is None:
         raise MavcgError(f"mavcg primitives check {name}: give --scenario {SCENARIO}")
     scenario = parse_scenario(text)

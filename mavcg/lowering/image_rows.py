@@ -30,6 +30,8 @@ def _by_image_rows(step: LoweredStep, lowered: LoweredGraph) -> LoweredStep:
     spec = step.spec
     if not isinstance(spec, Conv2d | QConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
         return step
+    if not step.operands[0].tensor:  # patches of im2row, which lie in a workspace
+        return step
     x, out = (lowered.storage.view(step.operands[number].tensor) for number in (0, 2))
     if len(x.shape) != 4 or len(out.shape) != 4 or x.shape[:3] != out.shape[:3] or out.shape == spec.out.shape:
         return step

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 
 
 def listed(mavcg: Any, *arguments: str) -> Any:
@@ -17,10 +17,11 @@ def listed(mavcg: Any, *arguments: str) -> Any:
 def test_json_has_what_scripts_rely_on(mavcg: Any) -> None:
     found = listed(mavcg)
 
-    assert [each["name"] for each in found] == [primitive.name for primitive in all_primitives()]
+    assert [each["name"] for each in found] == [p.name for p in (*all_primitives(), *eight_bit_primitives())]
     for each in found:
         assert {"name", "family", "layout_in", "layout_out", "workspace", "applies_to"} <= set(each)
         assert each["layout_in"] in ("CHW", "HCW", "HWC", "CHWc") and each["applies_to"], each["name"]
+        assert each["dtype"] == ("8 bits" if each["family"].startswith("qconv_") else "f32")
         assert list(each["workspace"]) == each["applies_to"] and min(each["workspace"].values()) >= 0
 
 
@@ -30,6 +31,15 @@ def test_a_family_is_listed_alone(mavcg: Any) -> None:
     assert {each["family"] for each in found} == {"sum2d"} and len(found) == 3
     done = mavcg("primitives", "--family", "sum2d")
     assert done.status == 0 and "sum2d_scalar_chw_chw" in done.stdout
+
+
+def test_those_of_8_bits_say_what_they_compute(mavcg: Any) -> None:
+    (im2row,) = listed(mavcg, "--family", "qconv_im2row")
+    (depthwise,) = listed(mavcg, "--family", "qconv_depthwise")
+
+    assert {"3x3", "1x1 stride 2", "1x7", "groups"} <= set(im2row["applies_to"]) and "1x1" not in im2row["applies_to"]
+    assert im2row["workspace"]["3x3"] >= 56 * 56 * 9 * 64  # the matrix of patches
+    assert depthwise["applies_to"] == ["depthwise", "depthwise stride 2"]
 
 
 def test_one_is_checked(mavcg: Any) -> None:
@@ -62,6 +72,7 @@ def test_one_is_checked(mavcg: Any) -> None:
             "--core cortex-z9: no such",
         ),
         (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5,1,3,4", "--family", "sum2d"), "is for the list"),
+        (("check", "qconv_im2row_hwc_hwc", "--scenario", "3,5,5,1,3,4"), "whose sums are exact; check is for f32"),
         (("--family", "sum3d"), "there are sum2d"),
         (("--core", "host"), "is for checking one"),
         (("chek",), "is no such question"),
