@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from mavcg.hardware.core import CONFIDENCE, GRADES, HELD_OUT_ERROR, MODEL_ERROR, SILICON_FIGURES, Fact
+from mavcg.hardware.core import CONFIDENCE, GRADES, SILICON_UNITS, Fact
 from mavcg.profiles import schema
 from mavcg.profiles.schema import refuse
 
@@ -18,12 +18,13 @@ def check_model_facts(path: Path, facts: Iterable[Fact]) -> None:
                 wrong = f"{schema.value_text(fact.value)} {fact.unit} is no grade"
                 raise refuse(path, fact.key, wrong, f'give one of {", ".join(GRADES)} with unit = "grade"')
             continue
-        units = {MODEL_ERROR: "percent", HELD_OUT_ERROR: "percent", SILICON_FIGURES: "figures"}
-        if fact.key not in units:
-            known = "confidence, error, figures and held_out_error"
+        if fact.key not in SILICON_UNITS:
+            known = (
+                "confidence, error, figures, held_out_error, held_out_figures, and these after changes_, instructions_"
+            )
             raise refuse(path, fact.key, "no such key", f"[model] has {known}; rename or remove it")
         number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
-        unit = units[fact.key]
+        unit = SILICON_UNITS[fact.key]
         if not number or not 0 <= float(fact.value) < float("inf") or fact.unit != unit:
             what = "an error in percent" if unit == "percent" else "a number of figures"
             wrong = f"{schema.value_text(fact.value)} {fact.unit} is not {what}"

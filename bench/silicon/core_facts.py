@@ -11,31 +11,42 @@ from typing import Any
 from bench.record import RESULTS
 
 CORES = Path(__file__).resolve().parents[2] / "profiles/cores"
-KINDS = ("cycles", "loop")
-_SOURCE = "python -m bench.silicon: published cycles of calls and loops (bench/results/silicon.json)"
-_OWN_LINES = re.compile(r"^(?:error|figures|held_out_error) = .*\n", re.MULTILINE)
+# Prefix of the keys of a group of figures -> its kinds in the record. Cycles alone say how far a cost is off, so that
+# `error` is what choices go by (mavcg/hardware/core.py); the others are for people.
+GROUPS = {"": ("cycles", "loop"), "changes_": ("ratio",), "instructions_": ("instruction",)}
+_NAMES = {
+    "": "published cycles of calls and loops", "changes_": "published changes in time",
+    "instructions_": "published cycles an instruction",
+}  # fmt: skip
+_OWN_LINES = re.compile(r"^(?:changes_|instructions_)?(?:error|figures|held_out_error|held_out_figures) = .*\n", re.M)
 
 
 def with_errors(text: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a core's file with the errors of these rows of the record in its table [model], in place of older ones."""
-    errors, held = [], []
-    for row in rows:
-        if row["kind"] in KINDS and "modelled" in row:
-            errors.append(abs(row["modelled"] / row["silicon"] - 1))
-            if row.get("held_out"):
-                held.append(errors[-1])
     table = "[model]\n"
     if table not in text:
         return text
     head, model = text.split(table, 1)
-    lines = []
-    if errors:
-        lines += [_line("error", f"{100 * statistics.fmean(errors):.2f}", "percent", _SOURCE)]
-        lines += [_line("figures", str(len(errors)), "figures", _SOURCE)]
-    if held:
-        source = f"{_SOURCE}, those held out by lot"
-        lines += [_line("held_out_error", f"{100 * statistics.fmean(held):.2f}", "percent", source)]
+    lines = [line for prefix in GROUPS for line in _lines_of(prefix, rows)]
     return head + table + "".join(lines) + _OWN_LINES.sub("", model)
+
+
+def _lines_of(prefix: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of a group of figures: mean absolute errors, and how many figures they are of."""
+    errors, held = [], []
+    for row in rows:
+        if row["kind"] in GROUPS[prefix] and "modelled" in row:
+            errors.append(abs(row["modelled"] / row["silicon"] - 1))
+            if row.get("held_out"):
+                held.append(errors[-1])
+    source = f"python -m bench.silicon: {_NAMES[prefix]} (bench/results/silicon.json)"
+    lines = []
+    for key, found, of_lot in (("", errors, ""), ("held_out_", held, ", those held out by lot")):
+        if found:
+            mean = f"{100 * statistics.fmean(found):.2f}"
+            lines += [_line(f"{prefix}{key}error", mean, "percent", source + of_lot)]
+            lines += [_line(f"{prefix}{key}figures", str(len(found)), "figures", source + of_lot)]
+    return lines
 
 
 def _line(key: str, value: str, unit: str, source: str) -> str:

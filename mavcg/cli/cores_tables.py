@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.cli.output import console
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.core import Core, Midr, X86Model
+from mavcg.hardware.core import INSTRUCTIONS, Core, Midr, X86Model
 from mavcg.hardware.cpu_list import cpu_ranges
 
 if TYPE_CHECKING:
@@ -99,9 +99,10 @@ def _silicon_text(core: Core) -> str:
     """Describe the model's errors against published figures."""
     found = core.silicon
     if found is None:
-        return "not known: no call or loop with a published figure is compared" if core.confidence else ""
-    held = f"; {found.held_out_error:.1%} of those held out" if found.held_out_error is not None else ""
-    return f"{found.mean_abs_error:.1%} in the mean of {found.figures} published figures{held}"
+        return "not known: no published figure is compared" if core.confidence else ""
+    held = f"; {found.held_out_error:.1%} of the {found.held_out_figures} held out" if found.held_out_figures else ""
+    of = INSTRUCTIONS if list(found.kinds) == [INSTRUCTIONS] else "calls, loops and changes"
+    return f"{found.mean_abs_error:.1%} in the mean of {found.figures} published figures of {of}{held}"
 
 
 def _timing_text(core: Core) -> str:

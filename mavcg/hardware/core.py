@@ -3,8 +3,16 @@
 from dataclasses import dataclass
 
 MODEL_ERROR = "model.error"  # key of the fact, in percent
-HELD_OUT_ERROR = "model.held_out_error"  # in percent, of figures that no fact was fitted to
-SILICON_FIGURES = "model.figures"  # published figures of kernels that the error is the mean over
+# Prefix of the facts of a group of published figures -> the group: error, figures, held_out_error, held_out_figures.
+SILICON_GROUPS = {"": "calls and loops", "changes_": "changes in time", "instructions_": "instructions"}
+INSTRUCTIONS = "instructions"
+SILICON_UNITS = {
+    f"model.{prefix}{key}": unit
+    for prefix in SILICON_GROUPS
+    for key, unit in (
+        ("error", "percent"), ("figures", "figures"), ("held_out_error", "percent"), ("held_out_figures", "figures")
+    )
+}  # fmt: skip
 CONFIDENCE = "model.confidence"
 GRADES = ("measured by instruction", "vendor's guide", "LLVM's table", "assumed")  # of a core's timing, best first
 GENERIC = "generic"  # the label of what every core can run, and of cores that a library knows nothing of
@@ -60,16 +68,27 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class SiliconErrors:
-    """Errors of the pipeline model against published figures of silicon.
+class GroupErrors:
+    """Errors of the pipeline model against a group of published figures of silicon.
 
-    figures: of kernels, that were compared. mean_abs_error, held_out_error: relative, 0.09 for 9 %; held_out_error is
-    of the figures that no fact was fitted to, None where there are none.
+    figures, held_out_figures: how many were compared. mean_abs_error, held_out_error: relative, 0.09 for 9 %;
+    held_out_error is of the figures that no fact was fitted to, None where there are none.
     """
 
     figures: int
     mean_abs_error: float
+    held_out_figures: int
     held_out_error: float | None
+
+
+@dataclass(frozen=True)
+class SiliconErrors(GroupErrors):
+    """Errors over all kernels: calls, loops and changes in time; over instructions for a core without such figures.
+
+    kinds: each group's own errors, by the group's name in SILICON_GROUPS.
+    """
+
+    kinds: dict[str, GroupErrors]
 
 
 @dataclass(frozen=True)
@@ -141,10 +160,21 @@ class Core:
     @property
     def silicon(self) -> SiliconErrors | None:
         """Errors against published figures; None where no number of figures is stated."""
-        figures, error = self._fact(SILICON_FIGURES), self.model_error
+        kinds = {name: errors for prefix, name in SILICON_GROUPS.items() if (errors := self._group_errors(prefix))}
+        counted = [errors for name, errors in kinds.items() if name != INSTRUCTIONS] or list(kinds.values())
+        if not counted:
+            return None
+        figures, held = (sum(e.figures for e in counted), sum(e.held_out_figures for e in counted))
+        mean = sum(e.figures * e.mean_abs_error for e in counted) / figures
+        of_held = sum(e.held_out_figures * e.held_out_error for e in counted if e.held_out_error is not None)
+        return SiliconErrors(figures, round(mean, 6), held, round(of_held / held, 6) if held else None, kinds)
+
+    def _group_errors(self, prefix: str) -> GroupErrors | None:
+        figures, error = self._fact(f"model.{prefix}figures"), self._relative(f"model.{prefix}error")
         if figures is None or error is None:
             return None
-        return SiliconErrors(int(figures), error, self._relative(HELD_OUT_ERROR))
+        held = self._fact(f"model.{prefix}held_out_figures")
+        return GroupErrors(int(figures), error, int(held or 0), self._relative(f"model.{prefix}held_out_error"))
 
     def _fact(self, key: str) -> int | float | bool | str | None:
         return next((fact.value for fact in self.facts if fact.key == key), None)

@@ -13,17 +13,20 @@ def row(modelled: float | None, kind: str = "cycles", held_out: bool = False) ->
     return {"core": "x", "kind": kind, "silicon": 10.0, **known, **({"held_out": True} if held_out else {})}
 
 
-def test_errors_are_means_of_calls_and_loops() -> None:
-    rows = [row(11), row(8, "loop", held_out=True), row(None), row(20, "ratio"), row(20, "instruction")]
+def test_errors_are_means_of_each_group() -> None:
+    rows = [row(11), row(8, "loop", held_out=True), row(None), row(20, "ratio"), row(9, "instruction", held_out=True)]
 
     lines = with_errors(FILE, rows).splitlines()
 
-    assert [line.split(", source")[0] for line in lines[3:6]] == [
-        'error = { value = 15.00, unit = "percent"',
-        'figures = { value = 2, unit = "figures"',
-        'held_out_error = { value = 20.00, unit = "percent"',
-    ]
-    assert lines[6:] == ["confidence = 1", "", "[instr]"]
+    assert [line.split(", source")[0].replace("{ value = ", "") for line in lines[3:13]] == [
+        'error = 15.00, unit = "percent"', 'figures = 2, unit = "figures"',
+        'held_out_error = 20.00, unit = "percent"', 'held_out_figures = 1, unit = "figures"',
+        'changes_error = 100.00, unit = "percent"', 'changes_figures = 1, unit = "figures"',
+        'instructions_error = 10.00, unit = "percent"', 'instructions_figures = 1, unit = "figures"',
+        'instructions_held_out_error = 10.00, unit = "percent"', 'instructions_held_out_figures = 1, unit = "figures"',
+    ]  # fmt: skip
+    assert lines[13:] == ["confidence = 1", "", "[instr]"]
+    assert with_errors("\n".join(lines) + "\n", rows).splitlines() == lines
 
 
 def test_a_core_without_figures_or_table_has_no_errors() -> None:
