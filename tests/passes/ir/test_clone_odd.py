@@ -1,5 +1,7 @@
 """Versions and dispatchers of functions with odd company: constructors, comdats, labels, aliases, debug records."""
 
+from pathlib import Path
+
 import pytest
 
 from mavcg.passes.ir.clone import make_version
@@ -58,23 +60,7 @@ define i32 @f(i32 %x) {
   ret i32 %r
 }
 """
-DEBUG_RECORD = """
-@g = internal global i32 0
-define void @f() !dbg !3 {
-    #dbg_value(ptr @g, !6, !DIExpression(), !7)
-  ret void, !dbg !7
-}
-!llvm.module.flags = !{!0}
-!llvm.dbg.cu = !{!1}
-!0 = !{i32 2, !"Debug Info Version", i32 3}
-!1 = distinct !DICompileUnit(language: DW_LANG_C11, file: !2, emissionKind: FullDebug)
-!2 = !DIFile(filename: "a.c", directory: "/")
-!3 = distinct !DISubprogram(name: "f", file: !2, line: 1, type: !4, unit: !1, spFlags: DISPFlagDefinition)
-!4 = !DISubroutineType(types: !5)
-!5 = !{null}
-!6 = !DILocalVariable(name: "p", scope: !3, file: !2, line: 1)
-!7 = !DILocation(line: 1, scope: !3)
-"""
+DEBUG_RECORD = (Path(__file__).parent / "programs/debug_record.ll").read_text()
 ALIGNED_STACK = "define i32 @f(i32 %x) alignstack(16) {\n  ret i32 %x\n}"
 # What has to be in the version, and in the program with its dispatcher.
 CASES = {

@@ -14,8 +14,8 @@ from mavcg.toolchain.codegen import canonical
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def check_against_text(module: ModuleText) -> None:
-    """Scan each body's text for symbols: the operands must give the same, in the same order."""
+def assert_objects_as_in_text(module: ModuleText) -> None:
+    """Assert that the operands of each body have the symbols that a scan of its text has, in the same order."""
     for name, function in module.objects.functions.items():
         entity = module.entities[name]
         body = entity.body.replace(f"blockaddress(@{quote(name)},", "blockaddress(")
@@ -29,14 +29,14 @@ def check_against_text(module: ModuleText) -> None:
 
 
 def test_the_zoo_by_objects_is_the_zoo_by_text() -> None:
-    check_against_text(parse_module(canonical((PROGRAMS / "zoo.ll").read_text())))
+    assert_objects_as_in_text(parse_module(canonical((PROGRAMS / "zoo.ll").read_text())))
 
 
 @pytest.mark.parametrize("flags", [("-O0", "-g")])
 def test_a_program_with_debug_information(ir: Callable[..., str], flags: tuple[str, ...]) -> None:
     module = parse_module(ir((PROGRAMS / "kernels.c").read_text(), flags=flags))
     assert len(module.definitions()) > 5
-    check_against_text(module)
+    assert_objects_as_in_text(module)
 
 
 ODD = r"""
@@ -81,7 +81,7 @@ def test_quoted_names_aliases_ifuncs_labels_varargs_and_assembly() -> None:
     assert (f.attributes, f.argument_attributes) == ("cold alignstack(16)", "byval(<8 x float>)")
     assert f.vector_bits == 0 and not f.is_variadic and module.objects.functions["printf"].is_variadic
     assert uses_in_header(module.entities["f"]) == (Use("personality", False),)
-    check_against_text(module)
+    assert_objects_as_in_text(module)
 
 
 def test_objects_have_no_aliases_and_their_linkage_is_in_their_line() -> None:
@@ -94,24 +94,7 @@ def test_objects_have_no_aliases_and_their_linkage_is_in_their_line() -> None:
 
 
 def test_debug_records_name_symbols_that_no_operand_has() -> None:
-    text = """
-@g = global i32 0
-define void @f() !dbg !3 {
-    #dbg_value(ptr @g, !6, !DIExpression(), !7)
-  ret void, !dbg !7
-}
-!llvm.module.flags = !{!0}
-!llvm.dbg.cu = !{!1}
-!0 = !{i32 2, !"Debug Info Version", i32 3}
-!1 = distinct !DICompileUnit(language: DW_LANG_C11, file: !2, emissionKind: FullDebug)
-!2 = !DIFile(filename: "a.c", directory: "/")
-!3 = distinct !DISubprogram(name: "f", file: !2, line: 1, type: !4, unit: !1, spFlags: DISPFlagDefinition)
-!4 = !DISubroutineType(types: !5)
-!5 = !{null}
-!6 = !DILocalVariable(name: "p", scope: !3, file: !2, line: 1)
-!7 = !DILocation(line: 1, scope: !3)
-"""
-    module = parse_module(canonical(text))
+    module = parse_module(canonical((PROGRAMS / "debug_record.ll").read_text()))
     assert module.objects.functions["f"].body.uses == ()
     assert uses_in_records(module.entities["f"]) == (Use("g", False),)
 
