@@ -27,7 +27,8 @@ _BASE, _SPACING = 0x60_0000_0000, 1 << 24  # gaps between buffers, so that a rea
 _ALIGN = 64
 _REGISTERS = 8  # x0 to x7 and v0 to v7 take arguments, the stack the rest (AAPCS64, stages B and C)
 _MASK64 = (1 << 64) - 1
-_KINDS = "buf:BYTES[+OFFSET], ptrs:COUNTxBYTES, i:NUMBER, i:LOW..HIGH/STEP, f:NUMBER (float) or d:NUMBER (double)"
+_POINTERS, _NUMBERS = "buf:BYTES[+OFFSET], ptrs:COUNTxBYTES, i:NUMBER", "f:NUMBER (float) or d:NUMBER (double)"
+_KINDS, _KINDS_OF_ONE_CALL = f"{_POINTERS}, i:LOW..HIGH/STEP, {_NUMBERS}", f"{_POINTERS}, {_NUMBERS}"
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,14 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
     return descriptions
 
 
-def parse_call(words: str, text: str, bytes_limit: int, what: str) -> Arguments:
+def parse_call(words: str, text: str, bytes_limit: int, what: str, with_ranges: bool = True) -> Arguments:
     """Parse the arguments of one call, such as "buf:4096 i:64"; `text` is all that was given, `what` takes them.
 
-    Raises: MavcgError for what the grammar does not have, for too many arguments or bytes.
+    with_ranges: whether errors offer ranges of integers. Raises: MavcgError for what the grammar does not have, for too
+    many arguments or bytes.
     """
-    arguments = tuple(_argument(word, text) for word in words.split())
+    kinds = _KINDS if with_ranges else _KINDS_OF_ONE_CALL
+    arguments = tuple(_argument(word, text, kinds) for word in words.split())
     if len(arguments) > _ARGUMENT_LIMIT:
         raise MavcgError(f"--args {text!r}: more than {_ARGUMENT_LIMIT} arguments; give fewer")
     if (total := sum(argument.bytes for argument in arguments)) > bytes_limit:
@@ -88,10 +91,10 @@ def parse_call(words: str, text: str, bytes_limit: int, what: str) -> Arguments:
     return arguments
 
 
-def _argument(word: str, text: str) -> Argument:
+def _argument(word: str, text: str, kinds: str) -> Argument:
     kind, _, value = word.partition(":")
     value, _, filling = value.partition("=")
-    wrong = MavcgError(f"--args {text!r}: {word!r} is no argument; give {_KINDS}; =0 behind a buffer fills it with 0")
+    wrong = MavcgError(f"--args {text!r}: {word!r} is no argument; give {kinds}; =0 behind a buffer fills it with 0")
     if filling != "" and (filling != "0" or kind not in ("buf", "ptrs")) or word.endswith("="):
         raise wrong
     try:

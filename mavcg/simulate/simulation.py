@@ -17,6 +17,7 @@ from mavcg.simulate.call_arguments import CallState, call_state
 from mavcg.simulate.core_facts import SimulatedCore, simulated_core
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.run import INSTRUCTION_LIMIT, LEVELS, CallCounts, SimulatedProgram
+from mavcg.sources.compile_commands import LANGUAGES
 
 BUFFER_LIMIT = 1 << 29  # bytes of a call's buffers
 WARM_CALLS = 1
@@ -53,7 +54,7 @@ class Simulation:
 
 def parse_arguments_of_call(text: str) -> Arguments:
     """Parse `--args`: the arguments of one call. Raises: MavcgError."""
-    return parse_call(text, text, BUFFER_LIMIT, "a simulated call")
+    return parse_call(text, text, BUFFER_LIMIT, "a simulated call", with_ranges=False)
 
 
 def read_code(path: Path) -> CodeImage:
@@ -67,6 +68,9 @@ def read_code(path: Path) -> CodeImage:
         ) from error
     if head == b"\x7fELF":
         return read_program(path)
+    if path.suffix in LANGUAGES:
+        compiler = f"python -m ziglang cc -target aarch64-linux-gnu -O2 -c {path.name} -o {path.stem}.o"
+        raise MavcgError(f"{path}: is source code and no machine code; compile it, such as by `{compiler}`")
     return assemble_image(read_asm_source(path).text, str(path))
 
 

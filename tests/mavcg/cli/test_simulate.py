@@ -1,6 +1,9 @@
 """`mavcg simulate`, run as a user runs it."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +95,22 @@ def test_people_see_cycles_their_loss_and_what_was_assumed(mavcg: Any) -> None:
 def test_wrong_input_is_an_error_with_a_remedy(mavcg: Any, more: tuple[str, ...], error: str) -> None:
     done = mavcg("simulate", "kernel.S", *more)
     assert done.status == 2 and error in done.stderr and not done.stdout, done.stderr
+
+
+def test_source_code_is_to_be_compiled(mavcg: Any) -> None:
+    """It was taken for assembly with a bad line. The command that the error names makes what is simulated."""
+    Path("next.c").write_text("int next(int x) { return x + 1; }\n")
+    call = ("--function", "next", "--core", "cortex-a55", "--args", "i:41")
+    done = mavcg("simulate", "next.c", *call)
+    assert done.status == 2 and "next.c: is source code and no machine code; compile it" in done.stderr
+    (command,) = re.findall("`python (.*)`", done.stderr)
+    subprocess.run([sys.executable, *command.split()], check=True)
+    assert mavcg("simulate", "next.o", *call).status == 0
+
+
+def test_an_error_offers_no_range_where_one_call_is_made(mavcg: Any) -> None:
+    done = mavcg("simulate", "kernel.S", "--function", "axpy", "--core", "cortex-a55", "--args", "z:4")
+    assert done.status == 2 and "give buf:BYTES" in done.stderr and ".." not in done.stderr
 
 
 def test_a_file_that_is_not_there(mavcg: Any) -> None:
