@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.record import RESULTS
+from mavcg.hardware.core import SILICON_UNITS
 
 CORES = Path(__file__).resolve().parents[2] / "profiles/cores"
 # Prefix of the keys of a group of figures -> its kinds in the record. Cycles alone say how far a cost is off, so that
@@ -18,7 +19,8 @@ _NAMES = {
     "": "published cycles of calls and loops", "changes_": "published changes in time",
     "instructions_": "published cycles an instruction",
 }  # fmt: skip
-_OWN_LINES = re.compile(r"^(?:changes_|instructions_)?(?:error|figures|held_out_error|held_out_figures) = .*\n", re.M)
+_KEYS = "|".join(key.removeprefix("model.") for key in SILICON_UNITS)
+_OWN_LINES = re.compile(rf"^(?:{_KEYS}) = .*\n", re.MULTILINE)
 
 
 def with_errors(text: str, rows: Sequence[Mapping[str, Any]]) -> str:

@@ -146,6 +146,12 @@ def test_depthwise_with_dilation_in_a_wider_buffer(run_node: Any, channels: int)
     assert_conv(run_node, (1, 9, 9, channels), (channels, 3, 3, 1), groups=channels, dilation=(2, 3), views=views)
 
 
+def depthwise_14x14(channels: int, kernel: int) -> Depthwise:
+    """Return a square depthwise convolution of stride 1 whose output has 14 x 14 pixels."""
+    x, out = (dense_view(TensorType("f32", (1, side, side, channels))) for side in (13 + kernel, 14))
+    return Depthwise(x, out, None, (kernel, kernel), (1, 1), (1, 1), False, "none", ())
+
+
 @pytest.mark.parametrize(
     ("channels", "kernel", "machine", "expected"),
     [(512, 3, X86, True), (256, 3, X86, True), (128, 3, X86, False), (528, 3, X86, False), (1024, 5, X86, False),
@@ -154,9 +160,7 @@ def test_depthwise_with_dilation_in_a_wider_buffer(run_node: Any, channels: int)
 def test_rows_come_one_by_one_where_pixels_share_the_sets_of_level_1(
     channels: int, kernel: int, machine: Machine, expected: bool
 ) -> None:
-    x, out = (dense_view(TensorType("f32", (1, side, side, channels))) for side in (13 + kernel, 14))
-    spec = Depthwise(x, out, None, (kernel, kernel), (1, 1), (1, 1), False, "none", ())
-    assert crowded(spec, machine) == expected
+    assert crowded(depthwise_14x14(channels, kernel), machine) == expected
 
 
 @pytest.mark.parametrize(
@@ -167,8 +171,7 @@ def test_rows_come_one_by_one_where_pixels_share_the_sets_of_level_1(
 def test_a_tile_has_whole_lines_of_channels_where_pixels_share_the_sets_of_level_1(
     channels: int, kernel: int, machine: Machine, expected: bool
 ) -> None:
-    x, out = (dense_view(TensorType("f32", (1, side, side, channels))) for side in (13 + kernel, 14))
-    spec = Depthwise(x, out, None, (kernel, kernel), (1, 1), (1, 1), False, "none", ())
+    spec = depthwise_14x14(channels, kernel)
     assert reads_whole_lines(spec, machine) == expected
     pixels, vectors = tile_of(spec, machine)
     assert vectors == (LINE_CHANNELS // (machine.vector_bytes // 4) if expected else 1)

@@ -17,7 +17,7 @@ from bench.fuzz_seeds import qdq_network, tflite_network  # noqa: E402
 FILES: dict[str, Callable[[], bytes]] = {"net.onnx": qdq_network, "net.tflite": lambda: tflite_network(True)}
 
 
-def told(mavcg: Any, *arguments: str | Path) -> Any:
+def json_of(mavcg: Any, *arguments: str | Path) -> Any:
     done = mavcg(*arguments, "--json")
     assert done.status == 0, done.stderr
     return json.loads(done.stdout)
@@ -41,13 +41,15 @@ def outputs(library: Path, seed: int = 0) -> list[bytes]:
 @pytest.mark.parametrize("name", FILES)
 def test_select_tune_and_build(mavcg: Any, here: Path, name: str) -> None:
     Path(name).write_bytes(FILES[name]())
-    assert set(taken(told(mavcg, "select", name, "--board", "host")).values()) <= {
+    assert set(taken(json_of(mavcg, "select", name, "--board", "host")).values()) <= {
         "qconv_implicit_hwc_hwc", "qconv_im2row_hwc_hwc", "qconv_depthwise_hwc_hwc"
     }  # fmt: skip
-    told(mavcg, "tune", name, "--db", "costs.sqlite", "--export", "costs.json")
-    measured = told(mavcg, "select", name, "--board", "host", "--db", "costs.sqlite")
-    told(mavcg, "build", name, "--board", "host", "-o", "libengine.so")
-    built = told(mavcg, "build", name, "--board", "host", "--strategy", "pbqp", "--db", "costs.sqlite", "-o", "libm.so")
+    json_of(mavcg, "tune", name, "--db", "costs.sqlite", "--export", "costs.json")
+    measured = json_of(mavcg, "select", name, "--board", "host", "--db", "costs.sqlite")
+    json_of(mavcg, "build", name, "--board", "host", "-o", "libengine.so")
+    built = json_of(
+        mavcg, "build", name, "--board", "host", "--strategy", "pbqp", "--db", "costs.sqlite", "-o", "libm.so"
+    )
     assert taken(built["selection"]).keys() == taken(measured).keys()
 
     # As if im2row had been measured to be the faster one: the library takes it, and computes the same bits.
@@ -57,8 +59,8 @@ def test_select_tune_and_build(mavcg: Any, here: Path, name: str) -> None:
     for cost in changed:
         cost["ms"] /= 1000
     Path("changed.json").write_text(json.dumps(exported))
-    told(mavcg, "tune", "--import", "changed.json", "--db", "changed.sqlite")
-    other = told(
+    json_of(mavcg, "tune", "--import", "changed.json", "--db", "changed.sqlite")
+    other = json_of(
         mavcg, "build", name, "--board", "host", "--strategy", "pbqp", "--db", "changed.sqlite", "-o", "libother.so"
     )
     assert "qconv_im2row_hwc_hwc" in taken(other["selection"]).values()

@@ -1,4 +1,4 @@
-"""What a unit of rows touches, beside the addresses of the elements themselves."""
+"""Test the bytes that a unit of rows touches against the addresses of its elements."""
 
 import math
 
@@ -16,7 +16,7 @@ SIDES = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.integers(0, 
 @settings(max_examples=60)
 @given(SIDES)
 def test_a_unit_of_a_border_covers_its_elements(sides: list[tuple[int, int, int]]) -> None:
-    """Of any rank: a border of (batch, steps, channels) once ended a build for a board."""
+    """Borders have any rank: one of (batch, steps, channels) once ended a build for a board."""
     shape = tuple(inside + low + high for inside, low, high in sides)
     strides = tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
     before, after = (tuple(side[which] for side in sides) for which in (1, 2))

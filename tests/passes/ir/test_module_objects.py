@@ -1,4 +1,4 @@
-"""What llvmlite's objects say of a module, against its text: linkage, calls and uses in the order of the text."""
+"""Test llvmlite's objects of a module against its text: linkage, calls, and uses in the order of the text."""
 
 from collections.abc import Callable
 from pathlib import Path
