@@ -33,18 +33,21 @@ class _Loop:
     after: ir.Block
 
 
-def count_blocks(function: ir.Function, begin: int, end: int) -> dict[str, int]:
+def count_blocks(
+    function: ir.Function, begin: int, end: int, loaded_iterations: float | None = None
+) -> dict[str, float]:
     """Return block name -> number of its executions when the kernel is called for rows begin to end.
 
+    loaded_iterations: mean iterations of a loop of one block whose bounds are loaded from memory; None: not known.
     Raises: DataDependent.
     """
     if function not in _FOLLOWERS:
         _FOLLOWERS[function] = _Follower(function)
-    return _FOLLOWERS[function].run(begin, end)
+    return _FOLLOWERS[function].run(begin, end, loaded_iterations)
 
 
 # Computes what a block's branch and those after it depend on; the number of the next block, or DONE.
-_Block = Callable[[list[int | None], list[int]], int]
+_Block = Callable[[list[int | float | None], list[float]], int]
 DONE = -1
 
 
@@ -57,9 +60,9 @@ class _Follower:
         self.needed = {block.name: [i for i in block.instructions if id(i) in control] for block in function.blocks}
         self.loops = {block.name: loop for block in function.blocks if (loop := self._loop(block)) is not None}
         self.numbers = {block.name: number for number, block in enumerate(function.blocks)}
-        self.begin, self.end = 0, 1
+        self.begin, self.end, self.loaded = 0, 1, 2
         arguments = dict(zip(("args", "begin", "end", "scratch"), function.args, strict=True))
-        self.slots = {id(arguments["begin"]): self.begin, id(arguments["end"]): self.end}
+        self.slots = {id(arguments["begin"]): self.begin, id(arguments["end"]): self.end, id(self): self.loaded}
         for instructions in self.needed.values():
             for instruction in instructions:
                 self.slots[id(instruction)] = len(self.slots)
@@ -92,11 +95,11 @@ class _Follower:
         first = next(iter(incoming.values()))
         return _Loop(index, first, condition.operands[1], int(step.operands[1].constant), body, after)
 
-    def run(self, begin: int, end: int) -> dict[str, int]:
+    def run(self, begin: int, end: int, loaded_iterations: float | None) -> dict[str, float]:
         """Follow one call from its first block to the return."""
-        values: list[int | None] = [None] * len(self.slots)
-        values[self.begin], values[self.end] = begin, end
-        counts = [0] * len(self.blocks)
+        values: list[int | float | None] = [None] * len(self.slots)
+        values[self.begin], values[self.end], values[self.loaded] = begin, end, loaded_iterations
+        counts: list[float] = [0] * len(self.blocks)
         number, blocks = 0, self.blocks
         for _ in range(MOST_STEPS):
             counts[number] += 1
@@ -114,12 +117,16 @@ class _Follower:
             index, end = self._value(loop.index), self._value(loop.end)
             # Entered from outside, where the index has its first value. Afterwards nothing of the body is needed, and
             # of the head only the values that are computed from the index.
+            unknown, loaded = _unknown((index, end)), f"v[{self.loaded}]"
             lines += [
-                f"    if {_unknown((index, end))}: {stop}",
-                f"    t = max(0, -(-({end} - {index}) // {loop.step}))",
+                f"    if {unknown}:",
+                f"        if {loaded} is None: {stop}",
+                f"        t = {loaded}",
+                "    else:",
+                f"        t = max(0, -(-({end} - {index}) // {loop.step}))",
+                f"        {index} += t * {loop.step}",
                 f"    n[{self.numbers[loop.body.name]}] += t",
                 f"    n[{self.numbers[block.name]}] += t",
-                f"    {index} += t * {loop.step}",
             ]
         for instruction in self.needed[block.name]:
             if not isinstance(instruction, instr.PhiInstr):

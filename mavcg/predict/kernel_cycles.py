@@ -41,7 +41,8 @@ _KEEP_NAMES = ("-fno-discard-value-names", "-fverbose-asm")
 class KernelModel:
     """One kernel on one core. how: PIPELINE, RATES or WORK. inner_loops: body of each loop of one block -> its head.
 
-    by_work: cycles a row where the kernel's control flow depends on data.
+    by_work: cycles a row where the kernel's control flow depends on data. loaded_iterations: of the kernel's spec, by
+    the size of its weights.
     """
 
     name: str
@@ -51,21 +52,23 @@ class KernelModel:
     inner_loops: Mapping[str, str]
     miss_cycles: float
     by_work: float
-    _found: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False)
+    loaded_iterations: Callable[[int], float | None] = lambda weight_bytes: None
+    _found: dict[tuple[int, int, float | None], float] = field(default_factory=dict, compare=False, repr=False)
 
-    def range_cycles(self, begin: int, end: int) -> float:
-        """Return the cycles of one call for these rows."""
-        if (begin, end) not in self._found:
-            self._found[begin, end] = self._range(begin, end)
-        return self._found[begin, end]
+    def range_cycles(self, begin: int, end: int, weight_bytes: int = 0) -> float:
+        """Return the cycles of one call for these rows, with weights of so many bytes."""
+        key = begin, end, self.loaded_iterations(weight_bytes)
+        if key not in self._found:
+            self._found[key] = self._range(*key)
+        return self._found[key]
 
-    def _range(self, begin: int, end: int) -> float:
+    def _range(self, begin: int, end: int, loaded_iterations: float | None) -> float:
         if begin >= end:
             return 0.0
         if self.how == WORK:
             return self.by_work * (end - begin)
         try:
-            counts = count_blocks(self.function, begin, end)
+            counts = count_blocks(self.function, begin, end, loaded_iterations)
         except DataDependent:
             return self.by_work * (end - begin)
         cycles = sum(counts[name] * cycles for name, cycles in self.block_cycles.items())
@@ -77,10 +80,14 @@ class KernelModel:
         return cycles
 
 
-def task_cycles(kernel: KernelModel, rows: int, call_rows: int) -> tuple[float, float, int]:
-    """Cycles of a whole task of `call_rows` rows, of the last task, and the number of tasks."""
+def task_cycles(kernel: KernelModel, rows: int, call_rows: int, weight_bytes: int = 0) -> tuple[float, float, int]:
+    """Cycles of a whole task of `call_rows` rows, of the last task, and the number of tasks.
+
+    weight_bytes: as range_cycles has it.
+    """
     tasks = -(-rows // call_rows)
-    return kernel.range_cycles(0, min(call_rows, rows)), kernel.range_cycles((tasks - 1) * call_rows, rows), tasks
+    first = kernel.range_cycles(0, min(call_rows, rows), weight_bytes)
+    return first, kernel.range_cycles((tasks - 1) * call_rows, rows, weight_bytes), tasks
 
 
 def kernel_models(
@@ -137,12 +144,14 @@ def _model(spec: KernelSpec, model: CoreRates, macro: MacroTile | None, named: M
     how = PIPELINE if named else RATES
     if not _countable(function, spec):
         how = WORK
-    return KernelModel(kernel_name(spec), how, function, cycles, inner, model.issue.miss_cycles, by_work)
+    return KernelModel(
+        kernel_name(spec), how, function, cycles, inner, model.issue.miss_cycles, by_work, spec.loaded_iterations
+    )
 
 
 def _countable(function: ir.Function, spec: KernelSpec) -> bool:
     try:
-        count_blocks(function, 0, min(1, spec.rows))
+        count_blocks(function, 0, min(1, spec.rows), spec.loaded_iterations(0))
     except DataDependent:
         return False
     return True

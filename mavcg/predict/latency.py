@@ -75,13 +75,19 @@ class StepModel:
 
     def alone(self, worker: Worker) -> StepCost:
         """All of it on one core."""
-        first, last, tasks = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.call_rows)
-        cycles = first * (tasks - 1) + last
+        cycles, tasks = self._cycles(worker), self.work.tasks
         fit = worker.machine.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks
         memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
         exposed = self._exposed_ns(worker)
         return StepCost(cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6, exposed / 1e6)
+
+    def _cycles(self, worker: Worker) -> float:
+        work = self.work
+        first, last, tasks = task_cycles(
+            self.kernels[worker.cluster], work.rows, work.call_rows, work.first_weight_bytes
+        )
+        return first * (tasks - 1) + last
 
     def _exposed_ns(self, worker: Worker) -> float:
         levels = worker.machine.accelerator.levels
@@ -89,13 +95,11 @@ class StepModel:
 
     def together(self, workers: Sequence[Worker]) -> float:
         """ms on several cores; the first one is the caller's."""
-        tasks = self.work.tasks
         if self.work.chunk_rows >= self.work.rows or len(workers) == 1:
             return self.alone(workers[0]).ms
         row_ns = []
         for worker in workers:
-            first, last, _ = task_cycles(self.kernels[worker.cluster], self.work.rows, self.work.call_rows)
-            cycles = first * (tasks - 1) + last
+            cycles = self._cycles(worker)
             memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
             row_ns.append(max(cycles / worker.ghz + self._exposed_ns(worker), memory_ns) / self.work.rows)
         fits = [worker.machine.fit.steps for worker in workers]

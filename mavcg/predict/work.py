@@ -69,6 +69,11 @@ class StepWork:
         """Unique bytes touched as INPUT, WEIGHT or OUTPUT."""
         return sum(touch.bytes for touch in self.touches if touch.role == role)
 
+    @property
+    def first_weight_bytes(self) -> int:
+        """Size of the first constant, which are the weights of a kernel that has any; 0 without constants."""
+        return next((touch.bytes for touch in self.touches if touch.role == WEIGHT), 0)
+
     def as_json(self) -> dict[str, Any]:
         """Enough to make it again."""
         return {

@@ -223,6 +223,10 @@ class KernelSpec(ABC):
         """Parts of the weights, of which a row of work reads one."""
         return WHOLE_WEIGHTS
 
+    def loaded_iterations(self, weight_bytes: int) -> float | None:
+        """Mean iterations of the loops whose bounds are loaded from weights of so many bytes; None: there are none."""
+        return None
+
     @property
     def compute_bound(self) -> bool:
         """True if the time is that of the multiply-accumulates on every core."""

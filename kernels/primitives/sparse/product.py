@@ -108,6 +108,11 @@ class SparseProduct(KernelSpec):
     def weight_parts(self) -> WeightParts:
         return WeightParts(self.parts)
 
+    def loaded_iterations(self, weight_bytes: int) -> float:
+        """Mean number of blocks in a row of blocks: the packed weights' size says how many are stored."""
+        elements = weight_bytes // F32_BYTES - (self.blocks + 1)
+        return max(0.0, elements / (1 + self.block_rows) / self.blocks)
+
     @property
     def work(self) -> int:
         """Operations if a tenth of the weights is stored: the spec does not know how many are."""

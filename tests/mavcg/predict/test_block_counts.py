@@ -46,6 +46,23 @@ def test_a_branch_on_what_is_in_memory_is_not_followed() -> None:
         count_blocks(made, 0, 1)
 
 
+@settings(max_examples=examples(20, 5))
+@given(rows=st.integers(0, 5), iterations=st.floats(0, 9))
+def test_a_loop_whose_bounds_are_loaded_runs_as_often_as_its_data_say(rows: int, iterations: float) -> None:
+    made, b = function()
+    begin, end = b.load(made.args[0], typ=I64), b.load(made.args[0], typ=I64)
+    repeat(b, const(0), made.args[2], lambda i: repeat(b, begin, end, lambda j: None, "entries"), "row")
+    b.ret_void()
+
+    if rows:
+        with pytest.raises(DataDependent, match="entries"):
+            count_blocks(made, 0, rows)
+    counts = count_blocks(made, 0, rows, iterations)
+
+    assert counts["entries_body"] == pytest.approx(rows * iterations)
+    assert counts["entries_head"] == pytest.approx(rows * (iterations + 1)) and counts["row_body"] == rows
+
+
 def test_a_branch_after_a_division_and_a_choice() -> None:
     made, b = function()
     half = b.sdiv(b.sub(made.args[1], const(7)), const(2))  # towards zero, as the machine's

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.kernels.primitives.common import Image
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.primitives.sparse.family import PRIMITIVES
 from mavcg.kernels.primitives.sparse.pattern import (
@@ -22,6 +23,7 @@ from mavcg.kernels.primitives.sparse.pattern import (
     packed_elements,
     with_sparsity,
 )
+from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.selection.choice import make_problem
 from mavcg.selection.costs.modelled import modelled_costs
@@ -29,7 +31,7 @@ from mavcg.selection.costs.rows import text_of, what_of
 from mavcg.selection.network import network_of
 from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import select
-from mavcg.specs.primitive import Epilogue, Scenario
+from mavcg.specs.primitive import Epilogue, Layout, Scenario
 from mavcg.trials.check import CheckCase
 from tests.kernels.primitives.conftest import assert_right, host_block, machine_of
 
@@ -72,7 +74,9 @@ def test_packed_weights_are_the_matrix(m: int, terms: int, rows: int, seed: int)
     matrix = (source.standard_normal((m, terms)) * (source.random((m, terms)) < 0.3)).astype(np.float32)
     packed = pack_sparse(matrix, rows, 40)
     blocks = -(-m // rows)
+    spec = SparseProduct(terms, 40, Image(m, 1, 10, Layout.CHW, 1), rows, Epilogue())
     counts, entries = packed[: blocks + 1].view(np.int32), packed[blocks + 1 :].reshape(-1, 1 + rows)
+    assert spec.loaded_iterations(packed.nbytes) == pytest.approx(len(entries) / blocks)
     unpacked = np.zeros((blocks * rows, terms), np.float32)
     for block in range(blocks):
         for entry in entries[counts[block] : counts[block + 1]]:
