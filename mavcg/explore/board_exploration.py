@@ -4,7 +4,6 @@ Of each network the number of threads is chosen that is fastest within the budge
 energy is power times latency. Neither has caches beyond the cores', memory, or anything else on the chip.
 """
 
-import difflib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from mavcg.cost_model.board_machine import cluster_machines
-from mavcg.errors import MavcgError
 from mavcg.explore.board_predictions import (
     BoardPrediction,
     ModelWork,
@@ -28,14 +26,13 @@ from mavcg.explore.board_predictions import (
 from mavcg.explore.board_space import BoardPoint, BoardSpace
 from mavcg.explore.engine import Engine
 from mavcg.explore.exploration import INFEASIBLE, PLANNED, PRUNED
+from mavcg.explore.objective_list import ObjectiveNames, read_objective_list
 from mavcg.explore.pareto import Floats
 from mavcg.explore.point_rounds import explore_rounds
 from mavcg.explore.store import ExplorationStore, PointRow
 from mavcg.hardware.board import Board, Cluster
 
-OF_NETWORKS = ("latency", "energy")
-OF_BOARDS = ("power", "cores", "cache", "bandwidth")
-OBJECTIVES = OF_NETWORKS + OF_BOARDS
+OBJECTIVES = ObjectiveNames(("latency", "energy"), ("power", "cores", "cache", "bandwidth"), "boards")
 DEFAULT_OBJECTIVES = "latency,energy,power"
 TASK_PREDICTIONS = 1  # of one task: seconds each
 # No algorithm of ours does fewer multiplications than this part of a convolution's: F(4x4, 5x5) does 64 for 400.
@@ -65,18 +62,7 @@ class BoardExploration:
 
 def read_board_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
     """Return the objectives of a list, such as "latency,power" or "latency:net,energy". Raises: MavcgError."""
-    words = tuple(word.strip() for word in text.split(","))
-    for number, word in enumerate(words):
-        name, colon, network = word.partition(":")
-        if name not in OBJECTIVES:
-            near = difflib.get_close_matches(name, OBJECTIVES, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"of boards there are {', '.join(OBJECTIVES)}"
-            raise MavcgError(f"--objective {text}: {name!r} is no objective of boards; {hint}")
-        if colon and (name in OF_BOARDS or network not in networks):
-            raise MavcgError(f"--objective {text}: {word} is none; after : comes a network of {', '.join(networks)}")
-        if word in words[:number]:
-            raise MavcgError(f"--objective {text}: {word} is there twice; leave one out")
-    return words
+    return tuple(objective.text for objective in read_objective_list(text, networks, OBJECTIVES))
 
 
 def board_figures(point: BoardPoint) -> dict[str, float]:
@@ -177,7 +163,7 @@ def explore_boards(
 def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:
     """Return a board's metrics: sums of all networks' latency and energy, the most power, and its own figures."""
     return {
-        **{key: sum(of[key] for of in figures.values()) for key in OF_NETWORKS},
+        **{key: sum(of[key] for of in figures.values()) for key in OBJECTIVES.of_networks},
         "power": max(of["power"] for of in figures.values()),
         **board_figures(point),
     }
@@ -186,7 +172,7 @@ def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:
 def board_values(point: BoardPoint, figures: Figures, objectives: Sequence[str]) -> Floats:
     """Return the objectives of a point."""
     known = sum_board_metrics(point, figures)
-    known |= {f"{key}:{name}": of[key] for name, of in figures.items() for key in OF_NETWORKS}
+    known |= {f"{key}:{name}": of[key] for name, of in figures.items() for key in OBJECTIVES.of_networks}
     return np.array([known[word] for word in objectives], np.float64)
 
 

@@ -1,18 +1,15 @@
 """Objectives of an exploration: a figure of all networks together, or of one of them; less is better of each."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.errors import MavcgError
 from mavcg.explore.metrics import Metrics
+from mavcg.explore.objective_list import ObjectiveNames, read_objective_list
 from mavcg.explore.pareto import Floats
 
-OF_NETWORKS = ("latency", "energy", "traffic")
-OF_MACHINES = ("area", "bandwidth", "frequency")
-NAMES = OF_NETWORKS + OF_MACHINES
+OBJECTIVES = ObjectiveNames(("latency", "energy", "traffic"), ("area", "bandwidth", "frequency"), "accelerators")
 DEFAULT_OBJECTIVES = "latency,area,energy"
 UNITS = {
     "latency": "s", "energy": "J", "traffic": "bytes", "area": "mm2", "bandwidth": "GB/s", "frequency": "GHz",
@@ -21,7 +18,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Objective:
-    """A name of NAMES. network: the place of one network, or None for the sum of all of them."""
+    """An objective. name: of OBJECTIVES; network: index of its network, or None for the sum of all networks."""
 
     text: str
     name: str
@@ -35,22 +32,10 @@ class Objective:
 
 def read_objectives(text: str, networks: Sequence[str]) -> tuple[Objective, ...]:
     """Return the objectives of a list, such as "latency,area" or "latency:vgg16,energy". Raises: MavcgError."""
-    objectives = []
-    for word in text.split(","):
-        name, colon, network = word.strip().partition(":")
-        if name not in NAMES:
-            near = difflib.get_close_matches(name, NAMES, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}"
-            raise MavcgError(f"--objective {text}: {name!r} is no objective; {hint}")
-        if colon and name in OF_MACHINES:
-            raise MavcgError(f"--objective {text}: {name} is the same for all networks; leave out :{network}")
-        if colon and network not in networks:
-            raise MavcgError(f"--objective {text}: no network {network!r} is explored; there are {', '.join(networks)}")
-        objective = Objective(word.strip(), name, networks.index(network) if colon else None)
-        if objective in objectives:
-            raise MavcgError(f"--objective {text}: {word.strip()} is there twice; leave one out")
-        objectives.append(objective)
-    return tuple(objectives)
+    return tuple(
+        Objective(one.text, one.name, None if one.network is None else networks.index(one.network))
+        for one in read_objective_list(text, networks, OBJECTIVES)
+    )
 
 
 def objective_values(metrics: Metrics, objectives: Sequence[Objective]) -> Floats:
@@ -58,7 +43,7 @@ def objective_values(metrics: Metrics, objectives: Sequence[Objective]) -> Float
     shape = metrics.latency_s.shape[1:]
     columns = []
     for objective in objectives:
-        if objective.name in OF_MACHINES:
+        if objective.name in OBJECTIVES.of_points:
             by_rate = {"bandwidth": metrics.bandwidth_gb_per_s, "frequency": metrics.frequency_ghz}
             values = metrics.area_mm2[:, None] if objective.name == "area" else by_rate[objective.name][None, :]
         else:

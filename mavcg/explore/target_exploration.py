@@ -1,6 +1,5 @@
 """Explore a space of accelerators with an instruction set: simulate every point but for those that bounds rule out."""
 
-import difflib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +10,16 @@ import numpy as np
 
 from mavcg.accel.simulator.report import MAC_PJ
 from mavcg.accel.target import IsaTarget
-from mavcg.errors import MavcgError
 from mavcg.explore.engine import Engine
 from mavcg.explore.exploration import INFEASIBLE, PLANNED, PRUNED
+from mavcg.explore.objective_list import ObjectiveNames, read_objective_list
 from mavcg.explore.pareto import Floats
 from mavcg.explore.point_rounds import explore_rounds
 from mavcg.explore.simulations import SimulatedFigures, TargetSimulation, macs_of, model_digest, simulate_targets
 from mavcg.explore.store import ExplorationStore, PointRow
 from mavcg.explore.target_space import TargetSpace
 
-OF_NETWORKS = ("latency", "energy", "traffic")
-OF_TARGETS = ("macs", "memory", "bandwidth", "frequency")
-OBJECTIVES = OF_NETWORKS + OF_TARGETS
+OBJECTIVES = ObjectiveNames(("latency", "energy", "traffic"), ("macs", "memory", "bandwidth", "frequency"), "targets")
 DEFAULT_OBJECTIVES = "latency,macs,memory"
 TASK_SIMULATIONS = 1  # of one task: seconds each
 _ROUNDING = 1 - 1e-12  # a bound is below the figure however both were rounded
@@ -48,18 +45,7 @@ class TargetExploration:
 
 def read_target_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
     """Return the objectives of a list, such as "latency,macs" or "latency:squeezenet,memory". Raises: MavcgError."""
-    words = tuple(word.strip() for word in text.split(","))
-    for number, word in enumerate(words):
-        name, colon, network = word.partition(":")
-        if name not in OBJECTIVES:
-            near = difflib.get_close_matches(name, OBJECTIVES, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"of targets there are {', '.join(OBJECTIVES)}"
-            raise MavcgError(f"--objective {text}: {name!r} is no objective of targets; {hint}")
-        if colon and (name in OF_TARGETS or network not in networks):
-            raise MavcgError(f"--objective {text}: {word} is none; after : comes a network of {', '.join(networks)}")
-        if word in words[:number]:
-            raise MavcgError(f"--objective {text}: {word} is there twice; leave one out")
-    return words
+    return tuple(objective.text for objective in read_objective_list(text, networks, OBJECTIVES))
 
 
 def target_figures(target: IsaTarget) -> dict[str, float]:
@@ -93,7 +79,7 @@ def explore_targets(
     macs = {name: macs_of(model, space.base) for name, model in models.items()}
     least = [{name: _least(macs[name], target) for name in models} for target in targets]
     bounds = np.array([point_values(t, of, objectives) for t, of in zip(targets, least, strict=True)])
-    bounds *= [1.0 if word in OF_TARGETS else _ROUNDING for word in objectives]
+    bounds *= [1.0 if word in OBJECTIVES.of_points else _ROUNDING for word in objectives]
     order = sorted(range(len(targets)), key=lambda i: (-targets[i].macs_per_cycle * targets[i].frequency_mhz, i))
     kept = store.simulations()
     states = [PRUNED] * len(targets)
@@ -139,7 +125,7 @@ def explore_targets(
 
 def sum_figures(figures: Figures) -> dict[str, float]:
     """Return the sums of all networks' figures."""
-    return {key: sum(of[key] for of in figures.values()) for key in OF_NETWORKS}
+    return {key: sum(of[key] for of in figures.values()) for key in OBJECTIVES.of_networks}
 
 
 def _least(macs: int, target: IsaTarget) -> dict[str, float]:

@@ -173,7 +173,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("latency,aera", "'aera' is no objective; did you mean area?"),
+        ("latency,aera", "'aera' is no objective of accelerators; did you mean area?"),
         ("latency,latency", "latency is there twice"),
         ("latency:third", "no network 'third' is explored; there are first, second"),
         ("area:first", "area is the same for all networks"),
