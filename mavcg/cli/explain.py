@@ -104,8 +104,8 @@ def explain(
         sys.stdout.write(f"{text}\n")  # with its colours: what it takes from files is printable in it
     if len(shown) < len(found):
         note(
-            f"{len(found) - len(shown)} more loops of {chosen.name} are not shown, the hottest by {hottest_by} is; "
-            "give --loops N or --all"
+            f"{len(found) - len(shown)} more loops of {chosen.name} are not shown; the loop above is the hottest by "
+            f"{hottest_by}; --loops N or --all shows more"
         )
 
 

@@ -164,7 +164,7 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
     steps = Table(box=None)
     for name in ("step", "operator", "primitive", "kernel"):
         steps.add_column(name)
-    for name in ("rows", "rows a claim", "operations"):
+    for name in ("rows", "min chunk", "operations"):
         steps.add_column(name, justify="right")
     for step in note["steps"]:
         steps.add_row(
@@ -201,10 +201,10 @@ def _macro_tiles(note: Mapping[str, Any]) -> "Table":
     """Each planned version of a kernel: what it takes at once, as the plan had it, and the register tiles inside."""
     from rich.table import Table
 
-    table = Table(box=None, title="macro-tiles: 0 is all, or none", title_justify="left")
+    table = Table(box=None, title="macro-tiles; 0: whole dimension, no prefetch, default", title_justify="left")
     for name in ("kernel", "version", "order"):
         table.add_column(name)
-    for name in ("rows", "channels", "k block", "prefetch bytes", "rows a task", "parts a row", "claim"):
+    for name in ("rows", "channels", "k block", "prefetch bytes", "rows a call", "parts a row", "min chunk"):
         table.add_column(name, justify="right")
     table.add_column("register tiles")
     for name, kernel in note["kernels"].items():

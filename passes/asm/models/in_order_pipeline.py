@@ -184,7 +184,7 @@ class InOrderPipeline:
             "write order": f"{cause.what} is still being written by {other}",
             "blocked": f"blocked by {other}",
             "alone": "issues alone",
-            "first": f"issues in the first slot only, where {other} is",
+            "first": f"issues in the first slot only, where {other} issued",
             "apart": f"never beside {other}",
             "spacing": f"never {cause.what} after {other}",
             "unit": f"{cause.what} unit busy",
