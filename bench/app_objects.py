@@ -70,7 +70,7 @@ def archive_of(folder: Path, without: Sequence[str]) -> tuple[Path, list[Path]]:
     kept = folder.parent / f"objects-{TARGET}"
     kept.mkdir(exist_ok=True)
 
-    def compiled(source: Path) -> Path:
+    def compile_source(source: Path) -> Path:
         out = kept / ("_".join(source.parts) + ".o")
         if not out.is_file():
             tool, standard = ("cc", "-std=c11") if source.suffix == ".c" else ("c++", "-std=c++17")
@@ -81,7 +81,7 @@ def archive_of(folder: Path, without: Sequence[str]) -> tuple[Path, list[Path]]:
         return out
 
     with ThreadPoolExecutor(default_workers()) as pool:
-        objects = list(pool.map(compiled, sources_of(folder, without)))
+        objects = list(pool.map(compile_source, sources_of(folder, without)))
     library = kept / "librest.a"
     library.unlink(missing_ok=True)
     run_zig("ar", ["rcs", str(library), *map(str, objects)], "archiving the application")

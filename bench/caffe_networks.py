@@ -64,7 +64,7 @@ class CaffeWriter:
         self.blobs[name] = ((channels[1], channels[0]), (channels[1],))
         return self.layer("InnerProduct", name, [bottom], f"inner_product_param {{ num_output: {channels[1]} }}")
 
-    def hidden(self, name: str, bottom: str, channels: tuple[int, int]) -> str:
+    def hidden_layer(self, name: str, bottom: str, channels: tuple[int, int]) -> str:
         """A fully connected layer, ReLU and dropout."""
         self.product(name, bottom, channels)
         self.layer("ReLU", f"{name}/relu", [name], in_place=True)
@@ -108,7 +108,7 @@ def alexnet() -> CaffeWriter:
     x = m.conv("conv3", x, (256, 384), 3, pad=1)
     x = m.conv("conv4", x, (384, 384), 3, pad=1, group=2)
     x = m.pool("pool5", m.conv("conv5", x, (384, 256), 3, pad=1, group=2), 3, 2)
-    x = m.hidden("fc7", m.hidden("fc6", x, (9216, 4096)), (4096, 4096))
+    x = m.hidden_layer("fc7", m.hidden_layer("fc6", x, (9216, 4096)), (4096, 4096))
     m.layer("Softmax", "prob", [m.product("fc8", x, (4096, 1000))])
     return m
 
@@ -130,7 +130,7 @@ def vgg(letter: str) -> CaffeWriter:
             x = m.conv(f"conv{stage}_{i}", x, (channels, outputs), kernel, pad=kernel // 2)
             channels = outputs
         x = m.pool(f"pool{stage}", x, 2, 2)
-    x = m.hidden("fc7", m.hidden("fc6", x, (25088, 4096)), (4096, 4096))
+    x = m.hidden_layer("fc7", m.hidden_layer("fc6", x, (25088, 4096)), (4096, 4096))
     m.layer("Softmax", "prob", [m.product("fc8", x, (4096, 1000))])
     return m
 

@@ -38,7 +38,7 @@ def with_random_weights(source: Path) -> bytes:
     shipped = {t.name: t for t in graph.initializer}
     inputs = [i for i in graph.input if i.name in used and i.name not in shipped]
 
-    def made(outputs: Any) -> bytes:
+    def model_bytes(outputs: Any) -> bytes:
         initializers = [t for name, t in shipped.items() if name in used and name not in drawn]
         initializers += [numpy_helper.from_array(array, name) for name, array in drawn.items()]
         graph_made = onnx.helper.make_graph(kept, f"{graph.name}-random", inputs, outputs, initializers)
@@ -51,11 +51,11 @@ def with_random_weights(source: Path) -> bytes:
     # Sums of branches grow with depth: the last layer brings the classes' scores to a spread that softmax leaves apart.
     last, scores = _last_layer(kept)
     probe = onnx.helper.make_tensor_value_info(scores, onnx.TensorProto.FLOAT, None)
-    spread = float(_run(made([probe]))[0].std())
+    spread = float(_run(model_bytes([probe]))[0].std())
     for name in set(last.input[1:]) & {*drawn, *shipped}:
         array = drawn[name] if name in drawn else numpy_helper.to_array(shipped[name])
         drawn[name] = (array * (SPREAD / spread)).astype(np.float32)
-    return made(graph.output)
+    return model_bytes(graph.output)
 
 
 def _last_layer(nodes: Any) -> tuple[Any, str]:

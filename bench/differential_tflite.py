@@ -46,7 +46,7 @@ def tflite_model(parts: Sequence[TflitePart]) -> bytes:
         own = {name: file.tensor(name, _name(x), x.shape, part.quantised.get(name)) for name, x in part.inputs.items()}
         inputs += own.values()
         outputs.append(part.build(file, own))
-    return file.finished(inputs, outputs)
+    return file.to_bytes(inputs, outputs)
 
 
 def _name(x: Array) -> str:

@@ -142,7 +142,7 @@ def measure(folder: Path) -> dict[str, Any]:
         "layers": len(workload.layers),
         "searches": searches,
         "searches_unshared": result.space.points * sum(sum(counts) for _, counts in workload.counts),
-        "planned": result.planned,
+        "planned": result.planned_points,
         "pruned": result.count(PRUNED),
         "front": len(result.front),
         "rounds": len(timing.rounds),

@@ -19,7 +19,7 @@ from rich.table import Table
 from bench.models import model_path
 from bench.planner_tables import board_words
 from bench.record import facts, write
-from mavcg.explore.board_exploration import explore_boards, summed
+from mavcg.explore.board_exploration import explore_boards, sum_board_metrics
 from mavcg.explore.board_space import read_board_space
 from mavcg.explore.engine import LocalEngine
 from mavcg.explore.exploration import PLANNED
@@ -49,7 +49,7 @@ def measure(folder: Path, network: str) -> dict[str, Any]:
     for number, point in enumerate(result.points):
         if result.states[number] != PLANNED:
             continue
-        figures = summed(point, result.figures[number])
+        figures = sum_board_metrics(point, result.figures[number])
         rows.append({
             "board": point.values,
             "latency_ms": round(1e3 * figures["latency"], 3),

@@ -123,7 +123,7 @@ def qdq_network() -> bytes:
     """The same kind of network in 8 bits: quantize and dequantize around each operator, weights per channel."""
     m = _Onnx()
 
-    def quantised(x: str, scale: float, zero: int) -> str:
+    def quantise(x: str, scale: float, zero: int) -> str:
         pair = m.constant(np.float32(scale)), m.constant(np.uint8(zero))
         return m.add("DequantizeLinear", m.add("QuantizeLinear", x, *pair), *pair)
 
@@ -132,13 +132,13 @@ def qdq_network() -> bytes:
         scales = m.constant(m.random.uniform(0.01, 0.02, shape[0]).astype(np.float32))
         return m.add("DequantizeLinear", numbers, scales, m.constant(np.zeros(shape[0], np.int8)), axis=0)
 
-    x = quantised("x", 0.02, 128)
-    x = quantised(m.add("Relu", m.add("Conv", x, weights(8, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])), 0.03, 0)
-    y = quantised(m.add("Conv", x, weights(8, 1, 3, 3), group=8, pads=[1, 1, 1, 1]), 0.05, 120)
-    x = quantised(m.add("Add", quantised(m.add("Conv", y, weights(8, 8, 1, 1)), 0.05, 128), x), 0.1, 100)
-    x = m.add("Concat", x, quantised(m.add("MaxPool", x, kernel_shape=[1, 1]), 0.1, 100), axis=1)
-    x = m.add("Flatten", quantised(m.add("GlobalAveragePool", x), 0.1, 100))
-    x = quantised(m.add("Gemm", x, weights(10, 16), transB=1), 0.1, 128)
+    x = quantise("x", 0.02, 128)
+    x = quantise(m.add("Relu", m.add("Conv", x, weights(8, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])), 0.03, 0)
+    y = quantise(m.add("Conv", x, weights(8, 1, 3, 3), group=8, pads=[1, 1, 1, 1]), 0.05, 120)
+    x = quantise(m.add("Add", quantise(m.add("Conv", y, weights(8, 8, 1, 1)), 0.05, 128), x), 0.1, 100)
+    x = m.add("Concat", x, quantise(m.add("MaxPool", x, kernel_shape=[1, 1]), 0.1, 100), axis=1)
+    x = m.add("Flatten", quantise(m.add("GlobalAveragePool", x), 0.1, 100))
+    x = quantise(m.add("Gemm", x, weights(10, 16), transB=1), 0.1, 128)
     return m.bytes([1, 3, 12, 12], x)
 
 
@@ -260,7 +260,7 @@ def tflite_network(eight_bit: bool) -> bytes:
     m = _Tflite()
     kind = "INT8" if eight_bit else "FLOAT32"
 
-    def made(shape: Sequence[int], scale: float = 0.05) -> int:
+    def tensor(shape: Sequence[int], scale: float = 0.05) -> int:
         return m.tensor(shape, kind, scale if eight_bit else None, -3)
 
     def weights(channels: int, *shape: int) -> int:
@@ -278,14 +278,14 @@ def tflite_network(eight_bit: bool) -> bytes:
         return m.tensor(np.shape(values), "INT32", data=np.array(values, np.int32))
 
     conv: dict[str, Any] = {"options": "Conv2DOptions", "padding": 0, "strideH": 1, "strideW": 1}
-    x = made([1, 8, 8, 3])
-    a = m.add("CONV_2D", [x, weights(8, 8, 3, 3, 3), bias(8)], made([1, 8, 8, 8]), **conv, fusedActivationFunction=3)
+    x = tensor([1, 8, 8, 3])
+    a = m.add("CONV_2D", [x, weights(8, 8, 3, 3, 3), bias(8)], tensor([1, 8, 8, 8]), **conv, fusedActivationFunction=3)
     b = m.add(
-        "DEPTHWISE_CONV_2D", [a, weights(1, 1, 3, 3, 8), bias(8)], made([1, 8, 8, 8]), "DepthwiseConv2DOptions",
+        "DEPTHWISE_CONV_2D", [a, weights(1, 1, 3, 3, 8), bias(8)], tensor([1, 8, 8, 8]), "DepthwiseConv2DOptions",
         padding=0, strideH=1, strideW=1, depthMultiplier=1,
     )  # fmt: skip
-    c = m.add("ADD", [a, b], made([1, 8, 8, 8]), "AddOptions")
-    c = m.add("PAD", [c, whole([0, 0], [1, 1], [1, 1], [0, 0])], made([1, 10, 10, 8]))
+    c = m.add("ADD", [a, b], tensor([1, 8, 8, 8]), "AddOptions")
+    c = m.add("PAD", [c, whole([0, 0], [1, 1], [1, 1], [0, 0])], tensor([1, 10, 10, 8]))
     pool: dict[str, Any] = {
         "options": "Pool2DOptions",
         "padding": 1,
@@ -294,10 +294,10 @@ def tflite_network(eight_bit: bool) -> bytes:
         "filterHeight": 2,
         "filterWidth": 2,
     }
-    c = m.add("MAX_POOL_2D", [c], made([1, 5, 5, 8]), **pool)
-    c = m.add("RESIZE_BILINEAR", [c, whole(7, 7)], made([1, 7, 7, 8]), "ResizeBilinearOptions")
-    c = m.add("CONCATENATION", [c, c], made([1, 7, 7, 16]), "ConcatenationOptions", axis=3)
-    c = m.add("MEAN", [c, whole(1, 2)], made([1, 16]), "ReducerOptions")
-    c = m.add("RESHAPE", [c, whole(1, 16)], made([1, 16]), "ReshapeOptions", newShape=[1, 16])
-    c = m.add("FULLY_CONNECTED", [c, weights(1, 4, 16), bias(4)], made([1, 4]), "FullyConnectedOptions")
-    return m.bytes(x, m.add("SOFTMAX", [c], made([1, 4], 1 / 256), "SoftmaxOptions", beta=1.0))
+    c = m.add("MAX_POOL_2D", [c], tensor([1, 5, 5, 8]), **pool)
+    c = m.add("RESIZE_BILINEAR", [c, whole(7, 7)], tensor([1, 7, 7, 8]), "ResizeBilinearOptions")
+    c = m.add("CONCATENATION", [c, c], tensor([1, 7, 7, 16]), "ConcatenationOptions", axis=3)
+    c = m.add("MEAN", [c, whole(1, 2)], tensor([1, 16]), "ReducerOptions")
+    c = m.add("RESHAPE", [c, whole(1, 16)], tensor([1, 16]), "ReshapeOptions", newShape=[1, 16])
+    c = m.add("FULLY_CONNECTED", [c, weights(1, 4, 16), bias(4)], tensor([1, 4]), "FullyConnectedOptions")
+    return m.bytes(x, m.add("SOFTMAX", [c], tensor([1, 4], 1 / 256), "SoftmaxOptions", beta=1.0))

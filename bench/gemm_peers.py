@@ -78,7 +78,7 @@ def our_way(machine: Machine, left: Array, right: Array, loops: Loops) -> Way:
     step = product_step(left.shape[0], right)
     recipe = step.operands[1].constant
     assert isinstance(recipe, PackedConstant)
-    packed = recipe.packed(dict.fromkeys(recipe.sources, right))
+    packed = recipe.packed_array(dict.fromkeys(recipe.sources, right))
     macro = planned(step, machine)
     compiled = compile_step(step, machine, macro)
     arrays = [left, aligned(packed), aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))]

@@ -46,7 +46,7 @@ class _Builder(NetworkBuilder):
             "avg_pool2d", (x,), kernel=(kernel, kernel), stride=(stride, stride), pads=(pad, pad, pad, pad)
         )
 
-    def normalised(self, x: str, name: str) -> str:
+    def normalise(self, x: str, name: str) -> str:
         """A batch normalisation before its ReLU that no convolution in front can take: a depthwise 1x1 one."""
         channels = self.shape(x)[3]
         return self.conv(x, name, channels, 1, groups=channels)
@@ -107,9 +107,9 @@ def densenet121() -> Graph:
     for block, layers in enumerate(_DENSE_BLOCKS, 1):
         for layer in range(layers):
             part = f"dense{block}_{layer}"
-            y = net.conv(net.normalised(x, f"{part}_norm"), f"{part}_1x1", 4 * _GROWTH, 1)
+            y = net.conv(net.normalise(x, f"{part}_norm"), f"{part}_1x1", 4 * _GROWTH, 1)
             x = net.concat(x, net.conv(y, f"{part}_3x3", _GROWTH, 3, pad=1, act=""))
-        x = net.normalised(x, f"transition{block}_norm")
+        x = net.normalise(x, f"transition{block}_norm")
         if block < len(_DENSE_BLOCKS):
             half = net.shape(x)[3] // 2
             x = net.mean_pool(net.conv(x, f"transition{block}", half, 1, act=""), 2, 2, 0)

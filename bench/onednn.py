@@ -78,8 +78,8 @@ class OneDnn:
         return self._product(create, front, left, np.ascontiguousarray(right.T), out)
 
     def _product(self, create: str, front: tuple[int, ...], left: Array, weights: Array, out: Array) -> Product:
-        plain = [self._described(array.shape) for array in (left, weights, out)]
-        wanted = self._described(weights.shape, tag=_ANY)
+        plain = [self._describe(array.shape) for array in (left, weights, out)]
+        wanted = self._describe(weights.shape, tag=_ANY)
         made = ctypes.c_void_p()
         self._call(create, ctypes.byref(made), self._engine, *front, plain[0], wanted, None, plain[2], None)
         query = self._library.dnnl_primitive_desc_query_md
@@ -115,7 +115,7 @@ class OneDnn:
         self._call("dnnl_primitive_execute", self._primitive(made), self._stream, 2, arguments)
         self._call("dnnl_stream_wait", self._stream)
 
-    def _described(self, shape: Sequence[int], tag: int = 0) -> ctypes.c_void_p:
+    def _describe(self, shape: Sequence[int], tag: int = 0) -> ctypes.c_void_p:
         """A dense matrix, or one in a format that the primitive may choose."""
         found, dims = ctypes.c_void_p(), (ctypes.c_int64 * 2)(*shape)
         if tag:

@@ -75,7 +75,7 @@ def cells(rows: Sequence[Row], runtimes: Sequence[str]) -> tuple[list[str], list
             notes.append(note)
         return f"[{notes.index(note) + 1}]"
 
-    def shown(row: Row, name: str) -> str:
+    def cell(row: Row, name: str) -> str:
         entry = row["runtimes"].get(name)
         if entry is None:
             return ""
@@ -87,7 +87,7 @@ def cells(rows: Sequence[Row], runtimes: Sequence[str]) -> tuple[list[str], list
     head = ["network", *(f"{name} ms" for name in runtimes), "fastest peer", "mavcg / it", "over the rounds", "goal"]
     lines = []
     for row in rows:
-        line = [str(row["network"]).removesuffix("-random"), *(shown(row, name) for name in runtimes)]
+        line = [str(row["network"]).removesuffix("-random"), *(cell(row, name) for name in runtimes)]
         if "ratio" in row:
             line += [
                 row["fastest"], f"{row['ratio']:.2f}", f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",

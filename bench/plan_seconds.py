@@ -45,11 +45,11 @@ def row_of(name: str, setup: str, folder: Path) -> dict[str, Any]:
     uncached, cached = schedules(layers)
     store = DiskStore(folder)
 
-    def kept() -> object:
+    def plan() -> object:
         cache = ScheduleCache(store, f"{name} {setup}")
         return plan_layers(layers, machine, pruned.search, performance_per_access, cache)
 
-    kept()
+    plan()
     return {
         "network": name,
         "setup": setup,
@@ -57,7 +57,7 @@ def row_of(name: str, setup: str, folder: Path) -> dict[str, Any]:
         "schedules": cached,
         "every_layer_ms": least_ms(lambda: [pruned.search(layer, machine) for layer in layers]),
         "each_kind_once_ms": least_ms(lambda: plan_layers(layers, machine, pruned.search)),
-        "from_file_ms": least_ms(kept),
+        "from_file_ms": least_ms(plan),
     }
 
 

@@ -95,7 +95,7 @@ class File:
         """The number of SAME or VALID."""
         return int(getattr(self._schema.Padding, name))
 
-    def finished(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
+    def to_bytes(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
         """The file's bytes."""
         import flatbuffers
 

@@ -36,7 +36,7 @@ def tflite_model(graph: Graph) -> bytes:
     if not any(node.op == "dequantize" for node in graph.nodes):
         for one in _OF_FLOATS:
             graph = one(graph)
-    return _Writer(graph).written()
+    return _Writer(graph).write()
 
 
 class _Writer:
@@ -50,7 +50,7 @@ class _Writer:
         self.stored: dict[str, str] = {}
         self.channels_first: set[str] = set()
 
-    def written(self) -> bytes:
+    def write(self) -> bytes:
         """All nodes, in order."""
         (name,) = self.graph.inputs
         n, c, h, w = self.graph.shape(name)
@@ -59,7 +59,7 @@ class _Writer:
         for node in self.graph.nodes:
             self._node(node)
         outputs = [self.value(name) for name in self.graph.outputs]
-        return self.file.finished([self.made[name]], outputs)
+        return self.file.to_bytes([self.made[name]], outputs)
 
     def value(self, name: str) -> int:
         """A tensor as it is in the graph: f32 ones dequantised where they are 8-bit so far."""

@@ -58,7 +58,7 @@ def emulator() -> str | None:
     return shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 
 
-def emulated(folder: Path, cpu: str, command: Sequence[str]) -> str:
+def run_emulated(folder: Path, cpu: str, command: Sequence[str]) -> str:
     """Run a program for Arm on an emulated core; return its output, with the counts of the versions that ran."""
     qemu = emulator()
     assert qemu is not None

@@ -56,14 +56,14 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
             raise refuse(path, f"sources.{key}", "cannot be an abbreviation", "use two to four capitals and digits")
         schema.text(path, short, key)
 
-    def spelled(value: Any, place: str) -> Any:
+    def spell_out(value: Any, place: str) -> Any:
         if isinstance(value, dict):
             return {
                 key: whole(below, f"{place}.{key}") if key == "source" and isinstance(below, str)
-                else spelled(below, f"{place}.{key}" if place else key)
+                else spell_out(below, f"{place}.{key}" if place else key)
                 for key, below in value.items()
             }  # fmt: skip
-        return [spelled(item, f"{place}[{i}]") for i, item in enumerate(value)] if isinstance(value, list) else value
+        return [spell_out(item, f"{place}[{i}]") for i, item in enumerate(value)] if isinstance(value, list) else value
 
     def whole(source: str, place: str) -> str:
         for piece in source.split("; "):
@@ -72,7 +72,7 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
                 raise refuse(path, place.lstrip("."), f"{piece} is not in [sources], which has {known}", "add it there")
         return ABBREVIATED.sub(lambda match: str(short.get(match[0], match[0])), source)
 
-    result: dict[str, Any] = spelled({key: value for key, value in table.items() if key != "sources"}, "")
+    result: dict[str, Any] = spell_out({key: value for key, value in table.items() if key != "sources"}, "")
     return result
 
 

@@ -169,7 +169,7 @@ class Model:
         self, arrays: Sequence[Any], out: Sequence[Array] | None, step_ns: Array | None
     ) -> tuple[int, tuple[Array, ...]]:
         # Of small models the time of a call is in these lines: they make no objects of cffi but buffers.
-        given = self.checked_inputs(arrays)
+        given = self.check_inputs(arrays)
         if out is None:
             outputs = self.empty_outputs()
         else:
@@ -193,7 +193,7 @@ class Model:
         """Return arrays for the outputs."""
         return tuple([empty(tensor.shape, tensor.dtype) for tensor in self.outputs])
 
-    def checked_inputs(self, arrays: Sequence[Any]) -> list[Array]:
+    def check_inputs(self, arrays: Sequence[Any]) -> list[Array]:
         """Return the inputs as dense arrays. Raises: MavcgError for a number, shape or dtype that is not the
         model's."""
         if len(arrays) != len(self.inputs):

@@ -49,7 +49,7 @@ class Pipeline:
         frames a stage before one has to be popped. Returns False where there was no room in time.
         Raises: MavcgError for wrong arrays, a closed application, memory that another network uses.
         """
-        inputs = tuple(self.model.checked_inputs(arrays))
+        inputs = tuple(self.model.check_inputs(arrays))
         outputs = self.model.empty_outputs()
         pointers_in = ffi.new("void *[]", [*map(ffi.from_buffer, inputs)])
         pointers_out = ffi.new("void *[]", [*map(ffi.from_buffer, outputs)])
@@ -96,17 +96,17 @@ class Pipeline:
             for frame in frames:
                 arrays = (frame,) if isinstance(frame, np.ndarray) else tuple(frame)
                 while not self.push(*arrays, timeout=0):
-                    yield self._popped()
+                    yield self._pop()
                     waiting -= 1
                 waiting += 1
             while waiting:
-                yield self._popped()
+                yield self._pop()
                 waiting -= 1
         finally:
             if waiting:
                 self.cancel()
 
-    def _popped(self) -> tuple[Array, ...]:
+    def _pop(self) -> tuple[Array, ...]:
         outputs = self.pop()
         assert outputs is not None
         return outputs

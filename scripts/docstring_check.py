@@ -47,7 +47,7 @@ class Documented:
         return " ".join((ast.get_docstring(self.node) or "").split())
 
     @property
-    def raised(self) -> frozenset[str]:
+    def raised_classes(self) -> frozenset[str]:
         """Classes whose calls the body's own raise statements have; nested functions are left out."""
         errors = (node.exc for node in _own_nodes(self.node) if isinstance(node, ast.Raise))
         calls = (error.func if isinstance(error, ast.Call) else error for error in errors)
@@ -111,7 +111,7 @@ def _unnamed_errors(
     said = set(re.findall(r"\w+", text[match.start() :])) if (match := re.search(r"\bRaises?\b", text)) else set()
     return [
         f"raises {error}; say when, as `Raises: {error} where ...`"
-        for error in sorted(each.raised)
+        for error in sorted(each.raised_classes)
         if USERS_ERROR in (chain := _ancestors(error, bases))
         and not chain & said
         and not re.search(r"\bRaises: as ", text)

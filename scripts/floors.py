@@ -27,10 +27,10 @@ def modules() -> Mapping[str, Path]:
 @cache
 def imports() -> Mapping[str, frozenset[str]]:
     """Return the modules of the package that each module imports, inside of its functions too."""
-    return {name: frozenset(_imported(path)) - {name} for name, path in modules().items()}
+    return {name: frozenset(_imported_modules(path)) - {name} for name, path in modules().items()}
 
 
-def _imported(path: Path) -> Iterator[str]:
+def _imported_modules(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mavcg":
             for alias in node.names:

@@ -118,14 +118,14 @@ def _resources(tables: str, pipes: dict[str, str]) -> dict[str, Unit]:
     found: dict[str, Unit] = {}
     for match in RESOURCE.finditer(tables):
         members = match["members"].split(", ") if match["members"] else []
-        named = tuple(dict.fromkeys(_named(member, pipes) for member in members))
-        name = _named(match["name"], pipes)
+        named = tuple(dict.fromkeys(_short_name(member, pipes) for member in members))
+        name = _short_name(match["name"], pipes)
         count = max(int(match["count"]), found[name].count) if name in found and not members else int(match["count"])
         found[name] = Unit(1 if name in pipes.values() and name != "v" else count, named)
     return found
 
 
-def _named(resource: str, pipes: dict[str, str]) -> str:
+def _short_name(resource: str, pipes: dict[str, str]) -> str:
     """A resource in lower case, without what a model's names begin with (CortexA510UnitLd is ld), or its pipe."""
     name = re.sub(r"^(?:\w*Unit|\w\d(?=Pipe))", "", resource)
     return pipes.get(name, name.lower())
@@ -135,7 +135,7 @@ def _row(match: re.Match[str], pipes: dict[str, str]) -> Row:
     held: dict[str, int] = {}
     for use in filter(None, re.split(r",(?![\d])", match["units"])):
         resource, _, cycles = use.partition("[")
-        name = _named(resource, pipes)
+        name = _short_name(resource, pipes)
         held[name] = max(held.get(name, 0), int(cycles.rstrip("]").split(",")[-1] or 1) if cycles else 1)
     return Row(int(match["uops"]), int(match["latency"]), float(match["cycles"]), int(match["bypass"]), held)
 
@@ -186,10 +186,10 @@ def _toml(rows: dict[str, Row], units: dict[str, Unit], width: int, in_order: bo
         if abs(per_cycle * row.cycles - 1) > 0.06:
             print(f"# {name}: {1 / row.cycles:.4g} a cycle says llvm-mca, {per_cycle:.4g} the units", file=sys.stderr)
         shown = ", ".join(f'"{"|".join(use.any_of)}{_busy(use)}"' for use in micro_ops)
-        text = f'latency = {row.latency}, per_cycle = {_rounded(per_cycle)}, units = [{shown}], source = "LL"'
+        text = f'latency = {row.latency}, per_cycle = {_format_rate(per_cycle)}, units = [{shown}], source = "LL"'
         texts.setdefault(f"{CLASSES[name].family}: {text}", []).append(name)
     for text, names in texts.items():
-        bare = [name for name in names if not _inherited(name, names)]
+        bare = [name for name in names if not _equals_inherited(name, names)]
         for some in (bare[i : i + NAMES_A_LINE] for i in range(0, len(bare), NAMES_A_LINE)):
             key = some[0] if len(some) == 1 else f'"{" ".join(some)}"'
             lines.append(f"{key} = {{ {text.partition(': ')[2]} }}")
@@ -205,7 +205,7 @@ def _toml(rows: dict[str, Row], units: dict[str, Unit], width: int, in_order: bo
     return lines
 
 
-def _inherited(name: str, alike: Sequence[str]) -> bool:
+def _equals_inherited(name: str, alike: Sequence[str]) -> bool:
     """True if a row equals that of the class it inherits from."""
     return CLASSES[name].parent in alike
 
@@ -214,7 +214,7 @@ def _busy(use: UnitUse) -> str:
     return f":{use.cycles}" if use.cycles > 1 else ""
 
 
-def _rounded(rate: float) -> str:
+def _format_rate(rate: float) -> str:
     return f"{rate:.4f}".rstrip("0") + ("0" if float(rate).is_integer() else "")
 
 

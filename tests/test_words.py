@@ -15,6 +15,12 @@ FOLDERS = ("mavcg", "kernels", "passes", "runtime", "profiles", "bench", "script
 OPENINGS = frozenset(
     "Of What Which How Whether Where Who When Those That Whose By In As So If At For From To With On".split()
 )
+# Past participles without -ed that functions were named, and words with -ed that are none.
+PARTICIPLES = frozenset(
+    "begun built chosen drawn done found given gone held hidden kept known laid lent lost made said seen sent shown "
+    "taken taught thought told understood withdrawn written".split()
+)
+NO_PARTICIPLES = frozenset("bleed embed exceed feed need proceed red seed speed succeed unsupported".split())
 # Words with another meaning that is the field's own, by the files where they have it.
 ALLOWED = {
     "way": ("mavcg/cost_model/", "mavcg/hosts/"),  # ways of a set-associative cache
@@ -52,6 +58,7 @@ class Definitions:
     docstrings: tuple[tuple[int, str], ...]
     documented: tuple[ast.FunctionDef, ...]
     classes: tuple[str, ...]
+    functions: tuple[tuple[int, str], ...]
 
 
 @cache
@@ -72,8 +79,19 @@ def definitions(file: str) -> Definitions:
             docstrings.append((getattr(node, "lineno", 1), text))
             if isinstance(node, ast.FunctionDef) and "\nArgs:\n" in text:
                 documented.append(node)
+    functions = tuple(
+        (node.lineno, node.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and not _is_boolean_property(node)
+    )
     classes = tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef))
-    return Definitions(tuple(names), tuple(docstrings), tuple(documented), classes)
+    return Definitions(tuple(names), tuple(docstrings), tuple(documented), classes, functions)
+
+
+def _is_boolean_property(node: ast.FunctionDef) -> bool:
+    decorators = {decorator.id for decorator in node.decorator_list if isinstance(decorator, ast.Name)}
+    returns = node.returns.id if isinstance(node.returns, ast.Name) else ""
+    return bool(decorators & {"property", "cached_property"}) and returns == "bool"
 
 
 def definitions_of(folder: str) -> Iterator[tuple[str, Definitions]]:
@@ -94,6 +112,19 @@ def test_names_are_the_glossarys(folder: str) -> None:
         for line, name in module.names
         for word in words_of(name)
         if word in ruled_out() and not file.startswith(ALLOWED.get(word, ("-",)))
+    ]
+
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder != "bench"])
+def test_functions_are_verbs_or_what_they_return(folder: str) -> None:
+    """No function has a past participle alone as its name: `sort_edges` or `sorted_edges`, not `sorted`."""
+    faults = [
+        f"{file}:{line} {name}"
+        for file, module in definitions_of(folder)
+        for line, name in module.functions
+        if (word := name.strip("_")) in PARTICIPLES or (re.fullmatch(r"[a-z]+ed", word) and word not in NO_PARTICIPLES)
     ]
 
     assert not faults, "\n".join(faults)

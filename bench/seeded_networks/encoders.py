@@ -27,7 +27,7 @@ class _Encoder(OnnxWriter):
             self.weight(f"{name}.b", self.draw((outputs,), 0.02))
         return self.node("Add", [self.node("MatMul", [x, f"{name}.w"]), f"{name}.b"])
 
-    def scaled(self, op: str, x: str, name: str, size: int) -> str:
+    def scale(self, op: str, x: str, name: str, size: int) -> str:
         """LayerNormalization, or, as op "", MobileBERT's NoNorm: a scale and an offset of each feature."""
         if f"{name}.scale" not in self.weights:
             self.weight(f"{name}.scale", self.random.uniform(0.8, 1.2, size).astype(np.float32))
@@ -36,11 +36,11 @@ class _Encoder(OnnxWriter):
             return self.node(op, [x, f"{name}.scale", f"{name}.offset"], axis=-1, epsilon=1e-12)
         return self.node("Add", [self.node("Mul", [x, f"{name}.scale"]), f"{name}.offset"])
 
-    def embedded(self, words: int, size: int) -> str:
+    def embed(self, words: int, size: int) -> str:
         """Rows of a drawn table for `input_ids`."""
         return self.node("Gather", [self.weight("words", self.draw((words, size), 1.0)), "input_ids"], axis=0)
 
-    def typed(self, x: str, size: int) -> str:
+    def add_positions(self, x: str, size: int) -> str:
         """x plus what positions and segments add."""
         x = self.node("Add", [x, self.draw((1, TOKENS, size), 0.1)])
         return self.node("Add", [x, self.node("Gather", [self.draw((2, size), 0.1), "segment_ids"], axis=0)])
@@ -80,23 +80,23 @@ class _Encoder(OnnxWriter):
 def albert(layers: int = 12) -> "onnx.ModelProto":
     """ALBERT base: embeddings of 128, 768 features, 12 heads, 3072 inside; all layers share their weights."""
     net, size = _Encoder("albert"), 768
-    x = net.scaled("LayerNormalization", net.typed(net.embedded(30000, 128), 128), "norm0", 128)
+    x = net.scale("LayerNormalization", net.add_positions(net.embed(30000, 128), 128), "norm0", 128)
     x, mask = net.linear(x, "wider", 128, size), net.mask()
     for _ in range(layers):
         query, key, value = (
             net.linear(x, name, size, size, gain) for name, gain in (("query", 4), ("key", 4), ("value", 1))
         )
         y = net.linear(net.attention(query, key, value, mask, 12, size), "attended", size, size)
-        x = net.scaled("LayerNormalization", net.node("Add", [x, y]), "norm1", size)
+        x = net.scale("LayerNormalization", net.node("Add", [x, y]), "norm1", size)
         y = net.linear(net.gelu(net.linear(x, "inside", size, 3072)), "outside", 3072, size)
-        x = net.scaled("LayerNormalization", net.node("Add", [x, y]), "norm2", size)
+        x = net.scale("LayerNormalization", net.node("Add", [x, y]), "norm2", size)
     return net.answer(x, size)
 
 
 def mobilebert(layers: int = 24) -> "onnx.ModelProto":
     """MobileBERT: 512 features, bottlenecks of 128, 4 heads, four small feed-forward networks a layer, no LayerNorm."""
     net, wide, narrow = _Encoder("mobilebert"), 512, 128
-    words = net.embedded(30522, narrow)
+    words = net.embed(30522, narrow)
     around = [net.node("Pad", [words, np.array([0, begin, 0, 0, end, 0], np.int64)]) for begin, end in ((0, 1), (1, 0))]
     bounds = (([1], [TOKENS + 1]), ([0], [TOKENS]))
     shifted = [
@@ -104,7 +104,7 @@ def mobilebert(layers: int = 24) -> "onnx.ModelProto":
         for t, (first, last) in zip(around, bounds, strict=True)
     ]
     x = net.linear(net.node("Concat", [shifted[0], words, shifted[1]], axis=2), "trigrams", 3 * narrow, wide)
-    x, mask = net.scaled("", net.typed(x, wide), "norm0", wide), net.mask()
+    x, mask = net.scale("", net.add_positions(x, wide), "norm0", wide), net.mask()
     for number in range(layers):
         x = _mobilebert_layer(net, x, mask, f"layer{number}", wide, narrow)
     return net.answer(x, wide)
@@ -112,18 +112,18 @@ def mobilebert(layers: int = 24) -> "onnx.ModelProto":
 
 def _mobilebert_layer(net: _Encoder, x: str, mask: str, name: str, wide: int, narrow: int) -> str:
     def bottleneck(part: str) -> str:
-        return net.scaled("", net.linear(x, f"{name}.{part}", wide, narrow), f"{name}.{part}.norm", narrow)
+        return net.scale("", net.linear(x, f"{name}.{part}", wide, narrow), f"{name}.{part}.norm", narrow)
 
     shared, y = bottleneck("shared"), bottleneck("input")
     # Without LayerNorm features grow from layer to layer: a smaller gain keeps softmax away from 0 and 1.
     query, key = (net.linear(shared, f"{name}.{part}", narrow, narrow, 0.05) for part in ("query", "key"))
     value = net.linear(x, f"{name}.value", wide, narrow)
     attended = net.linear(net.attention(query, key, value, mask, 4, narrow), f"{name}.attended", narrow, narrow, 0.25)
-    y = net.scaled("", net.node("Add", [attended, y]), f"{name}.norm", narrow)
+    y = net.scale("", net.node("Add", [attended, y]), f"{name}.norm", narrow)
     for number in range(4):
         part = f"{name}.ffn{number}"
         inside = net.node("Relu", [net.linear(y, f"{part}.inside", narrow, wide, 2.0)])
         outside = net.linear(inside, f"{part}.outside", wide, narrow, 0.1)
-        y = net.scaled("", net.node("Add", [outside, y]), f"{part}.norm", narrow)
+        y = net.scale("", net.node("Add", [outside, y]), f"{part}.norm", narrow)
     outer = net.linear(y, f"{name}.outer", narrow, wide, 0.1)
-    return net.scaled("", net.node("Add", [outer, x]), f"{name}.outer.norm", wide)
+    return net.scale("", net.node("Add", [outer, x]), f"{name}.outer.norm", wide)

@@ -67,13 +67,13 @@ class Runs:
         if key not in self._images:
             source = self.source
             with checked_out(self.clone, call.commit, source.folders, source.generated) as folder:
-                self._images[key] = self._assembled(folder, call)
+                self._images[key] = self._assemble(folder, call)
         found = self._images[key]
         if isinstance(found, NotModelled):
             raise found
         return found
 
-    def _assembled(self, folder: Path, call: Call) -> CodeImage | NotModelled:
+    def _assemble(self, folder: Path, call: Call) -> CodeImage | NotModelled:
         files = call.files
         flags = [f"-D{name}" for name in self.source.defines]
         flags += [f"-I{folder / name}" for name in self.source.includes]

@@ -28,7 +28,7 @@ class Network:
         self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))
         return name
 
-    def drawn(self, *shape: int) -> str:
+    def draw_weights(self, *shape: int) -> str:
         """Normal weights of a size that keeps a layer's outputs near those of its inputs."""
         spread = np.sqrt(2 / np.prod(shape[1:])) if len(shape) > 1 else 0.1
         name = f"weight_{len(self.weights)}"
@@ -38,7 +38,7 @@ class Network:
 
     def conv(self, x: str, from_ch: int, to_ch: int, size: int, stride: int = 1, groups: int = 1) -> str:
         """A convolution whose picture keeps its size, but for the stride."""
-        parameters = [self.drawn(to_ch, from_ch // groups, size, size), self.drawn(to_ch)]
+        parameters = [self.draw_weights(to_ch, from_ch // groups, size, size), self.draw_weights(to_ch)]
         around = [size // 2] * 4
         return self.node("Conv", [x, *parameters], strides=[stride] * 2, pads=around, group=groups)
 
@@ -62,7 +62,7 @@ def small_cnn() -> onnx.ModelProto:
     x = net.node("Concat", branches, axis=1)
     x = net.node("Relu", [net.conv(x, 64, 64, 3, stride=2)])
     x = net.node("Flatten", [net.node("GlobalAveragePool", [x])])
-    x = net.node("Gemm", [x, net.drawn(CLASSES, 64), net.drawn(CLASSES)], transB=1)
+    x = net.node("Gemm", [x, net.draw_weights(CLASSES, 64), net.draw_weights(CLASSES)], transB=1)
     net.nodes.append(helper.make_node("Softmax", [x], ["probabilities"], name="softmax", axis=1))
     graph = helper.make_graph(
         net.nodes,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from examples.tflite_app.images import resized, sampled
+from examples.tflite_app.images import resize, sample
 from examples.tflite_app.runtimes import Network, image_of, parser, side_by_side
 
 THRESHOLD = 0.5  # probability from which a face counts
@@ -43,7 +43,7 @@ class Pipeline:
 
     def face(self, image: np.ndarray) -> Face:
         """The most probable face, where there is one or not."""
-        outputs = self.detector.run(resized(image, self.detector.size) / 127.5 - 1)
+        outputs = self.detector.run(resize(image, self.detector.size) / 127.5 - 1)
         boxes, logits = sorted((each[0] for each in outputs), key=lambda each: -each.shape[1])
         best = int(logits[:, 0].argmax())
         scale = np.array([image.shape[1], image.shape[0]])
@@ -59,7 +59,7 @@ class Pipeline:
         """The points of the most probable face: [468, 3], x and y in pixels of the image, and the depth likewise."""
         face = self.face(image)
         side = np.full(2, face.side.max() * LARGER)
-        cut = sampled(image, face.centre, side, face.angle, self.landmarks.size) / 255
+        cut = sample(image, face.centre, side, face.angle, self.landmarks.size) / 255
         flat = max(self.landmarks.run(cut), key=lambda each: int(each.size))
         part = flat.reshape(POINTS, 3) / self.landmarks.size[0]
         x, y = ((part[:, axis] - 0.5) * side[0] for axis in (0, 1))

@@ -51,7 +51,7 @@ def drawn_face() -> Any:
     return image.astype(np.float32)
 
 
-def sampled(image: Any, centre: Any, side: Any, angle: float, size: tuple[int, int]) -> Any:
+def sample(image: Any, centre: Any, side: Any, angle: float, size: tuple[int, int]) -> Any:
     """A turned rectangle of an image, bilinearly: [size[0], size[1], 3].
 
     centre, side: x and y, in pixels of the image. angle: in radians, clockwise. size: height and width of the result.
@@ -71,7 +71,7 @@ def sampled(image: Any, centre: Any, side: Any, angle: float, size: tuple[int, i
     return (upper * (1 - y) + lower * y).astype(np.float32)
 
 
-def resized(image: Any, size: tuple[int, int]) -> Any:
+def resize(image: Any, size: tuple[int, int]) -> Any:
     """The whole image in another size: [size[0], size[1], 3]."""
     side = np.array([image.shape[1], image.shape[0]])
-    return sampled(image, side / 2, side, 0, size)
+    return sample(image, side / 2, side, 0, size)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from examples.tflite_app.images import resized
+from examples.tflite_app.images import resize
 from examples.tflite_app.runtimes import Network, image_of, parser, side_by_side
 
 # Of ImageNet, in 0 to 255: what torchvision's networks were trained with.
@@ -35,14 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         networks = {"without": Network(options.model, None, options.threads)}
         if options.delegate:
             networks["with"] = Network(options.model, options.delegate[0], options.threads)
-        classes = networks["without"].run(resized(image, networks["without"].size))[0].size
+        classes = networks["without"].run(resize(image, networks["without"].size))[0].size
         if labels and len(labels) != classes:
             raise ValueError(f"{options.labels}: has {len(labels)} names; the model has {classes} classes")
     except ValueError as error:
         options_of.error(str(error))
 
     def scores(network: Network) -> np.ndarray:
-        pixels = (resized(image, network.size) - MEAN) / DEVIATION
+        pixels = (resize(image, network.size) - MEAN) / DEVIATION
         return np.asarray(network.run(pixels.astype(np.float32))[0]).reshape(-1)
 
     ways = {name: partial(scores, network) for name, network in networks.items()}

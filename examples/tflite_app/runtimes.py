@@ -91,10 +91,10 @@ def side_by_side(ways: Mapping[str, Callable[[], Any]], options: argparse.Namesp
         np.save(options.save, last)
     if len(ways) == 1:
         return 0
-    return _compared(list(results.values()))
+    return _compare(list(results.values()))
 
 
-def _compared(results: Sequence[Any]) -> int:
+def _compare(results: Sequence[Any]) -> int:
     before, after = (each.astype(np.float64) for each in results)
     apart, largest = float(np.abs(after - before).max()), float(np.abs(before).max())
     print(f"apart {apart:.2g}, largest {largest:.3g}, at most {BOUND:g} of it may be apart")

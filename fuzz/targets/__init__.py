@@ -6,7 +6,7 @@ from pathlib import Path
 NAMES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("[a-z]*.py")))
 
 
-def checked(action: Callable[[], object]) -> None:
+def call_target(action: Callable[[], object]) -> None:
     """Call an action that may refuse its input. Raises: AssertionError where a refusal is not one line."""
     from mavcg.errors import MavcgError
 

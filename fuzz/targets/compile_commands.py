@@ -1,6 +1,6 @@
 """compile_commands.json: entries, command lines, and the options for IR that follow from them."""
 
-from fuzz.targets import checked
+from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
 PACKAGES = (
@@ -24,4 +24,4 @@ def run(data: bytes) -> None:
         for unit in read_compile_commands(path).units:
             translate(unit.flags, target, unit.language)
 
-    checked(read)
+    call_target(read)

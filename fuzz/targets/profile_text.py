@@ -1,6 +1,6 @@
 """Profiles as text or JSON: callgrind, simpleperf, perf report, perf script and mavcg's own, known by their content."""
 
-from fuzz.targets import checked
+from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
 PACKAGES = ("mavcg.profiling",)
@@ -21,4 +21,4 @@ def run(data: bytes) -> None:
         known = {(function.symbol, function.object) for function in rank(profile)}
         assert all((function.symbol, function.object) in known for function in hot(profile))
 
-    checked(read)
+    call_target(read)

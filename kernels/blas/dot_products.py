@@ -145,13 +145,12 @@ class _DotEmitter:
             low = [n for n in range(length * (2 if pairs else 1)) if n % segment < segment // 2]
             high = [n + segment // 2 for n in low]
             vectors = [
-                b.fadd(self.shuffled(x, y, low), self.shuffled(x, y, high))
-                for x, y in zip(firsts, seconds, strict=True)
+                b.fadd(self.shuffle(x, y, low), self.shuffle(x, y, high)) for x, y in zip(firsts, seconds, strict=True)
             ]
             length, segment = len(low), segment // 2
         return vectors
 
-    def shuffled(self, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:
+    def shuffle(self, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:
         """Return these lanes of two vectors; those of the second come after those of the first."""
         return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
 
@@ -160,7 +159,7 @@ class _DotEmitter:
         b, length = self.b, int(totals[0].type.count)
         for n in range(b_count):
             whole, lane = totals[n * a_count // length], n * a_count % length
-            values = self.shuffled(whole, whole, range(lane, lane + a_count))
+            values = self.shuffle(whole, whole, range(lane, lane + a_count))
             place = b.add(b.mul(b.add(j, const(n)), const(SUMS_COLUMN)), i)
             pointer = address(b, b.function.args[10], b.mul(place, const(self.item)))
             b.store(b.fadd(b.load(pointer, align=self.item, typ=values.type), values), pointer, align=self.item)

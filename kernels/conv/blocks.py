@@ -160,12 +160,12 @@ class Blocks:
                 tile = RegisterTile(
                     tuple(offsets[0]), tuple(offsets[1]), tuple(offsets[2]), vectors, used, share_bytes=size
                 )
-                emit(tile, self.moved_ahead(at, pixel, mr, share))
+                emit(tile, self.advance_prefetch(at, pixel, mr, share))
 
             repeat(b, done, done + mr * count, one, "pixel", mr)
             done += mr * count
 
-    def moved_ahead(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
+    def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
         """Return the pointers with the weights that the tile from this pixel on prefetches, in shares of one size."""
         if at.ahead is None:
             return at
@@ -189,7 +189,7 @@ class Blocks:
 
             def one(pixel: Value, tile: RegisterTile = tile, mr: int = mr) -> None:
                 here = replace(
-                    self.moved_ahead(at, pixel, mr, share),
+                    self.advance_prefetch(at, pixel, mr, share),
                     inputs=address(b, at.inputs, scale_index(b, pixel, steps[0])),
                     out=address(b, at.out, scale_index(b, pixel, steps[1])),
                     residual=address(b, at.residual, scale_index(b, pixel, steps[2]))

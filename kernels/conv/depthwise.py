@@ -110,7 +110,7 @@ class Depthwise(KernelSpec):
         return 1 if self.few else max(1, (self.kernel[0] - 1) * self.dilation[0])
 
 
-def crowded(spec: Depthwise, machine: Machine) -> bool:
+def is_crowded(spec: Depthwise, machine: Machine) -> bool:
     """True if the inputs of a block of rows for one line of channels exceed the level 1 sets that they map to.
 
     With 256, 512 or 1024 channels a pixel is a quarter of a way, half of one or a whole. Then rows are better taken one
@@ -222,7 +222,7 @@ class _DepthwiseEmitter:
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
         pixels, self.vectors = tile_of(spec, machine)
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], pixels))
-        self.by_rows = spec.few or crowded(spec, machine)
+        self.by_rows = spec.few or is_crowded(spec, machine)
         # No other core was measured; one that runs in order would pay for every request.
         self.prefetches = machine.arch == "x86_64" and not self.by_rows
 
@@ -265,11 +265,11 @@ class _DepthwiseEmitter:
             first: Pointers = (x, self.w, out, self.bias, residual)
 
             def unit(channel: Value, count: int) -> None:
-                at = self.moved(first, channel)
+                at = self.advance(first, channel)
                 ahead = None
                 if self.prefetches:
                     # After the last line of channels comes the next tile's first.
-                    after = self.moved(first, b.add(channel, const(LINE_CHANNELS)))
+                    after = self.advance(first, b.add(channel, const(LINE_CHANNELS)))
                     more = b.icmp_signed("<", b.add(channel, const(LINE_CHANNELS)), const(channels))
                     ahead = b.select(more, after[0], following), b.select(more, after[1], self.w)
                 self.unit(_Unit(rows, at, ahead, mr, count))
@@ -287,7 +287,7 @@ class _DepthwiseEmitter:
                 repeat(b, done, done + mr * count, lambda pixel, mr=mr: tile(pixel, mr), "pixel", mr)  # type: ignore[misc]
             done += mr * count
 
-    def moved(self, at: Pointers, channel: Value) -> Pointers:
+    def advance(self, at: Pointers, channel: Value) -> Pointers:
         """The pointers `channel` channels further on, whole lines of them for the weights."""
         taps = self.spec.kernel[0] * self.spec.kernel[1]
         steps = (1, taps, 1, 1, 1)
@@ -330,7 +330,7 @@ class _DepthwiseEmitter:
             if unit.ahead is not None:
                 x = address(b, unit.ahead[0], scale_index(b, y, steps[0] * F32_BYTES))
                 prefetch(b, x, self.window.inputs(range(shared, reach), unit.pixels))
-            by_lines(b, unit.channels, lambda channel, n: self.line(self.moved(at, channel), unit.pixels, n))
+            by_lines(b, unit.channels, lambda channel, n: self.line(self.advance(at, channel), unit.pixels, n))
 
         repeat(b, const(0), unit.rows, row, "row")
 
@@ -339,16 +339,16 @@ class _DepthwiseEmitter:
         b, step = self.b, self.vectors * self.lanes
         whole = channels // step * step
 
-        def moved(channel: Value) -> Pointers:
+        def advance(channel: Value) -> Pointers:
             return tuple(address(b, p, scale_index(b, channel, F32_BYTES)) if p is not None else None for p in at)
 
         if whole == step:
             self.tile(at, pixels, self.vectors, self.lanes)
         elif whole:
-            repeat(b, 0, whole, lambda c: self.tile(moved(c), pixels, self.vectors, self.lanes), "channel", step)
+            repeat(b, 0, whole, lambda c: self.tile(advance(c), pixels, self.vectors, self.lanes), "channel", step)
         if rest := channels - whole:
             vectors = -(-rest // self.lanes)
-            self.tile(moved(const(whole)), pixels, vectors, rest - (vectors - 1) * self.lanes)
+            self.tile(advance(const(whole)), pixels, vectors, rest - (vectors - 1) * self.lanes)
 
     def tile(self, at: Pointers, pixels: int, vectors: int, used: int) -> None:
         """Some neighbours: a weight is loaded once for all of them, an input once for all that see it.

@@ -90,8 +90,8 @@ class _Conv2dEmitter(Blocks):
 
         def iteration(group: Value) -> None:
             first = b.mul(group, per_group)
-            low = self.bounded(b.sub(begin, first), spec.panels)
-            high = self.bounded(b.sub(end, first), spec.panels)
+            low = self.clamp(b.sub(begin, first), spec.panels)
+            high = self.clamp(b.sub(end, first), spec.panels)
             self.in_order(group, low, high, every)
 
         every = const(0), const(spec.pixel_rows)
@@ -122,7 +122,7 @@ class _Conv2dEmitter(Blocks):
 
         self.panels(begin, end, stationary)
 
-    def bounded(self, value: Value, most: int) -> Value:
+    def clamp(self, value: Value, most: int) -> Value:
         """value between 0 and most."""
         b = self.b
         low = b.select(b.icmp_signed("<", value, const(0)), const(0), value)

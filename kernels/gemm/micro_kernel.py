@@ -52,7 +52,7 @@ def emit_tile(
         with fresh:
             begun, begun_in = ends.start(), b.block
         with further:
-            sofar, sofar_in = ends.stored(), b.block
+            sofar, sofar_in = ends.load_sums(), b.block
     joined = []
     for number, (one, other) in enumerate(zip(begun, sofar, strict=True)):
         phi = b.phi(other.type, name=f"sum_{number}")

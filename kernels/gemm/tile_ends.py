@@ -64,7 +64,7 @@ class Ends:
         """Return the address of an output."""
         return offset_pointer(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * F32_BYTES)
 
-    def stored(self) -> Values:
+    def load_sums(self) -> Values:
         """Load the partial sums that another block of terms left."""
         return tuple(
             load_vector(self.b, self.out(p, v), ir.VectorType(F32, self.counts[v]), self.used[v], "sofar")

@@ -77,7 +77,7 @@ class QDepthwise(KernelSpec):
         return self.out.elements * self.kernel[0] * self.kernel[1]
 
     @property
-    def padded(self) -> int:
+    def padded_channels(self) -> int:
         """C': channels filled up to a multiple of CHANNELS."""
         return -(-self.out.shape[3] // CHANNELS) * CHANNELS
 
@@ -135,7 +135,7 @@ class _QDepthwiseEmitter:
         # NEON multiplies i8 only; x86 widens either type before it multiplies.
         signed = self.arm or spec.x.dtype == "i8"
         self.flip = self.arm and spec.x.dtype == "u8"
-        self.bias = address(b, bias, 0 if signed else spec.padded * F32_BYTES)
+        self.bias = address(b, bias, 0 if signed else spec.padded_channels * F32_BYTES)
         # Registers of 64 bytes come in thirty-twos, AVX-512.
         longest = 64 if machine.vector_registers >= 32 else 32
         self.lanes = LEAST_CHANNELS if self.arm else min(machine.vector_bytes, longest) // 2
@@ -197,11 +197,11 @@ class _QDepthwiseEmitter:
         step = spec.x.strides[2] * spec.stride[1]
         acc = [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels
         for pair in self.pairs:
-            ws = [self.weight(address(b, weights, number * spec.padded), lanes) for number, _ in pair]
-            ready = ws if self.arm else self.interleaved(ws)
+            ws = [self.weight(address(b, weights, number * spec.padded_channels), lanes) for number, _ in pair]
+            ready = ws if self.arm else self.interleave(ws)
             for p in range(pixels):
                 xs = [self.input(address(b, x, tap + p * step), lanes, used) for _, tap in pair]
-                acc[p] = self.added(acc[p], xs, ready)
+                acc[p] = self.add_products(acc[p], xs, ready)
         for p, total in enumerate(acc):
             start = b.load(bias, name="bias", align=4, typ=total.type)
             factor = b.load(multiplier, name="multiplier", align=4, typ=ir.VectorType(F32, lanes))
@@ -220,11 +220,11 @@ class _QDepthwiseEmitter:
             x = b.xor(x, ir.Constant(x.type, [-128] * lanes))
         return b.sext(x, wide) if self.arm or self.spec.x.dtype == "i8" else b.zext(x, wide)
 
-    def added(self, acc: Value, xs: list[Value], ws: list[Value]) -> Value:
-        """Return acc plus the products of one or two taps; on x86 in the lane order of `interleaved`."""
+    def add_products(self, acc: Value, xs: list[Value], ws: list[Value]) -> Value:
+        """Return acc plus the products of one or two taps; on x86 in the lane order of `interleave`."""
         b = self.b
         if not self.arm:
-            parts = [self.call_madd(x, w) for x, w in zip(self.interleaved(xs), ws, strict=True)]
+            parts = [self.call_madd(x, w) for x, w in zip(self.interleave(xs), ws, strict=True)]
             return b.add(acc, shuffle(b, parts[0], parts[1], range(acc.type.count)))
         products = [b.mul(x, w) for x, w in zip(xs, ws, strict=True)]
         if self.spec.narrow and len(products) == 2:
@@ -233,7 +233,7 @@ class _QDepthwiseEmitter:
             acc = b.add(acc, b.sext(product, acc.type))
         return acc
 
-    def interleaved(self, pair: list[Value]) -> list[Value]:
+    def interleave(self, pair: list[Value]) -> list[Value]:
         """Two vectors of i16, the second of zeros where there is one only, as neighbours: the lower and the upper four
         of each eight, which takes one instruction each."""
         count = pair[0].type.count
@@ -253,7 +253,7 @@ class _QDepthwiseEmitter:
         return self.b.call(function, [x, w])
 
     def in_order(self, total: Value) -> Value:
-        """Return sums in order of channels: the inverse of `interleaved`."""
+        """Return sums in order of channels: the inverse of `interleave`."""
         if self.arm:
             return total
         count = total.type.count

@@ -103,10 +103,10 @@ class EightBit(Primitive):
         begins = [0, *ends[:-1]]
         places = dict(zip(constants, begins, strict=True))
 
-        def packed() -> Array:
+        def pack_weights() -> Array:
             held = np.zeros(ends[-1], np.uint8)
             for constant, begin in places.items():
-                held[begin : begin + constant.nbytes] = constant.packed(made.constants).reshape(-1).view(np.uint8)
+                held[begin : begin + constant.nbytes] = constant.packed_array(made.constants).reshape(-1).view(np.uint8)
             return held.view(np.float32)
 
         stages = tuple(Stage(step.spec, tuple(_place(o, made, places) for o in step.operands)) for step in steps)
@@ -115,7 +115,7 @@ class EightBit(Primitive):
             begins[1], sums.nbytes // F32_BYTES, 0 if self.method is Method.DEPTHWISE else FLIP_WORDS,
             begins[2], factors.nbytes // F32_BYTES, scenario.c // scenario.groups * scenario.taps,
         )  # fmt: skip
-        return Lowering(stages, packed, (ends[-1] // F32_BYTES,), _workspace(steps), quantised=form)
+        return Lowering(stages, pack_weights, (ends[-1] // F32_BYTES,), _workspace(steps), quantised=form)
 
     def _steps(self, made: Graph, lanes: int) -> tuple[Step, ...]:
         (node,) = made.nodes

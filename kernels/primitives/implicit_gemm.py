@@ -70,7 +70,7 @@ class Implicit(Primitive):
         spec = _spec(s, _view(x, s.batch), image_view(Layout.HWC, channels, s.out_h, s.out_w, s.batch), epilogue, block)
         shape = panels_shape(s.m, s.c // s.groups * s.taps, s.groups, block)
 
-        def packed() -> Array:
+        def pack_weights() -> Array:
             return pack(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)), s.groups, block)
 
         stages = list(x.stages)
@@ -84,7 +84,7 @@ class Implicit(Primitive):
             places += [StageOperand("bias", number * channels * F32_BYTES)] * epilogue.bias
             places += [StageOperand("residual", out)] * epilogue.residual
             stages.append(Stage(spec, tuple(places)))
-        return Lowering(tuple(stages), packed, shape, x.workspace_bytes)
+        return Lowering(tuple(stages), pack_weights, shape, x.workspace_bytes)
 
 
 def _view(x: BorderedInput, batch: int) -> View:
@@ -139,12 +139,12 @@ class ImplicitDepthwise(Primitive):
             epilogue.bias, act, epilogue.act_args,
         )  # fmt: skip
 
-        def packed() -> Array:
+        def pack_weights() -> Array:
             return pack_depthwise(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)))
 
         shape = (-(-s.m // LINE_CHANNELS), s.taps, LINE_CHANNELS)
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
-        return Lowering((*x.stages, Stage(spec, operands)), packed, shape, x.workspace_bytes)
+        return Lowering((*x.stages, Stage(spec, operands)), pack_weights, shape, x.workspace_bytes)
 
 
 PRIMITIVES: tuple[Primitive, ...] = (

@@ -131,14 +131,16 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
         along_line(b, line, lanes, 4, vectors)
 
-    def strided(places: list[ir.Value], line: Line) -> None:
+    def copy_strided(places: list[ir.Value], line: Line) -> None:
         def one(index: ir.Value) -> None:
             value = load_vector(b, address(b, places[0], scale_index(b, index, from_step * size)), typ, name="value")
             store_vector(b, value, address(b, places[1], scale_index(b, index, to_step * size)))
 
         repeat(b, line.begin, line.end(b), one, "element")
 
-    nest_rows(b, spec.nest, (source, target), (size, size), dense if to_step == 1 and from_step in (0, 1) else strided)
+    nest_rows(
+        b, spec.nest, (source, target), (size, size), dense if to_step == 1 and from_step in (0, 1) else copy_strided
+    )
     b.ret_void()
     return function
 

@@ -214,7 +214,7 @@ def supported_unary(op: str, dtype: str) -> bool:
     return dtype == "f32" or op in WHOLE_UNARY or op == "clip"
 
 
-def _supported(op: str, dtype: str) -> bool:
+def _is_supported(op: str, dtype: str) -> bool:
     if op in ACTIVATIONS:
         return supported_unary(op, dtype)
     return dtype != "f16" and not (dtype == "f64" and op == "pow")
@@ -232,7 +232,7 @@ def elementwise_step(
         return ()
     read = [views[name] for name in inputs]
     dtypes = tuple(view.dtype for view in (*read, out))
-    if op not in ("cast", "where") and not _supported(op, dtypes[0]):
+    if op not in ("cast", "where") and not _is_supported(op, dtypes[0]):
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {dtypes[0]}; cast to f32 before it")
     nest = collapse(out.shape, [*(broadcast_strides(view, out.shape) for view in read), out.strides])
     spec = ElementwiseSpec(op, args, dtypes, nest)

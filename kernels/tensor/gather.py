@@ -103,12 +103,12 @@ def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     sizes = (size, spec.index_bytes, size)
     x_step, index_step, out_step = (strides[-1] for strides in spec.nest.strides)
 
-    def chosen(x: ir.Value, index_place: ir.Value) -> ir.Value:
+    def element_address(x: ir.Value, index_place: ir.Value) -> ir.Value:
         index = index_at(b, index_place, spec.index_bytes, spec.length)
         return address(b, x, scale_index(b, index, spec.step * size), "chosen")
 
     def lines(places: list[ir.Value], line: Line) -> None:
-        source = chosen(places[0], places[1])
+        source = element_address(places[0], places[1])
 
         def some(at: ir.Value, count: int, used: int) -> None:
             for i in range(count):
@@ -124,7 +124,7 @@ def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
                 address(b, pointer, scale_index(b, at, step * item))
                 for pointer, step, item in zip(places, (x_step, index_step, out_step), sizes, strict=True)
             )
-            store_vector(b, load_vector(b, chosen(x, index), typ, name="value"), out)
+            store_vector(b, load_vector(b, element_address(x, index), typ, name="value"), out)
 
         repeat(b, line.begin, line.end(b), one, "element")
 

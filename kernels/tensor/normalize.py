@@ -156,7 +156,7 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
     length, count = spec.inner.shape[-1], float(spec.inner.elements)
     zero = f32_splat(0.0, lanes)
 
-    def summed(places: list[ir.Value], term: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    def sum_of(places: list[ir.Value], term: Callable[[ir.Value], ir.Value]) -> ir.Value:
         def line(at: list[ir.Value], acc: Values) -> Values:
             def vector(i: ir.Value, used: int, carried: Values) -> Values:
                 value = term(_line_load(b, at[0], i, steps[0], lanes, used))
@@ -173,14 +173,14 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
         for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
             x, out = advance(b, (x, out), (x_step, out_step), i, (F32_BYTES, F32_BYTES))
         places = [x, *parameters, out]
-        mean = b.fdiv(summed(places, lambda value: value), ir.Constant(F32, count), name="mean")
+        mean = b.fdiv(sum_of(places, lambda value: value), ir.Constant(F32, count), name="mean")
         means = splat(b, mean, lanes)
 
         def square(value: ir.Value) -> ir.Value:
             rest = b.fsub(value, means)
             return b.fmul(rest, rest)
 
-        variance = b.fdiv(summed(places, square), ir.Constant(F32, count), name="variance")
+        variance = b.fdiv(sum_of(places, square), ir.Constant(F32, count), name="variance")
         spread = intrinsic(b, "sqrt", [b.fadd(variance, ir.Constant(F32, spec.epsilon))])
         factor = splat(b, b.fdiv(ir.Constant(F32, 1.0), spread), lanes)
 

@@ -165,7 +165,7 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
             pointers.append(operand(b, len(pointers), name))
             steps.append([getattr(d, name) for d in spec.outer])
 
-    def moved(places: Sequence[ir.Value], indices: Sequence[ir.Value], dimensions: slice) -> list[ir.Value]:
+    def advance(places: Sequence[ir.Value], indices: Sequence[ir.Value], dimensions: slice) -> list[ir.Value]:
         found = []
         for pointer, strides in zip(places, steps, strict=True):
             for index, stride in zip(indices, strides[dimensions], strict=True):
@@ -175,11 +175,11 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
     def row(number_: ir.Value) -> None:
         indices = decode(b, number_, [d.length for d in spec.outer[:-1]])
-        places = moved(pointers, indices, slice(0, -1))
-        repeat(b, 0, spec.outer[-1].length, lambda i: element(moved(places, [i], slice(-1, None))), "last")
+        places = advance(pointers, indices, slice(0, -1))
+        repeat(b, 0, spec.outer[-1].length, lambda i: element(advance(places, [i], slice(-1, None))), "last")
 
     def element(places: Sequence[ir.Value]) -> None:
-        total = summed(places[0], places[1], spec.inner, number(ir.Constant(typ, 0), 0))
+        total = emit_sum(places[0], places[1], spec.inner, number(ir.Constant(typ, 0), 0))
         for pointer in places[3:]:
             more = b.load(pointer, align=size, typ=typ)
             total = b.fadd(total, more) if is_float(spec.dtype) else b.add(total, more)
@@ -187,7 +187,7 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
             total = unary(b, spec.act, spec.act_args, spec.dtype, total)
         b.store(total, places[2], align=size)
 
-    def summed(a: ir.Value, w: ir.Value, inner: Sequence[tuple[int, int, int]], total: ir.Value) -> ir.Value:
+    def emit_sum(a: ir.Value, w: ir.Value, inner: Sequence[tuple[int, int, int]], total: ir.Value) -> ir.Value:
         if not inner:
             x, y = (b.load(pointer, align=size, typ=typ) for pointer in (a, w))
             return fma(b, x, y, total) if is_float(spec.dtype) else b.add(total, b.mul(x, y))
@@ -195,7 +195,7 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
         def term(i: ir.Value, carried: Values) -> Values:
             places = [address(b, p, scale_index(b, i, s * size)) for p, s in ((a, a_step), (w, w_step))]
-            return (summed(places[0], places[1], inner[1:], carried[0]),)
+            return (emit_sum(places[0], places[1], inner[1:], carried[0]),)
 
         return for_range(b, const(0), const(length), 1, (total,), term, "k")[0]
 

@@ -101,11 +101,11 @@ def combiner(kind: str, dtype: str) -> Combine:
         return floats[kind]
     if kind == "mean":  # the sum is wider than its terms
 
-        def summed(b: ir.IRBuilder, x: Value, y: Value) -> Value:
+        def add(b: ir.IRBuilder, x: Value, y: Value) -> Value:
             extend = b.sext if is_signed(dtype) else b.zext
             return b.add(x, y if y.type == x.type else extend(y, x.type))
 
-        return summed
+        return add
 
     def pick(b: ir.IRBuilder, x: Value, y: Value) -> Value:
         compare = b.icmp_unsigned if dtype[0] in "ub" else b.icmp_signed
@@ -143,7 +143,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
     partial = partial_type(spec.kind, spec.dtype)
 
-    def finished(value: Value) -> Value:
+    def finish(value: Value) -> Value:
         if spec.kind != "mean":
             return value
         count = number(value, spec.reduced.elements)
@@ -162,7 +162,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         if spec.along:
             line(from_, to)
         else:
-            b.store(finished(total_of(b, spec.reduced, spec.dtype, from_, combine, start, partial)), to, align=size)
+            b.store(finish(total_of(b, spec.reduced, spec.dtype, from_, combine, start, partial)), to, align=size)
 
     def line(from_: Value, to: Value) -> None:
         lanes, length = machine.vector_bytes // size, spec.kept.shape[-1]
@@ -179,7 +179,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
             acc = walk(b, spec.reduced, size, pointer, starts, term)
             for v, value in enumerate(acc):
                 at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))
-                store_vector(b, finished(value), at, used)
+                store_vector(b, finish(value), at, used)
 
         done = 0
         for count in (TOGETHER, 1):

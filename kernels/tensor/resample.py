@@ -99,7 +99,7 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
         weight = load_vector(b, address(b, places[2], offset), F32, name="weight")
         return address(b, places[0], scale_index(b, index, spec.step * F32_BYTES), "tap"), weight
 
-    def weighted(value: ir.Value, weight: ir.Value, total: ir.Value | None, wide: int) -> ir.Value:
+    def add_weighted(value: ir.Value, weight: ir.Value, total: ir.Value | None, wide: int) -> ir.Value:
         factor = splat(b, weight, wide)
         return b.fmul(value, factor) if total is None else fma(b, value, factor, total)
 
@@ -114,16 +114,16 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
                 return load(few[0][0])
             total: ir.Value | None = None
             for source, weight in few:
-                total = weighted(load(source), weight, total, lanes)
+                total = add_weighted(load(source), weight, total, lanes)
             if total is not None:
                 return total
             first, weight = tap(places, const(0))
 
             def add_tap(t: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
                 source, factor = tap(places, t)
-                return (weighted(load(source), factor, carried[0], lanes),)
+                return (add_weighted(load(source), factor, carried[0], lanes),)
 
-            start = weighted(load(first), weight, None, lanes)
+            start = add_weighted(load(first), weight, None, lanes)
             return for_range(b, const(1), const(spec.taps), 1, (start,), add_tap, "tap")[0]
 
         def some(at: ir.Value, count: int, used: int) -> None:
@@ -140,10 +140,10 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
 
             def add_tap(t: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
                 source, weight = tap(here, t)
-                return (weighted(load_vector(b, source, F32), weight, carried[0], 1),)
+                return (add_weighted(load_vector(b, source, F32), weight, carried[0], 1),)
 
             source, weight = tap(here, const(0))
-            start = weighted(load_vector(b, source, F32), weight, None, 1)
+            start = add_weighted(load_vector(b, source, F32), weight, None, 1)
             total = for_range(b, const(1), const(spec.taps), 1, (start,), add_tap, "tap")[0]
             store_vector(b, total, here[3])
 

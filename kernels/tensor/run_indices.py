@@ -204,7 +204,7 @@ def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
     lanes = machine.vector_bytes // size
     from_step, to_step = (strides[-1] for strides in spec.nest.strides)
 
-    def combined(old_at: ir.Value, new: ir.Value, used: int, of: int) -> ir.Value:
+    def combine(old_at: ir.Value, new: ir.Value, used: int, of: int) -> ir.Value:
         if moved:
             return new
         old = load_lanes(b, old_at, typ, of, used, "old") if of > 1 else load_vector(b, old_at, typ, name="old")
@@ -222,12 +222,12 @@ def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
                     offset = scale_index(b, b.add(at, const(i * lanes)), size)
                     new = load_lanes(b, address(b, source, offset), typ, lanes, used, "new")
                     to = address(b, target, offset)
-                    store_lanes(b, combined(to, new, used, lanes), to, lanes, used)
+                    store_lanes(b, combine(to, new, used, lanes), to, lanes, used)
 
             def one(at: ir.Value) -> None:
                 new = load_vector(b, address(b, source, scale_index(b, at, from_step * size)), typ, name="new")
                 to = address(b, target, scale_index(b, at, to_step * size))
-                store_vector(b, combined(to, new, 1, 1), to)
+                store_vector(b, combine(to, new, 1, 1), to)
 
             if from_step == to_step == 1 and line.length >= lanes:
                 along_line(b, line, lanes, 1, vectors)

@@ -119,19 +119,19 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
         if length % LANES:
             vectors(const(whole), length % LANES)
 
-    def shifted(value: Value, lanes: int) -> Value:
+    def subtract_largest(value: Value, lanes: int) -> Value:
         return b.fsub(value, splat(b, largest, lanes))
 
     if spec.log:
 
         def term(value: Value) -> Value:
-            return exp(b, shifted(value, value.type.count if isinstance(value.type, ir.VectorType) else 1))
+            return exp(b, subtract_largest(value, value.type.count if isinstance(value.type, ir.VectorType) else 1))
 
         total = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("sum", "f32"), 0.0, term=term)
         less = log_(b, total)
-        each(lambda value, _, lanes: b.fsub(shifted(value, lanes), splat(b, less, lanes)))
+        each(lambda value, _, lanes: b.fsub(subtract_largest(value, lanes), splat(b, less, lanes)))
     else:
-        each(lambda value, _, lanes: exp(b, shifted(value, lanes)))
+        each(lambda value, _, lanes: exp(b, subtract_largest(value, lanes)))
         total = total_of(b, Nest((length,), ((out_step,),)), "f32", out, combiner("sum", "f32"), 0.0)
         factor = b.fdiv(ir.Constant(F32, 1.0), total)
         each(lambda _, old, lanes: b.fmul(old, splat(b, factor, lanes)))

@@ -57,7 +57,7 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
         if node.output in blocks:
             add_reorganise(maker, node, *blocks[node.output])
         elif node.output not in {inner for _, _, inside in blocks.values() for inner in inside} and (
-            not _MAKERS.get(node.op, _refused)(maker, node)
+            not _MAKERS.get(node.op, _is_refused)(maker, node)
         ):
             add_host(maker, node)
     outputs = tuple(_output(maker, name) for name in graph.outputs)
@@ -90,7 +90,7 @@ def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[0], int(np.prod(shape[1:-2])), shape[-2], shape[-1])
 
 
-def _refused(maker: XGraphMaker, node: Node) -> bool:
+def _is_refused(maker: XGraphMaker, node: Node) -> bool:
     return False
 
 

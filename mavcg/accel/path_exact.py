@@ -28,7 +28,7 @@ def cheapest_path(instance: PathInstance, most_states: int = MOST_STATES) -> Cho
         return _by_cp_sat(instance)
     if not found:
         raise _infeasible()
-    order = instance.ordered(found)
+    order = instance.execution_order(found)
     assert order is not None
     return ChosenPath(order, instance.cost_of(order), True)
 
@@ -86,7 +86,7 @@ def _next_groups(instance: PathInstance, state: int) -> list[int]:
             if index in groups or instance.members[index] & state:
                 continue
             groups.add(index)
-            absent = instance.required[index] & ~state
+            absent = instance.required_nodes[index] & ~state
             if not absent:
                 ready.append(index)
             for needed in bits(absent):
@@ -126,6 +126,6 @@ def _by_cp_sat(instance: PathInstance) -> ChosenPath:
         raise _infeasible()
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         raise MavcgError(f"no choice of groups found in {CP_SAT_SECONDS:.0f} s; give fewer groups")
-    order = instance.ordered(i for i, c in enumerate(chosen) if solver.boolean_value(c))
+    order = instance.execution_order(i for i, c in enumerate(chosen) if solver.boolean_value(c))
     assert order is not None
     return ChosenPath(order, instance.cost_of(order), status == cp_model.OPTIMAL)

@@ -56,7 +56,7 @@ def _fitting(instance: PathInstance, state: int) -> list[int]:
     for place, indices in enumerate(instance.by_node):
         if state >> place & 1:
             continue
-        ready = [i for i in indices if not instance.members[i] & state and not instance.required[i] & ~state]
+        ready = [i for i in indices if not instance.members[i] & state and not instance.required_nodes[i] & ~state]
         if ready:
             return ready
     return []

@@ -78,7 +78,7 @@ class PathInstance:
         return tuple(sum(1 << self.place[node] for node in group.nodes) for group in self.groups)
 
     @cached_property
-    def required(self) -> tuple[int, ...]:
+    def required_nodes(self) -> tuple[int, ...]:
         """The set of nodes outside of each group that it reads."""
         found = []
         for group, inside in zip(self.groups, self.members, strict=True):
@@ -102,12 +102,12 @@ class PathInstance:
         """The set of all nodes."""
         return (1 << len(self.nodes)) - 1
 
-    def ordered(self, chosen: Iterable[int]) -> tuple[int, ...] | None:
+    def execution_order(self, chosen: Iterable[int]) -> tuple[int, ...] | None:
         """Return groups that cover each node once in an order to run them; None if they form a cycle."""
         of_node = {place: index for index in chosen for place in bits(self.members[index])}
         sorter: TopologicalSorter[int] = TopologicalSorter({index: () for index in of_node.values()})
         for index in dict.fromkeys(of_node.values()):
-            for place in bits(self.required[index]):
+            for place in bits(self.required_nodes[index]):
                 sorter.add(index, of_node[place])
         try:
             return tuple(sorter.static_order())

@@ -27,7 +27,7 @@ def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath
     chosen: list[int] = []
     for chains, barrier in _regions(instance):
         chosen += _best_of_region(instance, chains, barrier, most_sets)
-    order = instance.ordered(chosen)
+    order = instance.execution_order(chosen)
     if order is None:
         raise MavcgError("the paper's search: groups of different regions form a cycle; use the exact search")
     return ChosenPath(order, instance.cost_of(order), False)
@@ -110,7 +110,7 @@ def _is_acyclic(instance: PathInstance, chosen: Sequence[int]) -> bool:
     for index in chosen:
         together |= instance.members[index]
     while pending:
-        ready = [i for i in pending if not instance.required[i] & together & ~covered]
+        ready = [i for i in pending if not instance.required_nodes[i] & together & ~covered]
         if not ready:
             return False
         for index in ready:

@@ -35,7 +35,7 @@ class Sample:
                       np.concatenate([np.ones(LARGEST), np.full(some.size, rest.size / some.size)]))  # fmt: skip
 
     @staticmethod
-    def joined(samples: Iterable["Sample"]) -> "Sample":
+    def concatenate(samples: Iterable["Sample"]) -> "Sample":
         """The samples of several tensors as one."""
         kept = list(samples)
         return Sample(np.concatenate([s.values for s in kept]), np.concatenate([s.counts for s in kept]))

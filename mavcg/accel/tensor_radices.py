@@ -48,7 +48,7 @@ def tensor_radices(
                 if not np.isfinite(value).all():
                     raise MavcgError(f"{graph.name}: {name} has values that are not finite; give other inputs")
                 samples.setdefault(classes[name], []).append(Sample.of(value))
-    best = {root: Sample.joined(kept).best_radix() for root, kept in samples.items()}
+    best = {root: Sample.concatenate(kept).best_radix() for root, kept in samples.items()}
     # Element-wise operations align their inputs, by a limited number of bits.
     least = min(best.values())
     return {name: min(best[root], least + MOST_ALIGNMENT) for name, root in classes.items() if root in best}

@@ -62,7 +62,7 @@ class Derivation:
                 key = (cnn.name, edge.source, edge.target)
                 sizes[key], capacities[key] = edge.elements, edge.rows
         for partition in app.partitions:
-            graph, schedule, block, own = self._scheduled(partition, chromosome)
+            graph, schedule, block, own = self._schedule(partition, chromosome)
             partitions.append(replace(partition, schedule=block))
             phases |= {(partition.cnn, name): count for name, count in own.items()}
             for channel, rows in zip(graph.channels, schedule.capacities, strict=True):
@@ -72,7 +72,7 @@ class Derivation:
         data = edge_data(derived, sizes)
         return Derived(derived, phases, data, reuse(derived, data), capacities)
 
-    def _scheduled(self, partition: Partition, chromosome: Chromosome) -> _Scheduled:
+    def _schedule(self, partition: Partition, chromosome: Chromosome) -> _Scheduled:
         cnn = self.app.cnn(partition.cnn)
         genes = frozenset((cnn.name, name) for name in partition.layers) & chromosome
         key = (partition.name, _NO_GENES if partition.fixed else genes)

@@ -8,18 +8,18 @@ from mavcg.apps.application import Application
 def cliques_of(names: Sequence[str], linked: Callable[[str, str], bool]) -> list[tuple[str, ...]]:
     """Return the maximal sets of names that are all linked to each other, in order (Bron and Kerbosch, 1973)."""
 
-    def grown(chosen: tuple[str, ...], left: Sequence[str], done: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    def extend(chosen: tuple[str, ...], left: Sequence[str], done: Sequence[str]) -> Iterator[tuple[str, ...]]:
         if not left and not done:
             yield chosen
         for number, name in enumerate(left):
             later = [*left[:number], *done]
-            yield from grown(
+            yield from extend(
                 (*chosen, name),
                 [other for other in left[number + 1 :] if linked(name, other)],
                 [other for other in later if linked(name, other)],
             )
 
-    return list(grown((), list(names), ()))
+    return list(extend((), list(names), ()))
 
 
 def partition_cliques(app: Application, names: Sequence[str]) -> list[tuple[str, ...]]:

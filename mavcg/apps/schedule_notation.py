@@ -25,7 +25,7 @@ def parse_schedule(text: str) -> ScheduleBlock:
     """Return the schedule that a text describes. Raises: ScheduleTextError naming the column and the way out."""
     whole = _WHOLE.fullmatch(text)
     start, inner = 0, text
-    if whole and "{" in whole[1] and _balanced(whole[1]):
+    if whole and "{" in whole[1] and _is_balanced(whole[1]):
         start, inner = whole.start(1), whole[1]
     reader = _ScheduleReader(text, start, start + len(inner))
     return reader.schedule()
@@ -52,7 +52,7 @@ def _is_count(word: str) -> bool:
     return word in ("x", "×") or _COUNT.fullmatch(word) is not None
 
 
-def _balanced(text: str) -> bool:
+def _is_balanced(text: str) -> bool:
     """True if braces in a text enclose names that do not hold braces."""
     return re.fullmatch(r"(?:[^{}]|\{[^{}]*\})*", text) is not None
 

@@ -57,15 +57,15 @@ def search_chromosomes(
     """
     generator, known = random.Random(limits.seed), dict[Chromosome, Individual]()
 
-    def evaluated(chromosome: Chromosome) -> Individual:
+    def evaluate(chromosome: Chromosome) -> Individual:
         if chromosome not in known:
             known[chromosome] = Individual(chromosome, fitness(chromosome))
         return known[chromosome]
 
-    population = [evaluated(each) for each in _first_generation(genes, limits.population, generator)]
+    population = [evaluate(each) for each in _first_generation(genes, limits.population, generator)]
     for generation in range(limits.generations if genes else 0):
         children = [
-            evaluated(_mutate(_cross(*_parents(population, generator), genes, generator), genes, generator))
+            evaluate(_mutate(_cross(*_parents(population, generator), genes, generator), genes, generator))
             for _ in range(limits.population)
         ]
         population = _survivors([*population, *children], limits.population)

@@ -50,7 +50,7 @@ def read_asm_input(path: Path, core: Core, names: Sequence[str] = ()) -> AsmInpu
     if not addresses:
         for name in names:
             if name not in [f.name for f in functions]:
-                raise _unknown(name, [f.name for f in functions], str(path))
+                raise _unknown_name(name, [f.name for f in functions], str(path))
         functions = tuple(f for f in functions if not names or f.name in names)
     return AsmInput(source, statements, functions, addresses)
 
@@ -71,7 +71,7 @@ def version_symbol(name: str, core: Core, symbols: Sequence[str], file: str) -> 
             return found[0]
     if name in symbols:
         return name
-    raise _unknown(name, symbols, file)
+    raise _unknown_name(name, symbols, file)
 
 
 def _run_by(core: Core, symbols: Sequence[str]) -> list[str]:
@@ -88,7 +88,7 @@ def _run_by(core: Core, symbols: Sequence[str]) -> list[str]:
     return [symbol for symbol, stem in stems.items() if mine[stem] == symbol]
 
 
-def _unknown(name: str, known: Sequence[str], file: str) -> MavcgError:
+def _unknown_name(name: str, known: Sequence[str], file: str) -> MavcgError:
     if not known:
         return MavcgError(f"{file}: holds no function; give its label a `.type NAME, %function` or a `.globl NAME`")
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)

@@ -225,12 +225,12 @@ class _UnicornCore:
             tuple(uc.reg_read(register) for register in self.v),
             uc.reg_read(self.sp),
             uc.reg_read(self.nzcv) >> 28,
-            MappingProxyType(self._written()),
+            MappingProxyType(self._written_bytes()),
             frozenset(itertools.chain.from_iterable(loads)),
             frozenset(at for start, size in self.blocks for at in range(start, start + size, 4)),
         )
 
-    def _written(self) -> dict[int, int]:
+    def _written_bytes(self) -> dict[int, int]:
         """Map the address of every byte that stores touched to the byte."""
         written: dict[int, int] = {}
         for write, address, size in self.accesses:

@@ -124,10 +124,10 @@ def run(arguments: Sequence[str]) -> int:
         location = error.filename2 or error.filename or unnamed
         remedy = "make room" if error.errno in NO_ROOM else "see that it can be read and written"
         say(f"{location!s}: {error.strerror or error}; {remedy}")
-        return _no_stdout(EXIT_BAD_INPUT) if not _flushed() else EXIT_BAD_INPUT
+        return _no_stdout(EXIT_BAD_INPUT) if not _flush_stdout() else EXIT_BAD_INPUT
 
 
-def _flushed() -> bool:
+def _flush_stdout() -> bool:
     """True if stdout took all output."""
     try:
         sys.stdout.flush()

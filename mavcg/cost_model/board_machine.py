@@ -104,7 +104,7 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
     notes: list[str] = []
     missing: list[AssumedFact] = []
 
-    def known(key: str, value: float | None, otherwise: float, unit: str, because: str = "") -> float:
+    def known_or_assumed(key: str, value: float | None, otherwise: float, unit: str, because: str = "") -> float:
         if value is not None:
             return value
         missing.append(AssumedFact(None if "all cores" in unit else number, key, otherwise, unit))
@@ -117,9 +117,9 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
         notes.append(f"{place}: no such core is known: taken for a typical one of its kind; {remedy}")
     lanes = _vector_bytes(board, core) // F32_BYTES
     fma = cluster.fma_per_cycle or _fma_per_cycle(core, lanes)
-    fma = known("fma_per_cycle", fma, typical.fma_per_cycle, "vector multiply-adds a cycle")
-    ghz = known("max_khz", cluster.max_khz, typical.ghz * 1e6, "kHz") / 1e6
-    levels = _levels(board, cluster, cores, elsewhere, typical, ghz, known)
+    fma = known_or_assumed("fma_per_cycle", fma, typical.fma_per_cycle, "vector multiply-adds a cycle")
+    ghz = known_or_assumed("max_khz", cluster.max_khz, typical.ghz * 1e6, "kHz") / 1e6
+    levels = _levels(board, cluster, cores, elsewhere, typical, ghz, known_or_assumed)
     columns, rows = _array(lanes, fma)
     accelerator = Accelerator(f"{board.name}: {cluster.core}", ghz, levels, (columns, rows), (("OC",), ("OW",)))
     return ClusterMachine(cluster, core, accelerator, fma, cores, tuple(notes), kind, tuple(missing))

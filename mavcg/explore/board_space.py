@@ -182,10 +182,10 @@ def _core_axes(
 def _whole_values(path: Path, given: Any, place: str, low: int, high: int) -> tuple[Any, ...]:
     unit = "kHz" if high == OF_CORES["max_khz"][1] else "bytes"
 
-    def checked(value: Any) -> int:
+    def check(value: Any) -> int:
         return schema.whole(path, {unit: value}, unit, place, low, high, of=unit)
 
-    return _values(path, given, place, checked)
+    return _values(path, given, place, check)
 
 
 def _values(path: Path, given: Any, place: str, checked: Any) -> tuple[Any, ...]:

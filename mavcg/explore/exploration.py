@@ -54,7 +54,7 @@ class Exploration:
         return self.states.count(state) * self.space.rates
 
     @property
-    def planned(self) -> int:
+    def planned_points(self) -> int:
         """Points that were planned, those without a tiling for some layer among them."""
         return self.count(PLANNED) + self.count(INFEASIBLE)
 
@@ -105,10 +105,10 @@ class _Explorer:
         self.searches += len(missing)
         if missing:
             keys_by_layer = sorted(missing, key=lambda key: id(key.layer))  # a layer is sent once for each task
-            engine.run(search_tilings, keys_by_layer, TASK_SEARCHES, self._found)
+            engine.run(search_tilings, keys_by_layer, TASK_SEARCHES, self._keep)
         return [_bytes([self.known[key] for key in of]) for of in keys]
 
-    def _found(self, keys: Sequence[SearchKey], tilings: Sequence[TileTraffic | None]) -> None:
+    def _keep(self, keys: Sequence[SearchKey], tilings: Sequence[TileTraffic | None]) -> None:
         found = dict(zip(keys, tilings, strict=True))
         self.store.put_tilings(found)
         self.known.update(found)

@@ -65,16 +65,16 @@ def area_mm2(structure: Structure, technology: Technology, layers: Sequence[Conv
 def array_bytes(layer: ConvLayer, structure: Structure) -> tuple[float, float, float]:
     """Return the bytes of input, weights and partial sums that the array reads and writes on the chip."""
 
-    def shared_by(*names: str) -> float:
+    def sharing_elements(*names: str) -> float:
         """Elements that use one operand at once; fewer at the end of a loop."""
         loops = layer.loops
         return prod(loops[name] / -(-loops[name] // structure.parallel(name)) for name in names)
 
     items = layer.items
     return (
-        layer.macs * items.input / shared_by("OC"),
-        layer.macs * items.weight / shared_by("OH", "OW"),
-        2 * layer.macs * items.psum / shared_by("IC", "KH", "KW"),
+        layer.macs * items.input / sharing_elements("OC"),
+        layer.macs * items.weight / sharing_elements("OH", "OW"),
+        2 * layer.macs * items.psum / sharing_elements("IC", "KH", "KW"),
     )
 
 

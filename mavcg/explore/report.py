@@ -19,7 +19,7 @@ def exploration_json(result: Exploration) -> dict[str, Any]:
     front = [result.figures(number) for number in result.front]
     return {
         "points": result.space.points,
-        "planned": result.planned,
+        "planned": result.planned_points,
         "pruned": result.count(PRUNED),
         "infeasible": result.count(INFEASIBLE),
         "searches": result.searches,
@@ -55,7 +55,7 @@ def show_exploration(result: Exploration, out: "Console") -> None:
     if len(front) > MOST_ROWS:
         out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")
     out.print(
-        f"{result.planned} points planned ({result.count(INFEASIBLE)} without a tiling for some layer), "
+        f"{result.planned_points} points planned ({result.count(INFEASIBLE)} without a tiling for some layer), "
         f"{result.count(PRUNED)} left out by bounds; {result.searches} searches, {result.seconds:.1f} s. "
         f"Figures are the model's; energy and area by {result.space.technology.name}."
     )

@@ -60,7 +60,7 @@ def run_board_task(task: BoardTask, stopped: Callable[[], bool] = never) -> Boar
     notes: list[str] = []
     fault = ""
 
-    def taken(result: Result) -> None:
+    def take(result: Result) -> None:
         results.append(result)
         if stopped():
             raise _NotNeeded
@@ -71,10 +71,10 @@ def run_board_task(task: BoardTask, stopped: Callable[[], bool] = never) -> Boar
             path.write_bytes(task.program)
             program = BenchProgram(path, task.jobs)
             if task.interleaved:
-                run_interleaved(runner, program, task.units, task.cpus, task.core, task.options, taken, notes.append)
+                run_interleaved(runner, program, task.units, task.cpus, task.core, task.options, take, notes.append)
             else:
                 numbers = [job for unit in task.units for job in unit]
-                run_bench(runner, program, numbers, task.cpus, task.core, task.options, taken, notes.append)
+                run_bench(runner, program, numbers, task.cpus, task.core, task.options, take, notes.append)
     except _NotNeeded:
         pass  # what was measured counts
     except (MavcgError, OSError) as error:

@@ -57,7 +57,7 @@ def tune_on_fleet(
                 tuning.alone(Path(name))
             except TimeIsUp:
                 tuning.state.stopped = "limit"
-            tuning.interleaved(Path(name) / "interleaved", interleaving)
+            tuning.measure_interleaved(Path(name) / "interleaved", interleaving)
         except TimeIsUp:
             tuning.state.stopped = "limit"
     if pool.stopped.is_set():
@@ -102,7 +102,7 @@ class _FleetTuning:
                 self._collect(pending, 0)
         self._check_boards()
 
-    def interleaved(self, folder: Path, settings: InterleavedOptions) -> None:
+    def measure_interleaved(self, folder: Path, settings: InterleavedOptions) -> None:
         """Measure the candidates of each scenario interleaved, a program's groups on a board.
 
         Raises: TimeIsUp, RunnerError.
@@ -198,11 +198,11 @@ class _FleetTuning:
                     if not isinstance(result, JobTimes):
                         taker(result)
 
-        def decided(*decision: *Decision) -> None:
+        def decide(*decision: *Decision) -> None:
             settled.decisions.append(decision)
 
         try:
-            settle(batch, order, measure, settings, decided, lambda measurement: self.state.check_time())
+            settle(batch, order, measure, settings, decide, lambda measurement: self.state.check_time())
         except TimeIsUp:
             return settled  # the groups that are not decided stay so
         return settled

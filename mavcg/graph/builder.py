@@ -69,7 +69,7 @@ class GraphBuilder:
         """A node with any number of outputs, as `add`. Raises: as add."""
         names = list(outputs) if outputs is not None else [""]
         node = make_node(op, inputs, names, origin, **attrs)
-        node = self._counted_from_start(node)
+        node = self._normalise_axes(node)
         found = infer(node, self.types, self.constants)
         if outputs is None:
             names = [self._fresh(op) for _ in found]
@@ -107,7 +107,7 @@ class GraphBuilder:
             if name not in self.types:
                 return name
 
-    def _counted_from_start(self, node: Node) -> Node:
+    def _normalise_axes(self, node: Node) -> Node:
         """Negative axes count from the last dimension of the first input."""
         first = self.types.get(node.inputs[0]) if node.inputs else None
         if first is None:

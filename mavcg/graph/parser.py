@@ -100,7 +100,7 @@ class _Parser:
         self.take("%")
         return self.name()
 
-    def defined(self) -> str:
+    def definition(self) -> str:
         """%name: type, of a tensor that has not come before."""
         self.take("%")
         name, start = self.name(), self.start
@@ -186,7 +186,7 @@ class _Parser:
                 self.next()
                 found.append("")
             else:
-                found.append(self.defined())
+                found.append(self.definition())
             if self.peek() != ",":
                 return tuple(found)
             self.take(",")
@@ -230,7 +230,7 @@ class _Parser:
         while self.peek() != "return":
             if self.peek() in ("input", "const"):
                 _, what = self.next()
-                tensor = self.defined()
+                tensor = self.definition()
                 if what == "input":
                     self.inputs.append(tensor)
                 else:
@@ -239,15 +239,15 @@ class _Parser:
             else:
                 nodes.append(self.node())
         self.take("return")
-        outputs = [self.returned()]
+        outputs = [self.returned_tensor()]
         while self.peek() == ",":
             self.take(",")
-            outputs.append(self.returned())
+            outputs.append(self.returned_tensor())
         self.take("}")
         if self.look() is not None or self.start < len(self.text):
             raise self.fail("something after the graph's end")
         return Fields(name, tuple(self.inputs), tuple(outputs), tuple(nodes), self.types, self.constants)
 
-    def returned(self) -> str:
+    def returned_tensor(self) -> str:
         self.take("%")
         return self.name()

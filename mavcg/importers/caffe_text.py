@@ -102,14 +102,14 @@ class _PrototxtParser:
         if depth == MOST_DEPTH:
             raise CaffeError(f"{name}: blocks within blocks, deeper than {MOST_DEPTH}", self.token_line)
         line, end = self.token_line, _CLOSING[self.token]
-        self.counted()
+        self.count_field()
         self.advance()
         fields = self.fields(end, depth + 1, line)
         self.advance()
         return FieldBlock(name, line, fields)
 
     def scalar(self, name: str) -> Scalar:
-        self.counted()
+        self.count_field()
         line = self.token_line
         if self.kind == "word":
             text = self.token
@@ -123,7 +123,7 @@ class _PrototxtParser:
             self.advance()
         return Scalar("".join(parts), True, line)
 
-    def counted(self) -> None:
+    def count_field(self) -> None:
         self.count += 1
         if self.count > MOST_FIELDS:
             raise CaffeError(f"more than {MOST_FIELDS} fields; a network has fewer", self.token_line)

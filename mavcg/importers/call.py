@@ -47,14 +47,14 @@ class NodeCall:
             raise self.fail(f"its input {i} is missing")
         if (rank is not None and value.rank != rank) or value.rank < rank_min:
             need = f"{rank}" if rank is not None else f"at least {rank_min}"
-            raise self.fail(f"{self.called(i)} is {value.type} where {need} dimensions are needed")
+            raise self.fail(f"{self.input_name(i)} is {value.type} where {need} dimensions are needed")
         return value
 
     def maybe(self, i: int) -> Value | None:
         """An input that may be absent."""
         return self.inputs[i] if i < len(self.inputs) else None
 
-    def called(self, i: int) -> str:
+    def input_name(self, i: int) -> str:
         """Return an input's name for error messages."""
         return f"its input {i}"
 

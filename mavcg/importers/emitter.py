@@ -135,7 +135,7 @@ class Emitter:
         if kept is not None:
             return kept
         if op != "reshape" and all(v is None or v.is_constant for v in inputs):
-            folded = self._folded(op, inputs, origin, attrs)
+            folded = self._fold(op, inputs, origin, attrs)
             if folded is not None:
                 return folded
         elif op == "reshape" and inputs[0] is not None and inputs[0].is_constant and inputs[0].array is not None:
@@ -157,7 +157,7 @@ class Emitter:
         if self._made_bytes > MOST_BYTES:
             raise MavcgError(f"{where}: what the file computes from its constants takes more than {MOST_BYTES} bytes")
 
-    def _folded(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value | None:
+    def _fold(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value | None:
         """The result computed now; None where that is too much work."""
         names = [str(i) if v is not None else "" for i, v in enumerate(inputs)]
         node = make_node(op, names, ("",), origin, **attrs)

@@ -82,7 +82,7 @@ class LoweringCandidates:
     algorithms: Mapping[str, tuple[str, ...]]
     steps: Mapping[tuple[str, str], tuple[Step, ...]]
 
-    def lowered(self, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
+    def lower(self, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
         """The graph with these algorithms, by a node's output; other nodes by their default."""
         nodes = self.storage.graph.nodes
         chosen = ((node, self.steps[node.output, algorithms.get(node.output, "")]) for node in nodes)

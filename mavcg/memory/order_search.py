@@ -39,7 +39,7 @@ class OrderProblem:
         return tuple(masks)
 
     @cached_property
-    def needed(self) -> tuple[int, ...]:
+    def predecessors(self) -> tuple[int, ...]:
         """Operators that have to run before each one, as bit masks."""
         return tuple(sum(1 << other for other in set(others)) for others in self.before)
 
@@ -157,7 +157,7 @@ class _Running:
     def __init__(self, problem: OrderProblem, limit: int) -> None:
         self.problem, self.limit = problem, limit
         self.done, self.live, self.ran = 0, 0, list[int]()
-        self.ready = sum(1 << number for number, needed in enumerate(problem.needed) if not needed)
+        self.ready = sum(1 << number for number, needed in enumerate(problem.predecessors) if not needed)
 
     def copy(self) -> "_Running":
         made = _Running.__new__(_Running)
@@ -173,7 +173,7 @@ class _Running:
         self.ready ^= 1 << number
         self.ran.append(number)
         for other in self.problem.followers[number]:
-            if not self.problem.needed[other] & ~self.done:
+            if not self.problem.predecessors[other] & ~self.done:
                 self.ready |= 1 << other
 
     def run_free(self) -> None:
@@ -201,7 +201,7 @@ class _Running:
             chain.append(number)
             if live <= self.live:
                 return chain
-            following = [n for n in self.problem.followers[number] if not self.problem.needed[n] & ~done]
+            following = [n for n in self.problem.followers[number] if not self.problem.predecessors[n] & ~done]
             if len(following) != 1:
                 return []
             number = following[0]
@@ -217,7 +217,7 @@ def _bits(mask: int) -> list[int]:
 
 def _ready(problem: OrderProblem, done: int) -> list[int]:
     return [
-        number for number, needed in enumerate(problem.needed) if not needed & ~done and not done >> number & 1
+        number for number, needed in enumerate(problem.predecessors) if not needed & ~done and not done >> number & 1
     ]  # fmt: skip
 
 

@@ -186,12 +186,12 @@ class _Assignment:
         """
         while name in self.inside:
             within = self.inside[name]
-            if within.step is not None and not self.undivided(name, within.container):
+            if within.step is not None and not self.is_contiguous(name, within.container):
                 return False
             name = within.container
         return True
 
-    def undivided(self, name: str, container: str) -> bool:
+    def is_contiguous(self, name: str, container: str) -> bool:
         """True if a part is one contiguous range of its container:
 
         whole but for the axes before which all lengths are 1.

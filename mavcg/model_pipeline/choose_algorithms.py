@@ -142,7 +142,7 @@ class FastestPredicted:
             for node, times in self.predicted.considered.items()
             if producers[node].op == "conv2d"  # an 8-bit one's weights are as large by each algorithm
         }
-        lowered = self.candidates.lowered(self.predicted.fastest)
+        lowered = self.candidates.lower(self.predicted.fastest)
         in_options = sum(lowered.packed_bytes.get(node, 0) for node in options)
         others = weight_sizes(lowered).packed_bytes - in_options
         try:
@@ -153,7 +153,7 @@ class FastestPredicted:
         return self._choice({**others_fastest, **{node: each.name for node, each in chosen.items() if each.name}})
 
     def _choice(self, algorithms: Mapping[str, str]) -> AlgorithmChoice:
-        return AlgorithmChoice(self.graph, self.candidates.lowered(algorithms), {"strategy": ENGINE})
+        return AlgorithmChoice(self.graph, self.candidates.lower(algorithms), {"strategy": ENGINE})
 
 
 @dataclass(frozen=True)
@@ -175,13 +175,13 @@ class NetworkSelection:
         return self._choice(within_weights(self.selected, self.graph, self.packing, weight_bytes))
 
     def _choice(self, selected: SelectedModel) -> AlgorithmChoice:
-        if selected.graph is self.graph and self._lowered_already(selected.algorithms):
-            lowered = self.candidates.lowered(selected.algorithms)
+        if selected.graph is self.graph and self._is_lowered(selected.algorithms):
+            lowered = self.candidates.lower(selected.algorithms)
         else:
             lowered = lower_graph(selected.graph, self.packing, selected.algorithms)
         return AlgorithmChoice(selected.graph, lowered, selected.as_json())
 
-    def _lowered_already(self, algorithms: Mapping[str, str]) -> bool:
+    def _is_lowered(self, algorithms: Mapping[str, str]) -> bool:
         return all((node, name) in self.candidates.steps for node, name in algorithms.items())
 
 

@@ -69,7 +69,7 @@ class LinkOptions:
         return (*self.options, *folders, *(f"-l{name}" for name in self.libraries), *runtime)
 
     @property
-    def named(self) -> tuple[str, ...]:
+    def option_names(self) -> tuple[str, ...]:
         """Names of the options of `mavcg build` that are set here."""
         given = {
             "--link-option": self.options, "--version-script": self.version_script, "-l": self.libraries,

@@ -145,7 +145,7 @@ def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]
     digests = ContentDigests()
     works_of = {}
     for name, nodes in nodes_of.items():
-        lowered = candidates.lowered(dict.fromkeys(nodes, name))
+        lowered = candidates.lower(dict.fromkeys(nodes, name))
         works = step_works(plan_model(lowered, digests=digests))
         works_of[name] = tuple(
             _NodeStep(node.output, work, distances)

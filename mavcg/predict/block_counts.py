@@ -117,7 +117,7 @@ class _Follower:
             index, end = self._value(loop.index), self._value(loop.end)
             # Entered from outside, where the index has its first value. Afterwards nothing of the body is needed, and
             # of the head only the values that are computed from the index.
-            unknown, loaded = _unknown((index, end)), f"v[{self.loaded}]"
+            unknown, loaded = _unknown_condition((index, end)), f"v[{self.loaded}]"
             lines += [
                 f"    if {unknown}:",
                 f"        if {loaded} is None: {stop}",
@@ -138,7 +138,7 @@ class _Follower:
             lines += self._edge(block, last.operands[0], "    ")
         elif isinstance(last, instr.ConditionalBranch):
             condition = self._value(last.operands[0])
-            lines += [f"    if {_unknown((condition,))}: {stop}", f"    if {condition}:"]
+            lines += [f"    if {_unknown_condition((condition,))}: {stop}", f"    if {condition}:"]
             lines += self._edge(block, last.operands[1], "        ")
             lines += self._edge(block, last.operands[2], "    ")
         elif isinstance(last, instr.Ret):
@@ -171,17 +171,17 @@ class _Follower:
         operands = [self._value(operand) for operand in instruction.operands]
         if isinstance(instruction, instr.SelectInstr):
             condition, chosen, other = operands
-            return f"None if {_unknown((condition,))} else {chosen} if {condition} else {other}"
+            return f"None if {_unknown_condition((condition,))} else {chosen} if {condition} else {other}"
         if isinstance(instruction, instr.CastInstr):
             return operands[0] if instruction.opname in ("sext", "zext", "trunc") else "None"
         sources = _COMPARE if isinstance(instruction, instr.ICMPInstr) else _ARITHMETIC
         name = instruction.op if isinstance(instruction, instr.ICMPInstr) else instruction.opname
         if len(operands) != 2 or name not in sources:
             return "None"
-        return f"None if {_unknown(operands)} else {sources[name].format(a=operands[0], b=operands[1])}"
+        return f"None if {_unknown_condition(operands)} else {sources[name].format(a=operands[0], b=operands[1])}"
 
 
-def _unknown(operands: Sequence[str]) -> str:
+def _unknown_condition(operands: Sequence[str]) -> str:
     """The condition that one of these values is not known; a constant, in parentheses, always is."""
     variable = [operand for operand in operands if not operand.startswith("(")]
     return " or ".join(f"{operand} is None" for operand in variable) or "False"

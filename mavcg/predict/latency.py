@@ -65,7 +65,7 @@ class StepModel:
     kernels: Sequence[KernelModel]
     _moved: dict[tuple[object, ...], Moved] = field(default_factory=dict, compare=False, repr=False)
 
-    def moved(self, worker: Worker) -> Moved:
+    def bytes_moved(self, worker: Worker) -> Moved:
         """Bytes through the levels of a worker's share."""
         levels = worker.machine.accelerator.levels
         key = tuple(level.shared_bytes for level in levels)
@@ -78,7 +78,7 @@ class StepModel:
         cycles, tasks = self._cycles(worker), self.work.tasks
         fit = worker.machine.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks
-        memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
+        memory_ns = self.bytes_moved(worker).ns(worker.machine.accelerator.levels)
         exposed = self._exposed_ns(worker)
         return StepCost(cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6, exposed / 1e6)
 
@@ -91,7 +91,7 @@ class StepModel:
 
     def _exposed_ns(self, worker: Worker) -> float:
         levels = worker.machine.accelerator.levels
-        return exposed_ns(self.work.kernel, self.moved(worker).crossing, levels, worker.machine.fit.exposed)
+        return exposed_ns(self.work.kernel, self.bytes_moved(worker).crossing, levels, worker.machine.fit.exposed)
 
     def together(self, workers: Sequence[Worker]) -> float:
         """ms on several cores; the first one is the caller's."""
@@ -100,7 +100,7 @@ class StepModel:
         row_ns = []
         for worker in workers:
             cycles = self._cycles(worker)
-            memory_ns = self.moved(worker).ns(worker.machine.accelerator.levels)
+            memory_ns = self.bytes_moved(worker).ns(worker.machine.accelerator.levels)
             row_ns.append(max(cycles / worker.ghz + self._exposed_ns(worker), memory_ns) / self.work.rows)
         fits = [worker.machine.fit.steps for worker in workers]
         own_ns = [fit.call_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True)]

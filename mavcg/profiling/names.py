@@ -22,7 +22,7 @@ def short_names(names: list[str], limit: int) -> list[str]:
 
 def _without_template_arguments(name: str, limit: int) -> str:
     """Shorten `a<b<c>, d>::f` to `a<…>::f` if it is over the limit, then remove leading scopes: `…::f`."""
-    if len(name) <= limit or not _balanced(name):
+    if len(name) <= limit or not _is_balanced(name):
         return name
     while "<" in name:  # innermost first; a control character stands for what is left out until all is done
         name = re.sub(r"<[^<>]*>", "\x01", name)
@@ -40,7 +40,7 @@ def shorten(text: str, limit: int) -> str:
     return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
 
 
-def _balanced(name: str) -> bool:
+def _is_balanced(name: str) -> bool:
     """True if every < opens template arguments that a > closes: false for operator<, operator-> and comparisons."""
     depth = 0
     for char in name:

@@ -32,7 +32,7 @@ class AsmModule:
         return self.unit.source.name
 
     @property
-    def defined(self) -> tuple[str, ...]:
+    def function_names(self) -> tuple[str, ...]:
         """Names of the functions that a build may name as hot."""
         return self.global_names or tuple(function.name for function in self.functions)
 

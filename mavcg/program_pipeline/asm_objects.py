@@ -69,7 +69,7 @@ def build_asm_objects(
     plain = folder / f"{Path(module.source).stem}-{tag}.single.o"
     assemble(module.text, plain, target, str(module.unit.source), module.unit.folders)
     progress()
-    requested = [name for name in hot if name in module.defined]
+    requested = [name for name in hot if name in module.function_names]
     refused = {name: reason for name in requested if (reason := _why_not(module, name, core_set.cores, tuning))}
     functions = [name for name in requested if name not in refused]
     bodies, stretches = _bodies(module, functions, core_set.cores, tuning, workers, progress)

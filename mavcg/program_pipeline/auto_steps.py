@@ -107,7 +107,7 @@ class ProgramSteps:
         """
         if self._shown is not None:
             return self._shown
-        hot_functions = self._hot(self._recorded(library), library)
+        hot_functions = self._hot(self._record(library), library)
         if self.machine.why_not:
             self._shown = hot_functions
         return hot_functions
@@ -164,7 +164,7 @@ class ProgramSteps:
             measured.notes,
         )
 
-    def _recorded(self, library: Path | None) -> "Profile":
+    def _record(self, library: Path | None) -> "Profile":
         """Return the program's profile: recorded now, or, without a command, the one that the file names."""
         from mavcg.profiling.load import load_profile
         from mavcg.profiling.profile import profile_of

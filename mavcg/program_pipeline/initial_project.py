@@ -152,7 +152,7 @@ def _table(name: str, table: ProfileTable | BuildFile | ModelTable, needed: Sequ
         value, comment = getattr(table, field.name), _COMMENTS.get((name, field.name), "")
         if value not in (None, ()):
             rows.append((f"{field.name} = {_value(value)}", comment))
-        elif field.name in needed and (name, field.name) in _COMMENTS and not _replaced(table):
+        elif field.name in needed and (name, field.name) in _COMMENTS and not _is_replaced(table):
             rows.append((f"# {field.name} = {examples[field.name]}", comment))
     rows += [(f"# {key} = {example}", comment) for key, example, comment in _OPTIONAL[name]]
     width = max(len(text) for text, _ in rows if len(text) <= _WIDE)
@@ -164,7 +164,7 @@ def _table(name: str, table: ProfileTable | BuildFile | ModelTable, needed: Sequ
     return "\n".join([*lines, ""])
 
 
-def _replaced(table: ProfileTable | BuildFile | ModelTable) -> bool:
+def _is_replaced(table: ProfileTable | BuildFile | ModelTable) -> bool:
     """True if a build names its input by other keys than sources."""
     return isinstance(table, BuildFile) and bool(table.compile_commands or table.command)
 

@@ -114,7 +114,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
     with scratch_folder("mavcg-build-") as folder:
         modules = _read_inputs(request, progress)
         assembly = [read_asm_module(unit, request.target) for unit in request.asm_units]
-        assembled = [name for module in assembly for name in module.defined]
+        assembled = [name for module in assembly for name in module.function_names]
         hot, not_found = match_hot(request.hot, [module.text for module in modules], assembled)
         core_set = CoreSet(request.cores)
         built = [_build_module(module, hot, core_set, request, folder, progress) for module in modules]

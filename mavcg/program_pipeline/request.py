@@ -103,9 +103,9 @@ def _link(file: BuildFile, folder: Path, target: Target) -> LinkOptions:
     link = make_link_options(
         file.link_options, file.version_script, file.libraries, file.library_dirs, file.soname, bool(file.strip), folder
     )
-    if link.named and Path(file.output or "").suffix == ".o":
+    if link.option_names and Path(file.output or "").suffix == ".o":
         raise MavcgError(
-            f"{link.named[0]}: is for the link of a library, and {file.output} is an object; give it there"
+            f"{link.option_names[0]}: is for the link of a library, and {file.output} is an object; give it there"
         )
     return link
 

@@ -49,16 +49,16 @@ class AdbTransport:
 
     def send(self, file: Path, to: str) -> None:
         """Implement `Transport.send`."""
-        self._copied(self._copy("push", str(file), to), to, "written", "see that there is room")
+        self._check_copy(self._copy("push", str(file), to), to, "written", "see that there is room")
 
     def fetch(self, file: str, to: Path) -> None:
         """Implement `Transport.fetch`."""
-        self._copied(self._copy("pull", file, str(to)), file, "read", "run it again")
+        self._check_copy(self._copy("pull", file, str(to)), file, "read", "run it again")
 
     def _copy(self, *words: str) -> Client:
         return run_client(["adb", "-s", self.serial, *words], self.name, INSTALL, silence_s=SEND_S)
 
-    def _copied(self, done: Client, file: str, how: str, remedy: str) -> None:
+    def _check_copy(self, done: Client, file: str, how: str, remedy: str) -> None:
         message = f"{done.stdout.decode('utf-8', 'replace')}\n{done.words}"
         if done.status == 0 and "adb: error" not in message and "failed to copy" not in message:
             return

@@ -108,7 +108,7 @@ class BenchLineReader:
             elif "job" in record:
                 self._job(record)
             elif "turns" in record:
-                self._interleaved(record["turns"], *_conditions(record))
+                self._read_interleaved(record["turns"], *_conditions(record))
             else:
                 self.fault = str(record["fault"])
         except (ValueError, KeyError, TypeError, statistics.StatisticsError) as error:
@@ -126,7 +126,7 @@ class BenchLineReader:
         self.seen.append(job)
         self.taken(result)
 
-    def _interleaved(self, record: Sequence[dict[str, Any]], before: Condition, after: Condition) -> None:
+    def _read_interleaved(self, record: Sequence[dict[str, Any]], before: Condition, after: Condition) -> None:
         found = []
         for each in record:
             times = each["times"]

@@ -83,7 +83,7 @@ class ShellRunner:
         """
         if self._lost:
             self._find_again()
-        folder = self._made_folder()
+        folder = self._make_folder()
         there = self._send_program(program)
         for name, file in (files_in or {}).items():
             self.transport.send(file, f"{folder}/{name}")
@@ -102,7 +102,7 @@ class ShellRunner:
 
     def fetch(self, name: str, to: Path) -> None:
         """Copy a file of the temporary folder to here. Raises: RunnerError."""
-        self.transport.fetch(f"{self._made_folder()}/{name}", to)
+        self.transport.fetch(f"{self._make_folder()}/{name}", to)
 
     def script(
         self, script: str, on_line: Callable[[str], None] | None = None, silence_s: float = SCRIPT_S
@@ -158,7 +158,7 @@ class ShellRunner:
     def _parent(self) -> str:
         return os.environ.get(FOLDER_VARIABLE, "") or self.transport.folder
 
-    def _made_folder(self) -> str:
+    def _make_folder(self) -> str:
         if not self._folder:
             folder = f"{self._parent().rstrip('/')}/mavcg-{secrets.token_hex(8)}"
             done = self.script(f"umask 077; mkdir {shlex.quote(folder)}")

@@ -79,12 +79,12 @@ def _measure_alone(
 
 
 def _taker(tuning: TuningState, batch: Sequence[Job]) -> Callable[[JobTimes | JobFailed], None]:
-    def taken(result: JobTimes | JobFailed) -> None:
+    def take(result: JobTimes | JobFailed) -> None:
         tuning.take(batch[result.job], result)
         tuning.check_time(FIRST_PART)
         tuning.tell()
 
-    return taken
+    return take
 
 
 def _clock_notes(before: MachineReport, after: MachineReport) -> list[str]:

@@ -88,7 +88,7 @@ class TuningState:
 
         Raises: TimeIsUp.
         """
-        groups = contests_of(self.plan, self._known)
+        groups = contests_of(self.plan, self._known_cost)
         self.measurements = len(groups)
         if groups:
             self.check_time()
@@ -120,11 +120,11 @@ class TuningState:
         words = f"{1 + len(measurement.others)} interleaved, {measurement.scenario.text}"
         self.progress(self.decided, self.measurements, words)
 
-    def _known(self, job: Job) -> Cost | None:
-        return self.database.measured(self.records[job])
+    def _known_cost(self, job: Job) -> Cost | None:
+        return self.database.measured_cost(self.records[job])
 
     def _sure(self, job: Job) -> Cost:
-        cost = self._known(job)
+        cost = self._known_cost(job)
         assert cost is not None
         return cost
 

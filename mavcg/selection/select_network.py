@@ -171,7 +171,7 @@ def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> C
 
 def _describe_outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
     """Describe how many of the costs that were looked up are of other kernels, or by another compiler."""
-    others = known.outdated()
+    others = known.outdated_costs()
     if not others.measured and not others.imported:
         return
     asked = {

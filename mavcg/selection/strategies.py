@@ -144,10 +144,10 @@ def _canonical(one: Alternative) -> bool:
 def _best_of(problem: Problem, node: str, family: str) -> int:
     """Return the fastest of a family and of the baseline."""
 
-    def allowed(one: Alternative) -> bool:
+    def is_allowed(one: Alternative) -> bool:
         return one.primitive is not None and (one.primitive.family == family or is_baseline(one))
 
-    return _fastest(problem, node, family, allowed)
+    return _fastest(problem, node, family, is_allowed)
 
 
 def _fastest(problem: Problem, node: str, words: str, allowed: Callable[[Alternative], bool]) -> int:

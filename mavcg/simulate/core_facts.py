@@ -81,7 +81,7 @@ class _Facts:
         self.figures |= {f"caches.{key}": value for key, value in (cluster.caches if cluster else ())}
         self.assumed: list[str] = []
 
-    def given(self, key: str) -> float | None:
+    def figure(self, key: str) -> float | None:
         """Return a figure of the core's file; None if it has none. Raises: MavcgError for a figure below 0."""
         value = self.figures.get(key)
         if value is None or isinstance(value, str | bool):
@@ -97,7 +97,7 @@ class _Facts:
 
     def find(self, key: str, unit: str = "") -> float:
         """Return a figure of the core's file, or what is assumed for its order of issue."""
-        value = self.given(key)
+        value = self.figure(key)
         return value if value is not None else self.assume(key, assumed_fact(self.core, key), unit)
 
 
@@ -184,7 +184,7 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
 
 def _in_flight(facts: _Facts) -> float:
     """Return the micro-operations in flight: by figures of silicon where the core's file has them."""
-    given = facts.given("window.in_flight")
+    given = facts.figure("window.in_flight")
     return given if given is not None else facts.find("window.reorder_buffer", "micro-operations")
 
 
@@ -222,23 +222,23 @@ def _levels(
     facts: _Facts, cluster: Cluster | None, board: Board | None, sharing: int, ghz: float
 ) -> tuple[CacheFacts, ...]:
     typical = _typical(facts)
-    l1 = _first(cluster.l1d_bytes if cluster else None, facts.given("caches.l1d_bytes"))
-    l2 = _first(cluster.l2_bytes if cluster else None, facts.given("caches.l2_bytes"))
+    l1 = _first(cluster.l1d_bytes if cluster else None, facts.figure("caches.l1d_bytes"))
+    l2 = _first(cluster.l2_bytes if cluster else None, facts.figure("caches.l2_bytes"))
     on_board = (cluster.l3_bytes if cluster else None, board.l3_bytes if board else None)
-    l3 = _first(*on_board, facts.given("caches.l3_bytes"))
+    l3 = _first(*on_board, facts.figure("caches.l3_bytes"))
     l1 = l1 if l1 is not None else facts.assume("caches.l1d_bytes", typical.l1d_bytes, "bytes")
     l2 = l2 if l2 is not None else facts.assume("caches.l2_bytes", typical.l2_bytes, "bytes")
     found = [CacheFacts(round(l1), round(facts.find("caches.l1d_ways")), 0, 0.0)]
     if l2:
         sharers = min(sharing, (cluster and cluster.l2_cores) or 1)
         rate = (
-            cluster.l2_gb_per_s / ghz if cluster and cluster.l2_gb_per_s else facts.given("caches.l2_bytes_per_cycle")
+            cluster.l2_gb_per_s / ghz if cluster and cluster.l2_gb_per_s else facts.figure("caches.l2_bytes_per_cycle")
         )
         rate = rate or facts.assume("caches.l2_bytes_per_cycle", typical.l2_bytes_per_cycle, "bytes/cycle")
         found.append(_level(facts, "l2", l2 / sharers, rate))
     if l3:
         rate = (
-            cluster.l3_gb_per_s / ghz if cluster and cluster.l3_gb_per_s else facts.given("caches.l3_bytes_per_cycle")
+            cluster.l3_gb_per_s / ghz if cluster and cluster.l3_gb_per_s else facts.figure("caches.l3_bytes_per_cycle")
         )
         rate = rate or facts.assume("caches.l3_bytes_per_cycle", typical.l3_bytes_per_cycle, "bytes/cycle")
         found.append(_level(facts, "l3", l3 / sharing, rate))

@@ -58,7 +58,7 @@ class EngineHost:
             "calloc": lambda e: CalleeEffect(self.take(e.general(0) * e.general(1))),
             "malloc": lambda e: CalleeEffect(self.take(e.general(0))),
             "mmap": lambda e: CalleeEffect(self.take(e.general(1))),
-            "posix_memalign": self._aligned,
+            "posix_memalign": self._allocate_aligned,
             "clock_gettime": self._clock,
             "getpid": _returns(_PID),
             "getenv": self._getenv,
@@ -67,7 +67,7 @@ class EngineHost:
             "strlen": lambda e: CalleeEffect(len(_text(e, e.general(0)))),
         }
 
-    def _aligned(self, emulator: Any) -> CalleeEffect:
+    def _allocate_aligned(self, emulator: Any) -> CalleeEffect:
         to, align, size = (emulator.general(n) for n in range(3))
         emulator.uc.mem_write(to, self.take(size, align).to_bytes(8, "little"))
         return CalleeEffect(0)

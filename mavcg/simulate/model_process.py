@@ -54,11 +54,11 @@ class ModelProcess:
         """Return the cycle that the engine's clock shows."""
         return self.program.now() if self._sampled is None else round(self._sampled.end_part())
 
-    def untimed(self) -> None:
+    def stop_timing(self) -> None:
         """Time nothing until a sampled run begins; caches see all."""
         self._sampled = SampledRun(self.program.simulation, SamplePlan(), [0], WARM_TAIL)
 
-    def sampled_run(
+    def run_sampled(
         self, profile: int, arguments: tuple[int, ...], limit: int, plan: SamplePlan, warm: int, steps: int,
         progress: Callable[[str], None],
     ) -> SampledRun:  # fmt: skip
@@ -72,7 +72,7 @@ class ModelProcess:
             progress(f"run {number + 1} of {warm + 2}: {what}")
             tail = WARM_TAIL if 0 < number <= warm else 0
             self._sampled = run = SampledRun(self.program.simulation, plan, lengths, tail)
-            self.checked(self.call(profile, arguments, limit), "run")
+            self.check_status(self.call(profile, arguments, limit), "run")
             run.end_part()
             lengths = [part.instructions for part in run.parts]
             if len(lengths) != 2 * steps + 1:
@@ -112,7 +112,7 @@ class ModelProcess:
             for n in range(self.word32(table + COUNTS + 4))
         )
 
-    def checked(self, status: int, what: str) -> None:
+    def check_status(self, status: int, what: str) -> None:
         """Check an exit status. Raises: MavcgError for another than 0."""
         status = status & 0xFFFF_FFFF
         if status:

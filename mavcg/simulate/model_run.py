@@ -84,13 +84,13 @@ def simulate_model(
         )
     process = ModelProcess(path, image, core, timing, simulated_core(core, board))
     if plan is not None:
-        process.untimed()
+        process.stop_timing()
     progress("creating a context")
     table = process.call(image.symbols["mavcg_model_api"], (), limit)
     counts = [process.word32(table + COUNTS + 4 * n) for n in range(3)]
     context = process.host.put(bytes(8))
     options = process.host.put(struct.pack("<iI", 1, 0).ljust(_OPTIONS_SIZE, b"\0"))
-    process.checked(process.call(process.word(table + _CREATE), (options, context), limit), "create")
+    process.check_status(process.call(process.word(table + _CREATE), (options, context), limit), "create")
     pick = random.Random("inputs")
     inputs = process.tensors(table + _INPUTS, counts[0], lambda size: moderate_lanes(pick, size))
     outputs = process.tensors(table + OUTPUTS, counts[1], bytes)
@@ -101,10 +101,10 @@ def simulate_model(
     if plan is None:
         for number in range(warm + 1):
             progress(f"run {number + 1} of {warm + 1}")
-            process.checked(process.call(profile, arguments, limit), "run")
+            process.check_status(process.call(profile, arguments, limit), "run")
         counts_of_run = process.last
     else:
-        sampled = process.sampled_run(profile, arguments, limit, plan, warm, counts[2], progress)
+        sampled = process.run_sampled(profile, arguments, limit, plan, warm, counts[2], progress)
         counts_of_run = _run_counts(sampled, process.last)
     ns = struct.unpack(f"<{counts[2]}d", process.program.emulator.code(times, 8 * counts[2]))
     # The engine looks at the clock before and after each step.

@@ -165,7 +165,7 @@ class _Lines:
         self._program = dwarf.line_program_for_CU(unit)
         self._version = self._program.header["version"] if self._program else 0
         self._name = self._unit_name(top)
-        self._rows = list(self._decoded())
+        self._rows = list(self._decode())
 
     def at(self, address: int) -> tuple[Path, int, Path] | None:
         """Return (file, line, source of the unit) of the function that starts at an address."""
@@ -183,7 +183,7 @@ class _Lines:
             return self._file(0)
         return self._absolute(name) if name and not name.startswith("<") else None
 
-    def _decoded(self) -> Iterator[tuple[int, int, int, int]]:
+    def _decode(self) -> Iterator[tuple[int, int, int, int]]:
         """Return (low, high, file, line) rows: addresses [low, high) belong to that line."""
         before = None
         for entry in self._program.get_entries() if self._program else ():

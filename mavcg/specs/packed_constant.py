@@ -31,8 +31,8 @@ class PackedConstant:
         """Size of the packed array in bytes."""
         return prod(self.shape) * np.dtype(self.dtype).itemsize
 
-    def packed(self, constants: Mapping[str, Array]) -> Array:
-        """Pack it.
+    def packed_array(self, constants: Mapping[str, Array]) -> Array:
+        """Return the packed array.
 
         constants: the graph's, by name. Raises: ValueError where the array has another shape or type than was planned.
         """
@@ -46,5 +46,8 @@ class PackedConstant:
 
 
 def constant_array(constant: Array | PackedConstant, constants: Mapping[str, Array]) -> Array:
-    """The packed array of an operand's constant. constants: the graph's, by name. Raises: as PackedConstant.packed."""
-    return constant.packed(constants) if isinstance(constant, PackedConstant) else constant
+    """Return the array of an operand's constant, packed.
+
+    constants: the graph's, by name. Raises: as PackedConstant.packed_array.
+    """
+    return constant.packed_array(constants) if isinstance(constant, PackedConstant) else constant

@@ -144,7 +144,7 @@ class Primitive(ABC):
     def computes(self, scenario: Scenario) -> bool:
         """True if the primitive can compute this scenario of one image."""
 
-    def priced(self, scenario: Scenario) -> Scenario:
+    def cost_scenario(self, scenario: Scenario) -> Scenario:
         """Return the scenario that costs are kept by: without the weights' sparsity unless the time depends on it."""
         return scenario.dense
 

@@ -81,7 +81,9 @@ def scenarios_of(primitive: Primitive, count: int, seed: int = 0) -> list[Scenar
         scenario = random_scenario(pick)
         if pick.random() < 0.5 and not primitive.applies(scenario):  # what special ones are made for is rare
             scenario = replace(scenario, **pick.choice(_SPECIAL))
-        if primitive.priced(replace(scenario, sparsity=50)).sparsity:  # its time and its work depend on the zeros
+        if primitive.cost_scenario(
+            replace(scenario, sparsity=50)
+        ).sparsity:  # its time and its work depend on the zeros
             sparsity = pick.choice((0, 50, 90, 100))
             scenario = replace(scenario, sparsity=sparsity, block_sparsity=pick.choice((0, sparsity)))
         if scenario.out_h > 0 < scenario.out_w and scenario.m % scenario.groups == 0 and primitive.applies(scenario):

@@ -60,7 +60,7 @@ def fold_constants(graph: Graph) -> Graph:
     steps_left = MOST_WORK
     room = GROWTH_BYTES + BLOWN_UP_TIMES * sum(array.nbytes for array in graph.constants.values())
 
-    def placed(name: str) -> None:
+    def place_constant(name: str) -> None:
         """A folded value that something still reads becomes a constant of the new graph, under its own name."""
         if name in values and name not in new.constants and new.of(name) == name:
             if name in outputs:  # the engine writes outputs, so one needs a node
@@ -83,10 +83,10 @@ def fold_constants(graph: Graph) -> Graph:
             steps_left -= steps
             values[node.output] = _value(node, graph.types[node.output], values)
             if node.output in outputs:
-                placed(node.output)
+                place_constant(node.output)
         else:
             for name in node.inputs:
-                placed(name)
+                place_constant(name)
             if same:
                 new.alias(node.output, new.of(node.inputs[0]))
             else:

@@ -216,12 +216,12 @@ def merge_scales(graph: Graph) -> Graph:
     for node in graph.nodes:
         after = readers.get(node.output, ())
         ends = not new.only_reader(node.output) or not after or _affine(new, after[0]) is None
-        if _affine(new, node) is None or not ends or not _merged(new, node):
+        if _affine(new, node) is None or not ends or not _merge_scale(new, node):
             new.keep(node)
     return new.finish()
 
 
-def _merged(new: Rewrite, last: Node) -> bool:
+def _merge_scale(new: Rewrite, last: Node) -> bool:
     """Put a scale and a shift for the whole row that ends with a node; False where the row is as short already."""
     scale, shift, length = np.asarray(1.0), np.asarray(0.0), 0
     node: Node | None = last

@@ -34,13 +34,13 @@ class Net:
         self.constants.append(onnx.numpy_helper.from_array(np.asarray(array), name))
         return name
 
-    def drawn(self, *shape: int) -> str:
+    def draw(self, *shape: int) -> str:
         return self.constant((self.random.standard_normal(shape) / 3).astype(np.float32))
 
     def conv(self, x: str, out_ch: int, in_ch: int, kernel: int = 3, **attributes: Any) -> str:
-        return self("Conv", x, self.drawn(out_ch, in_ch, kernel, kernel), self.drawn(out_ch), **attributes)
+        return self("Conv", x, self.draw(out_ch, in_ch, kernel, kernel), self.draw(out_ch), **attributes)
 
-    def saved(self, path: Path, last: str, shape: tuple[int, ...]) -> Path:
+    def save(self, path: Path, last: str, shape: tuple[int, ...]) -> Path:
         made, kind = onnx.helper, onnx.TensorProto.FLOAT
         inputs = [made.make_tensor_value_info("x", kind, shape)]
         outputs = [made.make_tensor_value_info(last, kind, None)]
@@ -73,8 +73,8 @@ def test_a_network_of_floats(tmp_path: Path) -> None:
     f = net("MaxPool", e, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     g = net("Concat", f, net("MaxPool", e, kernel_shape=[2, 2], strides=[2, 2]), axis=1)
     h = net("Flatten", net("GlobalAveragePool", g))
-    last = net("Softmax", net("Gemm", h, net.drawn(16, 6), net.drawn(6)), axis=1)
-    found, wanted = both(net.saved(tmp_path / "a.onnx", last, (1, 3, 9, 9)))
+    last = net("Softmax", net("Gemm", h, net.draw(16, 6), net.draw(6)), axis=1)
+    found, wanted = both(net.save(tmp_path / "a.onnx", last, (1, 3, 9, 9)))
 
     assert found.shape == wanted.shape == (1, 6)
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-7)
@@ -89,7 +89,7 @@ def test_a_mean_whose_window_sticks_out(tmp_path: Path, inside: tuple[int, int])
         kernel_shape=[3, 3],
         pads=[0, 0, 3 - inside[0], 3 - inside[1]],
     )
-    found, wanted = both(net.saved(tmp_path / "a.onnx", last, (1, 3, *inside)))
+    found, wanted = both(net.save(tmp_path / "a.onnx", last, (1, 3, *inside)))
 
     np.testing.assert_allclose(found.ravel(), wanted.ravel(), rtol=1e-5)
 
@@ -119,7 +119,7 @@ def test_a_network_of_8_bits(tmp_path: Path) -> None:
     d = quantised(net, net("MaxPool", c, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), 0.03, 0)
     e = quantised(net, conv_8_bit(net, d, (5, 8, 1, 1), 0.03), 0.05, 100)
     last = net("Flatten", net("GlobalAveragePool", e))
-    path = net.saved(tmp_path / "a.onnx", last, (1, 3, 10, 10))
+    path = net.save(tmp_path / "a.onnx", last, (1, 3, 10, 10))
     found, wanted = both(path)
 
     # An element may round to the next quantum, and that goes on through the layers after it.
@@ -139,10 +139,10 @@ def _tensors(data: bytes) -> list[dict[str, Any]]:
 
 def test_what_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
     net = Net()
-    path = net.saved(tmp_path / "a.onnx", net("Elu", "x"), (1, 3, 4, 4))
+    path = net.save(tmp_path / "a.onnx", net("Elu", "x"), (1, 3, 4, 4))
     with pytest.raises(MavcgError, match="Elu0.*cannot be written"):
         tflite_model(import_onnx(path))
     net = Net()
-    path = net.saved(tmp_path / "b.onnx", net("MaxPool", "x", kernel_shape=[3, 3], pads=[2, 2, 0, 0]), (1, 3, 4, 4))
+    path = net.save(tmp_path / "b.onnx", net("MaxPool", "x", kernel_shape=[3, 3], pads=[2, 2, 0, 0]), (1, 3, 4, 4))
     with pytest.raises(MavcgError, match="may be negative"):
         tflite_model(import_onnx(path))

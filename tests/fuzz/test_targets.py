@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.run import Ran, ran
-from fuzz.targets import NAMES, checked
+from fuzz.targets import NAMES, call_target
 from mavcg.errors import MavcgError
 
 ROOT = Path(__file__).parents[2]
@@ -40,10 +40,10 @@ def test_a_message_of_two_lines_and_another_exception_are_faults() -> None:
     def refuse(error: Exception) -> None:
         raise error
 
-    checked(lambda: refuse(MavcgError("x.onnx: is empty; name another")))
+    call_target(lambda: refuse(MavcgError("x.onnx: is empty; name another")))
     for error, kind in ((MavcgError("a\nb"), AssertionError), (KeyError("k"), KeyError)):
         with pytest.raises(kind):
-            checked(lambda error=error: refuse(error))  # type: ignore[misc]
+            call_target(lambda error=error: refuse(error))  # type: ignore[misc]
 
 
 def test_what_libfuzzer_prints_is_read() -> None:

@@ -53,7 +53,7 @@ def small_onnx(path: Path) -> Path:
         weights[name] = (rng.standard_normal(shape) * scale).astype(np.float32)
         return name
 
-    def fixed(name: str, values: Any, dtype: Any = np.float32) -> str:
+    def constant(name: str, values: Any, dtype: Any = np.float32) -> str:
         weights[name] = np.asarray(values, dtype)
         return name
 
@@ -61,10 +61,10 @@ def small_onnx(path: Path) -> Path:
     nodes = [
         node("Conv", ["x", normal("w0", 20, 3, 3, 3), normal("b0", 20)], ["c0"], strides=[2, 2], pads=[1, 1, 1, 1]),
         node("BatchNormalization", [
-            "c0", fixed("s", rng.uniform(0.5, 1.5, 20)), normal("o", 20), normal("m", 20),
-            fixed("v", rng.uniform(0.5, 1.5, 20)),
+            "c0", constant("s", rng.uniform(0.5, 1.5, 20)), normal("o", 20), normal("m", 20),
+            constant("v", rng.uniform(0.5, 1.5, 20)),
         ], ["n0"]),
-        node("Clip", ["n0", fixed("low", 0.0), fixed("high", 6.0)], ["r0"]),
+        node("Clip", ["n0", constant("low", 0.0), constant("high", 6.0)], ["r0"]),
         node("Conv", ["r0", normal("w1", 20, 1, 3, 3)], ["c1"], group=20, pads=[1, 1, 1, 1]),
         node("Relu", ["c1"], ["r1"]),
         node("Conv", ["r1", normal("w2", 20, 20, 1, 1), normal("b2", 20)], ["c2"]),

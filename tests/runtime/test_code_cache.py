@@ -17,12 +17,12 @@ from tests.conftest import zig_cache
 def make() -> Callable[[Path], None]:
     """Writes the library, and counts in `make.times` how often."""
 
-    def written(path: Path) -> None:
-        written.times += 1  # type: ignore[attr-defined]
+    def write(path: Path) -> None:
+        write.times += 1  # type: ignore[attr-defined]
         path.write_bytes(b"code")
 
-    written.times = 0  # type: ignore[attr-defined]
-    return written
+    write.times = 0  # type: ignore[attr-defined]
+    return write
 
 
 def _replaced(path: Path) -> None:

@@ -79,13 +79,13 @@ def test_sysfs_wins_over_cpuinfo(board: Build) -> None:
 def test_rules_agree_with_the_core_files_own_reading(board: Build, midrs: list[int]) -> None:
     """The C matches as mavcg.hardware.core.Midr does, by either file."""
 
-    def expected(midr: int) -> str | None:
+    def expected_core(midr: int) -> str | None:
         return next((core.name for core in CORES if any(rule.matches(midr) for rule in core.midr)), None)
 
     by_sysfs = cores_in(board(f"0-{len(midrs) - 1}", dict(enumerate(midrs))))
     by_cpuinfo = cores_in(board(None, None, "".join(arm_block(cpu, midr) for cpu, midr in enumerate(midrs))))
 
-    assert by_sysfs == by_cpuinfo == [expected(midr) for midr in midrs]
+    assert by_sysfs == by_cpuinfo == [expected_core(midr) for midr in midrs]
 
 
 @pytest.mark.parametrize(

@@ -233,13 +233,13 @@ class DepthwisePrimitive(Primitive):
         spec = DepthwiseChannels(x.image, out, s.k, s.stride, s.dilation, epilogue, s.across_bordered)
         shape = (*s.kernel, channels_of_whole_blocks(s.c))
 
-        def packed() -> Array:
+        def pack_weights() -> Array:
             filled = np.zeros(shape, np.float32)
             filled[:, :, : s.c] = weights[:, 0].transpose(1, 2, 0)
             return filled
 
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
-        return Lowering((*x.stages, Stage(spec, operands)), packed, shape, x.workspace_bytes)
+        return Lowering((*x.stages, Stage(spec, operands)), pack_weights, shape, x.workspace_bytes)
 
 
 EMIT = {DepthwiseChannels: emit_depthwise}

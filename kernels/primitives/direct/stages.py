@@ -96,11 +96,11 @@ class DirectPrimitive(Primitive):
         )  # fmt: skip
         operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
 
-        def packed() -> Array:
+        def pack_weights() -> Array:
             return pack_panels(ordered_weights(weights, self.order, image.block), s.groups, panel)
 
         shape = panels_shape(s.m, terms, s.groups, panel)
-        return Lowering((*x.stages, Stage(spec, operands)), packed, shape, self._workspace(x))
+        return Lowering((*x.stages, Stage(spec, operands)), pack_weights, shape, self._workspace(x))
 
     def _input(self, scenario: Scenario, block: int) -> BorderedInput:
         phases = scenario.along.stride if self.along is VectorAxis.COLUMNS else 1

@@ -63,7 +63,7 @@ class Im2(Primitive):
         spec = PatchProduct(patches, out, self.transposed and along_pixels, self.strips, epilogue)
         in_panels = self.transposed or not along_pixels
 
-        def packed() -> Array:
+        def pack_weights() -> Array:
             ordered = weights.transpose(0, 2, 3, 1) if patches.taps_first else weights
             matrix = np.ascontiguousarray(ordered.reshape(s.m, -1), np.float32)
             return pack_panels(matrix, s.groups, PANEL) if in_panels else matrix
@@ -72,10 +72,10 @@ class Im2(Primitive):
         shape = panels_shape(s.m, terms, s.groups, PANEL) if in_panels else (s.m, terms)
         operands = (StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         if self.strips:
-            return Lowering((Stage(spec, (StageOperand("x"), *operands)),), packed, shape)
+            return Lowering((Stage(spec, (StageOperand("x"), *operands)),), pack_weights, shape)
         matrix_stage = Stage(PatchMatrix(patches), (StageOperand("x"), StageOperand("workspace")))
         product = Stage(spec, (StageOperand("workspace"), *operands))
-        return Lowering((matrix_stage, product), packed, shape, self.workspace_bytes(s))
+        return Lowering((matrix_stage, product), pack_weights, shape, self.workspace_bytes(s))
 
 
 def _primitives() -> tuple[Primitive, ...]:

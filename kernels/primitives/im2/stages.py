@@ -188,7 +188,7 @@ class _PatchProductEmitter:
         number, part = b.udiv(index, const(spec.parts)), b.urem(index, const(spec.parts))
         group, piece = b.udiv(number, const(spec.pieces.count)), b.urem(number, const(spec.pieces.count))
 
-        def sized(region: PixelRegion) -> None:
+        def emit_span(region: PixelRegion) -> None:
             first = b.mul(b.add(b.mul(region.row, const(spec.out.width)), region.column), const(self.pixel_bytes))
             matrix = address(b, self.source, first)
             last = b.icmp_unsigned("==", part, const(spec.parts - 1))
@@ -198,7 +198,7 @@ class _PatchProductEmitter:
                 b, last, spec.part_channels, rest, lambda count: self.product(region, matrix, group, channel, count)
             )
 
-        self.piece(piece, sized)
+        self.piece(piece, emit_span)
 
     @property
     def pixel_bytes(self) -> int:
@@ -215,10 +215,10 @@ class _PatchProductEmitter:
         last = b.icmp_unsigned("==", position, const(end - 1))
         full = pieces.rows * pieces.columns
 
-        def sized(count: int) -> None:
+        def emit_span(count: int) -> None:
             body(PixelRegion(row, column, *((rows, columns) if count != full else (pieces.rows, pieces.columns))))
 
-        emit_full_or_rest(b, last, full, rows * columns, sized)
+        emit_full_or_rest(b, last, full, rows * columns, emit_span)
 
     def strip(self, region: PixelRegion) -> None:
         """Emit the patches of a piece, then their products for all groups."""

@@ -153,13 +153,13 @@ class _TapProductEmitter:
         rest = spec.channels - (spec.parts - 1) * spec.part_channels
         last = b.icmp_unsigned("==", part, const(spec.parts - 1))
 
-        def sized(count: int) -> None:
+        def emit_span(count: int) -> None:
             channels = ChannelSpan(b.add(scale_index(b, group, spec.channels), first), count)
             repeat(b, begin, end, lambda row: self.outputs.begin(row, channels), "row")
             self.taps(group, first, channels, begin, end)
             repeat(b, begin, end, lambda row: self.outputs.finish(row, channels), "row")
 
-        emit_full_or_rest(b, last, spec.part_channels, rest, sized)
+        emit_full_or_rest(b, last, spec.part_channels, rest, emit_span)
 
     def taps(self, group: Value, first: Value, channels: ChannelSpan, begin: Value, end: Value) -> None:
         """Add all taps' products to a block of rows.

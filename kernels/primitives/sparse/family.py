@@ -47,7 +47,7 @@ class Sparse(Primitive):
         """True for every convolution without groups, whatever part of its weights is zero."""
         return scenario.groups == 1
 
-    def priced(self, scenario: Scenario) -> Scenario:
+    def cost_scenario(self, scenario: Scenario) -> Scenario:
         """Return the scenario as it is: the time depends on how many weights are zero."""
         return scenario
 

@@ -205,7 +205,7 @@ class OutputTransform:
             value = b.fadd(value, residual, name="with_residual")
         return activate(b, self.epilogue.act, self.epilogue.act_args, value)
 
-    def advanced(
+    def pixel_address(
         self, image: Located | None, base: Value | None, i: Value | int, j: Value | int, lane: Value | int = 0
     ) -> Value | None:
         """Emit a pointer i rows, j columns and `lane` channels after base; None where there is no image."""
@@ -234,9 +234,11 @@ class OutputTransform:
 
         def store_row(i: Value | int, row: list[Value]) -> None:
             for j, value in enumerate(row):
-                source = self.advanced(self.residual, target.residual, i, j)
+                source = self.pixel_address(self.residual, target.residual, i, j)
                 residual = load_vector(self.b, source, self.vector, name="residual") if source is not None else None
-                store_vector(self.b, self.finish_value(value, residual), self.advanced(self.image, target.out, i, j))
+                store_vector(
+                    self.b, self.finish_value(value, residual), self.pixel_address(self.image, target.out, i, j)
+                )
 
         self.by_rows(values, store_row)
 
@@ -268,10 +270,10 @@ class OutputTransform:
             while at < len(row):
                 size = min(largest, 1 << ((len(row) - at).bit_length() - 1))
                 for lane, piece in enumerate(transpose_vectors(b, row[at : at + size])):
-                    source = self.advanced(self.residual, target.residual, i, at, lane)
+                    source = self.pixel_address(self.residual, target.residual, i, at, lane)
                     residual = load_vector(b, source, piece.type, name="residual") if source is not None else None
                     store_vector(
-                        b, self.finish_value(piece, residual), self.advanced(self.image, target.out, i, at, lane)
+                        b, self.finish_value(piece, residual), self.pixel_address(self.image, target.out, i, at, lane)
                     )
                 at += size
 
@@ -288,14 +290,14 @@ class OutputTransform:
 
         def pixel(i: Value, j: Value, used: int) -> None:
             value = self.from_patch(i, j)
-            source = self.advanced(self.residual, target.residual, i, j)
+            source = self.pixel_address(self.residual, target.residual, i, j)
             residual = None
             if source is not None:
                 residual = (
                     load_partial(b, self.machine, source, lanes, used, "residual") if used else f32_splat(0.0, lanes)
                 )
             value = self.finish_value(value, residual)
-            pointer = self.advanced(self.image, target.out, i, j)
+            pointer = self.pixel_address(self.image, target.out, i, j)
             if self.image.block:
                 store_vector(b, zero_other_lanes(b, value, lanes, used), pointer)
             elif used:
@@ -305,9 +307,9 @@ class OutputTransform:
             value = b.load(
                 address(b, self.patch_at(i, j), scale_index(b, lane, F32_BYTES)), name="result", align=4, typ=F32
             )
-            source = self.advanced(self.residual, target.residual, i, j, lane)
+            source = self.pixel_address(self.residual, target.residual, i, j, lane)
             residual = b.load(source, name="residual", align=4, typ=F32) if source is not None else None
-            b.store(self.finish_value(value, residual), self.advanced(self.image, target.out, i, j, lane), align=4)
+            b.store(self.finish_value(value, residual), self.pixel_address(self.image, target.out, i, j, lane), align=4)
 
         if not self.vectorised:
             repeat(b, const(0), target.used, lambda lane: every(lambda i, j: single(i, j, lane)), "lane")
@@ -316,7 +318,9 @@ class OutputTransform:
 
                 def fill(lane: Value) -> None:
                     every(
-                        lambda i, j: b.store(zero, self.advanced(self.image, target.out, i, j, lane), align=4) and None
+                        lambda i, j: (
+                            b.store(zero, self.pixel_address(self.image, target.out, i, j, lane), align=4) and None
+                        )
                     )
 
                 repeat(b, target.used, const(lanes), fill, "filled")

@@ -73,7 +73,7 @@ class CodeState:
         strides = tuple(sorted({node.stride[0] for node in readers if node.kind in _ROW_READERS}))
         return row_pitch(region.columns, strides, self.path) if region.rows > 1 else region.columns
 
-    def loaded_tile(self, name: str, region: Region, first: int, channels: int) -> ChipTile:
+    def load_tile(self, name: str, region: Region, first: int, channels: int) -> ChipTile:
         """Return a pinned tile of a stored tensor; it is loaded unless it is still in feature memory."""
         address = self.features.find(("map", name, region, first, channels))
         if address is not None:
@@ -102,7 +102,7 @@ class CodeState:
             "rows": region.rows, "columns": region.columns, "channels": channels,
         }  # fmt: skip
 
-    def loaded_weights(self, part: WeightSlice) -> int:
+    def load_weights(self, part: WeightSlice) -> int:
         """Return the address of a pinned slice of weights; it is loaded unless it is still in weight memory."""
         address = self.weights.find(part)
         if address is not None:

@@ -107,7 +107,7 @@ class GroupCode:
                     if words > room:
                         return
                     room -= words
-                    code.weights.release(code.loaded_weights(part))
+                    code.weights.release(code.load_weights(part))
 
     def _slice_words(self, node: XNode, part: WeightSlice) -> int:
         path, in_ch = self.code.path, self.code.by_name[node.inputs[0]].channels
@@ -185,7 +185,7 @@ class GroupCode:
             return now.full[name]
         code = self.code
         everything = channels == (0, code.by_name[name].channels)
-        tile = code.loaded_tile(name, now.regions[name], channels[0], channels[1] - channels[0])
+        tile = code.load_tile(name, now.regions[name], channels[0], channels[1] - channels[0])
         if everything:
             now.full[name] = tile  # released after the last cluster that reads it
         else:
@@ -204,7 +204,7 @@ class GroupCode:
             sums = code.features.allocate(words, None)
         for at, part in enumerate(slices):
             passing: list[ChipTile] = []
-            parameters = code.loaded_weights(part)
+            parameters = code.load_weights(part)
             name = node.inputs[0]
             source = self._source(now, name, here, (part.in_first, part.in_end), passing)
             emit_convolution(
@@ -224,7 +224,7 @@ class GroupCode:
             part = code.by_name[name]
             if at in self.copied[node.name]:
                 region = needed_region(node, now.regions[node.name], part)
-                source = code.loaded_tile(name, region, 0, part.channels)
+                source = code.load_tile(name, region, 0, part.channels)
                 target = code.new_tile(node.name, region, 0, part.channels, cached=False)
                 emit_copy(code, node, source, target, region, part.radix or 0, first)
                 stored = code.tensors[node.name]

@@ -31,7 +31,7 @@ class GroupKeys:
         shape = group_shape(self._facts, nodes)
         # A part of a concat is transferred pixel by pixel; rows' strides decide how tiles lie in the banks.
         tensors = [self._parts[node.name] for node in (*shape.inputs, *shape.nodes)]
-        copied = [self._facts.copied.get(node.name) for node in shape.nodes]
+        copied = [self._facts.copied_parts.get(node.name) for node in shape.nodes]
         return shape.key, tuple(tensors), tuple(copied)
 
 

@@ -36,7 +36,7 @@ class SimulatedGroupCosts:
             if key not in self._known:
                 unlike.setdefault(key, nodes)
         tasks = [
-            Task(f"costs of groups: {number} of {len(unlike)}", partial(self._simulated, graph, nodes), len(nodes))
+            Task(f"costs of groups: {number} of {len(unlike)}", partial(self._simulate, graph, nodes), len(nodes))
             for number, nodes in enumerate(unlike.values(), 1)
         ]
         self._known.update(zip(unlike, run_tasks(tasks, default_workers(), progress), strict=True))
@@ -45,10 +45,10 @@ class SimulatedGroupCosts:
         """Return the simulated cost with the best tile found; None if the group does not fit on chip."""
         key = self._keys.key(graph, nodes)
         if key not in self._known:
-            self._known[key] = self._simulated(graph, nodes)
+            self._known[key] = self._simulate(graph, nodes)
         return self._known[key]
 
-    def _simulated(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
+    def _simulate(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         try:
             group = tiled_group(graph, nodes, "cost", self.target)
         except MavcgError as error:

@@ -46,10 +46,10 @@ class DeviceGroupCosts:
         """
         key = self._keys.key(graph, nodes)
         if key not in self._known:
-            self._known[key] = self._measured(graph, nodes)
+            self._known[key] = self._measure(graph, nodes)
         return self._known[key]
 
-    def _measured(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
+    def _measure(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         try:
             group = tiled_group(graph, nodes, "cost", self.target, cycles_of=self._cycles)
         except MavcgError as error:

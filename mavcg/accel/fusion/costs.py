@@ -76,7 +76,7 @@ class ModelledGroupCosts:
         """A concat by itself: parts that lie elsewhere are loaded and saved."""
         (node,) = shape.nodes
         moved = 0
-        for at in facts.copied[node.name]:
+        for at in facts.copied_parts[node.name]:
             part = facts.nodes[node.inputs[at]]
             moved += part.shape[1] * part.shape[2] * part.channels
         tile = GroupTile(min(self.target.rows_parallel, node.shape[1]), node.shape[2], node.channels,

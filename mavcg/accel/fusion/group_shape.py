@@ -30,7 +30,7 @@ class GraphFacts:
         return {node.name: at for at, node in enumerate(self.graph.nodes)}
 
     @cached_property
-    def copied(self) -> Mapping[str, tuple[int, ...]]:
+    def copied_parts(self) -> Mapping[str, tuple[int, ...]]:
         """The parts of each concat that must be copied."""
         return copied_parts(self.graph)
 

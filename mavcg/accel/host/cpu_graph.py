@@ -53,23 +53,23 @@ class _CpuGraph:
     def add_node(self, node: XNode) -> None:
         inputs = [self.real[name] for name in node.inputs]
         if node.kind == "host":
-            made = self._inlined(node, inputs)
+            made = self._inline(node, inputs)
             low, high, rounding = LOWEST, HIGHEST, "half_up"
         else:
             made = self._leaky(node, _NODES[node.kind](self, node, inputs))
             (low, high), rounding = bounds(node), self.rounding
         if node.radix is not None:
-            made = self._rounded(made, node.radix, low, high, rounding)
+            made = self._round(made, node.radix, low, high, rounding)
         self.real[node.name] = made
 
     def _number(self, value: float) -> str:
         return self.graph.constant(np.float32(value), "number")
 
-    def _inlined(self, node: XNode, inputs: Sequence[str]) -> str:
+    def _inline(self, node: XNode, inputs: Sequence[str]) -> str:
         """Add a host node's own graph."""
         host, names = self.xgraph.hosts[node.name], {"": ""}
         for tensor, given in zip(host.inputs, inputs, strict=True):
-            names[tensor] = self._shaped(given, host.types[tensor].shape)
+            names[tensor] = self._reshape(given, host.types[tensor].shape)
         names |= {tensor: self.graph.constant(array, "c") for tensor, array in host.constants.items()}
         for inner in host.nodes:
             attrs: dict[str, Any] = dict(inner.attrs)
@@ -77,7 +77,7 @@ class _CpuGraph:
             names |= dict(zip(inner.outputs, made, strict=True))
         return names[host.outputs[0]]
 
-    def _shaped(self, tensor: str, shape: tuple[int, ...]) -> str:
+    def _reshape(self, tensor: str, shape: tuple[int, ...]) -> str:
         same = self.graph.types[tensor].shape == shape
         return tensor if same else self.graph.add("reshape", [tensor], shape=shape)
 
@@ -85,7 +85,7 @@ class _CpuGraph:
         slope = slope_of(node)
         return tensor if slope is None else self.graph.add("leaky_relu", [tensor], alpha=slope / (1 << SLOPE_BITS))
 
-    def _rounded(self, tensor: str, radix: int, low: int, high: int, rounding: str) -> str:
+    def _round(self, tensor: str, radix: int, low: int, high: int, rounding: str) -> str:
         """Round to whole units of a radix position and saturate; floor(x + 1/2) is formed without rounding on the way.
 
         floor(x) + floor(2 * (x - floor(x))) is floor(x + 1/2) with exact steps in f32.

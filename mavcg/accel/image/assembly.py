@@ -67,7 +67,7 @@ def assemble(text: str, name: str) -> AccelProgram:
     state = _Assembled(name)
     for number, line in enumerate(text.split("\n"), 1):
         state.take(line, f"{name}:{number}")
-    return state.finished()
+    return state.to_program()
 
 
 class _Assembled:
@@ -123,7 +123,7 @@ class _Assembled:
             known = ".version N, .network JSON, .parameters BYTES (once), .code"
             raise MavcgError(f"{location}: {safe(' '.join(words)[:60])}: directives are {known}")
 
-    def finished(self) -> AccelProgram:
+    def to_program(self) -> AccelProgram:
         if not self.version or self.network is None or self.section != ".code":
             raise MavcgError(f"{self.name}: lacks .version, .network or .code; start from `mavcg accel disassemble`")
         if len(self.parameters) != (self.announced or 0):

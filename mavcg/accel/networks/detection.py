@@ -17,6 +17,6 @@ def yolo_small(side: int = 208) -> Graph:
     x = net.conv(net.max_pool(fine, 2, 2), "conv5", 256, 3, pad=1, act="leaky")
     x = net.conv(x, "conv6", 128, 1, act="leaky")
     coarse = net.conv(net.conv(x, "conv7", 256, 3, pad=1, act="leaky"), "coarse", 255, 1, act="")
-    x = net.concat(net.upsampled(net.conv(x, "conv8", 64, 1, act="leaky"), 2), fine)
+    x = net.concat(net.upsample(net.conv(x, "conv8", 64, 1, act="leaky"), 2), fine)
     detailed = net.conv(net.conv(x, "conv9", 128, 3, pad=1, act="leaky"), "fine", 255, 1, act="")
     return net.finish(net.concat(coarse, net.space_to_depth(detailed, 2)))

@@ -109,7 +109,7 @@ class CaffeCall(NodeCall):
             self.at_least(least, single, value)
         return values[0], values[-1]
 
-    def sized(self, shape: Sequence[int]) -> tuple[int, ...]:
+    def check_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """A shape of f32 that the file asks for. Raises: MavcgError where it is too large."""
         total = DTYPES["f32"].itemsize
         for length in shape:

@@ -34,7 +34,7 @@ class OnnxCall(NodeCall):
             raise self.fail("it has no inputs")
         return [self.input(i) for i in range(len(self.inputs))]
 
-    def called(self, i: int) -> str:
+    def input_name(self, i: int) -> str:
         return f"its input {i} ({self.names[i]})"
 
     def not_known(self, i: int, what: str) -> MavcgError:
@@ -117,7 +117,7 @@ def round_once(handler: Handler) -> Handler:
     Each operator of a graph rounds to f16: the squares of a norm would overflow from 256 on.
     """
 
-    def rounded(call: OnnxCall) -> Results:
+    def import_rounded(call: OnnxCall) -> Results:
         if not any(value is not None and value.dtype == "f16" for value in call.inputs):
             return handler(call)
         dtype = call.input(0).dtype
@@ -129,4 +129,4 @@ def round_once(handler: Handler) -> Handler:
             return call.cast(made, dtype)
         return tuple(value and call.cast(value, dtype) for value in made)
 
-    return rounded
+    return import_rounded

@@ -96,7 +96,7 @@ def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
     def make_step(d: _Direction, number: int) -> Step:
         peepholes = _weights(call, 7, "P", number)
 
-        def peeped(x: Value, gate: int, cell: Value) -> Value:
+        def add_peephole(x: Value, gate: int, cell: Value) -> Value:
             return x if peepholes is None else call.add("add", x, call.add("mul", cell, d.rows(peepholes, gate)))
 
         def step(x: Value, state: State) -> State:
@@ -106,11 +106,11 @@ def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
                 gates = d.activate(0, d.columns(sums, 0, 3))
                 i, o, f = (d.columns(gates, g) for g in range(3))
             else:
-                i, f = (d.activate(0, peeped(d.columns(sums, g), p, cell)) for g, p in ((0, 0), (2, 2)))
+                i, f = (d.activate(0, add_peephole(d.columns(sums, g), p, cell)) for g, p in ((0, 0), (2, 2)))
             update = call.add("mul", i, d.activate(1, d.columns(sums, 3)))
             cell = call.add("add", call.add("mul", f, cell), update)
             if peepholes is not None:
-                o = d.activate(0, peeped(d.columns(sums, 1), 1, cell))
+                o = d.activate(0, add_peephole(d.columns(sums, 1), 1, cell))
             return call.add("mul", o, call.add(d.activations[2], cell)), cell
 
         return step
@@ -278,7 +278,7 @@ def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, bat
     if batch_first:
         value = call.transpose(value, (1, 0, 2))
     if value.shape[1:] != (batch, d.hidden) or number >= value.shape[0]:
-        raise call.fail(f"{call.called(i)} is {value.type} where [directions, {batch}, {d.hidden}] is needed")
+        raise call.fail(f"{call.input_name(i)} is {value.type} where [directions, {batch}, {d.hidden}] is needed")
     if value.shape[0] > 1:
         value = _slice(call, value, (number, 0, 0), (number + 1, batch, d.hidden))
     return call.reshape(value, (batch, d.hidden))

@@ -95,7 +95,7 @@ class TfliteCall(NodeCall):
                 return False
         return True
 
-    def stored(self, *inputs: int) -> tuple[Value, ...]:
+    def stored_inputs(self, *inputs: int) -> tuple[Value, ...]:
         """Inputs of an operator that only chooses among them: as they are stored where all mean the same."""
         get = self.input if self.alike(*inputs) else self.operand
         return tuple(get(i) for i in inputs)
@@ -118,7 +118,7 @@ class TfliteCall(NodeCall):
         return values
 
     @property
-    def activated(self) -> bool:
+    def has_activation(self) -> bool:
         """True if the operator includes an activation."""
         return int(self.option("FusedActivationFunction", 0)) != 0
 
@@ -134,7 +134,7 @@ class TfliteCall(NodeCall):
 
     # Axes and shapes
 
-    def sized(self, shape: Sequence[int], like: Value) -> tuple[int, ...]:
+    def check_shape(self, shape: Sequence[int], like: Value) -> tuple[int, ...]:
         """A shape that the file gives. Raises: MavcgError where a dimension is negative, or it is too large."""
         total = DTYPES[like.dtype].itemsize
         for length in shape:
@@ -151,7 +151,7 @@ class TfliteCall(NodeCall):
             return x
         if any(n < 0 for n in (*before, *after)):
             raise self.fail(f"paddings {list(before)} and {list(after)}; none may be negative")
-        self.sized([b + n + a for b, n, a in zip(before, x.shape, after, strict=True)], x)
+        self.check_shape([b + n + a for b, n, a in zip(before, x.shape, after, strict=True)], x)
         return self.add("pad", x, before=tuple(before), after=tuple(after), mode=mode, value=value)
 
     def zero_of(self, i: int) -> float:

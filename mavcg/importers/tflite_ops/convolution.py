@@ -100,7 +100,7 @@ def transpose_conv(call: TfliteCall) -> Results:
     sizes = call.ints(0, "output_shape", 4)
     w, x = call.operand(1, rank=4), call.operand(2, rank=4)
     stride = call.positive("StrideH", "StrideW")
-    call.sized(sizes, x)
+    call.check_shape(sizes, x)
     pads = pads_of(call, sizes[1:3], w.shape[1:3], stride)
     after, extra = [], []
     for axis in (0, 1):

@@ -46,7 +46,7 @@ def _sizes(call: TfliteCall, x: Value) -> list[tuple[int, int]]:
         raise call.fail(f"{x.type} resized to {list(sizes)}; each from 1 to {LARGEST_LENGTH}")
     if call.option("AlignCorners", False) and call.option("HalfPixelCenters", False):
         raise call.fail("AlignCorners and HalfPixelCenters exclude each other")
-    call.sized((x.shape[0], *sizes, x.shape[3]), x)
+    call.check_shape((x.shape[0], *sizes, x.shape[3]), x)
     return [(axis, n) for axis, n in zip((1, 2), sizes, strict=True) if n != x.shape[axis]]
 
 

@@ -30,7 +30,7 @@ def _without_hole(call: TfliteCall, required: Sequence[int], x: Value) -> tuple[
     holes = sum(n == -1 for n in required)
     if holes > 1 or any(n < -1 for n in required) or (holes and (not known or x.type.elements % known)):
         raise call.fail(f"{x.type} does not take the shape {list(required)}")
-    return call.sized([x.type.elements // known if n == -1 else n for n in required], x)
+    return call.check_shape([x.type.elements // known if n == -1 else n for n in required], x)
 
 
 def squeeze(call: TfliteCall) -> Results:
@@ -62,14 +62,14 @@ def transpose(call: TfliteCall) -> Results:
 def concatenation(call: TfliteCall) -> Results:
     """CONCATENATION: of 8-bit numbers as they are where all mean the same."""
     inputs = call.all_inputs()
-    parts = [call.operand(i) for i in inputs] if call.activated else list(call.stored(*inputs))
+    parts = [call.operand(i) for i in inputs] if call.has_activation else list(call.stored_inputs(*inputs))
     axis = call.axis(int(call.option("Axis")), parts[0].rank)
     return call.activate(parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis))
 
 
 def pack(call: TfliteCall) -> Results:
     """PACK: a new dimension of as many elements as there are inputs."""
-    parts = call.stored(*call.all_inputs())
+    parts = call.stored_inputs(*call.all_inputs())
     axis = call.axis(int(call.option("Axis", 0)), parts[0].rank + 1)
     wide = [call.reshape(p, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
     return wide[0] if len(wide) == 1 else call.add("concat", *wide, axis=axis)
@@ -194,7 +194,7 @@ def pad(call: TfliteCall) -> Results:
 
 def pad_v2(call: TfliteCall) -> Results:
     """PADV2: with input 2."""
-    x, value = call.stored(0, 2)
+    x, value = call.stored_inputs(0, 2)
     if value.array is None or value.array.size != 1:
         raise call.fail("its input constant_values must be one number, known at import")
     before, after = _paddings(call, x.rank)
@@ -241,7 +241,7 @@ def gather_nd(call: TfliteCall) -> Results:
 def scatter_nd(call: TfliteCall) -> Results:
     """SCATTER_ND: updates are added up in zeros of shape input 2."""
     updates = call.input(1)
-    shape = call.sized(call.ints(2, "shape"), updates)
+    shape = call.check_shape(call.ints(2, "shape"), updates)
     zeros = constant(np.zeros(shape, DTYPES[updates.dtype]), stem="zeros")
     return indices.scatter_nd(call, zeros, call.input(0), updates, "add", from_end=False)
 
@@ -255,7 +255,7 @@ def tile(call: TfliteCall) -> Results:
     """TILE."""
     x = call.input(0)
     times = call.ints(1, "multiples", x.rank)
-    shape = call.sized([n * t for n, t in zip(x.shape, times, strict=True)], x)
+    shape = call.check_shape([n * t for n, t in zip(x.shape, times, strict=True)], x)
     pairs = list(zip(times, x.shape, strict=True))
     if all(t == 1 for t in times):
         return x
@@ -266,7 +266,7 @@ def tile(call: TfliteCall) -> Results:
 def broadcast_to(call: TfliteCall) -> Results:
     """BROADCAST_TO."""
     x = call.input(0)
-    shape = call.sized(call.ints(1, "shape"), x)
+    shape = call.check_shape(call.ints(1, "shape"), x)
     return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
 
 
@@ -275,7 +275,7 @@ def fill(call: TfliteCall) -> Results:
     value = call.input(1)
     if value.type.elements != 1:
         raise call.fail(f"its value is {value.type}; one number is needed")
-    return call.add("broadcast_to", call.reshape(value, ()), shape=call.sized(call.ints(0, "dims"), value))
+    return call.add("broadcast_to", call.reshape(value, ()), shape=call.check_shape(call.ints(0, "dims"), value))
 
 
 def shape(call: TfliteCall) -> Results:

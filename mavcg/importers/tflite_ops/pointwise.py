@@ -124,10 +124,10 @@ def select_v2(call: TfliteCall) -> Results:
 
 
 def _choose_elements(call: TfliteCall, condition: Value) -> Value:
-    a, b = call.stored(1, 2)
+    a, b = call.stored_inputs(1, 2)
     ranks = max(v.rank for v in (condition, a, b))
     shapes = [(1,) * (ranks - v.rank) + v.shape for v in (condition, a, b)]
-    call.sized([max(lengths) for lengths in zip(*shapes, strict=True)], a)
+    call.check_shape([max(lengths) for lengths in zip(*shapes, strict=True)], a)
     return call.add("where", condition, a, b)
 
 

@@ -10,7 +10,7 @@ from mavcg.importers.tflite_ops.convolution import pads_of
 
 def max_pool_2d(call: TfliteCall) -> Results:
     """MAX_POOL_2D."""
-    x = call.operand(0, rank=4) if call.activated or not call.alike(0) else call.input(0, rank=4)
+    x = call.operand(0, rank=4) if call.has_activation or not call.alike(0) else call.input(0, rank=4)
     return call.activate(_pool(call, "max_pool2d", x))
 
 

@@ -10,7 +10,7 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.planner.engine.cost import pass_of
 from mavcg.planner.engine.level_traffic import l1_budget, l2_budget
-from mavcg.planner.engine.prefetch import known, shares
+from mavcg.planner.engine.prefetch import is_modelled, shares
 from mavcg.planner.engine.work import KernelWork, registers
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, Order, worthwhile_call_rows
@@ -66,7 +66,11 @@ def register_widths(work: KernelWork, machine: Machine, channels: int) -> tuple[
     13x13, 1x1 at 7x7 take 0.95 to 1.02 of the time on a Zen 3. With a residual wider tiles are the faster ones, and so
     they are where a panel is one vector: tiles of one take 1.02 to 1.5 times as long with AVX-512 on a Zen 4.
     """
-    if not (known(work.products, machine) and work.by_channels) or work.residual or work.panel <= lanes_f32(machine):
+    if (
+        not (is_modelled(work.products, machine) and work.by_channels)
+        or work.residual
+        or work.panel <= lanes_f32(machine)
+    ):
         return (None,)
     chosen = registers(work, machine, MacroTile(), channels).channels
     return (None, work.panel) if chosen > work.panel else (None,)

@@ -22,7 +22,7 @@ from mavcg.planner.engine.level_traffic import (
     l2_traffic_by_dataflow,
     tasks_of,
 )
-from mavcg.planner.engine.prefetch import ChunkPass, known, shares
+from mavcg.planner.engine.prefetch import ChunkPass, is_modelled, shares
 from mavcg.planner.engine.prefetch import cycles as prefetch_cycles
 from mavcg.planner.engine.work import KernelWork, k_tile, registers
 from mavcg.planner.layer_model.tiling import Tile
@@ -78,7 +78,7 @@ def cost(
     late = work.by_channels and not prefetched and shares(work.products, machine, chunk_pass)
     residual = work.layer.output_elements * task.items.output if work.residual else 0
 
-    def taken(term: Term, cycles: float) -> float:
+    def step_ns(term: Term, cycles: float) -> float:
         return cycles if term in terms else 0.0
 
     return TilingCost(
@@ -87,26 +87,26 @@ def cost(
         l2.total_bytes + residual,
         l1_cycles,
         l2_cycles + residual / behind_l2,
-        register_tile_cycles=taken(Term.REGISTER_TILES, steps),
-        tile_end_cycles=taken(Term.TILE_ENDS, k_blocks * (passes * fit.tile_cycles + moved)),
-        resumed_sum_cycles=taken(Term.RESUMED_SUMS, (k_blocks - 1) * passes * fit.resume_cycles),
-        chunk_start_cycles=taken(
+        register_tile_cycles=step_ns(Term.REGISTER_TILES, steps),
+        tile_end_cycles=step_ns(Term.TILE_ENDS, k_blocks * (passes * fit.tile_cycles + moved)),
+        resumed_sum_cycles=step_ns(Term.RESUMED_SUMS, (k_blocks - 1) * passes * fit.resume_cycles),
+        chunk_start_cycles=step_ns(
             Term.CHUNK_STARTS, _chunk_start_cycles(work, machine, core, macro, chunk_pass, times, lines)
         ),
-        exposed_weight_cycles=taken(
+        exposed_weight_cycles=step_ns(
             Term.EXPOSED_WEIGHTS, (fit.memory_fill_exposed if late else exposed) * far_cycles + exposed * again_cycles
         ),
-        exposed_fill_cycles=taken(
+        exposed_fill_cycles=step_ns(
             Term.EXPOSED_FILLS, fit.l1_fill_exposed * l1_cycles + fit.l2_fill_exposed * others_cycles
         ),
-        exposed_residual_cycles=taken(Term.EXPOSED_FILLS, fit.l2_fill_exposed * residual / behind_l2),
+        exposed_residual_cycles=step_ns(Term.EXPOSED_FILLS, fit.l2_fill_exposed * residual / behind_l2),
     )
 
 
 def _has_prefetch(work: KernelWork, machine: Machine, macro: MacroTile, chunk_pass: ChunkPass) -> bool:
     """True if weights are prefetched; on cores that prefetch.py models, only those that register tiles share are."""
     return macro.prefetch_distance_bytes is not None and (
-        not known(work.products, machine) or shares(work.products, machine, chunk_pass)
+        not is_modelled(work.products, machine) or shares(work.products, machine, chunk_pass)
     )
 
 
@@ -120,7 +120,7 @@ def _chunk_start_cycles(
     lines: float,
 ) -> float:
     """Return the cycles of the starts of so many passes, or of prefetches instead; lines: of weights, for all tiles."""
-    if known(work.products, machine) and (
+    if is_modelled(work.products, machine) and (
         _has_prefetch(work, machine, macro, chunk_pass) or not macro.prefetch_distance_bytes
     ):
         return times * prefetch_cycles(work.spec, machine, macro, chunk_pass, l1_budget(machine, core))

@@ -35,14 +35,14 @@ class ChunkPass:
     terms: int
 
 
-def known(products: SumsOfProducts, machine: Machine) -> bool:
+def is_modelled(products: SumsOfProducts, machine: Machine) -> bool:
     """True if this model covers the core and kernels of such sums."""
     return products.shared_prefetch and fit_of(machine).chunk_prefetch is not None
 
 
 def shares(products: SumsOfProducts, machine: Machine, chunk: ChunkPass) -> bool:
     """True if register tiles share the prefetches of a macro-tile that has them, in a kernel that this model covers."""
-    return known(products, machine) and _tiles(chunk) >= LEAST_SHARING
+    return is_modelled(products, machine) and _tiles(chunk) >= LEAST_SHARING
 
 
 def cycles(spec: KernelSpec, machine: Machine, macro: MacroTile, chunk: ChunkPass, free_bytes: float) -> float:

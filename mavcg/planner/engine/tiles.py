@@ -91,7 +91,7 @@ def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) 
 def with_known_caches(board: Board) -> Board:
     """Return the board with the caches of its cores' design, and the typical level 3, where it does not say itself."""
 
-    def filled(cluster: Cluster) -> Cluster:
+    def fill(cluster: Cluster) -> Cluster:
         path = files("cores").get(cluster.core)
         facts = () if path is None else read_core(path).facts
         sizes = {fact.key: int(fact.value) for fact in facts if fact.key in CACHES}
@@ -101,7 +101,7 @@ def with_known_caches(board: Board) -> Board:
 
     typical = fit_of_kind(core_kind(parse_target(board.target).arch, in_order=False)).typical
     l3_bytes = board.l3_bytes or typical.l3_bytes or None
-    return replace(board, clusters=tuple(map(filled, board.clusters)), l3_bytes=l3_bytes)
+    return replace(board, clusters=tuple(map(fill, board.clusters)), l3_bytes=l3_bytes)
 
 
 @cache

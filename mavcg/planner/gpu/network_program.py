@@ -86,12 +86,12 @@ class _ProgramWriter:
             )
         return self.names[name]
 
-    def needed_on_device(self, name: str) -> Iterator[str]:
+    def device_tensors(self, name: str) -> Iterator[str]:
         if name not in self.on_device:
             yield f"    {self.tensor(name)}.upload();"
             self.on_device.add(name)
 
-    def needed_on_host(self, name: str) -> Iterator[str]:
+    def host_tensors(self, name: str) -> Iterator[str]:
         if name not in self.on_host:
             yield f"    {self.tensor(name)}.download();"
             self.on_host.add(name)
@@ -118,12 +118,12 @@ class _ProgramWriter:
     def _kernel(self, step: NetworkStep) -> Iterator[str]:
         one = self.kernels[step.output]
         for name in step.inputs:
-            yield from self.needed_on_device(name)
+            yield from self.device_tensors(name)
         at = {"input": f"{self.tensor(step.inputs[0])}.device", "output": f"{self.tensor(step.output)}.device"}
         if len(step.inputs) > 1:
             at["residual"] = f"{self.tensor(step.inputs[1])}.device"
         if step.weights:
-            at["weights"] = self.constant(pack_weights(one.kernel, self.ordered_weights(step)).tobytes())
+            at["weights"] = self.constant(pack_weights(one.kernel, self.reorder_weights(step)).tobytes())
             channels = one.kernel.layer.conv.groups * one.kernel.layer.conv.oc
             bias = self.constants[step.bias] if step.bias else np.zeros(channels)
             at["bias"] = self.constant(pack_bias(one.kernel, np.asarray(bias).reshape(-1), None).tobytes())
@@ -138,7 +138,7 @@ class _ProgramWriter:
             yield f"    {launch.function}<<<{shape}>>>({arguments});"
         self.on_device.add(step.output)
 
-    def ordered_weights(self, step: NetworkStep) -> Array:
+    def reorder_weights(self, step: NetworkStep) -> Array:
         """Return a step's weights as [out channels, in channels, height, width], in the order of its input's words."""
         w = self.constants[step.weights]
         if step.node.op == "conv2d":
@@ -153,7 +153,7 @@ class _ProgramWriter:
     def _join(self, step: NetworkStep) -> Iterator[str]:
         to, offset = self.tensor(step.output), "0"
         for name in step.inputs:
-            yield from self.needed_on_device(name)
+            yield from self.device_tensors(name)
             source = self.tensor(name)
             yield (
                 f"    checked(cudaMemcpyAsync((char *){to}.device + 4 * ({offset}), {source}.device, "
@@ -164,7 +164,7 @@ class _ProgramWriter:
 
     def _cpu(self, step: NetworkStep) -> Iterator[str]:
         node, name = step.node, step.inputs[0]
-        yield from self.needed_on_host(name)
+        yield from self.host_tensors(name)
         source, to = f"{self.tensor(name)}.host", f"{self.tensor(step.output)}.host"
         shape = self.graph.types[name].shape
         match node.op:

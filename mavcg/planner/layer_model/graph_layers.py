@@ -51,7 +51,9 @@ class _LayerReader:
         """Return the factor of a product that is weights: if both may be, the second, constants first; "" for none."""
         return next((name for kind in (self.constants, self.inputs) for name in (b, a) if name in kind), "")
 
-    def unpadded(self, name: str, pads: tuple[int, ...], zero: float) -> tuple[TensorType, tuple[int, int, int, int]]:
+    def image_before_pads(
+        self, name: str, pads: tuple[int, ...], zero: float
+    ) -> tuple[TensorType, tuple[int, int, int, int]]:
         """An image before the pad nodes that make it, and all pads together: top, left, bottom, right."""
         top, left, bottom, right = pads
         node = self.producers.get(name)
@@ -75,7 +77,7 @@ def _none(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
 
 def _convolution(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
     zero = float(node.attr("x_zero")) if node.op == "qconv2d" else 0.0
-    x, pads = reader.unpadded(node.inputs[0], node.attr("pads"), zero)
+    x, pads = reader.image_before_pads(node.inputs[0], node.attr("pads"), zero)
     w, y = reader.types[node.inputs[1]], reader.types[node.output]
     _one_image(node, x)
     groups = node.attr("groups")

@@ -153,9 +153,9 @@ class CostDb:
 
     def has(self, record: Record) -> bool:
         """True if a measured cost is kept for the record's key, of these kernels; its own cost does not matter."""
-        return self.measured(record) is not None
+        return self.measured_cost(record) is not None
 
-    def measured(self, record: Record) -> Cost | None:
+    def measured_cost(self, record: Record) -> Cost | None:
         """The measured cost that is kept for what the record says, of these kernels."""
         where = " AND ".join(f"{column} = ?" for column in KEY)
         query = (
@@ -187,7 +187,7 @@ class CostDb:
         with self._errors():
             return bool(self._rows("SELECT 1 FROM costs WHERE core = ? AND threads = ? LIMIT 1", (core, threads)))
 
-    def outdated(self, core: str, threads: int, block: int, by: str) -> "Outdated":
+    def outdated_costs(self, core: str, threads: int, block: int, by: str) -> "Outdated":
         """Return the costs of a core that are of other kernels, or by another compiler, than today's."""
         with self._errors():
             others = [
@@ -303,7 +303,7 @@ class KnownCosts:
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
-        return self._find((primitive.priced(scenario), primitive.name))
+        return self._find((primitive.cost_scenario(scenario), primitive.name))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """Implement `CostProvider.conversion`."""
@@ -314,9 +314,9 @@ class KnownCosts:
         """True if there is any cost of this core and number of threads."""
         return self.database.knows(self.core, self.threads)
 
-    def outdated(self) -> Outdated:
+    def outdated_costs(self) -> Outdated:
         """Return the outdated costs that the database has beside these."""
-        return self.database.outdated(self.core, self.threads, self.block, self.compiler)
+        return self.database.outdated_costs(self.core, self.threads, self.block, self.compiler)
 
     def _find(self, what: tuple[Scenario, str] | Conversion) -> Cost | None:
         return self.database.find(what, self.core, self.threads, self.block, self.compiler)

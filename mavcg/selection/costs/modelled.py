@@ -29,7 +29,7 @@ class ModelledCosts(PrimitiveModel):
         if isinstance(primitive, EightBit):
             steps = self.eight_bit_steps(scenario, primitive)
             return Cost(sum(step.ns for step in steps) / 1e6, MODELLED) if steps else None
-        parts = parts_of(self, primitive.priced(scenario), primitive) if primitive.applies(scenario) else None
+        parts = parts_of(self, primitive.cost_scenario(scenario), primitive) if primitive.applies(scenario) else None
         return None if parts is None else Cost(self.ns(parts) / 1e6, MODELLED)
 
     def eight_bit_steps(self, scenario: Scenario, primitive: EightBit) -> tuple[EightBitStep, ...]:
@@ -42,11 +42,11 @@ class ModelledCosts(PrimitiveModel):
         """Implement `CostProvider.conversion`."""
         if layout_from is layout_to:
             return Cost(0.0, MODELLED)
-        return Cost(self.ns(self.converted(layout_from, layout_to, c, h, w)) / 1e6, MODELLED)
+        return Cost(self.ns(self.conversion_parts(layout_from, layout_to, c, h, w)) / 1e6, MODELLED)
 
-    def converted(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Parts:
+    def conversion_parts(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Parts:
         """Return the parts that are copied or transposed, with the padding of blocks, and their bytes."""
-        ends = [self.filled(layout, c) * h * w for layout in (layout_from, layout_to)]
+        ends = [self.stored_channels(layout, c) * h * w for layout in (layout_from, layout_to)]
         return {"convert": float(max(ends)), "bytes": self.bytes_ns(sum(ends) * F32_BYTES)}
 
 

@@ -199,7 +199,7 @@ def _kn2(model: PrimitiveModel, s: Scenario, p: Kn2) -> Parts:
     pixels = s.out_h * s.out_w if p.accumulating else s.h * s.w
     strip = min(pixels, max(s.out_w, 64 if taps == 1 else s.out_w))
     a, b = (out_ch, strip) if along_pixels else (strip, out_ch)
-    cycles = model.product(a, b, model.filled(p.layout_in, in_ch)) * pixels / strip * taps * s.groups
+    cycles = model.product(a, b, model.stored_channels(p.layout_in, in_ch)) * pixels / strip * taps * s.groups
     name = "kn2_row" if along_pixels else "kn2_col"
     sums = s.m * pixels * taps
     parts: dict[str, float] = {f"product_{name}": cycles}
@@ -214,7 +214,7 @@ def _winograd(model: PrimitiveModel, s: Scenario, p: WinogradPrimitive) -> Parts
     tiles = p.tiles(s, model.block)
     block = min(tiles.count, BLOCK_TILES if p.two_d else BLOCK_TILES_1D)
     rows = tiles.count if p.staged else block
-    in_ch = model.filled(p.layout_in, s.c)
+    in_ch = model.stored_channels(p.layout_in, s.c)
     cycles = model.product(rows, s.m, tiles.terms) * tiles.planes * tiles.count / rows
     weights = tiles.planes * tiles.terms * s.m * F32_BYTES
     passes = 1.0 if p.staged else math.ceil(tiles.count / block)

@@ -109,6 +109,6 @@ class PrimitiveModel:
         tiles = (tiling.widths.count + tiling.widths.count_less) * -(-vectors // tiling.vectors)
         return tiling.cycles * terms + tiles * self.fit.tile_cycles
 
-    def filled(self, layout: Layout, channels: int) -> int:
+    def stored_channels(self, layout: Layout, channels: int) -> int:
         """Channels that an image has in memory."""
         return -(-channels // self.block) * self.block if layout is Layout.CHWC else channels

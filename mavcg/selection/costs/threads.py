@@ -64,7 +64,7 @@ class ThreadedCosts:
             return Cost(0.0, MODELLED)
         each = []
         for model in self.workers:
-            parts = model.converted(layout_from, layout_to, c, h, w)
+            parts = model.conversion_parts(layout_from, layout_to, c, h, w)
             each.append(sum(model.part_ns(name, count) for name, count in parts.items()))
         return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, each)) / 1e6, MODELLED)
 

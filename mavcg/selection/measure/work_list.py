@@ -95,7 +95,11 @@ def _order_by_promise(
         if primitive.applies(scenario):
             cost = model.primitive(scenario, primitive)
             jobs.append(
-                Job((primitive.priced(scenario), primitive.name), math.inf if cost is None else cost.ms, primitive)
+                Job(
+                    (primitive.cost_scenario(scenario), primitive.name),
+                    math.inf if cost is None else cost.ms,
+                    primitive,
+                )
             )
     known = [job for job in jobs if job.predicted_ms < math.inf]
     ends = (

@@ -156,7 +156,7 @@ def _remove_dominated(problem: PbqpProblem, node: int) -> None:
     starts = np.cumsum([0, *(len(problem.costs[other]) for other in problem.edges[node])])[:-1]
     kept: list[int] = []
     for b in np.argsort(costs, kind="stable").tolist():
-        if kept and _dominated(costs, table, starts, kept, b):
+        if kept and _is_dominated(costs, table, starts, kept, b):
             continue
         kept.append(b)
     stays = np.zeros(len(costs), dtype=bool)
@@ -164,7 +164,7 @@ def _remove_dominated(problem: PbqpProblem, node: int) -> None:
     problem.keep(node, stays, "dominated")
 
 
-def _dominated(costs: Costs, table: Costs, starts: np.ndarray, by: list[int], b: int) -> bool:
+def _is_dominated(costs: Costs, table: Costs, starts: np.ndarray, by: list[int], b: int) -> bool:
     """True if one of `by` dominates b. starts: index of each edge's first column in the table."""
     row = table[b]
     # Where b is forbidden, nothing is worse than b: such columns count for nothing.

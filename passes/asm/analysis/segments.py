@@ -41,7 +41,7 @@ def segments_of(block: Block, statements: Sequence[Statement], open_inline: bool
         if first is not None and (
             not reorderable
             or at - first == LONGEST
-            or _parted(statements, block.lines[at - 1].statement, line.statement, open_inline)
+            or _has_fence_between(statements, block.lines[at - 1].statement, line.statement, open_inline)
         ):
             segments.append(Segment(first, at))
             first = None
@@ -57,14 +57,14 @@ def is_fence_free(block: Block, statements: Sequence[Statement], open_inline: bo
     indices = [line.statement for line in block.lines]
     if any(line.is_fence for line in block.lines):
         return False
-    if any(_parted(statements, a, b, open_inline) for a, b in zip(indices, indices[1:], strict=False)):
+    if any(_has_fence_between(statements, a, b, open_inline) for a, b in zip(indices, indices[1:], strict=False)):
         return False
     labels = [at for at in range(block.start, block.stop) if statements[at].kind == "label"]
     top = max(labels, default=block.start - 1)
     return not indices or open_inline or not _is_fence(statements[top + 1 : indices[0]])
 
 
-def _parted(statements: Sequence[Statement], before: int, after: int, open_inline: bool) -> bool:
+def _has_fence_between(statements: Sequence[Statement], before: int, after: int, open_inline: bool) -> bool:
     """True if a fence stands between two successive instructions."""
     inside = statements[before + 1 : after]
     if any(s.kind == "macro" or is_code_directive(s) for s in inside):

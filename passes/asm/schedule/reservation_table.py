@@ -66,7 +66,7 @@ class ReservationTable:
         pattern = self._kind_of[op]
         return tuple({after for after, _, _ in self._uses[pattern]} | {after for after, _ in self._bans[pattern]})
 
-    def _banned_ops(self, pattern: int, cycle: int) -> list[int]:
+    def _excluded_ops(self, pattern: int, cycle: int) -> list[int]:
         """Return the placed ops that a ban excludes when an op of this pattern issues in this cycle."""
         return [
             other
@@ -81,7 +81,7 @@ class ReservationTable:
         cost: per op. The op must not be `impossible`.
         """
         pattern = self._kind_of[op]
-        out = list(dict.fromkeys(self._banned_ops(pattern, cycle))) if self._bans[pattern] else []
+        out = list(dict.fromkeys(self._excluded_ops(pattern, cycle))) if self._bans[pattern] else []
         for at, _, _, amount in self._places(pattern, cycle % self._interval):
             short = amount - self._room[at]
             if short <= 0:

@@ -180,9 +180,9 @@ def test_errors_and_directions() -> None:
 
 
 def test_instructions_by_rate_and_by_chain() -> None:
-    def made_of(code: str) -> Figure:
+    def make_figure(code: str) -> Figure:
         return Figure("made", code, "cortex-a72", "instruction", 1.0, "here", code=code)
 
-    assert instruction_cycles(made_of("mul v{d}.4s, v{d}.4s, v16.4s")) == 2.0
-    assert instruction_cycles(made_of("mul v0.4s, v0.4s, v0.4s")) == 4.0
-    assert instruction_cycles(made_of("tbl v{d}.16b, {{v16.16b}}, v{d}.16b")) > 0
+    assert instruction_cycles(make_figure("mul v{d}.4s, v{d}.4s, v16.4s")) == 2.0
+    assert instruction_cycles(make_figure("mul v0.4s, v0.4s, v0.4s")) == 4.0
+    assert instruction_cycles(make_figure("tbl v{d}.16b, {{v16.16b}}, v{d}.16b")) > 0

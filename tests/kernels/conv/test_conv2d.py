@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.kernels.conv.depthwise import Depthwise, crowded, reads_whole_lines, tile_of
+from mavcg.kernels.conv.depthwise import Depthwise, is_crowded, reads_whole_lines, tile_of
 from mavcg.kernels.gemm.packing import LINE_CHANNELS, pack_depthwise
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, View, dense_view
@@ -160,7 +160,7 @@ def depthwise_14x14(channels: int, kernel: int) -> Depthwise:
 def test_rows_come_one_by_one_where_pixels_share_the_sets_of_level_1(
     channels: int, kernel: int, machine: Machine, expected: bool
 ) -> None:
-    assert crowded(depthwise_14x14(channels, kernel), machine) == expected
+    assert is_crowded(depthwise_14x14(channels, kernel), machine) == expected
 
 
 @pytest.mark.parametrize(

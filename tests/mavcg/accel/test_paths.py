@@ -18,7 +18,7 @@ def brute_force(instance: PathInstance) -> float | None:
     for count in range(1, len(instance.nodes) + 1):
         for chosen in combinations(range(len(instance.groups)), count):
             nodes = [node for index in chosen for node in instance.groups[index].nodes]
-            if sorted(nodes) == sorted(instance.nodes) and instance.ordered(chosen) is not None:
+            if sorted(nodes) == sorted(instance.nodes) and instance.execution_order(chosen) is not None:
                 cost = instance.cost_of(chosen)
                 best = cost if best is None else min(best, cost)
     return best

@@ -40,7 +40,7 @@ class RandomSeries:
         self.layers.append(Layer(f"l{number}", kind, rows, window))
         return number
 
-    def planned(self) -> Planned:
+    def plan(self) -> Planned:
         generator = self.generator
         cnn = Cnn("n", tuple(self.layers), tuple(self.edges))
         times = {
@@ -54,7 +54,7 @@ def random_chain(seed: int) -> Planned:
     series = RandomSeries(random.Random(seed))
     for number in range(series.generator.randint(1, 5)):
         series.add([number], ("conv", "conv", "pool", "softmax"), keep_rows=False)
-    return series.planned()
+    return series.plan()
 
 
 def random_blocks(seed: int) -> Planned:
@@ -73,7 +73,7 @@ def random_blocks(seed: int) -> Planned:
             last = series.add([last], ("conv", "pool"), keep_rows=False)
         if len(series.layers) > 4:
             break
-    return series.planned()
+    return series.plan()
 
 
 def reference_front(planned: Planned) -> list[tuple[int, float]]:

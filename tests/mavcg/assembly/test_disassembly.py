@@ -70,10 +70,10 @@ Build = Callable[..., Path]
 
 
 @pytest.fixture
-def built(tmp_path: Path) -> Build:
+def build_file(tmp_path: Path) -> Build:
     """built(text): an AArch64 object of this text, or with shared=True a library."""
 
-    def built(
+    def build_file(
         text: str, shared: bool = False, name: str = "k", target: str = "aarch64-linux-gnu.2.17", strip: bool = False
     ) -> Path:
         source, out = tmp_path / f"{name}.s", tmp_path / (f"{name}.so" if shared else f"{name}.o")
@@ -83,7 +83,7 @@ def built(tmp_path: Path) -> Build:
         run_zig("cc", words, "building a test's object")
         return out
 
-    return built
+    return build_file
 
 
 def function(*lines: str, name: str = "f") -> str:

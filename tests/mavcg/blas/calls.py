@@ -39,7 +39,7 @@ class Product:
             for (columns, rows), more in zip(shapes, self.more, strict=True)
         )
 
-    def expected(self, a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    def reference(self, a: Array, b: Array, c: Array) -> tuple[Array, Array]:
         """C in double, and how far each element may be off: one rounding a term and some for alpha and beta."""
         wide = [x.astype(np.float64) for x in (a, b, c)]
         left = wide[0][: self.m, : self.k] if self.trans_a else wide[0][: self.k, : self.m].T
@@ -111,16 +111,16 @@ class VectorCall:
         shapes = ((self.n, max(1, self.m + self.more)), (x_count * abs(self.incx),), (y_count * abs(self.incy),))
         return tuple(random.uniform(-1, 1, s).astype(DTYPES[self.letter]) for s in shapes)  # type: ignore[return-value]
 
-    def used(self, vector: Array, stride: int) -> Array:
+    def elements(self, vector: Array, stride: int) -> Array:
         """The elements of x or y, in the order of the product."""
         elements = vector[:: abs(stride)]
         return elements if stride > 0 else elements[::-1]
 
-    def expected(self, a: Array, x: Array, y: Array) -> tuple[Array, Array]:
+    def reference(self, a: Array, x: Array, y: Array) -> tuple[Array, Array]:
         """The elements of y in double, and how far each may be off."""
         matrix = a[:, : self.m].T.astype(np.float64)
         matrix = matrix.T if self.trans else matrix
-        values, before = self.used(x, self.incx).astype(np.float64), self.used(y, self.incy).astype(np.float64)
+        values, before = self.elements(x, self.incx).astype(np.float64), self.elements(y, self.incy).astype(np.float64)
         alpha, beta = (float(DTYPES[self.letter](v)) for v in (self.alpha, self.beta))
         if not self.m or not self.n:
             return before, np.zeros_like(before)

@@ -24,12 +24,12 @@ CALLS = st.builds(
 @given(p=CALLS)
 def test_vectors_agree_with_numpy(p: VectorCall, blas: ctypes.CDLL) -> None:
     a, x, before = p.operands()
-    want, bound = p.expected(a, x, before)
+    want, bound = p.reference(a, x, before)
     results = []
     for call in ("fortran", COLUMN_MAJOR, ROW_MAJOR):
         y = before.copy()
         fortran_gemv(blas, p, a, x, y) if call == "fortran" else cblas_gemv(blas, p, a, x, y, int(call))
-        assert (np.abs(p.used(y, p.incy) - want) <= bound).all(), p
+        assert (np.abs(p.elements(y, p.incy) - want) <= bound).all(), p
         between = np.arange(len(y)) % abs(p.incy) != 0
         assert np.array_equal(y[between], before[between]), p
         results.append(y)
@@ -41,7 +41,7 @@ def test_vectors_agree_with_numpy(p: VectorCall, blas: ctypes.CDLL) -> None:
 def test_any_number_of_threads_gives_the_same_bits(letter: str, trans: bool, blas: ctypes.CDLL) -> None:
     p = VectorCall(letter, trans, 1100, 1300, 1.5, -0.5, 3)
     a, x, before = p.operands()
-    want, bound = p.expected(a, x, before)
+    want, bound = p.reference(a, x, before)
     results = []
     for threads in (1, 3, 8):
         blas.mavcg_blas_set_num_threads(threads)
@@ -75,7 +75,7 @@ def test_nan_follows_the_reference(trans: bool, blas: ctypes.CDLL) -> None:
 def test_every_name_computes(letter: str, blas: ctypes.CDLL) -> None:
     p = VectorCall(letter, True, 37, 21, 1.0, 1.0)
     a, x, before = p.operands()
-    want, bound = p.expected(a, x, before)
+    want, bound = p.reference(a, x, before)
     for prefix in ("", "scipy_"):
         names = [f"{prefix}{letter}gemv_", f"{prefix}{letter}gemv_64_"]
         names += [f"{prefix}cblas_{letter}gemv{suffix}" for suffix in ("", "64_", *(["_64"] if not prefix else []))]

@@ -187,7 +187,7 @@ def test_sensitivity_of_a_board_without_cache_facts_tries_one_without_level_2(
         '[[clusters]]\ncore = "cortex-a55"\ncpus = "0"\n'
     )
 
-    def assumed(text: str) -> set[tuple[str, float]]:
+    def assumptions(text: str) -> set[tuple[str, float]]:
         (tmp_path / "boards").mkdir(exist_ok=True)
         (tmp_path / "boards" / "bare.toml").write_text(text)
         monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
@@ -195,8 +195,8 @@ def test_sensitivity_of_a_board_without_cache_facts_tries_one_without_level_2(
         assert done.status == 0, done.stderr
         return {(row["key"], row["value"]) for row in json.loads(done.stdout)["facts"]}
 
-    assert ("l2_bytes", 0.0) in assumed(board)
-    none = assumed(board + 'l2_bytes = { value = 0, source = "this test" }\n')
+    assert ("l2_bytes", 0.0) in assumptions(board)
+    none = assumptions(board + 'l2_bytes = { value = 0, source = "this test" }\n')
     assert none and not any(key.startswith("l2") for key, _ in none)
 
 

@@ -59,10 +59,10 @@ def test_what_is_no_number_is_json_all_the_same(
 
     ended = mavcg("run", tiny_library, "--input", "image.npy", "--input", "other.npy", "--json")
 
-    def refused(name: str) -> None:
+    def refuse(name: str) -> None:
         raise AssertionError(f"{name} is no JSON")
 
-    first = json.loads(ended.stdout, parse_constant=refused)["outputs"][0]
+    first = json.loads(ended.stdout, parse_constant=refuse)["outputs"][0]
     assert first["min"] == first["max"] == first["top"][0] == "nan"
 
 

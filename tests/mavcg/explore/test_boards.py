@@ -187,14 +187,14 @@ def test_it_goes_on_from_its_file(tmp_path: Path, fake: dict[str, str], monkeypa
     space, path, whole = space_of(tmp_path), tmp_path / "boards.sqlite", predictor(50_000_000)
     calls: list[int] = []
 
-    def interrupted(tasks: Sequence[BoardPrediction]) -> tuple[str, ...]:
+    def interrupt(tasks: Sequence[BoardPrediction]) -> tuple[str, ...]:
         if len(calls) == 30:
             raise KeyboardInterrupt
         calls.append(len(tasks))
         found: tuple[str, ...] = whole(tasks)
         return found
 
-    monkeypatch.setattr(board_exploration, "predict_boards", interrupted)
+    monkeypatch.setattr(board_exploration, "predict_boards", interrupt)
     with pytest.raises(KeyboardInterrupt):
         explored(space, fake, path)
     monkeypatch.setattr(board_exploration, "predict_boards", whole)

@@ -76,7 +76,9 @@ def test_the_front_with_bounds_is_the_front_of_all(
     space = space_of(tmp_path, keys)
     pruned, whole = explored(space, objectives), explored(space, objectives, prune=False)
 
-    assert whole.count(PRUNED) == 0 and whole.planned == space.points == pruned.planned + pruned.count(PRUNED)
+    assert whole.count(PRUNED) == 0 and whole.planned_points == space.points == pruned.planned_points + pruned.count(
+        PRUNED
+    )
     assert pruned.front == whole.front
     assert [pruned.figures(n) for n in pruned.front] == [whole.figures(n) for n in whole.front]
 

@@ -74,11 +74,11 @@ def test_what_an_earlier_build_kept_is_not_compiled_again(
 ) -> None:
     compiled: list[str] = []
 
-    def counted(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    def count(items: tuple[Any, ...]) -> tuple[Any, ...]:
         compiled.extend(item.digest for item in items)
         return compile_modules(items)
 
-    monkeypatch.setattr(farm, "compile_modules", counted)
+    monkeypatch.setattr(farm, "compile_modules", count)
     requests = [*two_requests(tiny, tmp_path), *two_requests(tiny, tmp_path / "again")]
     store = ObjectStore(tmp_path / "kept")
     first = build_farm(requests, LocalEngine(), store)

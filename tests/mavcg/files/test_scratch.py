@@ -66,16 +66,16 @@ def test_content_is_on_the_disk_before_the_file_takes_its_place(
     done: list[str] = []
     sync, replace = os.fsync, os.replace
 
-    def noted_sync(handle: int) -> None:
+    def note_sync(handle: int) -> None:
         done.append(os.readlink(f"/proc/self/fd/{handle}"))
         sync(handle)
 
-    def noted_replace(made: Path, target: Path) -> None:
+    def note_replace(made: Path, target: Path) -> None:
         done.append(f"-> {target}")
         replace(made, target)
 
-    monkeypatch.setattr(os, "fsync", noted_sync)
-    monkeypatch.setattr(os, "replace", noted_replace)
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_replace)
     write_whole(tmp_path / "a", "new")
 
     assert len(done) == 2 and done[0].endswith(".part") and done[1] == f"-> {tmp_path / 'a'}"

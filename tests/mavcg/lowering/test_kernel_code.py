@@ -132,11 +132,11 @@ def test_each_kernel_is_emitted_once_for_each_core(tmp_path: Path, monkeypatch: 
     specs, machines = some_specs(9), machines_for(CORES, ARM)
     emitted: list[tuple[KernelSpec, str]] = []
 
-    def counted(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile | None) -> ir.Function:
+    def count_emission(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile | None) -> ir.Function:
         emitted.append((spec, machine.name))
         return emit(module, spec, machine, macro)
 
-    monkeypatch.setattr(kernel_code, "emit", counted)
+    monkeypatch.setattr(kernel_code, "emit", count_emission)
     kernel_objects(specs, machines, CORES, ARM, tmp_path, 1, lambda what: None)
 
     wanted = [(spec, machine.name) for machine in machines.values() for spec in specs]

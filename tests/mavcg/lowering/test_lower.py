@@ -160,7 +160,7 @@ def test_candidates_are_each_lowered_once_and_give_the_same_graph_as_a_lowering(
 
     assert "winograd_2d_f4_k3" in others
     for algorithms in ({}, {node: "winograd_2d_f4_k3"}):
-        one, other = candidates.lowered(algorithms), lower_graph(graph, PACKING, algorithms)
+        one, other = candidates.lower(algorithms), lower_graph(graph, PACKING, algorithms)
         assert (one.specs, one.packed_bytes, str(one)) == (other.specs, other.packed_bytes, str(other))
         assert (plan_model(one).program) == plan_model(other).program
 
@@ -169,17 +169,17 @@ def test_packed_constants_are_as_large_as_they_were_planned() -> None:
     b = GraphBuilder("sizes")
     rng = np.random.default_rng(0)
 
-    def drawn(*shape: int) -> str:
+    def draw(*shape: int) -> str:
         return b.constant(rng.standard_normal(shape).astype(np.float32))
 
     x = image(b, 6, 9)
-    x = b.add("conv2d", [x, drawn(10, 3, 3, 3), drawn(10)], groups=2)
-    x = b.add("conv2d", [x, drawn(10, 3, 3, 1)], groups=10)
-    x = b.add("conv_transpose2d", [x, drawn(5, 3, 2, 10)], stride=(2, 3))
-    out = b.add("matmul", [x, drawn(5, 7)])
-    lowered = lower_graph(b.finish([b.add("matmul", [out, drawn(9, 7)], transpose_b=True)]), PACKING)
+    x = b.add("conv2d", [x, draw(10, 3, 3, 3), draw(10)], groups=2)
+    x = b.add("conv2d", [x, draw(10, 3, 3, 1)], groups=10)
+    x = b.add("conv_transpose2d", [x, draw(5, 3, 2, 10)], stride=(2, 3))
+    out = b.add("matmul", [x, draw(5, 7)])
+    lowered = lower_graph(b.finish([b.add("matmul", [out, draw(9, 7)], transpose_b=True)]), PACKING)
     recipes = [place.constant for place in plan_memory(lowered).constants]
-    packed = [recipe.packed(lowered.graph.constants) for recipe in recipes if isinstance(recipe, PackedConstant)]
+    packed = [recipe.packed_array(lowered.graph.constants) for recipe in recipes if isinstance(recipe, PackedConstant)]
 
     assert len(packed) == 5  # each raises where its shape is not the planned one
     assert sum(lowered.packed_bytes.values()) == sum(array.nbytes for array in packed)
@@ -189,4 +189,4 @@ def test_a_recipe_says_what_it_packed_to_another_shape_than_planned() -> None:
     recipe = PackedConstant(np.ravel, ("w",), (), (5,))
 
     with pytest.raises(ValueError, match=r"ravel of w: float32\[4\] where float32\[5\] was planned"):
-        recipe.packed({"w": np.zeros((2, 2), np.float32)})
+        recipe.packed_array({"w": np.zeros((2, 2), np.float32)})

@@ -46,7 +46,7 @@ def predict(
 ) -> Lowered:
     candidates = lower_candidates(graph, packing_for(target), max_error)
     predicted = predict_algorithms(candidates, machines, target, board)
-    return Lowered(predicted, candidates.lowered(predicted.fastest))
+    return Lowered(predicted, candidates.lower(predicted.fastest))
 
 
 def chosen(graph: Graph, board: str | None, max_error: float = 1e-4) -> Lowered:

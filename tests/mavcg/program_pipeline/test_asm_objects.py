@@ -158,7 +158,7 @@ def test_the_preprocessor_has_the_builds_definitions_and_folders(tmp_path: Path)
     unit = asm_unit(tmp_path / "k.S", ["-O3", "-DNAME=dot", "-I", "inc", "-mcpu=native"], tmp_path)
 
     module = read_asm_module(unit, ARM)
-    assert module.defined == ("dot",) and ".Lnamed:" in module.text
+    assert module.function_names == ("dot",) and ".Lnamed:" in module.text
     made = build_asm_objects(
         module, ["dot"], CoreSet(cores_for(["cortex-a55"])), ARM, tmp_path, VersionLimits(), {}, {}, FAST, 1
     )

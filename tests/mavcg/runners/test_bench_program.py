@@ -61,12 +61,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> BenchProgram:
 def run(runner: ShellRunner, program: BenchProgram, cpus: Sequence[int] = (), **given: Any) -> Mapping[int, JobTimes]:
     found: dict[int, JobTimes] = {}
 
-    def taken(result: object) -> None:
+    def take(result: object) -> None:
         assert isinstance(result, JobTimes), result
         found[result.job] = result
 
     with runner:
-        run_bench(runner, program, range(program.jobs), cpus, given.get("core"), given.get("options", BRIEF), taken)
+        run_bench(runner, program, range(program.jobs), cpus, given.get("core"), given.get("options", BRIEF), take)
     return found
 
 
@@ -152,12 +152,12 @@ def test_times_are_of_the_work(program: BenchProgram) -> None:
 def test_jobs_in_turns_compute_and_take_what_they_do_alone(program: BenchProgram) -> None:
     alone, found = run(open_runner("local"), program, HERE), dict[int, InterleavedTimes]()
 
-    def taken(result: object) -> None:
+    def take(result: object) -> None:
         assert isinstance(result, InterleavedTimes), result
         found[result.job] = result
 
     with open_runner("local") as runner:
-        run_interleaved(runner, program, [(2, 0, 1), (3, 4)], HERE, None, BRIEF, taken)
+        run_interleaved(runner, program, [(2, 0, 1), (3, 4)], HERE, None, BRIEF, take)
     assert list(found) == [0, 1, 2, 3, 4]
     assert {n: turns.checksum for n, turns in found.items()} == {n: times.checksum for n, times in alone.items()}
     assert all(len(turns.ms) == len(turns.lost) == BRIEF.rounds and turns.runs >= 3 for turns in found.values())

@@ -67,10 +67,10 @@ def test_cores_that_compute_other_bits_are_told(phone: MachineFacts) -> None:
     same, other = (Job(Conversion(Layout.CHW, Layout.HWC, 4, n, n), 0.0) for n in (5, 6))
     plan = Plan((), (), (same, other), 0)
 
-    def tuned(number: int, sums: dict[Job, str]) -> TunedCore:
+    def tuned_core(number: int, sums: dict[Job, str]) -> TunedCore:
         return TunedCore(places[number], plan, TunedOn((), 0, 0, "", 0.0, checksums=sums))
 
-    done = [tuned(0, {same: "1", other: "2"}), tuned(1, {other: "3"}), tuned(2, {same: "1", other: "2"})]
+    done = [tuned_core(0, {same: "1", other: "2"}), tuned_core(1, {other: "3"}), tuned_core(2, {same: "1", other: "2"})]
     assert disagreements(done) == [f"{other.name}: cortex-a75 and cortex-a55 compute other results; tell the authors"]
 
 

@@ -37,7 +37,7 @@ def mixed_graph() -> Graph:
     first = b.add("conv2d", [x, b.constant(np.ones((8, 3, 3, 3), np.float32))], pads=(1, 1, 1, 1), act="relu")
     q = b.input("q", TensorType("i8", (1, 16, 16, 3)))
 
-    def convolved(image: str, m: int, k: int, stride: int, groups: int = 1) -> str:
+    def convolve(image: str, m: int, k: int, stride: int, groups: int = 1) -> str:
         c = b.types[image].shape[3]
         constants = (
             np.ones((m, k, k, c // groups), np.int8), np.zeros(m, np.int32), np.full(m, 1e-3, np.float32)
@@ -47,7 +47,7 @@ def mixed_graph() -> Graph:
             out_zero=0, lo=-128, hi=127, to="i8",
         )  # fmt: skip
 
-    q = convolved(convolved(convolved(q, 16, 3, 2), 24, 1, 1), 24, 3, 1, 24)
+    q = convolve(convolve(convolve(q, 16, 3, 2), 24, 1, 1), 24, 3, 1, 24)
     return explicit_padding(b.finish([first, q]))
 
 

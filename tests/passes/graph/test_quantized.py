@@ -169,7 +169,7 @@ def test_concat_of_other_formats_goes_through_tables() -> None:
 
 
 def test_what_cannot_be_done_in_eight_bits_stays() -> None:
-    def unchanged(make: Callable[[Model], list[str]]) -> None:
+    def assert_unchanged(make: Callable[[Model], list[str]]) -> None:
         m = Model("u8")
         graph = m.b.finish(make(m))
         assert str(eight_bit(graph)) == str(graph)
@@ -177,17 +177,21 @@ def test_what_cannot_be_done_in_eight_bits_stays() -> None:
     def conv(m: Model, x: str, w: str) -> str:
         return m.b.add("conv2d", (x, w))
 
-    unchanged(lambda m: [m.quantize(conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 0, zero=3)))])
-    unchanged(lambda m: [m.quantize(conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 3)))])  # scales by input
-    unchanged(lambda m: [conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 0))])  # nothing rounds the result
+    assert_unchanged(lambda m: [m.quantize(conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 0, zero=3)))])
+    assert_unchanged(
+        lambda m: [m.quantize(conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 3)))]
+    )  # scales by input
+    assert_unchanged(
+        lambda m: [conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 0))]
+    )  # nothing rounds the result
 
     def read_twice(m: Model) -> list[str]:
         y = conv(m, m.input((1, 4, 4, 2)), m.weights((2, 1, 1, 2), 0))
         return [m.quantize(y), y]
 
-    unchanged(read_twice)
-    unchanged(lambda m: [m.quantize(m.b.add("softmax", (m.input((3, 4)),), axis=1), 0.01)])
-    unchanged(lambda m: [m.quantize(m.b.add("add", (m.input((3, 4)), m.number(np.arange(4.0)))))])
+    assert_unchanged(read_twice)
+    assert_unchanged(lambda m: [m.quantize(m.b.add("softmax", (m.input((3, 4)),), axis=1), 0.01)])
+    assert_unchanged(lambda m: [m.quantize(m.b.add("add", (m.input((3, 4)), m.number(np.arange(4.0)))))])
 
 
 def test_weights_around_128_become_i8() -> None:

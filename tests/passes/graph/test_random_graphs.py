@@ -183,11 +183,11 @@ class Maker:
         return self.image(lambda x: self.b.add("max_pool2d", (x,), kernel=(2, 2), pads=(1, 1, 0, 1)))
 
     def conv2d(self) -> str | None:
-        def convolved(x: str) -> str:
+        def convolve(x: str) -> str:
             weights = self.constant((4, 2, 2, self.shape(x)[3]))
             return self.b.add("conv2d", (x, weights, self.constant((4,))), pads=(1, 0, 1, 1))
 
-        return self.image(convolved)
+        return self.image(convolve)
 
     def image(self, made: Callable[[str], str]) -> str | None:
         """As an importer of the other order of dimensions writes it."""

@@ -71,19 +71,19 @@ class Signature:
     result: str
     arguments: tuple[str, ...]
 
-    def declared(self, name: str) -> str:
+    def declaration(self, name: str) -> str:
         named = ", ".join(f"{type_} a{i}" for i, type_ in enumerate(self.arguments))
         return f"{self.result} {name}({named or 'void'})"
 
-    def defined(self, name: str) -> str:
+    def definition(self, name: str) -> str:
         """Leaves a hash of all arguments in `last`; the result is made of it. Bits are counted and added atomically,
         which is other code on other cores: equal versions would have no dispatcher."""
         lines = [f"h = mix(h, &a{i}, {bytes_of(type_, f'a{i}')});" for i, type_ in enumerate(self.arguments)]
         result = f"{self.result} r; {fill_of(self.result, 'r', 'h')} return r;" if self.result != "void" else ""
         hashed = f"unsigned long h = unknown; {' '.join(lines)} last = h;"
-        return f"{self.declared(name)} {{ {hashed} COUNT_BITS(h); {result} }}\n"
+        return f"{self.declaration(name)} {{ {hashed} COUNT_BITS(h); {result} }}\n"
 
-    def called(self, name: str) -> str:
+    def call(self, name: str) -> str:
         filled = [f"{type_} a{i}; {fill_of(type_, f'a{i}', 'seed++')}" for i, type_ in enumerate(self.arguments)]
         call = f"{name}({', '.join(f'a{i}' for i in range(len(self.arguments)))});"
         shown = '"%s %lx\\n"'
@@ -105,10 +105,10 @@ def fill_of(type_: str, name: str, seed: str) -> str:
 
 def program(signatures: Sequence[Signature]) -> dict[str, str]:
     named = {f"f{i}": signature for i, signature in enumerate(signatures)}
-    code = TYPES + "".join(signature.defined(name) for name, signature in named.items())
+    code = TYPES + "".join(signature.definition(name) for name, signature in named.items())
     main = TYPES + "#include <stdio.h>\nunsigned long last, bits, unknown = 7;\n"
-    main += "".join(f"{signature.declared(name)};\n" for name, signature in named.items())
-    calls = "".join(signature.called(name) for name, signature in named.items())
+    main += "".join(f"{signature.declaration(name)};\n" for name, signature in named.items())
+    calls = "".join(signature.call(name) for name, signature in named.items())
     main += f"int main(void) {{\n    unsigned long seed = 3;\n{calls}    return 0;\n}}\n"
     return {"a.c": code, "main.c": main}
 

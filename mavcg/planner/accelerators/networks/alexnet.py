@@ -12,13 +12,13 @@ def alexnet(paper_variant: bool = False) -> Graph:
     groups = 1 if paper_variant else 2
     net = NetworkBuilder("alexnet", 227, 227)
 
-    def pooled(x: str) -> str:
+    def pool(x: str) -> str:
         if not paper_variant:
             x = net.lrn(x, size=5, alpha=5e-4, beta=0.75, bias=2.0)  # ONNX divides alpha by size: 1e-4 a term
         return net.max_pool(x, 3, 2)
 
-    x = pooled(net.conv(net.image, "conv1", 96, 11, stride=4))
-    x = pooled(net.conv(x, "conv2", 256, 5, pad=2, groups=groups))
+    x = pool(net.conv(net.image, "conv1", 96, 11, stride=4))
+    x = pool(net.conv(x, "conv2", 256, 5, pad=2, groups=groups))
     x = net.conv(x, "conv3", 384, 3, pad=1)
     x = net.conv(x, "conv4", 384, 3, pad=1, groups=groups)
     x = net.max_pool(net.conv(x, "conv5", 256, 3, pad=1, groups=groups), 3, 2)

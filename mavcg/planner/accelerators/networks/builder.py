@@ -59,7 +59,7 @@ class NetworkBuilder:
         """min(max(x, 0), 6)."""
         return self._graph.add("clip", (x,), lo=0.0, hi=6.0)
 
-    def upsampled(self, x: str, factor: int) -> str:
+    def upsample(self, x: str, factor: int) -> str:
         """Every position factor x factor times: nearest neighbours."""
         for axis in (1, 2):
             index = np.arange(factor * self.shape(x)[axis], dtype=np.int32)[:, None] // factor
@@ -87,7 +87,7 @@ class NetworkBuilder:
         """A residual sum."""
         return self.activation(self._graph.add("add", (a, b), name), name, act)
 
-    def widened(self, x: str, out_ch: int, stride: int) -> str:
+    def widen(self, x: str, out_ch: int, stride: int) -> str:
         """Every stride-th row and column, with channels of zeros behind its own: a shortcut without weights."""
         if stride > 1:
             steps = (1, stride, stride, 1)

@@ -33,5 +33,5 @@ def _block(net: NetworkBuilder, x: str, name: str, channels: int, stride: int, p
         if projected:
             x = net.conv(x, f"{name}_projection", 4 * channels, 1, stride, act="")
         else:
-            x = net.widened(x, 4 * channels, stride)
+            x = net.widen(x, 4 * channels, stride)
     return net.add(y, x, name, act="relu")

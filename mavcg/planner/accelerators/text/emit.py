@@ -90,7 +90,7 @@ def _walk(tiles: _Tiles, order: tuple[str, ...], memories: tuple[str, str, str],
     done: dict[Index, int] = {}
     in_key, wt_key, ot_key = (), (), ()  # type: tuple[Index, Index, Index]
 
-    def stored() -> Iterator[Command]:
+    def store_tile() -> Iterator[Command]:
         name, complete = tiles.outputs[ot_key].name, done[ot_key] == reductions
         if relu and complete:
             yield Relu(name)
@@ -102,7 +102,7 @@ def _walk(tiles: _Tiles, order: tuple[str, ...], memories: tuple[str, str, str],
         output = (group, oc, oh, ow)
         if output != ot_key:
             if ot_key:
-                yield from stored()
+                yield from store_tile()
             if output in done:
                 yield Load(ot_mem, tiles.outputs[output].name)
             ot_key = output
@@ -119,7 +119,7 @@ def _walk(tiles: _Tiles, order: tuple[str, ...], memories: tuple[str, str, str],
         names = tiles.outputs[output].name, tiles.inputs[taken].name, tiles.weights[weight].name
         yield Conv(*names, layer.stride, pads, add=output in done)
         done[output] = done.get(output, 0) + 1
-    yield from stored()
+    yield from store_tile()
 
 
 def emit_plan(

@@ -115,13 +115,13 @@ def network(density: float) -> Any:
 def test_it_is_chosen_where_it_wins_by_the_costs(board: str, dense: float) -> None:
     costs = modelled_costs(workers_of(board_of(board))[0])
 
-    def chosen(density: float) -> set[str]:
+    def choose(density: float) -> set[str]:
         problem = make_problem(network(density), costs, all_primitives())
         choice = select(problem).choice
         return {one.primitive.family for one in choice.chosen.values() if one.primitive is not None}
 
-    assert chosen(0.02) == {"sparse"}
-    assert "sparse" not in chosen(1.0) and "sparse" not in chosen(dense)
+    assert choose(0.02) == {"sparse"}
+    assert "sparse" not in choose(1.0) and "sparse" not in choose(dense)
 
 
 def test_groups_are_refused() -> None:

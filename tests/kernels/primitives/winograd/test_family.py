@@ -105,7 +105,7 @@ def test_rows_want_less_memory_than_squares() -> None:
 
 
 def test_the_next_tiles_pixels_are_asked_for_by_the_one_kernel() -> None:
-    def asked(machine: Machine, name: str) -> int:
+    def prefetches(machine: Machine, name: str) -> int:
         lowering = find_primitive(name).lower(Scenario(16, 18, 18, 1, 3, 16), np.zeros((16, 16, 3, 3)), ENDS, 16)
         texts = [str(emit(ir.Module(), stage.spec, machine)) for stage in lowering.stages]
         return sum(text.count('@"llvm.prefetch') for text in texts)
@@ -114,10 +114,10 @@ def test_the_next_tiles_pixels_are_asked_for_by_the_one_kernel() -> None:
     arm = machines_for((), parse_target("aarch64-linux-gnu"))["generic"]
 
     # Of 36 pixels the 24 that this tile has not read, and 16 that will be written.
-    assert asked(x86, "winograd_2d_f4_k3_hwc_hwc") == 24 + 16
-    assert asked(x86, "winograd_2d_f2_k3_hwc_hwc") == 8 + 4
-    assert asked(x86, "winograd_2d_f4_k3_staged_hwc_hwc") == asked(x86, "winograd_2d_f4_k3_chw_chw") == 0
-    assert asked(arm, "winograd_2d_f4_k3_hwc_hwc") == 0
+    assert prefetches(x86, "winograd_2d_f4_k3_hwc_hwc") == 24 + 16
+    assert prefetches(x86, "winograd_2d_f2_k3_hwc_hwc") == 8 + 4
+    assert prefetches(x86, "winograd_2d_f4_k3_staged_hwc_hwc") == prefetches(x86, "winograd_2d_f4_k3_chw_chw") == 0
+    assert prefetches(arm, "winograd_2d_f4_k3_hwc_hwc") == 0
 
 
 def test_planes_begin_in_different_sets_of_a_cache() -> None:

@@ -47,10 +47,10 @@ def node_of(
 
 
 def way(name: str) -> Any:
-    def lowered(node: Node, graph: Graph, views: Any, packing: Packing) -> tuple[Step, ...]:
+    def lower_steps(node: Node, graph: Graph, views: Any, packing: Packing) -> tuple[Step, ...]:
         return winograd_steps(name, node, graph, views, packing)
 
-    return lowered
+    return lower_steps
 
 
 @pytest.mark.parametrize(

@@ -238,16 +238,16 @@ def test_a_device_that_counts_no_cycles(graph: XGraph, tmp_path: Path, driver: D
 def test_requests(graph: XGraph, tmp_path: Path, driver: DeviceDriver) -> None:
     (nodes, *_) = groups_of(graph)
 
-    def provided(*request: object) -> GroupCost | None:
+    def provide(*request: object) -> GroupCost | None:
         with group_costs(CostRequest(*request), ZU2) as costs:  # type: ignore[arg-type]
             provider: GroupCosts = costs
             provider.prepare(graph, [nodes], quiet)
             return provider.cost(graph, nodes)
 
-    assert provided("model") == ModelledGroupCosts(ZU2).cost(graph, nodes)
+    assert provide("model") == ModelledGroupCosts(ZU2).cost(graph, nodes)
     exact = SimulatedGroupCosts(ZU2).cost(graph, nodes)
-    assert provided("simulated", tmp_path / "c") == provided("learned", tmp_path / "c") == exact
-    of_device = provided("device", tmp_path / "c", f"{driver.library}:7")
+    assert provide("simulated", tmp_path / "c") == provide("learned", tmp_path / "c") == exact
+    of_device = provide("device", tmp_path / "c", f"{driver.library}:7")
     assert of_device is not None and of_device.cycles > 1 << 33
     for request, wrong in (
         (("magic",), "--costs magic: no such provider; there are model"),
@@ -257,4 +257,4 @@ def test_requests(graph: XGraph, tmp_path: Path, driver: DeviceDriver) -> None:
         (("device", None, "lost.so:1"), "--driver lost.so:1: there is no file lost.so"),
     ):
         with pytest.raises(MavcgError, match=wrong):
-            provided(*request)
+            provide(*request)

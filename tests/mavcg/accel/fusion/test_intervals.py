@@ -25,7 +25,7 @@ def test_ranges_have_what_windows_touch(
     low = data.draw(st.integers(0, made - 1))
     high = data.draw(st.integers(low + 1, made))
 
-    def touched(out: int) -> set[int]:
+    def positions(out: int) -> set[int]:
         if kind in ("conv", "max_pool"):
             return {out * stride - pad + k * dilation for k in range(kernel)}
         if kind == "deconv":
@@ -34,7 +34,7 @@ def test_ranges_have_what_windows_touch(
             return set(range(out * factor, (out + 1) * factor))
         return {out // factor}
 
-    inside = {i for out in range(low, high) for i in touched(out) if 0 <= i < length}
+    inside = {i for out in range(low, high) for i in positions(out) if 0 <= i < length}
     first, end = needed_range(node, 0, (low, high), length)
 
     assert inside <= set(range(first, end))

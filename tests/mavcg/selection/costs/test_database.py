@@ -179,7 +179,7 @@ def test_a_row_that_nothing_of_ours_wrote_is_named(path: Path, tmp_path: Path, c
     ):
         known = database.provider("znver3", 1, 16)
         known.primitive(SCENARIO, FIRST)
-        known.outdated()
+        known.outdated_costs()
 
 
 def test_a_row_without_a_scenario_is_not_exported(path: Path, tmp_path: Path) -> None:

@@ -79,12 +79,12 @@ def test_what_was_measured_of_other_kernels_is_not_used(database: CostDb) -> Non
     database.put(record(2.0, "0" * 12))
     assert found(database) is None
     assert not database.has(record(0.0))  # and is to be measured again
-    assert database.outdated("znver3", 1, 16, compiler_version()).measured == {text_of(WHAT)}
+    assert database.outdated_costs("znver3", 1, 16, compiler_version()).measured == {text_of(WHAT)}
 
     database.put(record(3.0))
     assert found(database) == Cost(3.0, MEASURED, 0.1, 5)
     assert database.has(record(0.0)) and len(database) == 1
-    assert not database.outdated("znver3", 1, 16, compiler_version()).measured
+    assert not database.outdated_costs("znver3", 1, 16, compiler_version()).measured
 
 
 def test_what_was_imported_is_used_and_named(database: CostDb, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_what_was_imported_is_used_and_named(database: CostDb, tmp_path: Path) -
     assert database.import_file(tmp_path / "costs.json") == 1
 
     assert found(database) == Cost(4.0, IMPORTED, 0.1, 5)
-    assert database.outdated("znver3", 1, 16, compiler_version()).imported == {text_of(WHAT)}
+    assert database.outdated_costs("znver3", 1, 16, compiler_version()).imported == {text_of(WHAT)}
 
     database.put(record(5.0))
     database.import_file(tmp_path / "costs.json")
@@ -121,7 +121,7 @@ def test_files_from_before_kernels_had_versions(tmp_path: Path) -> None:
     with open_db(path) as database:
         assert len(database) == 2 and found(database) is None
         assert database.provider("znver3").conversion(Layout.CHW, Layout.HWC, 8, 6, 6) is None
-        assert len(database.outdated("znver3", 1, 16, compiler_version()).measured) == 2
+        assert len(database.outdated_costs("znver3", 1, 16, compiler_version()).measured) == 2
         assert database.import_file(table) == 2
         assert found(database) == Cost(2.0, IMPORTED, 0.1, 5)
     with open_db(path) as database:
