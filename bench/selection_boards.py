@@ -28,7 +28,7 @@ from mavcg.assembly.asm_input import AsmInput
 from mavcg.assembly.asm_source import AsmSource
 from mavcg.assembly.loop_estimates import estimate_function
 from mavcg.assembly.tuning import TuningJob, tune_versions
-from mavcg.assembly.tuning_options import wants_tuning
+from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import parse_target
 from mavcg.hardware.timing import Timing
@@ -129,7 +129,7 @@ def loop_row(kernel: Kernel, core: Core, folder: Path) -> dict[str, Any]:
     compiled = out.read_text()
     loops = {COMPILED: main_loop(compiled, timing)}
     peak = kernel.macs * max(timing.of(name).per_cycle for name in kernel.classes)
-    if wants_tuning(core):
+    if has_machine_passes(core):
         for how, heuristic_s, exact_s in ((RESCHEDULED, HEURISTIC_SECONDS, 0.0), (AT_LENGTH, 5.0, 30.0)):
             known = loops.get(RESCHEDULED)
             if how == AT_LENGTH and (

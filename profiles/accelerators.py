@@ -53,7 +53,7 @@ def read_accelerator(path: Path) -> Accelerator:
     """An accelerator from its JSON file, // comments allowed, or TOML where the file's name ends so.
 
     docs/add-an-accelerator.md describes the file.
-    Raises: ProfileError naming file, key, value and way out, and the line where it is neither.
+    Raises: ProfileError naming file, key, value and remedy, and the line where it is neither.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -35,7 +35,7 @@ NONE_AT_ALL = "l2_bytes"  # may be 0: the cores of this cluster have no level 2 
 def read_board(path: Path) -> Board:
     """A board from its TOML file; docs/add-a-board.md describes the file. That its cores exist is the audit's business.
 
-    Raises: ProfileError naming file, key and way out.
+    Raises: ProfileError naming file, key and remedy.
     """
     table = schema.read_toml(path)
     schema.check_name(path, table)

@@ -15,7 +15,7 @@ MOST_KHZ = 100_000_000
 def read_core_power(path: Path = OWN) -> dict[str, CorePower]:
     """Return the power of each core of a file: a table for each, with source and khz_mw = [[kHz, mW], ..].
 
-    Raises: ProfileError naming file, key, value and way out.
+    Raises: ProfileError naming file, key, value and remedy.
     """
     found = {}
     for name, table in schema.read_toml(path).items():
@@ -27,8 +27,8 @@ def read_core_power(path: Path = OWN) -> dict[str, CorePower]:
         rows = table.get("khz_mw")
         place = f"{name}.khz_mw"
         if not isinstance(rows, list) or not rows or not all(_is_row(row) for row in rows):
-            way_out = "give a list of pairs of kHz and mW, such as [[1800000, 320.5], [2400000, 845]]"
-            raise refuse(path, place, f"{schema.value_text(rows)} is no table of power", way_out)
+            remedy = "give a list of pairs of kHz and mW, such as [[1800000, 320.5], [2400000, 845]]"
+            raise refuse(path, place, f"{schema.value_text(rows)} is no table of power", remedy)
         if any(low[0] >= high[0] or low[1] >= high[1] for low, high in pairwise(rows)):
             raise refuse(path, place, "clocks and powers do not both rise", "sort the rows; leave out those that fall")
         pairs = tuple((int(khz), float(mw)) for khz, mw in rows)

@@ -47,12 +47,12 @@ OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile")
 
 
 def load_cost_fit(kind: str) -> CostFit:
-    """Return the constants of a kind of core. Raises: ProfileError naming file, key and way out."""
+    """Return the constants of a kind of core. Raises: ProfileError naming file, key and remedy."""
     return CostFit(**_read_tables(files("fits")[kind], KIND_TABLES))
 
 
 def load_all_cores_fit() -> AllCoresFit:
-    """Return the constants that every core shares. Raises: ProfileError naming file, key and way out."""
+    """Return the constants that every core shares. Raises: ProfileError naming file, key and remedy."""
     return AllCoresFit(**_read_tables(files("fits")[ALL_CORES], ALL_CORES_TABLES))
 
 

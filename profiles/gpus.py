@@ -39,7 +39,7 @@ def load_gpu(name: str) -> Gpu:
 
 
 def read_gpu(path: Path) -> Gpu:
-    """Return a GPU from its TOML file. Raises: ProfileError naming file, key, value and way out."""
+    """Return a GPU from its TOML file. Raises: ProfileError naming file, key, value and remedy."""
     table = schema.read_toml(path)
     schema.check_name(path, table)
     schema.only(path, table, ("name", "description", "arch", *WHOLE_FACTS, *RATE_FACTS))

@@ -118,7 +118,7 @@ def files(kind: str) -> dict[str, Path]:
 def read_core(path: Path) -> Core:
     """A core from its TOML file; docs/add-a-core.md describes the file.
 
-    Raises: ProfileError naming file, key and way out.
+    Raises: ProfileError naming file, key and remedy.
     """
     return _core(path, schema.read_text(path))
 

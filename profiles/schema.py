@@ -1,4 +1,4 @@
-"""Reading of TOML facts and refusal of wrong ones: every error names the file, the key, the fault and the way out."""
+"""Reading of TOML facts and refusal of wrong ones: every error names the file, the key, the fault and the remedy."""
 
 import re
 import tomllib

@@ -37,7 +37,7 @@ def find_technology(name_or_path: str, folder: Path | None = None) -> Technology
 
 
 def read_technology(path: Path) -> Technology:
-    """Return a technology from its TOML file. Raises: ProfileError naming file, key, value and way out."""
+    """Return a technology from its TOML file. Raises: ProfileError naming file, key, value and remedy."""
     table = schema.read_toml(path)
     schema.only(path, table, ("name", "description", "mac", "dram", "sram"))
     sources: _Sources = []

@@ -79,7 +79,7 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
 def read_policy(path: Path, table: Table) -> LoadPolicy:
     """Return the passes that [loads] enables; none when the file has no such table.
 
-    Raises: ProfileError naming file, key and way out.
+    Raises: ProfileError naming file, key and remedy.
     """
     loads = table.get("loads", {})
     if not isinstance(loads, dict):
@@ -109,7 +109,7 @@ def is_row(value: object) -> bool:
 def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
     """The timing facts of a file whose sources are spelt out; order is its core's, "in" or "out".
 
-    Raises: ProfileError naming file, key and way out.
+    Raises: ProfileError naming file, key and remedy.
     """
     issue = table.get("issue", {})
     issue = issue if isinstance(issue, dict) else {}

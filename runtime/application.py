@@ -28,7 +28,7 @@ class LoadedApplication:
     """The networks of a library in one memory; `load_application` creates it.
 
     name: the application's. networks: names, in order. arena_bytes: of all buffers; scratch_bytes: for each thread.
-    Networks that share memory take turns: while one runs, run of another raises MavcgError.
+    Networks that share memory never run together: while one runs, run of another raises MavcgError.
     """
 
     def __init__(self, path: Path, threads: int, pin: bool, places: StagePlaces) -> None:

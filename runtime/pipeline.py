@@ -18,7 +18,7 @@ _SLICE_MS = 100  # of a wait, so that a signal is heeded
 
 @dataclass(frozen=True)
 class _Frame:
-    """Arrays of a frame on its way: they live until it is popped."""
+    """Arrays of a frame in flight: they live until it is popped."""
 
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]

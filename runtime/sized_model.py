@@ -28,7 +28,7 @@ class SizedModel:
         self._models: dict[int, Model] = {}
         self._opening = threading.Lock()
         self._closed = False
-        self.model_of(*self.shapes[0])  # what is wrong with the library or the options is said at once
+        self.model_of(*self.shapes[0])  # errors in the library or the options are reported at once
 
     def run(self, *arrays: Any, out: Sequence[Array] | None = None) -> tuple[Array, ...]:
         """Compute the outputs in the size that the arrays have; out: as Model.run has it. Raises: MavcgError for a

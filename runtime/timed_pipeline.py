@@ -1,4 +1,4 @@
-"""Timing of a pipeline: frames per second beside those of single runs, measured in turns."""
+"""Timing of a pipeline: frames per second beside those of single runs, measured interleaved."""
 
 import statistics
 import time
@@ -19,7 +19,7 @@ _WARM_FRAMES = 4
 def measure_pipeline(library: Path, network: str, arrays: Sequence[Array], seconds: float) -> dict[str, Any]:
     """Measure frames per second of a pipeline, and of single runs with 1 to as many threads as all stages have.
 
-    arrays: the inputs of every frame. seconds: for each of them, in rounds in which all take their turn, so that noise
+    arrays: the inputs of every frame. seconds: for each of them, in rounds that interleave them, so that noise
     falls on all. Returns medians over rounds, spreads (interquartile), and the median of the rounds' ratios of the
     pipeline to the best number of threads for single runs.
     Raises: MavcgError as load_application.
@@ -75,7 +75,7 @@ def _pipeline_rate(pipeline: Pipeline, arrays: Sequence[Array]) -> Callable[[flo
             next(outputs)
             frames += 1
         passed = time.perf_counter() - start
-        outputs.close()  # type: ignore[attr-defined]  # a generator: it cancels what is on its way
+        outputs.close()  # type: ignore[attr-defined]  # a generator: it cancels what is in flight
         return frames / passed
 
     return rate

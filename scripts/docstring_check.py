@@ -108,18 +108,20 @@ def _unnamed_errors(
     text = each.text
     if (implemented := re.match(r"Implement `([\w.]+)`", text)) and implemented[1] in by_name:
         text += by_name[implemented[1]].text
-    said = set(re.findall(r"\w+", text[match.start() :])) if (match := re.search(r"\bRaises?\b", text)) else set()
+    documented_names = (
+        set(re.findall(r"\w+", text[match.start() :])) if (match := re.search(r"\bRaises?\b", text)) else set()
+    )
     return [
         f"raises {error}; say when, as `Raises: {error} where ...`"
         for error in sorted(each.raised_classes)
         if USERS_ERROR in (chain := _ancestors(error, bases))
-        and not chain & said
+        and not chain & documented_names
         and not re.search(r"\bRaises: as ", text)
     ]
 
 
 def _unfounded_errors(each: Documented, bases: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return what follows "Raises:" and is no error, or is said of a function that cannot raise."""
+    """Return what follows "Raises:" and is no error, or belongs to a function that cannot raise."""
     wrong = [
         f"'Raises: {word}' names no class of errors"
         for word in re.findall(r"\bRaises: (\w+)", each.text)

@@ -4,7 +4,7 @@
     python scripts/llvm_rows.py cortex-a510 --in-order
 
 A start, not a fact sheet: put what was measured in place of these rows, and leave those classes out with --without.
-Every class is asked by its example (mavcg/hardware/instr_classes.py).
+Every class is looked up by its example (mavcg/hardware/instr_classes.py).
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 The sums are the same integers as those of the implicit product, so that every bit is. A patch is one run of bytes: the
 groups of four terms that an instruction takes are filled by the whole patch, instead of by each row of taps, which
-pays where there are few channels, or where a dilation keeps taps apart.
+pays where there are few channels, or where a dilation separates taps.
 """
 
 from collections.abc import Mapping

@@ -62,7 +62,7 @@ _CHEAP = (
 class ElementwiseSpec(KernelSpec):
     """output = op(inputs), element by element.
 
-    args: the operator's parameters, as it wants them (COMPUTE). dtypes: of the inputs, then of the output. nest: the
+    args: the operator's parameters, in COMPUTE's form. dtypes: of the inputs, then of the output. nest: the
     strides of the inputs, 0 where they are broadcast, then those of the output.
     """
 

@@ -18,8 +18,8 @@ CP_SAT_SECONDS = 60.0
 def cheapest_path(instance: PathInstance, most_states: int = MOST_STATES) -> ChosenPath:
     """The choice of groups with the least cost.
 
-    most_states: beyond, CP-SAT goes on, for CP_SAT_SECONDS at most; its best choice is then said not to be optimal.
-    Raises: MavcgError if no choice covers each node exactly once without a cycle.
+    most_states: beyond, CP-SAT goes on, for CP_SAT_SECONDS at most; its best choice is then reported as not proven
+    optimal. Raises: MavcgError if no choice covers each node exactly once without a cycle.
     """
     if not instance.nodes:
         return ChosenPath((), 0.0, True)

@@ -115,7 +115,7 @@ def find_target(name_or_path: str) -> IsaTarget:
 def read_target(path: Path) -> IsaTarget:
     """A target from its TOML file; `mavcg accel targets --help` describes it.
 
-    Raises: ProfileError naming file, key, value and way out.
+    Raises: ProfileError naming file, key, value and remedy.
     """
     table = schema.read_toml(path)
     schema.only(path, table, KEYS)

@@ -42,7 +42,7 @@ class NetworkEntry:
 @dataclass(frozen=True)
 class ApplicationFile:
     """memory: M^c in bytes of weights and buffers, None for none. parallel: names of networks or partitions. networks:
-    in the order in which they take their turns."""
+    in the order in which they run."""
 
     path: Path
     memory: int | None
@@ -70,7 +70,7 @@ class _Place:
 
 
 def read_application_file(path: Path) -> ApplicationFile:
-    """Read the file; files of networks are relative to it. Raises: MavcgError naming file, line, key and way out."""
+    """Read the file; files of networks are relative to it. Raises: MavcgError naming file, line, key and remedy."""
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)

@@ -57,7 +57,7 @@ def edge_data(app: Application, sizes: Sizes | None = None) -> tuple[EdgeData, .
     """Return the data of all edges with their live intervals, ordered by partition and edge.
 
     A pair of pipelined partitions that an edge connects has a copy each, and so has every pipelined partition
-    between them: data of several frames is under way. Where writer and reader are not parallel there is one copy,
+    between them: data of several frames is in flight. Where writer and reader are not parallel there is one copy,
     which belongs to both partitions and is live in all of the CNN's partitions between them.
     sizes: of the buffers, by (cnn, source, target), in elements; without them, all of the data.
     """

@@ -27,7 +27,7 @@ def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
     """Check that a network's file has the precision that app.toml says, which a build does not change.
 
     graph: optimised. int8: every convolution and product of matrices with constant weights is of 8 bits. fp16: there is
-    data in f16. fp32, the default, takes any file. Raises: MavcgError naming the node and the way out.
+    data in f16. fp32, the default, takes any file. Raises: MavcgError naming the node and the remedy.
     """
     if entry.precision == "int8":
         for node in graph.nodes:

@@ -44,8 +44,8 @@ class _Range:
 def plan_joint_arena(derived: Derived, nodes: int = NODES) -> JointArena:
     """Place all data; never in more memory than the shared buffers of Algorithm 8 take.
 
-    Partitions that run together share nothing: each has a range of its own, planned by itself. What takes turns is laid
-    out one after the other in time. Data between partitions that are not parallel is live over both.
+    Partitions that run together share nothing: each has a range of its own, planned by itself. What never runs together
+    is laid out one after the other in time. Data between partitions that are not parallel is live over both.
     """
     app = derived.app
     group = _groups(app)
@@ -95,7 +95,8 @@ def _range_of(data: Sequence[EdgeData], nodes: int) -> _Range:
 
 
 def _shared_ranges(app: Application, own: Mapping[str, _Range], across: Sequence[EdgeData]) -> _Range:
-    """Place partitions of which not all run together: those that take turns may share. across: data between them."""
+    """Place partitions of which not all run together: those that never run together may share. across: data between
+    them."""
     names, sizes = [*own], [*(each.extent for each in own.values()), *(d.size for d in across)]
     together = {
         frozenset((a, b)) for a, b in combinations(range(len(names)), 2) if app.runs_with(names[a], names[b])

@@ -118,7 +118,7 @@ def build_application(
 def place_networks(name: str, programs: Sequence[Program], together: frozenset[frozenset[int]]) -> ApplicationProgram:
     """Place the networks' buffers and scratch in one memory. together: pairs that may run at the same time.
 
-    Nothing lives from one turn to the next, so that networks that take turns begin at the same byte.
+    Nothing lives from one run to the next, so that networks that never run together begin at the same byte.
     """
     arena = place_together([program.arena_bytes for program in programs], together, ARENA_ALIGN)
     scratch = place_together(

@@ -34,11 +34,11 @@ def draw_memory_map(plan: ApplicationPlan, path: Path) -> None:
         level, upright = (high >= _LINE_HIGH and wide >= len(named) * _LETTER_WIDE,
                           wide >= _LINE_WIDE and high >= len(named) * _LETTER_HIGH)  # fmt: skip
         if level or upright:
-            middle, turn = ((begin + stop) / 2, (ring.offset + ring.elements / 2) / 1e3), 0 if level else 90
-            axes.text(*middle, named, ha="center", va="center", fontsize=7, rotation=turn)
+            middle, rotation_degrees = ((begin + stop) / 2, (ring.offset + ring.elements / 2) / 1e3), 0 if level else 90
+            axes.text(*middle, named, ha="center", va="center", fontsize=7, rotation=rotation_degrees)
     axes.set_xlim(0, end)
     axes.set_ylim(0, best.arena.size / 1e3 * 1.05 or 1)
-    axes.set_xlabel("steps of the schedule, in turn: each computes a layer, or one row of a layer by parts")
+    axes.set_xlabel("steps of the schedule, in order: each computes a layer, or one row of a layer by parts")
     axes.set_ylabel("place in the arena, kB")
     by_parts = sum(count > 1 for count in best.phases.values())
     axes.set_title(

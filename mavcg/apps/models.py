@@ -34,7 +34,7 @@ def read_application(
         progress(f"{entry.name}: reading {entry.file.name}")
         graphs.append(order_nodes(optimise(import_model(entry.file, entry.shapes))).graph)
         cnns.append(network_of(graphs[-1], entry.name, entry.precision))
-    # Without times first: what is wrong with names is said before the predictions, which take a while.
+    # Without times first: wrong names are reported before the predictions, which take a while.
     unbalanced = [
         p for entry, cnn in zip(file.networks, cnns, strict=True) for p in _partitions(file, entry, cnn, {}, board)
     ]

@@ -1,4 +1,4 @@
-"""Plan an application: every way of using memory side by side, the front of memory and throughput, the choice."""
+"""Plan an application: every use of memory side by side, the front of memory and throughput, the choice."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ def partition_cliques(app: Application, names: Sequence[str]) -> list[tuple[str,
 
 
 def networks_together(app: Application) -> list[tuple[str, ...]]:
-    """Return the maximal sets of CNNs that run at the same time: each is a turn, and a CNN may have several."""
+    """Return the maximal sets of CNNs that run at the same time; a CNN may be in several."""
     pairs = {
         (p.cnn, q.cnn)
         for p in app.partitions

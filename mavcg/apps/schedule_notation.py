@@ -22,7 +22,7 @@ class ScheduleTextError(MavcgError):
 
 
 def parse_schedule(text: str) -> ScheduleBlock:
-    """Return the schedule that a text describes. Raises: ScheduleTextError naming the column and the way out."""
+    """Return the schedule that a text describes. Raises: ScheduleTextError naming the column and the remedy."""
     whole = _WHOLE.fullmatch(text)
     start, inner = 0, text
     if whole and "{" in whole[1] and _is_balanced(whole[1]):

@@ -19,7 +19,7 @@ def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedMod
     """Return the network in the order of its schedule; buffers are windows of the rows that it needs at once.
 
     prepared: with kernels that go by rows of the image. A layer that runs once for each of its output rows is computed
-    row by row where its kernel can: others, such as Winograd's, whole in their first row's turn. Layers for which
+    row by row where its kernel can: others, such as Winograd's, whole when their first row is due. Layers for which
     nothing runs, a concatenation in place for one, are left out; what the engine runs beside the layers, such as
     conversions of layouts, comes just before it is read. Raises: MavcgError as with_schedules.
     """

@@ -65,7 +65,7 @@ def balance_stages(
     fixed: Sequence[int] | None = None,
 ) -> StageBalance | None:
     """Return the best pipeline of `count` stages: of those that reach per_second the one with the least buffers; where
-    none does, or none is asked for, the fastest, with the least buffers of equally fast ones. None where there are
+    none does, or none is required, the fastest, with the least buffers of equally fast ones. None where there are
     fewer teams or cut points.
 
     team_ms: each step's predicted time on each team. uses: the program's buffers. nodes: each step's node; a node's
@@ -104,7 +104,7 @@ class _StagePath:
 
 
 def _search(cost: Sequence[NDArray[np.float64]], count: int, join: np.ufunc) -> _StagePath | None:
-    """Return the cheapest way through all points in `count` stages, each by another team.
+    """Return the cheapest path through all points in `count` stages, each by another team.
 
     cost: of a stage from one point to another, by team; join: adds the costs of stages, or takes the largest.
     """

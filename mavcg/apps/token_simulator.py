@@ -43,12 +43,11 @@ def greedy_rings(derived: Derived) -> dict[EdgeData, Ring]:
 def simulate_schedule(derived: Derived, rings: Mapping[EdgeData, Ring], seed: int = 0) -> int:
     """Run frames through all networks; what is parallel interleaves at random. Returns the number of firings.
 
-    Networks that are not parallel take turns, twice each (one that is parallel to two that are not runs with either),
-    and so do partitions of one network that are not. A network
-    whose partitions are all parallel runs as a pipeline that fills and drains within its turn. Every element of memory
-    holds the number of the row, edge and frame that was written last; before a phase runs, every element of every row
-    in its windows is compared.
-    Raises: ScheduleFault naming the layer, phase, edge and row.
+    Networks that are not parallel run alternately, twice each (one that is parallel to two that are not runs with
+    either), and so do partitions of one network that are not. A network whose partitions are all parallel runs as a
+    pipeline that fills and drains before the next one runs. Every element of memory holds the number of the row, edge
+    and frame that was written last; before a phase runs, every element of every row in its windows is compared. Raises:
+    ScheduleFault naming the layer, phase, edge and row.
     """
     memory = np.full(max((ring.offset + ring.elements for ring in rings.values()), default=0), -1, np.int64)
     state, generator = _Memory(derived, dict(rings), memory), random.Random(seed)

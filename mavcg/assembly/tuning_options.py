@@ -1,4 +1,4 @@
-"""Options of the machine passes, and the cores that they are for: what is asked before any pass is loaded."""
+"""Options of the machine passes, and the cores that they are for; no pass is imported."""
 
 from dataclasses import dataclass
 
@@ -27,6 +27,6 @@ def parse_tuning(word: str | None) -> Tuning:
     return known[word or "fast"]
 
 
-def wants_tuning(core: Core) -> bool:
+def has_machine_passes(core: Core) -> bool:
     """True if a core's profile requests any machine pass."""
     return core.arch == "aarch64" and (core.policy.split or core.policy.unpair or core.policy.schedule)

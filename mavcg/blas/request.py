@@ -14,7 +14,7 @@ def make_blas_request(
     output: Path, board: str | None, cores: str | None, target: str | None, ilp64: bool, soname: str | None,
     strip: bool, jobs: int | None, next_library: Path | None = None,
 ) -> BlasRequest:  # fmt: skip
-    """Return everything that a build needs. Raises: MavcgError naming the option, its value and the way out."""
+    """Return everything that a build needs. Raises: MavcgError naming the option, its value and the remedy."""
     its_board = find_board(board) if board else None
     if its_board is None and not cores:
         raise MavcgError(

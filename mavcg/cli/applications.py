@@ -92,13 +92,13 @@ def _show_plan(planned: "ApplicationPlan") -> None:
     from rich.table import Table
 
     out = console()
-    ways = Table("buffers", "bytes", box=None, pad_edge=False)
+    table = Table("buffers", "bytes", box=None, pad_edge=False)
     for name, size in (
         ("each edge its own", planned.naive), ("shared within each network", planned.reuse_per_cnn),
         ("shared among all", planned.reuse_joint), ("not shared, all layers by parts", planned.parts),
     ):  # fmt: skip
-        ways.add_row(name, f"{size:,}")
-    out.print(ways)
+        table.add_row(name, f"{size:,}")
+    out.print(table)
     out.print(f"weights: {planned.weights:,} bytes\n")
     names = [cnn.name for cnn in planned.app.cnns]
     front = Table("", "arena bytes", "layers by parts", *(f"{name}, frames/s (modelled)" for name in names),
@@ -139,7 +139,7 @@ def build(
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Build one library of all networks of an application, in one memory: networks take turns in it, those that
+    """Build one library of all networks of an application, in one memory: networks run in it one at a time, those that
     `parallel` in APP.toml names together have memory apart. While a network runs, a run of another in the same memory
     returns MAVCG_BUSY.
 

@@ -36,7 +36,7 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
             # The importers name the file themselves; passes and kernels know nodes only.
             name = request.model
             refused = isinstance(error, Unsupported | NeedsConstant) and name.suffix.lower() in (".onnx", ".tflite")
-            if refused and "(docs/" not in str(error):  # where the message has another way out
+            if refused and "(docs/" not in str(error):  # where the message has another remedy
                 error.args = (f"{error}{PARTIAL}", *error.args[1:])
             raise (error if name.name in str(error) else MavcgError(f"{name}: {error}")) from error
     if as_json:

@@ -26,7 +26,7 @@ def check_classes(classes: bool, of_file: str | None, files: Sequence[Path]) -> 
 
 
 def show_classes(profiles: "Mapping[str, Profile]", of_file: str, plot: Path | None, as_json: bool) -> None:
-    """Print shares by class, a row for each profile, and draw them where asked to."""
+    """Print shares by class, a row for each profile, and draw them where requested."""
     from mavcg.profiling.function_classes import class_shares
 
     rows = [class_shares(profile, label, of_file) for label, profile in profiles.items()]

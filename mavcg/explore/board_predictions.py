@@ -52,8 +52,8 @@ def model_file_digest(model: str) -> str:
     try:
         return hashlib.sha256(Path(model).read_bytes()).hexdigest()[:24]
     except OSError as error:
-        way_out = "name an .onnx, .tflite or .prototxt file: boards are predicted from models, not from built-in layers"
-        raise MavcgError(f"{model}: cannot be read ({error.strerror or error}); {way_out}") from None
+        remedy = "name an .onnx, .tflite or .prototxt file: boards are predicted from models, not from built-in layers"
+        raise MavcgError(f"{model}: cannot be read ({error.strerror or error}); {remedy}") from None
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def is_board_space(path: Path) -> bool:
 def read_board_space(path: Path) -> BoardSpace:
     """Return the space of a file with [board]; docs/exploring.md describes it.
 
-    Raises: ProfileError naming file, key, value and way out.
+    Raises: ProfileError naming file, key, value and remedy.
     """
     table = schema.read_toml(path)
     schema.only(path, table, ("board",))
@@ -142,14 +142,14 @@ def _concerns(key: str, mix: Mapping[str, int]) -> bool:
 
 def _mixes(path: Path, given: Any, arch: str) -> tuple[Mapping[str, int], ...]:
     mixes = given if isinstance(given, list) else [given]
-    way_out = "write mix = [{ cortex-a55 = 4, cortex-a76 = 4 }, ..]: cores of `mavcg cores` and their numbers"
+    remedy = "write mix = [{ cortex-a55 = 4, cortex-a76 = 4 }, ..]: cores of `mavcg cores` and their numbers"
     if given is None or not mixes:
-        raise refuse(path, "board.mix", "missing" if given is None else "has no values", way_out)
+        raise refuse(path, "board.mix", "missing" if given is None else "has no values", remedy)
     cores = load_cores()
     for number, mix in enumerate(mixes):
         place = f"board.mix[{number}]"
         if not isinstance(mix, dict) or not mix:
-            raise refuse(path, place, f"{schema.value_text(mix)} is no table of cores", way_out)
+            raise refuse(path, place, f"{schema.value_text(mix)} is no table of cores", remedy)
         for name, count in mix.items():
             if name not in cores or cores[name].arch != arch:
                 wrong = f"{name} is no core of {arch} that is known"
@@ -167,8 +167,8 @@ def _core_axes(
     of_core = keys.get(key, {})
     place = f"board.{key}"
     if not isinstance(of_core, dict):
-        way_out = f"write {key} = {{ {names[0]} = .., .. }}, each a value or a list of values"
-        raise refuse(path, place, f"{schema.value_text(of_core)} is no table of cores", way_out)
+        remedy = f"write {key} = {{ {names[0]} = .., .. }}, each a value or a list of values"
+        raise refuse(path, place, f"{schema.value_text(of_core)} is no table of cores", remedy)
     schema.only(path, of_core, names, f"{place}.")
     if key == "max_khz" and (missing := [name for name in names if name not in of_core]):
         raise refuse(path, f"{place}.{missing[0]}", "missing", "give each core of a mix a clock in kHz, or several")
@@ -208,8 +208,8 @@ def _powers(
     for name in names:
         stand_in = _stand_in(cores[name], known)
         if stand_in is None:
-            way_out = "give its power in a file named by power (docs/exploring.md)"
-            raise refuse(path, f"board.mix: {name}", "no power of it, or of a core like it, is known", way_out)
+            remedy = "give its power in a file named by power (docs/exploring.md)"
+            raise refuse(path, f"board.mix: {name}", "no power of it, or of a core like it, is known", remedy)
         powers[name] = replace(known[stand_in], core=name)
         if stand_in != name:
             assumed.append(f"{name}: no power is published for it: that of a {stand_in} is assumed")

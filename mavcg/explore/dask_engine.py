@@ -50,8 +50,8 @@ class DaskEngine:
             dask: Any = importlib.import_module("dask")
             distributed: Any = importlib.import_module("distributed")
         except ImportError:
-            way_out = "pip install 'mavcg[explore]', or --workers 0 to use this process alone"
-            raise MavcgError(f"{self.named}: needs dask.distributed, which is not installed; {way_out}") from None
+            remedy = "pip install 'mavcg[explore]', or --workers 0 to use this process alone"
+            raise MavcgError(f"{self.named}: needs dask.distributed, which is not installed; {remedy}") from None
         self._distributed = distributed
         self.workers = workers
         self._same = same
@@ -120,7 +120,7 @@ class DaskEngine:
         return OSError(f"a task was {future.status}")
 
     def _client(self, stack: ExitStack, folder: Path) -> Any:
-        """Return a client of the cluster that is asked for, which it starts if it is one of this machine."""
+        """Return a client of the requested cluster, which it starts if it is one of this machine."""
         if isinstance(self.workers, int):
             # security: other users of this machine could send work to a scheduler that asks for no certificate.
             cluster = self._distributed.LocalCluster(

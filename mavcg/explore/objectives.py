@@ -58,7 +58,7 @@ def objective_values(metrics: Metrics, objectives: Sequence[Objective]) -> Float
 
 
 def _sum(of_networks: Floats) -> Floats:
-    """Return the sum over networks, one after the other, so that it is rounded in the same way in every company."""
+    """Return the sum over networks, one after the other, so that it rounds alike beside whatever other networks."""
     total = np.zeros(of_networks.shape[1:])
     for values in of_networks:
         total = total + values

@@ -25,7 +25,7 @@ _STAND_IN = {"bandwidth": 1, "frequency": 1, "mem_size": 1, "pe_len": [1, 1], "p
 def read_space(path: Path) -> DesignSpace:
     """Return the design space of a file; docs/exploring.md describes it.
 
-    Raises: ProfileError naming file, key, value and way out; MavcgError for an unknown technology.
+    Raises: ProfileError naming file, key, value and remedy; MavcgError for an unknown technology.
     """
     table = schema.read_toml(path)
     schema.only(path, table, ("accelerator", "technology"))
@@ -36,8 +36,8 @@ def read_space(path: Path) -> DesignSpace:
     schema.only(path, keys, AXIS_KEYS, "accelerator.")
     if ("levels" in keys) == ("mem_size" in keys):
         wrong = "given beside mem_size" if "levels" in keys else "missing, and levels too"
-        way_out = "give mem_size for one level of memory on the chip, levels for several"
-        raise refuse(path, f"accelerator.{'levels' if 'levels' in keys else 'mem_size'}", wrong, way_out)
+        remedy = "give mem_size for one level of memory on the chip, levels for several"
+        raise refuse(path, f"accelerator.{'levels' if 'levels' in keys else 'mem_size'}", wrong, remedy)
     for key in _REQUIRED:
         if key not in keys:
             raise refuse(path, f"accelerator.{key}", "missing", f"give {key} a value or a list of values")
@@ -83,10 +83,8 @@ def _is_list_of_sizes(path: Path, given: Any) -> bool:
         return True
     if len(given) == 3:
         return False
-    way_out = (
-        "write lists in a list: [[64, 32, 64], [128, 64, 128]], or [[256], [512]] for memories that operands share"
-    )
-    raise refuse(path, "accelerator.mem_size", f"{schema.value_text(given)} is no list of memories", way_out)
+    remedy = "write lists in a list: [[64, 32, 64], [128, 64, 128]], or [[256], [512]] for memories that operands share"
+    raise refuse(path, "accelerator.mem_size", f"{schema.value_text(given)} is no list of memories", remedy)
 
 
 def _depth(value: Any) -> int:

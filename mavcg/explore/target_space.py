@@ -55,7 +55,7 @@ def is_target_space(path: Path) -> bool:
 def read_target_space(path: Path) -> TargetSpace:
     """Return the space of a file with [target]; docs/exploring.md describes it.
 
-    Raises: ProfileError naming file, key, value and way out, also for targets that cannot be; MavcgError for an unknown
+    Raises: ProfileError naming file, key, value and remedy, also for targets that cannot be; MavcgError for an unknown
     base.
     """
     table = schema.read_toml(path)

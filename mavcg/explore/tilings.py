@@ -2,7 +2,7 @@
 
 The best tiling of a layer is the one with the fewest bytes, whatever bandwidth and clock are: the roofline of exact.py
 has the computation roof of all elements, so that time falls with bytes alone. What is left of a machine is cut to what
-the layer can tell apart: a memory larger than all of its operand is like one that just holds it, and an array longer
+the layer distinguishes: a memory larger than all of its operand is like one that just holds it, and an array longer
 than its loop is like one of the loop's length. Machines and layers that agree in the rest share a search.
 """
 

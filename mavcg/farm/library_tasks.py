@@ -107,11 +107,11 @@ def _choose_and_plan(request: ModelRequest) -> PreparedLibrary | Refusal:
 
 
 def ir_module(module: KernelModule) -> EmittedModule:
-    """Emit a module and name it by what its object depends on: IR, target, core and settings, compiler apart."""
+    """Emit a module and name it by what its object depends on: IR, target, core and settings, but not the compiler."""
     text, settings = module.text(), module.settings
     symbol = version_symbol(kernel_name(module.specs[0]), module.label)
-    asked = (text, symbol, settings.target, settings.tuned, settings.tuning, settings.flags)
-    digest = hashlib.sha256("\0".join(map(repr, asked)).encode(errors="surrogateescape")).hexdigest()
+    inputs = (text, symbol, settings.target, settings.tuned, settings.tuning, settings.flags)
+    digest = hashlib.sha256("\0".join(map(repr, inputs)).encode(errors="surrogateescape")).hexdigest()
     return EmittedModule(digest, len(module.specs), text, symbol, settings)
 
 

@@ -49,12 +49,13 @@ class _NotNeeded(Exception):
 
 
 def never() -> bool:
-    """Return False: the task is wanted to its end."""
+    """Return False: the task runs to its end."""
     return False
 
 
 def run_board_task(task: BoardTask, stopped: Callable[[], bool] = never) -> BoardAnswer:
-    """Run a task's jobs. stopped: asked after each result; the task ends where it says True. Nothing is left there."""
+    """Run a task's jobs. stopped: called after each result; the task ends where it returns True. Nothing is left
+    there."""
     started = time.monotonic()
     results: list[Result] = []
     notes: list[str] = []

@@ -87,7 +87,7 @@ def of_type(fleet: Fleet, kind: str) -> Fleet:
 def read_fleet(path: Path) -> Fleet:
     """Return the fleet of a file; docs/measuring-on-boards.md describes it.
 
-    Raises: ProfileError naming file, key, value and way out.
+    Raises: ProfileError naming file, key, value and remedy.
     """
     table = schema.read_toml(path)
     schema.only(path, table, ("scheduler", "rules", "board"))
@@ -98,10 +98,8 @@ def read_fleet(path: Path) -> Fleet:
         except MavcgError:
             address = 0
         if not isinstance(address, str):
-            way_out = "write dask://HOST:8786, or leave it out where this machine reaches all boards"
-            raise refuse(
-                path, "scheduler", f"{schema.value_text(scheduler)} is no address of a Dask scheduler", way_out
-            )
+            remedy = "write dask://HOST:8786, or leave it out where this machine reaches all boards"
+            raise refuse(path, "scheduler", f"{schema.value_text(scheduler)} is no address of a Dask scheduler", remedy)
         scheduler = address
     boards: list[FleetBoard] = []
     for number, entry in enumerate(schema.tables(path, table, "board")):

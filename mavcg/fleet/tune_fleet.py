@@ -62,7 +62,7 @@ def open_hosts(fleet: Fleet) -> Iterator[BoardHosts]:
 
 
 def fleet_facts(fleet: Fleet, hosts: BoardHosts) -> dict[FleetBoard, MachineFacts | str]:
-    """Return what each board reports of itself, or why it does not; all are asked at once."""
+    """Return what each board reports of itself, or why it does not; all are queried at once."""
     with ThreadPoolExecutor(len(fleet.boards)) as threads:
         return dict(zip(fleet.boards, threads.map(hosts.facts, fleet.boards), strict=True))
 

@@ -165,7 +165,7 @@ class SimulatorFit:
 
     reorder_buffer, issue_queue, load_queue, store_queue: of the window; of in-order cores store_queue is the buffer.
     history_bits: of the branch predictor. l2_latency, l3_latency: cycles more than a hit in level 1. miss_slots: line
-    fills under way. prefetch_lines: that the stride prefetcher brings; far_lines: ahead, to the last
+    fills in flight. prefetch_lines: that the stride prefetcher brings; far_lines: ahead, to the last
     level, of long streams; prefetch_pages: 1 where streams cross pages.
     stream_lines: full lines of stores after which misses of stores bring no line. memory_ns: latency of the memory.
     """
@@ -195,7 +195,7 @@ class ExposedFit:
 
     near: of the time of bytes from the caches behind level 1; far: of those from memory. products: of matrices, whose
     weights are read as streams; depthwise: depthwise convolutions; pools: maxima and means of windows; columns: vectors
-    along a planar image's columns, which are an image apart from channel to channel; moves: copies, transposes,
+    along a planar image's columns, whose channels are an image's size from one another; moves: copies, transposes,
     transforms and all others. A factor over 1: lines come later than the bandwidth alone says.
     """
 

@@ -26,7 +26,7 @@ _MOVES = ("reshape", "transpose", "slice", "concat", "broadcast_to", "gather", "
 
 
 class NeedsConstant(MavcgError):
-    """An operator wants to know a tensor at import that only a run would tell. tensor: what the file calls it."""
+    """An operator needs the value of a tensor at import that only a run computes. tensor: what the file calls it."""
 
     def __init__(self, message: str, tensor: str) -> None:
         super().__init__(message)

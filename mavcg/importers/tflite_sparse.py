@@ -94,7 +94,8 @@ def _level_sizes(layout: SparseLayout, shape: Sequence[int]) -> dict[int, int]:
 
 
 def _count_leaves(layout: SparseLayout, sizes: Mapping[int, int]) -> int:
-    """The number of elements that are stored. Nothing larger than the lists is made: a small file may claim much."""
+    """The number of elements that are stored. Nothing larger than the lists is made: a small file may declare large
+    sizes."""
     nodes = 1
     for number, level in zip(layout.order, layout.levels, strict=True):
         if level.segments is None or level.indices is None:

@@ -59,7 +59,7 @@ def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPr
     except MavcgError as error:
         error.args = (f"{path}: {error}", *error.args[1:])
         raise
-    # The runtime begins with these shapes; where its user takes others, it is told to keep the graph.
+    # The runtime begins with these shapes; where its user takes others, it has to keep the graph.
     model = replace(parsed, tensors=tuple(replace(tensor, free=()) for tensor in parsed.tensors))
     operators, found = _try_operators(model, shapes)
     tensors = tuple(replace(tensor, shape=found.get(tensor.index, tensor.shape)) for tensor in model.tensors)

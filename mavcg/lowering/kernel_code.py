@@ -9,7 +9,7 @@ from pathlib import Path
 
 from llvmlite import ir
 
-from mavcg.assembly.tuning_options import FAST, Tuning, wants_tuning
+from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
@@ -156,7 +156,7 @@ def kernel_modules(
     plan: TilePlan = UNPLANNED,
 ) -> "list[KernelModule]":
     """Return the modules that these kernels are compiled in, those with machine passes first."""
-    tuned = {core.name: core for core in cores if tuning.on and wants_tuning(core)}
+    tuned = {core.name: core for core in cores if tuning.on and has_machine_passes(core)}
     parts = module_parts(specs)
     modules = []
     for label in sorted(machines, key=lambda label: label not in tuned):

@@ -141,8 +141,8 @@ def _with_schedule(planned: PlannedModel, rows: ProgramRows, schedule: RowSchedu
 
 @dataclass(frozen=True)
 class StepRows:
-    """A step's work in units: rows of the program's step in each, and the first byte, the way from unit to unit and the
-    length of what one touches, by the operand's number; None: all of it, in one unit."""
+    """A step's work in units: rows of the program's step in each, and the first byte, the distance from unit to unit
+    and the length of what one touches, by the operand's number; None: all of it, in one unit."""
 
     units: int
     rows_per_unit: int
@@ -175,8 +175,8 @@ def _unit_step(step: LoweredStep, rows: StepRows, lowered: LoweredGraph) -> Unit
             else:
                 accesses.append(ByteAccess(buffer, 0, 0, lowered.graph.types[buffer].bytes, operand.written))
             continue
-        begin, way, extent = rows.touched[number]
-        accesses.append(ByteAccess(buffer, offset + begin, way, extent, operand.written))
+        begin, row_step, extent = rows.touched[number]
+        accesses.append(ByteAccess(buffer, offset + begin, row_step, extent, operand.written))
     return UnitStep(rows.units, tuple(accesses), rows.units)
 
 

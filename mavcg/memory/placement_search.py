@@ -152,7 +152,7 @@ def _search_component(
 
 
 class _Component:
-    """Buffers linked by common times, as the search wants them: with sections in place of times."""
+    """Buffers linked by common times, as the search takes them: with sections in place of times."""
 
     def __init__(self, buffers: Sequence[LiveBuffer]) -> None:
         self.buffers = buffers

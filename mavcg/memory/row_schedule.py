@@ -283,8 +283,10 @@ def _place_windows(steps: Sequence[UnitStep], demand: _Demand, windows: Mapping[
 
 
 def _moves(buffer: str, origin: int, low: int, high: int) -> list[Move]:
-    """Return moves that make `low` the window's first byte; in pieces no longer than the way that they go."""
-    way, end = low - origin, _up(high) - origin
+    """Return moves that make `low` the window's first byte; in pieces no longer than the distance that they go."""
+    distance, end = low - origin, _up(high) - origin
     return [
-        Move(buffer, source, source - way, min(way, end - source)) for source in range(way, end, way) if source < end
+        Move(buffer, source, source - distance, min(distance, end - source))
+        for source in range(distance, end, distance)
+        if source < end
     ]

@@ -29,7 +29,7 @@ _COPY_BYTES = 1 << 20
 
 
 def check_aar(aar: Path, target: Target, output: Path) -> None:
-    """Check that an archive can be made. Raises: MavcgError naming the option, its value and the way out."""
+    """Check that an archive can be made. Raises: MavcgError naming the option, its value and the remedy."""
     if target.system != "linux-android":
         raise MavcgError(
             f"--aar {aar}: is for Android, and the target is {target.zig_name}; add "

@@ -226,5 +226,5 @@ def _check_any(request: PartialRequest, plan: Plan) -> None:
     if plan.subgraphs:
         return
     most = "; ".join(f"{left.count} {left.op}: {left.why}" for left in plan.left[:3])
-    ways = "--shape fixes free dimensions, --min-share 0 takes subgraphs of any size"
-    raise MavcgError(f"{request.build.model}: no subgraph can be built ({most}); {ways}")
+    remedies = "--shape fixes free dimensions, --min-share 0 takes subgraphs of any size"
+    raise MavcgError(f"{request.build.model}: no subgraph can be built ({most}); {remedies}")

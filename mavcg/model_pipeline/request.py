@@ -57,7 +57,7 @@ def make_model_request(
 ) -> tuple[ModelRequest, Board | None]:
     """Everything that a build of a model needs. several: shapes may name several sizes.
 
-    Raises: MavcgError naming the option, its value and the way out.
+    Raises: MavcgError naming the option, its value and the remedy.
     """
     its_board = find_board(board) if board else None
     chosen = _cores(cores, its_board)

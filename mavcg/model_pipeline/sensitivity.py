@@ -66,13 +66,13 @@ def sensitivity(
     """Predict a model anew with each assumed fact times each factor, choices made anew too; also without an
     assumed level 2. Raises: MavcgError."""
     plain = predict_file(path, board, threads, shapes, workers, progress)
-    asked = [(fact, f) for fact in assumed_facts(board) for f in (*factors, *((0.0,) if fact.key == NO_CACHE else ()))]
+    trials = [(fact, f) for fact in assumed_facts(board) for f in (*factors, *((0.0,) if fact.key == NO_CACHE else ()))]
     effects = []
-    for number, (fact, factor) in enumerate(asked, 1):
+    for number, (fact, factor) in enumerate(trials, 1):
         value = fact.value * factor
         if factor and fact.key in _WHOLE and max(1, round(value)) == round(fact.value):
             continue
-        progress(f"{number} of {len(asked)}: {name_of(fact, board)} times {factor:g}")
+        progress(f"{number} of {len(trials)}: {name_of(fact, board)} times {factor:g}")
         try:
             found = predict_file(path, with_fact(board, fact, value), threads, shapes, workers)
         except MavcgError as error:

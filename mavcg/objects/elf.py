@@ -26,7 +26,7 @@ def open_elf(path: Path) -> Any:
 def _reading(path: Path) -> Iterator[Any]:
     """Open an ELF file as a context in which later faults of the file are MavcgErrors, too.
 
-    Of the file only what is asked for is read: a model's weights may be most of it.
+    Only the requested parts of the file are read: a model's weights may be most of it.
     """
     from elftools.elf.elffile import ELFFile
 

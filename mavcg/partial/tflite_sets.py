@@ -8,7 +8,7 @@ def delegate_sets(
 ) -> list[tuple[int, ...]]:
     """Return the sets of supported nodes that the runtime makes one delegate kernel each, the heaviest first.
 
-    The runtime goes over the nodes in turn: the first node that can run says whose set begins, and all nodes of this
+    The runtime visits the nodes in order: the first node that can run begins a set, and all nodes of this
     kind that can run by then join it. The sets are convex; a set may have several connected parts.
 
     Args:

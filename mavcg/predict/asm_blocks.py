@@ -86,8 +86,8 @@ def cycles_as_built(blocks: Mapping[str, BlockCost], built: Sequence[BuiltLoop])
     for name, block in blocks.items():
         cycles = [block.cycles]
         if block.is_loop and block.operations:
-            for turns in UNROLLED:
-                cycles += [loop.cycles / turns for loop in built if loop.operations == turns * block.operations]
+            for factor in UNROLLED:
+                cycles += [loop.cycles / factor for loop in built if loop.operations == factor * block.operations]
         found[name] = min(cycles)
     return found
 

@@ -1,10 +1,10 @@
 """Chooses the steps of a program that are computed depth first, by bands of rows that stay in a cache, for speed.
 
-Kernels are the same either way, so that only some times differ: what is read from a nearer memory level is saved, and
-calls of fewer rows, handovers to other threads and rows in place of runs of pixels are lost. Both are predicted, and
-both by a model: a range of steps is computed by bands where what is saved, over the cost safety factor, is more than
-what is lost, times the factor, and a share of the whole. That has to hold on every cluster of the board, on one core
-and on all of it: a library is run with one thread or with several, and its order of work is the same on all cores.
+Kernels are the same in both orders, so that only some times differ: what is read from a nearer memory level is saved,
+and calls of fewer rows, handovers to other threads and rows in place of runs of pixels are lost. Both are predicted,
+and both by a model: a range of steps is computed by bands where what is saved, over the cost safety factor, is more
+than what is lost, times the factor, and a share of the whole. That has to hold on every cluster of the board, on one
+core and on all of it: a library is run with one thread or with several, and its order of work is the same on all cores.
 """
 
 from collections.abc import Callable, Mapping, Sequence

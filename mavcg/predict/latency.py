@@ -2,7 +2,7 @@
 
 A step on one core takes what its kernel computes (kernel_cycles.py) and what of its memory time does not overlap with
 that (exposure.py), at least as long as its bytes take (memory.py), and a fixed part for each step and task. With
-several threads, each claims rows as the engine has it (cost_model/guided_chunks.py).
+several threads, each takes chunks of rows by the engine's rule (cost_model/guided_chunks.py).
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.assembly.tuning_options import wants_tuning
+from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.cost_model.board_machine import cluster_machine, cluster_machines
 from mavcg.cost_model.core_rates import core_rates
 from mavcg.errors import MavcgError
@@ -49,7 +49,7 @@ class ClusterInfo:
 
 @dataclass(frozen=True)
 class LayerPrediction:
-    """A step. ms: with the threads that were asked for; on: by cluster, on one core of it alone; how: where the cycles
+    """A step. ms: with the requested threads; on: by cluster, on one core of it alone; how: where the cycles
     come from, by cluster."""
 
     work: StepWork
@@ -83,7 +83,7 @@ class Prediction:
 
     clusters: the fastest first. chosen: what `layers` were predicted for. by_threads: one row for each number of
     threads, the fastest cores taken first; sets: whole clusters, added one after the other, and each alone. team_ms: of
-    each layer, for each of the teams that were asked for.
+    each layer, for each of the requested teams.
     """
 
     model: str
@@ -167,7 +167,7 @@ def predict(
             if library is not None and core is not None and model.timing is not None:
                 loops = built_loops(library, core, list(dict.fromkeys(w.kernel for w in works)), model.timing)
                 built = {current.get(kernel, kernel): of for kernel, of in loops.items()}
-            elif core is not None and model.timing is not None and wants_tuning(core):
+            elif core is not None and model.timing is not None and has_machine_passes(core):
                 assumed[TUNED.format(label)] = None
             known[label] = kernel_models(specs, model, target, workers, progress, built, plan)
         kernels.append(known[label])
@@ -242,8 +242,8 @@ def _version(core: Core | None, available: Sequence[str] | None) -> str:
     """The label of the version that a core runs."""
     if core is None:
         return GENERIC
-    wanted = (core.name, *core.stand_ins)
-    return next((name for name in wanted if name in available), GENERIC) if available is not None else core.name
+    candidates = (core.name, *core.stand_ins)
+    return next((name for name in candidates if name in available), GENERIC) if available is not None else core.name
 
 
 def _first(order: Sequence[int], sizes: dict[int, int], count: int) -> dict[int, int]:

@@ -11,7 +11,7 @@ from mavcg.predict.report import ARE, best_sentence, slower_sets
 from mavcg.text.safe_text import xml_attribute, xml_text
 
 _WIDTH, _LEFT, _PAD, _LANE, _GAP = 1180.0, 190.0, 16.0, 34.0, 14.0
-# By what bounds a step; apart in lightness, too. Patterns of black on them stay readable.
+# By what bounds a step; they differ in lightness, too. Patterns of black on them stay readable.
 _FILL = {"compute": "#90caf9", "memory": "#ffb74d", "overhead": "#cfd8dc", "measured": "#a5d6a7"}
 _LABEL_CHAR = 6.6  # of the 11 px font
 

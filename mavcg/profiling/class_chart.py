@@ -11,7 +11,7 @@ from mavcg.text.safe_text import printable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# By lightness as well as by hue, so that print and colour-blind eyes keep them apart.
+# By lightness as well as by hue, so that print and colour-blind eyes distinguish them.
 _COLOURS = ("#1f5fa8", "#5b9bd5", "#f0b45a", "#c2571a", "#7d6ba8", "#8ab17d", "#b8b8b8", "#e4e4e4")
 _LEAST_LABELLED = 0.04  # of a bar: narrower parts have no number
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.assembly.tuning import TuningJob, tune_versions
-from mavcg.assembly.tuning_options import Tuning, wants_tuning
+from mavcg.assembly.tuning_options import Tuning, has_machine_passes
 from mavcg.errors import ToolError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
@@ -106,7 +106,7 @@ def _why_not(module: AsmModule, name: str, cores: Sequence[Core], tuning: Tuning
         return module.why
     if not tuning.on:
         return "its versions would differ by the machine passes alone, and these are off (--tune off)"
-    if not any(wants_tuning(core) for core in cores):
+    if not any(has_machine_passes(core) for core in cores):
         return f"no machine pass is for {', '.join(core.name for core in cores) or 'no core'}"
     return why_no_copy(module.statements, _function(module.functions, name))
 
@@ -131,7 +131,7 @@ def _bodies(
         (name, core.name): TuningJob(core, module.text, name, module.text, name, only=name)
         for name in functions
         for core in cores
-        if wants_tuning(core)
+        if has_machine_passes(core)
     }
     done = dict(zip(jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True))
     bodies: list[CompiledVersion] = []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.assembly.tuning import TuningJob, VersionTuning, has_open_inline, model_version, tune_versions, why_untouched
-from mavcg.assembly.tuning_options import FAST, Tuning, wants_tuning
+from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label
@@ -147,7 +147,7 @@ def make_versions(
         )  # fmt: skip
         return replace(again, refused={**refused, **failed, **again.refused})
     texts = {at: result for at, result in compiled.items() if isinstance(result, str)}
-    untouched = [core for core in cores if not (tuning.on and wants_tuning(core))]
+    untouched = [core for core in cores if not (tuning.on and has_machine_passes(core))]
     tunings = _model_versions(maker, texts, untouched)
     tunings |= _tune(maker, texts, cores, workers, progress, tuning) if tuning.on else {}
     bodies = tuple(
@@ -183,7 +183,7 @@ def _tune(
     """Run the machine passes on the versions whose cores ask for them; by function and core."""
     if maker.target.arch != "aarch64" or maker.target.system == "macos":  # its assembler has other conventions
         return {}
-    tuned_cores = {core.name: core for core in cores if wants_tuning(core)}
+    tuned_cores = {core.name: core for core in cores if has_machine_passes(core)}
     jobs = {
         (name, label): maker.tuning_job(name, tuned_cores[label], text, texts[name, GENERIC])
         for (name, label), text in texts.items()

@@ -10,7 +10,7 @@ FORMS = "local, ssh:user@host, ssh:user@host:port, adb or adb:SERIAL"
 
 
 def check_runner(text: str) -> None:
-    """Raise RunnerError for a text that names no runner. No machine is asked."""
+    """Raise RunnerError for a text that names no runner. No machine is contacted."""
     kind, _, rest = text.partition(":")
     if kind == "ssh" and rest:
         parse_ssh(rest)

@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to do a node: a primitive with its layouts, or None and one layout for all that a dummy touches."""
+    """An alternative for a node: a primitive with its layouts, or None and one layout for all that a dummy touches."""
 
     primitive: Primitive | None
     layout_in: Layout

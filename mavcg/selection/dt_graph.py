@@ -37,7 +37,7 @@ class DtGraph:
     """All shortest paths between layouts of images of one size.
 
     shortest: [from, to], ms, by the layouts' numbers; infinite where no chain of routines leads. following: the layout
-    that comes next on the way. direct: the routines' own costs. kind: "measured" and so on; of several, all of them.
+    that comes next on the path. direct: the routines' own costs. kind: "measured" and so on; of several, all of them.
     """
 
     size: Size
@@ -68,7 +68,7 @@ class DtGraph:
 
 
 def dt_graph(costs: CostProvider, size: Size) -> DtGraph:
-    """Shortest paths by Floyd and Warshall, with the way; a chain only where it costs less than the routine itself.
+    """Shortest paths by Floyd and Warshall, with the paths; a chain only where it costs less than the routine itself.
 
     A routine that the provider has no cost of is not there.
     """

@@ -104,9 +104,9 @@ def chains_of(choice: Choice) -> dict[tuple[str, Layout], tuple[Layout, ...]]:
         whole[one.tensor, one.chain[-1]] = one.chain
         before[one.tensor, one.chain[-1]] = one.chain[-2]
     found = {}
-    for (tensor, wanted), chain in whole.items():
+    for (tensor, layout), chain in whole.items():
         # Of conversions that are counted once, each is a single step of a tree: its beginning may be made by another.
         while (tensor, chain[0]) in before:
             chain = (before[tensor, chain[0]], *chain)
-        found[tensor, wanted] = chain
+        found[tensor, layout] = chain
     return found

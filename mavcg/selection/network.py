@@ -59,7 +59,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Network:
-    """An image's way through a graph.
+    """An image's path through a graph.
 
     nodes: by name, in the graph's order: those that touch an image, and convolutions that are left out. links: by
     reader, in the same order.

@@ -108,6 +108,6 @@ def _again(problem: Problem, chosen: Mapping[str, Alternative]) -> Choice:
     """The same primitives and layouts at another problem's costs."""
     numbers = {}
     for name, found in problem.alternatives.items():
-        wanted = (chosen[name].name, chosen[name].layout_in, chosen[name].layout_out)
-        numbers[name] = [(one.name, one.layout_in, one.layout_out) for one in found].index(wanted)
+        chosen_alternative = (chosen[name].name, chosen[name].layout_in, chosen[name].layout_out)
+        numbers[name] = [(one.name, one.layout_in, one.layout_out) for one in found].index(chosen_alternative)
     return make_choice(problem, numbers)

@@ -137,8 +137,8 @@ def select_for_library(
     limits = Limits(max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
         costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
-        asked = conversions_in_network(_mean(costs), modelled, safety)
-        plain = make_problem(network, asked, primitives, limits, shared=True)
+        network_costs = conversions_in_network(_mean(costs), modelled, safety)
+        plain = make_problem(network, network_costs, primitives, limits, shared=True)
     check_strategy(question.strategy, (ENGINE, *strategy_names(plain)))
     problem = in_library(plain, graph, model, predicted_costs(graph, engine.considered), safety)
     selected = select(problem, question.strategy, question.time_limit_s)

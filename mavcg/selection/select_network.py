@@ -144,7 +144,7 @@ def costs_on(
 
     What the database has goes first, then what is modelled. db: None is this user's database, where there is one.
     What is known of a single thread alone is taken as many times as long as the model says that several take.
-    between_bytes: that a network touches until a primitive's weights are wanted again (CoreModel). What was measured of
+    between_bytes: that a network touches until a primitive's weights are read again (CoreModel). What was measured of
     a primitive that runs again and again takes as much longer as the model says that it does so.
     """
     path, model = _database(db), model_on(workers, between_bytes)
@@ -174,19 +174,19 @@ def _describe_outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
     others = known.outdated_costs()
     if not others.measured and not others.imported:
         return
-    asked = {
+    kind_of = {
         text_of((node.scenario, one.name)): one.cost.kind
         for node in problem.network.convolutions
         if node.scenario is not None
         for one in problem.alternatives[node.name]
     }
-    unused = sum(text in others.measured and kind != MEASURED for text, kind in asked.items())
+    unused = sum(text in others.measured and kind != MEASURED for text, kind in kind_of.items())
     if unused:
         yield (
             f"{unused} costs that were measured are of other kernels or another compiler than these, and are not used: "
             f"`mavcg tune` measures them again"
         )
-    used = sum(text in others.imported and kind == IMPORTED for text, kind in asked.items())
+    used = sum(text in others.imported and kind == IMPORTED for text, kind in kind_of.items())
     if used:
         yield f"{used} imported costs are of other kernels or another compiler than these"
 

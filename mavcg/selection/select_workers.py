@@ -45,14 +45,14 @@ def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterM
 
 
 def _named_clusters(board: Board, names: str) -> list[int]:
-    wanted = [name.strip() for name in names.split(",")]
+    core_names = [name.strip() for name in names.split(",")]
     order = by_speed(board)
     have = [board.clusters[number].core for number in order]
-    for name in wanted:
+    for name in core_names:
         if name not in have:
             known = ", ".join(dict.fromkeys(cluster.core for cluster in board.clusters))
             raise MavcgError(f"--core {name}: {board.name} has no such core; it has {known}")
-    return [number for number in order if board.clusters[number].core in wanted]
+    return [number for number in order if board.clusters[number].core in core_names]
 
 
 def label_of(workers: Sequence[ClusterMachine]) -> str:

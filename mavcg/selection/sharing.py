@@ -52,16 +52,16 @@ def _sets(direct: tuple[tuple[float, ...], ...]) -> tuple[MadeSet, ...]:
             for some in combinations(others, count):
                 layouts = frozenset((begin, *some))
                 # The layout that is made last is a leaf: all others are there without it.
-                ways = [
+                chains = [
                     (best[layouts - {last}], from_, last)
                     for last in some
                     if layouts - {last} in best
                     for from_ in LAYOUTS
                     if from_ in layouts - {last}
                 ]
-                costs = [w.ms + direct[NUMBER_OF[a]][NUMBER_OF[b]] for w, a, b in ways]
+                costs = [chain.ms + direct[NUMBER_OF[a]][NUMBER_OF[b]] for chain, a, b in chains]
                 if costs and np.isfinite(min(costs)):
-                    way, a, b = ways[costs.index(min(costs))]
-                    best[layouts] = MadeSet(begin, layouts, min(costs), (*way.steps, (a, b)))
+                    chain, a, b = chains[costs.index(min(costs))]
+                    best[layouts] = MadeSet(begin, layouts, min(costs), (*chain.steps, (a, b)))
         found += best.values()
     return tuple(found)

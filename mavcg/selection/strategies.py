@@ -28,7 +28,7 @@ TIME_LIMIT_S = 60.0
 class Selected:
     """The choice of a strategy. lower_bound_ms: no choice at all costs less; None where that is not known.
 
-    solver_seconds: of the solver alone, without asking for costs.
+    solver_seconds: of the solver alone, without computing costs.
     """
 
     strategy: str

@@ -28,7 +28,7 @@ SLACK = 1.05  # over the definition's bytes, with panels filled up, as little as
 
 @dataclass(frozen=True)
 class Option:
-    """A way to do something: ms, and bytes of weights."""
+    """An alternative: its ms, and its bytes of weights."""
 
     name: str
     ms: float

@@ -44,7 +44,7 @@ class SimulatedCore:
     store_queue: of an in-order core its store buffer. mispredict: cycles from a branch's issue to that of the
     instruction behind it. history_bits: of branches in the prediction; 0: by address alone. split_cycles: that an
     access across a line takes longer. memory_latency: cycles; memory_line_cycles: of one line. miss_slots: line fills
-    under way. prefetch_lines: that the stride prefetcher brings; 0: none. far_lines: ahead, to the last level, of a
+    in flight. prefetch_lines: that the stride prefetcher brings; 0: none. far_lines: ahead, to the last level, of a
     stream that has gone on for long. prefetch_pages: 1 where streams go on into the next page. stream_lines: full lines
     of stores after which misses of stores bring no line to level 1; 0: never.
     """

@@ -69,11 +69,11 @@ class Emulator:
             if section.writable or not self._loaded:
                 self.uc.mem_write(section.address, section.data)
         self._loaded = True
-        wanted = {page_range(address, len(content)) for address, content in state.buffers}
-        for first, size in self._buffers - wanted:
+        pages = {page_range(address, len(content)) for address, content in state.buffers}
+        for first, size in self._buffers - pages:
             self.uc.mem_unmap(first, size)
             self._mapped.discard((first, size))
-        self._buffers = wanted
+        self._buffers = pages
         for address, content in state.buffers:
             self._map(address, len(content), False, True)
             self.uc.mem_write(address, content)

@@ -1,6 +1,6 @@
 """A run of a model library on a simulated core, on one thread: cycles of each step by the engine's own profile.
 
-Unless the whole run is asked for, each step is sampled (simulate/sampling.py). That takes a run first that counts each
+Unless the whole run is requested, each step is sampled (simulate/sampling.py). That takes a run first that counts each
 step's instructions and times nothing.
 """
 

@@ -123,9 +123,9 @@ class TimingTables:
                 )
         pattern.unaligned = own.unaligned
         pattern.blocks, pattern.first = blocked_cycles(op, timing), own.first
-        for rule, apart in enumerate(timing.no_dual_issue):
-            pattern.apart_these |= matches(op.op_class, apart.these) << rule
-            pattern.apart_those |= matches(op.op_class, apart.those) << rule
+        for rule, pair in enumerate(timing.no_dual_issue):
+            pattern.no_dual_these |= matches(op.op_class, pair.these) << rule
+            pattern.no_dual_those |= matches(op.op_class, pair.those) << rule
         for rule, spaced in enumerate(timing.forbidden_distances):
             pattern.spaced_first |= matches(op.op_class, spaced.first) << rule
             pattern.spaced_then |= matches(op.op_class, spaced.then) << rule

@@ -100,7 +100,7 @@ class Program:
 
     arena_bytes: of one context, without scratch; scratch_bytes: of each thread. arena_lower_bound_bytes: the largest
     sum of buffers in use at once. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans:
-    what a context that is not told how many threads to use picks the fastest from, of those that its CPUs allow; with
+    what a context without a given number of threads picks the fastest from, of those that its CPUs allow; with
     none it takes a thread per CPU. phases: what is run where steps are computed by parts of rows; with none each step
     is run as a whole. stages: of a pipeline, which cover all steps in order, with the buffers between them (rings).
     """

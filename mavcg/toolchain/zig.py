@@ -15,7 +15,7 @@ from mavcg.files.disk_space import full_folders
 from mavcg.files.scratch import making
 from mavcg.hardware.target import Target
 
-# On every zig command: zig adds these by default, and a library of kernels wants none of them.
+# On every zig command: zig adds these by default, and a library of kernels needs none of them.
 # User flags follow and win.
 GUARDED_CODE_FLAGS = ("-fno-sanitize=all", "-fomit-frame-pointer", "-g0")
 PLAIN_CODE_FLAGS = (*GUARDED_CODE_FLAGS, "-fno-stack-protector")

@@ -82,8 +82,8 @@ def emulate(jobs: Sequence[TrialJob], machine: Machine) -> None:
         folder = Path(name)
         text = kernel_module(specs, machine, LABEL, target)
         kernels = folder / "kernels.o"
-        asked = CodegenJob(text, target, "compiling primitives", emit="obj", flags=kernel_flags(machine))
-        compile_module(asked, kernels)
+        codegen_job = CodegenJob(text, target, "compiling primitives", emit="obj", flags=kernel_flags(machine))
+        compile_module(codegen_job, kernels)
         source = _driver(jobs, specs)
         if machine.arch == "x86_64":
             written = run_bare(folder, source, [kernels], given, len(given))

@@ -35,8 +35,8 @@ def simulate_jobs(jobs: Sequence[TrialJob], core: Core, board: Board) -> list[in
     with scratch_folder("mavcg-simulated-") as name:
         kernels = Path(name) / "kernels.o"
         text = kernel_module(specs, machine, core.name, _TARGET)
-        asked = CodegenJob(text, _TARGET, "compiling primitives", emit="obj", flags=kernel_flags(machine))
-        compile_module(asked, kernels)
+        codegen_job = CodegenJob(text, _TARGET, "compiling primitives", emit="obj", flags=kernel_flags(machine))
+        compile_module(codegen_job, kernels)
         image = read_program(kernels)
     program = SimulatedProgram(image, load_timing(core), simulated_core(core, board))
     program.emulator.keep_memory()

@@ -2,7 +2,7 @@
 
 A segment's own cycles are counted on an idle core. What follows it may wait for a result that the new order computes
 later, and in a loop the next segment begins before the last results are there. So each path is timed as a whole, before
-and after: a way around a loop of several blocks as a loop, a run of blocks outside of loops as straight-line code.
+and after: a path around a loop of several blocks as a loop, a run of blocks outside of loops as straight-line code.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from mavcg.passes.asm.isa.source import Statement
 from mavcg.passes.asm.models.estimate import block_cycles, loop_cycles
 from mavcg.passes.asm.straight_tuning import NewSegment
 
-MOST_PATHS = 16  # ways around the loops of a function that are timed; the shortest come first
+MOST_PATHS = 16  # paths around the loops of a function that are timed; the shortest come first
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Signature:
 
     @property
     def parameter_types(self) -> str:
-        """The list with types and attributes but no value names, as a declaration wants it."""
+        """The list with types and attributes but no value names, as in a declaration."""
         return ", ".join(re.sub(rf" %{NAME}$", "", p) for p in split_commas(self.parameters))
 
 

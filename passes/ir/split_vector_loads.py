@@ -42,7 +42,7 @@ def split_vector_loads(text: str) -> str:
     """Split the vector loads of every innermost loop of a little-endian AArch64 module.
 
     text: optimised IR as LLVM prints it, just before code generation. Volatile, atomic and non-temporal loads stay, as
-    do loads whose lanes a shufflevector takes apart into narrower vectors: LLVM makes structure loads (ld2) of those.
+    do loads whose lanes a shufflevector splits into narrower vectors: LLVM makes structure loads (ld2) of those.
     """
     module = parse_module(text)
     return str(replace(module, entities={name: _split_entity(entity) for name, entity in module.entities.items()}))

@@ -1,4 +1,4 @@
-"""Board files with facts that contradict each other, are in a wrong unit, or are no figures: file, key and way out."""
+"""Board files with facts that contradict each other, are in a wrong unit, or are no figures: file, key and remedy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The loader: what it reads, what it refuses, and that each refusal names file, key and way out."""
+"""The loader: what it reads, what it refuses, and that each refusal names file, key and remedy."""
 
 from pathlib import Path
 
@@ -95,7 +95,7 @@ MODEL_9 = '{ value = 9, unit = "percent"'
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "way_out"),
+    ("old", "new", "key", "remedy"),
     [
         ('order = { value = "in", source = "its manual" }', "", "order", "say order ="),
         ("[llvm]", f"[model]\nerror = {MODEL_9} }}\n[llvm]", "model.error", "add one or remove the fact"),
@@ -130,7 +130,7 @@ MODEL_9 = '{ value = 9, unit = "percent"'
         ('arch = "aarch64"', "arch = aarch64", "not TOML", "mend the file or remove it"),
     ],
 )
-def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, way_out: str) -> None:
+def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, remedy: str) -> None:
     assert old in CORE
     path = written(tmp_path, "mine", CORE.replace(old, new, 1))
 
@@ -138,11 +138,11 @@ def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, wa
         read_core(path)
 
     message = str(caught.value)
-    assert message.startswith(f"{path}: {key}: ") and way_out in message and "\n" not in message
+    assert message.startswith(f"{path}: {key}: ") and remedy in message and "\n" not in message
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "key", "way_out"),
+    ("old", "new", "key", "remedy"),
     [
         ('cpus = "0-2,5"', 'cpus = "2-0"', "clusters[0].cpus", "write it as the kernel does"),
         ('cpus = "0-2,5"', 'cpus = "all"', "clusters[0].cpus", "write it as the kernel does"),
@@ -164,7 +164,7 @@ def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, wa
         ("max_khz =", "max_mhz =", "clusters[0].max_mhz", "rename or remove it"),
     ],
 )
-def test_faulty_board_is_refused(tmp_path: Path, old: str, new: str, key: str, way_out: str) -> None:
+def test_faulty_board_is_refused(tmp_path: Path, old: str, new: str, key: str, remedy: str) -> None:
     assert old in BOARD
     path = written(tmp_path, "my-board", BOARD.replace(old, new, 1))
 
@@ -172,7 +172,7 @@ def test_faulty_board_is_refused(tmp_path: Path, old: str, new: str, key: str, w
         read_board(path)
 
     message = str(caught.value)
-    assert message.startswith(f"{path}: {key}: ") and way_out in message and "\n" not in message
+    assert message.startswith(f"{path}: {key}: ") and remedy in message and "\n" not in message
 
 
 def test_board_without_clusters_is_refused(tmp_path: Path) -> None:

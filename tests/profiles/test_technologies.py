@@ -1,4 +1,4 @@
-"""Technologies: ours has sources for all figures, others are refused with key and way out."""
+"""Technologies: ours has sources for all figures, others are refused with key and remedy."""
 
 from pathlib import Path
 

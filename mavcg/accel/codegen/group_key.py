@@ -17,7 +17,7 @@ _TEXTS = ("name", "description", "sources", "dense", "rounding", "frequency_mhz"
 
 @dataclass
 class GroupKeys:
-    """Keys of a graph's groups; the facts of the graph that was asked for last are kept."""
+    """Keys of a graph's groups; the facts of the graph of the last call are kept."""
 
     _facts: GraphFacts | None = None
     _parts: dict[str, tuple[bool, int]] = field(default_factory=dict)

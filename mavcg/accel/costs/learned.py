@@ -2,8 +2,8 @@
 
 Ridge regression on the logarithm of simulated over modelled cycles: what the analytic model says of a group, its
 logarithms and products, are the features. Every node by itself and a part of the other groups are simulated; the model
-predicts the rest. Its error on what it did not see is known by leaving out each simulated group in turn, which ridge
-regression has in closed form (Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning", 7.10).
+predicts the rest. Its error on what it did not see is known by leaving out one simulated group after the other, which
+ridge regression has in closed form (Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning", 7.10).
 """
 
 from collections.abc import Callable, Sequence

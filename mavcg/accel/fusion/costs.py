@@ -26,7 +26,7 @@ class GroupCosts(Protocol):
     """A provider of costs: a model, a simulator, a device."""
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
-        """Find the costs of all these groups, of which `cost` will be asked; each with nodes in the graph's order."""
+        """Find the costs of all these groups, so that `cost` has them; each with nodes in the graph's order."""
         ...
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:

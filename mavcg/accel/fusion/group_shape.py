@@ -10,7 +10,7 @@ from mavcg.accel.xgraph import CONVOLUTIONS, XGraph, XNode
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """Facts of a graph that are asked for again and again."""
+    """Facts of a graph that every group's shape needs, computed once."""
 
     graph: XGraph
 

@@ -17,7 +17,7 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
 
-MOST_SCREENED = 64  # groups that fit whole of which costs are asked after a screening
+MOST_SCREENED = 64  # groups that fit whole whose costs are computed after a screening
 SEARCHES: Mapping[str, Callable[[PathInstance], ChosenPath]] = {
     "exact": cheapest_path, "paper": paper_path, "greedy": greedy_path, "none": unfused_path,
 }  # fmt: skip
@@ -124,7 +124,7 @@ def _screen(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts)
 
 
 def accelerator_edges(graph: XGraph) -> list[tuple[str, str]]:
-    """Return the edges between accelerator nodes; ways through host nodes count, so that no group waits for itself."""
+    """Return the edges between accelerator nodes; paths through host nodes count, so that no group waits for itself."""
     before: dict[str, frozenset[str]] = {}
     edges = []
     nodes = graph.by_name()

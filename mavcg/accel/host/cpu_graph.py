@@ -86,7 +86,8 @@ class _CpuGraph:
         return tensor if slope is None else self.graph.add("leaky_relu", [tensor], alpha=slope / (1 << SLOPE_BITS))
 
     def _round(self, tensor: str, radix: int, low: int, high: int, rounding: str) -> str:
-        """Round to whole units of a radix position and saturate; floor(x + 1/2) is formed without rounding on the way.
+        """Round to whole units of a radix position and saturate; floor(x + 1/2) is formed without an intermediate
+        rounding.
 
         floor(x) + floor(2 * (x - floor(x))) is floor(x + 1/2) with exact steps in f32.
         """
@@ -175,8 +176,8 @@ def _concat(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
 def _upsample(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
     n, height, width, channels = maker.graph.types[inputs[0]].shape
     rows, columns = node.factor
-    apart = maker.graph.add("reshape", inputs, shape=(n, height, 1, width, 1, channels))
-    repeated = maker.graph.add("broadcast_to", [apart], shape=(n, height, rows, width, columns, channels))
+    split_tensor = maker.graph.add("reshape", inputs, shape=(n, height, 1, width, 1, channels))
+    repeated = maker.graph.add("broadcast_to", [split_tensor], shape=(n, height, rows, width, columns, channels))
     return maker.graph.add("reshape", [repeated], shape=node.shape)
 
 
@@ -184,8 +185,8 @@ def _reorganise(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
     n, height, width, channels = maker.graph.types[inputs[0]].shape
     rows, columns = node.factor
     split = (n, height // rows, rows, width // columns, columns, channels)
-    apart = maker.graph.add("reshape", inputs, shape=split)
-    moved = maker.graph.add("transpose", [apart], perm=(0, 1, 3, 2, 4, 5))
+    split_tensor = maker.graph.add("reshape", inputs, shape=split)
+    moved = maker.graph.add("transpose", [split_tensor], perm=(0, 1, 3, 2, 4, 5))
     return maker.graph.add("reshape", [moved], shape=(*split[:2], split[3], math.prod(node.factor) * channels))
 
 

@@ -136,9 +136,9 @@ def read_elf(path: Path) -> AccelProgram:
 def parse_elf(content: bytes, name: str) -> AccelProgram:
     """Return the program in a file's bytes. name: for messages. Raises: MavcgError."""
     sections = _read_sections(content, name)
-    for wanted in (".text", ".parameters", ".features", ".lines", ".network", ".cpu", ".host"):
-        if wanted not in sections:
-            raise MavcgError(f"{name}: no section {wanted}; this is no accelerator program, or damaged; {REMEDY}")
+    for section in (".text", ".parameters", ".features", ".lines", ".network", ".cpu", ".host"):
+        if section not in sections:
+            raise MavcgError(f"{name}: no section {section}; this is no accelerator program, or damaged; {REMEDY}")
     instructions = decode_program(sections[".text"].content, name)
     _add_origins(instructions, sections[".lines"].content, name)
     try:

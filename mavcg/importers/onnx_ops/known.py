@@ -1,6 +1,6 @@
 """Operators that exporters write into computations of shapes and weights: evaluated at import, never run.
 
-Each wants its inputs known. Sizes are checked before anything is made.
+Each needs the values of its inputs at import. Sizes are checked before anything is made.
 """
 
 import math

@@ -24,9 +24,9 @@ def window_reuse(layer: ConvLayer) -> float:
 
 def most_windows(layer: ConvLayer) -> int:
     """Windows that an input element lies in at most."""
-    (down, across), (apart_h, apart_w) = layer.stride, layer.dilation
+    (down, across), (dilation_h, dilation_w) = layer.stride, layer.dilation
     # Taps that meet one element are stride / gcd(stride, dilation) apart.
-    return -(-layer.kh // (down // gcd(down, apart_h))) * -(-layer.kw // (across // gcd(across, apart_w)))
+    return -(-layer.kh // (down // gcd(down, dilation_h))) * -(-layer.kw // (across // gcd(across, dilation_w)))
 
 
 def balanced_bytes(layer: ConvLayer, on_chip_bytes: int) -> float:

@@ -167,7 +167,7 @@ def in_parts(
     """Return the macro-tile of a version with rows in parts of so many channels; None where it would be slower.
 
     All parts pass over a block of rows one after the other, as all channels do, so there are no other blocks of
-    channels: a macro-tile that has them gives way to the best one that has not.
+    channels: the best macro-tile without them replaces one that has them.
     """
     if macro.nc is not None:
         whole = best_macro(work, machine, core, macro.call_rows, work.layer.oc)

@@ -90,7 +90,7 @@ class ConvKernel:
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of sums that are not complete: those of splits, or of tiles that give way to others."""
+        """Bytes of sums that are not complete: those of splits, or of tiles that others replace."""
         c = self.layer.conv
         if self.splits == 1 and (self.inner == 1 or self.reductions == 1):
             return 0

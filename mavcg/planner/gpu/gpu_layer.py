@@ -85,7 +85,7 @@ class GpuLayer:
 
 
 def typed_layer(layer: ConvLayer, type_name: str, **options: object) -> GpuLayer:
-    """Return a layer of one element type, its rows joined to one where no kernel or stride needs them apart."""
+    """Return a layer of one element type, its rows joined to one where no kernel or stride needs separate rows."""
     size, out = ITEM_BYTES[type_name], str(options.get("output", type_name))
     typed = replace(layer, items=ItemBytes(size, size, ITEM_BYTES[out], 4))
     pointwise = typed.kh == typed.kw == 1 and typed.stride == (1, 1) and not any(typed.pads)

@@ -184,7 +184,7 @@ def _product(kernel: ProductKernel, gpu: Gpu) -> KernelTime | None:
     if not resident:
         return None
     blocks = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
-    # A multiprocessor has so many bytes on their way: too few blocks leave the memory idle.
+    # A multiprocessor has so many bytes in flight: too few blocks leave the memory idle.
     in_flight = min(1.0, blocks * kernel.threads * kernel.rm / (gpu.sms * 512.0))
     seconds = _once(kernel) / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE * in_flight)
     at_once = min(resident, -(-blocks // gpu.sms))

@@ -120,7 +120,7 @@ class CostDb:
         self.close()
 
     def close(self) -> None:
-        """Nothing is asked or put any more."""
+        """Close the database; no cost is read or stored after this."""
         self._connection.close()
 
     def prepare(self) -> None:
@@ -235,7 +235,7 @@ class CostDb:
         return self._connection.execute(query, values).fetchall()
 
     def _reason(self, error: sqlite3.OperationalError) -> str:
-        """Return an error's reason, a closing parenthesis and the way out."""
+        """Return an error's reason, a closing parenthesis and the remedy."""
         code = getattr(error, "sqlite_errorcode", 0)
         if code == sqlite3.SQLITE_FULL:
             words = with_room(OSError(errno.ENOSPC, "the disk is full"), self.path)

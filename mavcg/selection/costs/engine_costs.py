@@ -1,7 +1,7 @@
 """Costs of alternatives in a library: the engine's own algorithms beside all other primitives, on one scale.
 
 The engine computes some primitives by itself, as conv2d nodes: it writes an image into the middle of the border that
-the next convolution wants, and into its part of a concatenation. Any other primitive copies its image into a border,
+the next convolution reads, and into its part of a concatenation. Any other primitive copies its image into a border,
 writes densely, and is copied from there.
 
 The engine's predictions of its own algorithms (predict/algorithms.py) know the tiles and calls that they are planned
@@ -54,7 +54,7 @@ def safety_factors_of(fit: CostFit) -> SafetyFactors:
 
 @dataclass(frozen=True)
 class LibraryModel:
-    """The model of a library's nodes. costs: of primitives and conversions, as they are asked for in it.
+    """The model of a library's nodes. costs: of primitives and conversions, as they are looked up in it.
 
     one: of a thread alone; threads: the most that it is chosen for, all copies are shared among them.
     """

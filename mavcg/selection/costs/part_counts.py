@@ -110,7 +110,9 @@ def _direct(model: PrimitiveModel, s: Scenario, p: DirectPrimitive) -> Parts:
     if p.tile_extent is TileExtent.BOTH:
         name = "columns" if not across_channels else "first" if p.special is SpecialLayer.FIRST_LAYER else "channels"
         if across_channels and p.order is TermOrder.CHANNELS:
-            name = "far_channels" if s.taps > 1 else "plane_channels"  # terms of a sum lie an image apart
+            name = (
+                "far_channels" if s.taps > 1 else "plane_channels"
+            )  # successive terms of a sum are an image's size from one another
         cycles = model.product(scalars, columns, terms)
     else:
         pixel = p.tile_extent is TileExtent.ONE_SCALAR

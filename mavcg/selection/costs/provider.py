@@ -17,7 +17,7 @@ class Cost:
 
     kind: of KINDS; imported: measured on another machine, or at another time, and read from a file. spread_ms: by how
     much more it may well be; of a figure measured by itself what lies between the quartiles of the rounds, of one that
-    was measured in turns with others what the interval of its ratio has above the median (interleaved.py). runs: how
+    was measured interleaved with others what the interval of its ratio has above the median (interleaved.py). runs: how
     many
     were timed; turns: rounds that it was measured in together with what its scenario is usually computed by, 0 for one
     that was measured by itself. All 0 where nothing was measured.

@@ -15,7 +15,7 @@ from mavcg.specs.primitive import AxisWindow, Layout, Scenario
 
 VERSION = 3
 BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a figure is
-BEFORE_TURNS = 2  # of tables without rounds in turns
+BEFORE_TURNS = 2  # of tables without interleaved rounds
 FORMAT = "mavcg costs"
 WARM, COLD = "warm", "cold"
 _MOST_MS = 1e12  # thirty years: sums of costs stay finite

@@ -1,6 +1,6 @@
 """Costs of primitives on several threads, by the model: each stage's rows are shared, and its end waited for.
 
-The threads of a stage claim rows as the engine has it (cost_model/guided_chunks.py), so that a stage of few rows
+The threads of a stage take chunks by the engine's rule (cost_model/guided_chunks.py), so that a stage of few rows
 keeps few of
 them busy. Each works with its share of the caches and of the bandwidth (cost_model/board_machine.py), and reads
 all of the

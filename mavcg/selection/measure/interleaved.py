@@ -1,9 +1,9 @@
 """Candidates for the fastest primitive of a scenario, and the ratios that interleaved measurements give them.
 
 Of many figures that were measured one after the other the least is often one that came out well by chance, and the more
-so on a machine with other work. So whoever may be the fastest is measured again, in turns with the others, and what
-counts is its ratio to one of them, the base, in the same round: what disturbs a round disturbs all that are in it. The
-base is what the engine computes a convolution by when nothing is selected.
+so on a machine with other work. So candidates that may be the fastest are measured again, interleaved with the others,
+and what counts is its ratio to one of them, the base, in the same round: what disturbs a round disturbs all that are in
+it. The base is what the engine computes a convolution by when nothing is selected.
 """
 
 import math
@@ -19,7 +19,7 @@ from mavcg.specs.primitive import Scenario
 # Who takes so many times as long as the fastest, each measured by itself, is not measured again: on a busy machine one
 # figure in a hundred is off by more (docs/tuning-models.md).
 NEAR = 1.5
-GROUP = 8  # that take turns together, the base among them: their memory is held at once
+GROUP = 8  # that are measured interleaved, the base among them: their memory is held at once
 CONFIDENCE = 0.99  # of an interval; it is looked at again after each process, so that some chance adds up
 
 Known = Callable[[Job], Cost | None]
@@ -44,7 +44,7 @@ class CandidateGroup:
 
 
 def contests_of(plan: Plan, known: Known) -> list[CandidateGroup]:
-    """One for each scenario of which not all that may be the fastest were measured in turns.
+    """One for each scenario of which not all that may be the fastest were measured interleaved.
 
     known: what was measured of a job of these kernels. Besides those near to the fastest the base takes part, and what
     the model takes for the fastest.
@@ -125,7 +125,7 @@ def costs_of(
     ratio.
 
     first: what each was measured at by itself. Who took no part is as many times as slow as the fastest of the first
-    figures as it was then; so it stays slower than that one, however well it came out. runs: of one job in turns.
+    figures as it was then; so it stays slower than that one, however well it came out. runs: of one interleaved job.
     """
     (kind,) = {cost.kind for cost in first.values()}
     middle = statistics.median(base_ms)

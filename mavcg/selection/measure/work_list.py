@@ -76,9 +76,11 @@ def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvid
     free = (link for link in network.links if any(network.nodes[n].kind is not Kind.FIXED for n in _ends(link)))
     sizes = tuple(dict.fromkeys(replace(link.size, n=1) for link in free))
     queues += [_conversions(size, model) for size in sizes]
-    # By turns, so that a tuning that is cut short knows the most promising ones of everything.
-    by_turns = (job for turn in zip_longest(*queues) for job in turn if job is not None)
-    jobs = tuple({job.what: job for job in by_turns}.values())  # of scenarios that differ in sparsity, dense ones once
+    # Interleaved, so that a tuning that is cut short knows the most promising ones of everything.
+    interleaved = (job for jobs_of_rank in zip_longest(*queues) for job in jobs_of_rank if job is not None)
+    jobs = tuple(
+        {job.what: job for job in interleaved}.values()
+    )  # of scenarios that differ in sparsity, dense ones once
     return Plan(tuple(kept), sizes, jobs, pruned, tuple(left_out))
 
 
@@ -114,8 +116,8 @@ def _order_by_promise(
 
     def instead(pair: tuple[Layout, Layout]) -> float:
         """ms of the fastest that there is for these layouts, conversions counted."""
-        ways = (ends[0].ms(pair[0], a) + ms + ends[1].ms(b, pair[1]) for (a, b), ms in fastest_of.items())
-        return min(ways, default=math.inf)
+        chain_ms = (ends[0].ms(pair[0], a) + ms + ends[1].ms(b, pair[1]) for (a, b), ms in fastest_of.items())
+        return min(chain_ms, default=math.inf)
 
     limit = {pair: min(WORSE * best, WORSE_THAN_CONVERTED * instead(pair)) for pair in fastest_of}
 
@@ -149,8 +151,8 @@ def _conversions(size: Size, model: CostProvider) -> list[Job]:
 def fastest(plan: Plan, costs: CostProvider, primitives: Sequence[Primitive]) -> Iterator[tuple[Scenario, str, Cost]]:
     """Return for each scenario the primitive of least cost by itself, of those whose cost is known.
 
-    Each counts for the upper end of what it may cost: who was measured in turns with the usual one has to be faster
-    than that beyond doubt.
+    Each counts for the upper end of what it may cost: one that was measured interleaved with the default has to be
+    faster than that beyond doubt.
     """
     for scenario in plan.scenarios:
         known = [(costs.primitive(scenario, p), p.name) for p in primitives if p.applies(scenario)]

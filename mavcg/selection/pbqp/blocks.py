@@ -12,19 +12,19 @@ def leaf_block(problem: PbqpProblem) -> tuple[int, list[int]] | None:
     root = min(problem.costs)
     number, low, parent = {root: 0}, {root: 0}, {root: root}
     order = [root]
-    ways = {root: iter(sorted(problem.edges[root]))}
+    unvisited = {root: iter(sorted(problem.edges[root]))}
     path = [root]
     found: list[tuple[int, int, int]] = []  # nodes beyond the cut, the cut, the first of them
     last: dict[int, int] = {}
     has_cut_below: dict[int, bool] = {}
     while path:
         node = path[-1]
-        for other in ways[node]:
+        for other in unvisited[node]:
             if other not in number:
                 number[other] = low[other] = len(order)
                 order.append(other)
                 parent[other] = node
-                ways[other] = iter(sorted(problem.edges[other]))
+                unvisited[other] = iter(sorted(problem.edges[other]))
                 path.append(other)
                 break
             low[node] = min(low[node], number[other])

@@ -55,10 +55,10 @@ def make_instance(
             if name not in vectors:
                 raise MavcgError(f"{place}.{end}: no node is named {name!r}; name one of nodes, or add it there")
         matrix = _costs(costs, f"{place}.costs", 2)
-        wanted = (len(vectors[source]), len(vectors[target]))
-        if matrix.shape != wanted:
+        shape = (len(vectors[source]), len(vectors[target]))
+        if matrix.shape != shape:
             raise MavcgError(
-                f"{place}.costs: {_by(matrix.shape)} costs; from {source!r} to {target!r} takes {_by(wanted)}, a row "
+                f"{place}.costs: {_by(matrix.shape)} costs; from {source!r} to {target!r} takes {_by(shape)}, a row "
                 f"for each alternative of {source!r}"
             )
         made.append(PbqpEdge(source, target, matrix))
@@ -75,8 +75,8 @@ def _costs(values: ArrayLike, place: str, dimensions: int) -> Costs:
     except (ValueError, TypeError) as error:
         raise MavcgError(f"{place}: {error}; give numbers, in rows of one length") from None
     if costs.ndim != dimensions:
-        wanted = "one row of numbers" if dimensions == 1 else "rows of numbers"
-        raise MavcgError(f"{place}: has {costs.ndim} dimensions; give {wanted}")
+        expected = "one row of numbers" if dimensions == 1 else "rows of numbers"
+        raise MavcgError(f"{place}: has {costs.ndim} dimensions; give {expected}")
     wrong = np.isnan(costs) | (costs == -np.inf) | ((np.abs(costs) > LARGEST_COST) & np.isfinite(costs))
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])

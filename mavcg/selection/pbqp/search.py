@@ -112,7 +112,8 @@ def search(problem: PbqpProblem, known: Found, limit: float, effort: Effort, is_
 
 
 def _without_branching(problem: PbqpProblem, limit: float, effort: Effort) -> Found | None:
-    """The solution of what is nothing, small, narrow, or falls apart; None where it takes a branch."""
+    """Return the solution of an instance that is empty, small, narrow or not connected; None where it takes a
+    branch."""
     if not problem.costs:
         return Found(problem.constant, problem.constant, problem.complete({}))
     parts = problem.components()

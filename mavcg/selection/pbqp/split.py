@@ -1,7 +1,7 @@
 """Nodes that are two choices in one: a primitive is an alternative, but its writer sees only the layout that it reads,
 and its readers only the one that it writes.
 
-A node whose neighbours tell few of its alternatives apart, each set of neighbours others, becomes two nodes with an
+A node whose neighbours distinguish few of its alternatives, each set of neighbours others, becomes two nodes with an
 edge between them: 16 alternatives beside 16 become 4 beside 4. The problem has the same optimum.
 """
 
@@ -15,7 +15,7 @@ from mavcg.selection.pbqp.problem import Indices, PbqpProblem, SplitStep
 
 @dataclass(frozen=True)
 class _Side:
-    """Neighbours that tell the same alternatives apart.
+    """Neighbours that distinguish the same alternatives.
 
     classes: [alternatives], from 0 on; first: [classes], an alternative of each.
     """

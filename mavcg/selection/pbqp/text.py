@@ -28,7 +28,7 @@ def read_instance(path: Path) -> Instance:
 
 
 def parse_instance(text: str, file: str = "instance") -> Instance:
-    """The instance of a text. file: what errors call it. Raises: MavcgError naming file, key, value and way out."""
+    """The instance of a text. file: what errors call it. Raises: MavcgError naming file, key, value and remedy."""
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
         return _instance(document)

@@ -1,4 +1,4 @@
-"""A selection and all that is told of it."""
+"""A selection and all that is reported of it."""
 
 import math
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ static uint32_t refusal(const sim *s, const sim_pattern *p, uint64_t cycle, uint
     if (beside) {
         if (p->blocks) return SIM_ALONE;
         if (p->first) return SIM_FIRST;
-        if ((p->apart_these & in->those) | (p->apart_those & in->these)) return SIM_APART;
+        if ((p->no_dual_these & in->those) | (p->no_dual_those & in->these)) return SIM_NO_DUAL_ISSUE;
     }
     for (uint32_t rules = p->spaced_then; rules; rules &= rules - 1) {
         uint32_t rule = (uint32_t)__builtin_ctz(rules);
@@ -99,8 +99,8 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
 
     if (cycle > in->cycle) advance(in, cycle);
     in->here++;
-    in->these |= p->apart_these;
-    in->those |= p->apart_those;
+    in->these |= p->no_dual_these;
+    in->those |= p->no_dual_those;
     for (uint32_t rules = p->spaced_first; rules; rules &= rules - 1) in->spaced[__builtin_ctz(rules)] |= 1;
     for (uint32_t n = 0; n < p->use_count; n++) in->unit_free[taken[n]] = cycle + p->uses[n].cycles;
     uint64_t late = 0, longer = 0;

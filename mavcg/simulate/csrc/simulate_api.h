@@ -22,7 +22,7 @@ enum sim_cause {
     SIM_REGISTER_WAIT,
     SIM_WRITE_ORDER,
     SIM_UNIT,
-    SIM_APART,
+    SIM_NO_DUAL_ISSUE,
     SIM_SPACING,
     SIM_BLOCKED,
     SIM_ALONE,
@@ -61,7 +61,7 @@ typedef struct {
 typedef struct {
     sim_use uses[SIM_USES];
     uint32_t use_count, own_count, blocks, first, unaligned;
-    uint32_t apart_these, apart_those, spaced_first, spaced_then;
+    uint32_t no_dual_these, no_dual_those, spaced_first, spaced_then;
 } sim_pattern;
 
 /* One instruction. op_class, writeback_class: rows of the latency table. bytes: of memory that it accesses.

@@ -1,4 +1,4 @@
-"""Targets: the paper's two, users' own files, and errors that name file, key and way out."""
+"""Targets: the paper's two, users' own files, and errors that name file, key and remedy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Lists of objectives are read in full, or refused with what is wrong and the way out."""
+"""Lists of objectives are read in full, or refused with what is wrong and the remedy."""
 
 import pytest
 from hypothesis import given

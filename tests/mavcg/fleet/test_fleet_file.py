@@ -1,4 +1,4 @@
-"""Fleet files: what they say, and errors that name file, key and way out."""
+"""Fleet files: what they say, and errors that name file, key and remedy."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""load_profile: the kind is told by the content, and what cannot be used is refused with the way out."""
+"""load_profile: the kind is told by the content, and what cannot be used is refused with the remedy."""
 
 import shutil
 import struct

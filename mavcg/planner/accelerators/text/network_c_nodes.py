@@ -83,7 +83,7 @@ class NodeWriter:
         yield f"pool({self.value(node.inputs[0])}, {out}, 0, {', '.join(map(str, sizes))});"
 
     def concat(self, node: Node, out: str) -> Iterator[str]:
-        """Tensors joined along any dimension: runs of each in turn."""
+        """Tensors joined along any dimension: runs of each, one after the other."""
         shape, axis = self.graph.types[node.output].shape, node.attr("axis") % len(self.graph.types[node.output].shape)
         outer, pitch, begin = prod(shape[:axis]), prod(shape[axis:]), 0
         for name in node.inputs:

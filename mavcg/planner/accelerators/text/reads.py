@@ -37,7 +37,7 @@ def _range(part: tuple[int, int]) -> str:
 
 
 def verify_reads(info: Info, output: Box, source: Box, weight: Box, stride: tuple[int, int], pads: Dims) -> str:
-    """Return the fault of a command's channels, rows, columns, padding or stride, and the way out; "" if nothing."""
+    """Return the fault of a command's channels, rows, columns, padding or stride, and the remedy; "" if nothing."""
     if stride != info.stride:
         return f"stride {stride}, the layer's is {info.stride}; write that, or correct STRIDE in [info]"
     if wrong := _channels(info, output, source, weight):
