@@ -112,12 +112,12 @@ class Model:
         counts = (max(1, len(tensors)) for tensors in (self.inputs, self.outputs))
         self._pointers = tuple(ffi.new("void *[]", count) for count in counts)  # used while _running is held
 
-    def run(self, *arrays: Any, out: Sequence[Array] | None = None) -> tuple[Array, ...]:
+    def run(self, *arrays: Any, out: Sequence[Array] | Array | None = None) -> tuple[Array, ...]:
         """Compute the outputs.
 
         arrays: one for each input, of its shape and dtype: NumPy's, or of another library by DLPack, without a copy; an
         array that is not contiguous is copied first. out: an array for each output, which is written and returned;
-        contiguous, and no memory of an input's. Without it new ones are made.
+        contiguous, and no memory of an input's; the array alone where there is one output. Without it arrays are new.
         Raises: MavcgError for another number of arrays, a wrong shape or dtype, a closed or cancelled model.
         """
         status, outputs = self._run(arrays, out, None)
@@ -166,7 +166,7 @@ class Model:
         return f"<mavcg model {self.name}: in {takes}; out {gives}; threads {self.threads}>"
 
     def _run(
-        self, arrays: Sequence[Any], out: Sequence[Array] | None, step_ns: Array | None
+        self, arrays: Sequence[Any], out: Sequence[Array] | Array | None, step_ns: Array | None
     ) -> tuple[int, tuple[Array, ...]]:
         # Of small models the time of a call is in these lines: they make no objects of cffi but buffers.
         given = self.check_inputs(arrays)
@@ -210,9 +210,9 @@ class Model:
             checked.append(array if dense else np.require(array, requirements=["C", "A"]))
         return checked
 
-    def _check_outputs(self, out: Sequence[Array]) -> tuple[Array, ...]:
+    def _check_outputs(self, out: Sequence[Array] | Array) -> tuple[Array, ...]:
         """Return arrays that the caller gave for the outputs. Raises: MavcgError for those that cannot be written."""
-        outputs = tuple(out)
+        outputs = (out,) if type(out) is ndarray else tuple(out)
         if len(outputs) != len(self.outputs):
             raise MavcgError(f"{self.path}: out has {len(outputs)} arrays, the model gives {len(self.outputs)}")
         for array, tensor in zip(outputs, self.outputs):  # noqa: B905 - as above

@@ -51,6 +51,12 @@ class CodeImage:
     externals: Mapping[int, str]
     external_data: Mapping[int, str] = field(default_factory=dict)
 
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of symbols in executable sections."""
+        code = [range(s.address, s.address + len(s.data)) for s in self.sections if s.executable]
+        return tuple(name for name, at in self.symbols.items() if any(at in section for section in code))
+
     def extent(self, function: str) -> range:
         """The addresses of a function's instructions: up to the next symbol of its section, or the section's end."""
         start = self.symbols[function]
@@ -139,7 +145,10 @@ def read_image(path: Path, what: str) -> CodeImage:
     defined = {
         s.name: at
         for s, at in zip(symbols, addresses, strict=True)
-        if at is not None and s.name[:1] not in ("", "$") and s.name not in external_data
+        if at is not None
+        and s.name[:1] not in ("", "$")
+        and s.name not in external_data
+        and s["st_info"]["type"] not in ("STT_FILE", "STT_SECTION")
     }
     named = {at: name for name, at in externals.items()}
     data_names = {at: name for name, at in external_data.items()}

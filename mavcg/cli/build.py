@@ -140,7 +140,8 @@ def build(
         bool,
         typer.Option(
             "--partial",
-            help="Of an ONNX model, build the subgraphs that can be built; ONNX Runtime keeps the rest and calls them.",
+            help="Of an ONNX or TFLite model, build the subgraphs that can be built; ONNX Runtime or LiteRT keeps the "
+            "rest and calls them.",
         ),
     ] = False,
     also: Annotated[
@@ -210,7 +211,8 @@ def build(
 
     Without arguments it builds what ./mavcg.toml names, program and models; options override the file (`mavcg init`
     writes one). The file, --hot or --profile name hot functions, or the profile that `mavcg profile` kept
-    here. A model needs --board or --cores.
+    here. A model needs --board or --cores, but for --partial, which takes this
+    machine, and --target, which takes one generic version.
 
     \b
     mavcg build
@@ -267,8 +269,8 @@ def build(
     refuse_without_boards(inputs or (), workers)
     config = inputs[0] if inputs else None
     if config is not None and is_model(config):
+        from mavcg.cli.build_model import assume_machine, build_partial_and_report
         from mavcg.cli.build_model import build_and_report as build_model_library
-        from mavcg.cli.build_model import build_partial_and_report
         from mavcg.model_pipeline.request import (
             make_model_request,
             make_partial_request,
@@ -277,6 +279,7 @@ def build(
         )
 
         refuse_program_options(of_programs)
+        board, cores = assume_machine(board, cores, target, partial)
         model_request, _ = make_model_request(
             config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
             max_error, selecting, weights, aar, several=True,

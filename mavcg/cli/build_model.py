@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import console
+from mavcg.cli.output import console, note
 from mavcg.cli.resource_limits import ResourceLimits, enforce_limits
 from mavcg.errors import MavcgError, ToolError
 
@@ -12,6 +12,26 @@ if TYPE_CHECKING:
     from mavcg.model_pipeline.sized_model import SizedResult
 
 PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT (docs/drop-in.md)"
+
+
+def assume_machine(
+    board: str | None, cores: str | None, target: str | None, partial: bool
+) -> tuple[str | None, str | None]:
+    """Return --board and --cores of a build, with what is assumed where no machine is named; stderr says which.
+
+    A partial build is for the runtime of this machine; a target alone gets the generic version. Without a target, a
+    whole build is left as it is given, which is an error of the request.
+    """
+    from mavcg.hardware.core import GENERIC
+    from mavcg.hosts.host import HOST
+
+    if board is not None or cores is not None or not (partial or target):
+        return board, cores
+    if target:
+        note(f"no cores are named: one generic version for {target}; --board NAME adds one for each core type")
+        return None, GENERIC
+    note("no cores are named: built for this machine (--board host)")
+    return HOST, None
 
 
 def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def run(
     except MavcgError as error:
         raise MavcgError(f"--{error}") from None
     with open_network(library, network, threads) as model:
-        arrays = random_inputs(model, seed) if seed is not None else _read_inputs(model, inputs or [])
+        arrays = random_inputs(model, seed) if seed is not None else _inputs_from_files(model, inputs or [])
         results = model.run(*arrays)
     names = [tensor.name for tensor in model.outputs]
     if output is not None:
@@ -67,6 +67,12 @@ def run(
         console().print(
             f"{entry['name']} {entry['dtype']}{entry['shape']}: {entry['min']:g} to {entry['max']:g}; largest {top}"
         )
+
+
+def _inputs_from_files(model: "Model", given: list[str]) -> list[Any]:
+    from mavcg.cli.input_arrays import read_input_arrays
+
+    return read_input_arrays([tensor.name for tensor in model.inputs], given, ", or --seed 0 for random ones")
 
 
 def random_inputs(model: "Model", seed: int) -> list[Any]:
@@ -86,34 +92,6 @@ def random_inputs(model: "Model", seed: int) -> list[Any]:
             )
         arrays.append(values.astype(np.float32).astype(tensor.dtype))
     return arrays
-
-
-def _read_inputs(model: "Model", given: list[str]) -> list[Any]:
-    """Read the arrays in the order of the model's inputs. Raises: MavcgError naming the option."""
-    import numpy as np
-
-    names = [tensor.name for tensor in model.inputs]
-    by_name: dict[str, Any] = {}
-    for text in given:
-        name, equals, file = text.partition("=")
-        if not equals or (name not in names and Path(text).exists()):
-            name, file = "", text
-        try:
-            loaded = np.load(file, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise MavcgError(f"--input {text}: no array could be read ({error}); give a .npy or .npz file") from error
-        arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {name: loaded}
-        for key, array in arrays.items():
-            input_name = key if key in names else next((n for n in names if n not in by_name), "")
-            if (key and key not in names and not hasattr(loaded, "files")) or not input_name or input_name in by_name:
-                raise MavcgError(f"--input {text}: the model has no such free input; its inputs are {', '.join(names)}")
-            by_name[input_name] = array
-    missing = [n for n in names if n not in by_name]
-    if missing:
-        raise MavcgError(
-            f"--input: nothing for {', '.join(missing)}; give --input {missing[0]}=X.npy, or --seed 0 for random ones"
-        )
-    return [by_name[n] for n in names]
 
 
 def write_arrays(output: Path, arrays: dict[str, Any]) -> None:

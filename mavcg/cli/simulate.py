@@ -1,5 +1,6 @@
 """The verb `mavcg simulate`: a call of a function, run in an emulator and timed on a core with its caches."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,15 @@ def simulate(
             "behind a buffer fills it with zeroes, else moderate f32 numbers do. Buffers begin at multiples of 4,096.",
         ),
     ] = "",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="[NAME=]X.npy",
+            help="With --per-layer: an input of the model, in order or by name. Else: what the next buffer of --args "
+            "holds. Without it, moderate numbers.",
+        ),
+    ] = None,
     board: Annotated[
         str | None, typer.Option(metavar="B", help="A board that has the core: its caches, clock and memory.")
     ] = None,
@@ -74,8 +84,10 @@ def simulate(
     mavcg simulate libapp.so --function blur --core cortex-a75 --board exynos9820 --args "buf:65536+64 buf:65536 i:128"
     mavcg simulate kernel.o --function copy --core cortex-a76 --args "buf:1000000 buf:1000000 i:1000000" --warm 0 --json
     mavcg simulate libnet.so --board exynos9820 --core cortex-a55 --per-layer
+    mavcg simulate libnet.so --board exynos9820 --core cortex-a55 --per-layer --input x=x.npy
     mavcg simulate libnet.so --board exynos9820 --core cortex-a75 --per-layer --whole --json
     """
+    from mavcg.cli.input_arrays import read_buffers
     from mavcg.profiles.load import load_board
     from mavcg.simulate.run import INSTRUCTION_LIMIT
     from mavcg.simulate.sampling import UNITS
@@ -90,7 +102,8 @@ def simulate(
             raise MavcgError("--per-layer: name the --board whose caches and clock the model has")
         if whole and samples is not None:
             raise MavcgError("--samples: nothing is sampled with --whole; leave one of them out")
-        _simulate_model(source, kind, timing, place, warm, limit, None if whole else samples or UNITS, as_json)
+        units = None if whole else samples or UNITS
+        _simulate_model(source, kind, timing, place, warm, limit, units, inputs or (), as_json)
         return
     for option, value in {"--whole": whole, "--samples": samples is not None}.items():
         if value:
@@ -99,10 +112,11 @@ def simulate(
         raise MavcgError(
             f"{source}: name a --function; or --per-layer, for a library that `mavcg build` made of a model"
         )
+    contents = read_buffers(inputs) if inputs else ()
     with Progress() as progress:
         found = simulate_call(
             source, function, arguments, kind, timing, place, warm=warm, sharing=sharing,
-            limit=limit or INSTRUCTION_LIMIT, progress=progress,
+            limit=limit or INSTRUCTION_LIMIT, contents=contents, progress=progress,
         )  # fmt: skip
     if as_json:
         print_json(simulation_json(found))
@@ -121,17 +135,21 @@ def _refuse_beside_per_layer(given: dict[str, object]) -> None:
 
 def _simulate_model(
     source: Path, core: "Core", timing: "Timing", board: "Board", warm: int, limit: int | None,
-    units: int | None, as_json: bool,
+    units: int | None, inputs: Sequence[str], as_json: bool,
 ) -> None:  # fmt: skip
-    """units: of a layer that are timed; None: all."""
+    """units: of a layer that are timed; None: all. inputs: values of --input; none: moderate numbers."""
     from rich.table import Table
 
+    from mavcg.cli.input_arrays import read_input_arrays
     from mavcg.simulate.model_run import MODEL_INSTRUCTION_LIMIT, model_json, simulate_model
     from mavcg.simulate.sampling import SamplePlan
 
     plan = None if units is None else SamplePlan(units=units)
     with Progress() as progress:
-        found = simulate_model(source, core, timing, board, warm, limit or MODEL_INSTRUCTION_LIMIT, plan, progress)
+        found = simulate_model(
+            source, core, timing, board, warm, limit or MODEL_INSTRUCTION_LIMIT, plan, progress,
+            (lambda names: read_input_arrays(names, inputs)) if inputs else None,
+        )  # fmt: skip
     report = model_json(found)
     if as_json:
         print_json(report)

@@ -1,6 +1,7 @@
 """Sensitivity of a prediction to the facts assumed of a board: each is varied, and choices are made anew."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from mavcg.predict.predict import Prediction, best_threads
 
 FACTORS = (0.5, 2.0)
 NO_CACHE = "l2_bytes"  # some chips' cores have no level 2 of their own: 0 is tried too
+ASSUMED = "assumed"  # how a source begins that gives a reason, and no measurement or publication
+_PLACE = re.compile(r"(?:clusters\[(\d+)\]\.)?(\w+)")  # of a fact, as board files' sources name it
+_UNITS = {"_bytes": "bytes", "_gb_per_s": "GB/s", "_khz": "kHz", "_cores": "cores", "": "1"}
 _WHOLE = ("max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes")
 
 
@@ -38,9 +42,22 @@ class Sensitivity:
 
 
 def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
-    """Return what is assumed of a board, each fact once."""
-    found = (fact for machine in cluster_machines(board) for fact in machine.missing)
-    return tuple(dict.fromkeys(found))
+    """Return what is assumed of a board, each fact once: what its file lacks, and what it gives as an assumption."""
+    missing = (fact for machine in cluster_machines(board) for fact in machine.missing)
+    return tuple(dict.fromkeys((*missing, *_stated(board))))
+
+
+def _stated(board: Board) -> Iterator[AssumedFact]:
+    """Yield the facts that the board's file has with a source that begins with "assumed"."""
+    for place, source in board.sources:
+        match = _PLACE.fullmatch(place)
+        if match is None or not source.startswith(ASSUMED):
+            continue
+        number, key = None if match[1] is None else int(match[1]), match[2]
+        value = getattr(board if number is None else board.clusters[number], key, None)
+        if isinstance(value, int | float):
+            unit = next(unit for ending, unit in _UNITS.items() if key.endswith(ending))
+            yield AssumedFact(number, key, value, unit)
 
 
 def with_fact(board: Board, fact: AssumedFact, value: float) -> Board:

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.assembly.argument_states import Argument, Arguments
@@ -29,18 +30,28 @@ class CallState:
     places: tuple[str, ...] = ()
 
 
-def call_state(arguments: Arguments, seed: int = 1) -> CallState:
+def call_state(arguments: Arguments, seed: int = 1, contents: Sequence[bytes] = ()) -> CallState:
     """Return the state in which a function has these arguments, its buffers filled from the seed or with zeroes.
 
-    Buffers begin at pages of 4,096 bytes; f32 lanes in them are moderate numbers (2^-7 to 4, both signs).
-    Raises: MavcgError for a range of integers: a call has one value.
+    Buffers begin at pages of 4,096 bytes; f32 lanes in them are moderate numbers (2^-7 to 4, both signs). contents: the
+    first bytes of the buffers, in their order; buffers without any stay as they are filled.
+    Raises: MavcgError for a range of integers (a call has one value), and for contents that no buffer has room for.
     """
+    sizes = [argument.size for argument in arguments if argument.size for _ in range(argument.count)]
+    for number, content in enumerate(contents, 1):
+        if number > len(sizes):
+            raise MavcgError(f"--input: {len(contents)} files, and --args has {len(sizes)} buffers; give no more")
+        if len(content) > sizes[number - 1]:
+            raise MavcgError(
+                f"--input: file {number} holds {len(content)} bytes, its buffer {sizes[number - 1]}; "
+                "give a larger buffer"
+            )
     pick = random.Random(f"call {seed}")
     x, v, stack = [0] * 8, [0] * 8, []
     general = vector = 0
     buffers: list[tuple[int, bytes]] = []
     places: list[str] = []
-    at = BUFFERS
+    at, left = BUFFERS, list(contents)
     for number, argument in enumerate(arguments, 1):
         if argument.kind in ("f", "d"):
             data = struct.pack(f"<{argument.kind}", argument.number)
@@ -57,7 +68,7 @@ def call_state(arguments: Arguments, seed: int = 1) -> CallState:
                 )
             value = argument.low & _MASK64
         else:
-            value, at = _buffers(argument, at, pick, buffers)
+            value, at = _buffers(argument, at, pick, buffers, left)
             places.append(f"argument {number}, {argument.bytes} bytes at {value:#x}")
         if general < _REGISTERS:
             x[general] = value
@@ -67,8 +78,13 @@ def call_state(arguments: Arguments, seed: int = 1) -> CallState:
     return CallState(tuple(x), tuple(v), b"".join(stack), tuple(buffers), tuple(places))
 
 
-def _buffers(argument: Argument, at: int, pick: random.Random, buffers: list[tuple[int, bytes]]) -> tuple[int, int]:
-    """Add an argument's buffers from this address on; return the argument's value and where the next one may begin."""
+def _buffers(
+    argument: Argument, at: int, pick: random.Random, buffers: list[tuple[int, bytes]], left: list[bytes]
+) -> tuple[int, int]:
+    """Add an argument's buffers from this address on; return the argument's value and where the next one may begin.
+
+    left: contents for the next buffers; those that are used are taken out.
+    """
 
     def put(content: bytes) -> int:
         nonlocal at
@@ -80,6 +96,9 @@ def _buffers(argument: Argument, at: int, pick: random.Random, buffers: list[tup
     contents = [
         bytes(argument.size) if argument.zero else moderate_lanes(pick, argument.size) for _ in range(argument.count)
     ]
+    given = [left.pop(0) for _ in range(min(len(left), argument.count))]
+    for number, content in enumerate(given):
+        contents[number] = content + contents[number][len(content) :]
     if argument.kind == "buf":
         return put(contents[0]) + argument.offset, at
     first = [put(content) + argument.offset for content in contents]

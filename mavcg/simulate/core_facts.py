@@ -28,8 +28,13 @@ CALLEE_CYCLES = 20  # of a call of memcpy and its like, beside their bytes
 
 @dataclass(frozen=True)
 class CacheFacts:
-    """A cache level. latency: cycles of a hit beyond one in level 1. line_cycles: cycles of one line's transfer."""
+    """A cache level.
 
+    name: l1, l2 or l3. size: in bytes. latency: cycles of a hit beyond one in level 1. line_cycles: cycles of one
+    line's transfer.
+    """
+
+    name: str
     size: int
     ways: int
     latency: int
@@ -228,7 +233,7 @@ def _levels(
     l3 = _first(*on_board, facts.figure("caches.l3_bytes"))
     l1 = l1 if l1 is not None else facts.assume("caches.l1d_bytes", typical.l1d_bytes, "bytes")
     l2 = l2 if l2 is not None else facts.assume("caches.l2_bytes", typical.l2_bytes, "bytes")
-    found = [CacheFacts(round(l1), round(facts.find("caches.l1d_ways")), 0, 0.0)]
+    found = [CacheFacts("l1", round(l1), round(facts.find("caches.l1d_ways")), 0, 0.0)]
     if l2:
         sharers = min(sharing, (cluster and cluster.l2_cores) or 1)
         rate = (
@@ -252,4 +257,4 @@ def _levels(
 
 def _level(facts: _Facts, name: str, size: float, rate: float) -> CacheFacts:
     ways, latency = facts.find(f"caches.{name}_ways"), facts.find(f"caches.{name}_latency", "cycles beyond level 1")
-    return CacheFacts(round(size), round(ways), round(latency), LINE_BYTES / rate)
+    return CacheFacts(name, round(size), round(ways), round(latency), LINE_BYTES / rate)

@@ -1,13 +1,20 @@
 """A model library in the emulator: its constructors run, its functions called, its tensors in memory."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mavcg.assembly.code_image import CodeImage
 from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
+from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.simulate.call_arguments import CallState
 from mavcg.simulate.core_facts import SimulatedCore
 from mavcg.simulate.engine_host import EngineHost, system_call
@@ -20,8 +27,21 @@ WARM_TAIL = 20_000_000  # last instructions of a run before the timed one that i
 PROCESS_DATA = ("environ", "__environ", "__rseq_offset", "__rseq_size")
 RSEQ = (0x400, 32)  # from the thread pointer, in zeroes: CPU 0
 # Offsets in mavcg_model_table and mavcg_tensor (runtime/csrc/engine_api.h), of 64-bit targets.
-COUNTS, OUTPUTS, TENSOR_SIZE = 4, 32, 32
-_TENSOR_BYTES = 24
+COUNTS, OUTPUTS = 4, 32
+_TENSOR = struct.Struct("<QiiQQ")  # name, type, rank, dims, bytes
+
+Array = NDArray[Any]
+_DTYPES = {code: np.dtype(DTYPES[name]) for name, code in TYPE_CODES.items()}
+
+
+@dataclass(frozen=True)
+class ModelTensor:
+    """An input or output as the library describes it. bytes: its size."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    bytes: int
 
 
 class ModelProcess:
@@ -97,19 +117,35 @@ class ModelProcess:
         name, op, kernel = (self.text(self.word(address + 8 * n)) for n in range(3))
         return name, op, kernel
 
-    def tensors(self, place: int, count: int, content: Callable[[int], bytes]) -> int:
-        """Return the address of an array of pointers to new memory for each tensor."""
-        first = self.word(place)
-        sizes = [self.word(first + TENSOR_SIZE * n + _TENSOR_BYTES) for n in range(count)]
-        pointers = [self.host.put(content(size)) for size in sizes]
-        return self.host.put(struct.pack(f"<{count}Q", *pointers))
+    def tensors(self, place: int, count: int) -> list[ModelTensor]:
+        """Return the descriptions of inputs or outputs; place: of the pointer to them in the model's table."""
+        first, found = self.word(place), []
+        for number in range(count):
+            data = self.program.emulator.code(first + _TENSOR.size * number, _TENSOR.size)
+            name, code, rank, dims, size = _TENSOR.unpack(data)
+            shape = struct.unpack(f"<{rank}q", self.program.emulator.code(dims, 8 * rank)) if rank else ()
+            found.append(ModelTensor(self.text(name), _DTYPES[code], shape, size))
+        return found
 
-    def contents(self, table: int, pointers: int) -> tuple[bytes, ...]:
-        """Return the output tensors' bytes."""
-        first = self.word(table + OUTPUTS)
+    def arrays(self, tensors: Sequence[ModelTensor], given: Sequence[Array]) -> list[bytes]:
+        """Return the contents of arrays for these inputs. Raises: MavcgError for another shape or element type."""
+        for tensor, array in zip(tensors, given, strict=True):
+            if array.shape != tensor.shape or array.dtype != tensor.dtype:
+                raise MavcgError(
+                    f"{self.path}: input {tensor.name}: {array.dtype}{list(array.shape)}, the model takes "
+                    f"{tensor.dtype}{list(tensor.shape)}; give such an array"
+                )
+        return [array.tobytes() for array in given]
+
+    def put_tensors(self, contents: Sequence[bytes]) -> int:
+        """Return the address of an array of pointers to new memory with these contents."""
+        pointers = [self.host.put(content) for content in contents]
+        return self.host.put(struct.pack(f"<{len(pointers)}Q", *pointers))
+
+    def read_tensors(self, tensors: Sequence[ModelTensor], pointers: int) -> tuple[bytes, ...]:
+        """Return what is in the memory of tensors; pointers: as put_tensors returned it."""
         return tuple(
-            self.program.emulator.code(self.word(pointers + 8 * n), self.word(first + TENSOR_SIZE * n + _TENSOR_BYTES))
-            for n in range(self.word32(table + COUNTS + 4))
+            self.program.emulator.code(self.word(pointers + 8 * n), tensor.bytes) for n, tensor in enumerate(tensors)
         )
 
     def check_status(self, status: int, what: str) -> None:

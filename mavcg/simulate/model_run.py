@@ -6,7 +6,7 @@ step's instructions and times nothing.
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
@@ -18,9 +18,9 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.simulate.call_arguments import moderate_lanes
 from mavcg.simulate.core_facts import SimulatedCore, simulated_core
-from mavcg.simulate.model_process import COUNTS, OUTPUTS, PROCESS_DATA, ModelProcess
+from mavcg.simulate.model_process import COUNTS, OUTPUTS, PROCESS_DATA, Array, ModelProcess, ModelTensor
 from mavcg.simulate.program_image import read_program
-from mavcg.simulate.run import CallCounts
+from mavcg.simulate.run import CallCounts, cache_report
 from mavcg.simulate.sampling import PartEstimate, SampledRun, SamplePlan
 
 MODEL_INSTRUCTION_LIMIT = 200_000_000_000
@@ -70,12 +70,13 @@ def simulate_model(
     limit: int = MODEL_INSTRUCTION_LIMIT,
     plan: SamplePlan | None = None,
     progress: Callable[[str], None] = lambda what: None,
+    inputs_of: Callable[[Sequence[str]], Sequence[Array]] | None = None,
 ) -> ModelSimulation:
     """Simulate a run of a model library on one core of a board.
 
-    Inputs are moderate numbers. warm: runs before the one that is counted. plan: how each step is sampled; None: every
-    instruction is timed.
-    Raises: MavcgError for a file that is no model library, and for a run that fails.
+    inputs_of: from the names of the inputs to their arrays; None: moderate numbers. warm: runs before the one that is
+    counted. plan: how each step is sampled; None: every instruction is timed.
+    Raises: MavcgError for a file that is no model library, for arrays that are not its inputs, and a run that fails.
     """
     image = read_program(path, PROCESS_DATA)
     if "mavcg_model_api" not in image.symbols:
@@ -91,9 +92,14 @@ def simulate_model(
     context = process.host.put(bytes(8))
     options = process.host.put(struct.pack("<iI", 1, 0).ljust(_OPTIONS_SIZE, b"\0"))
     process.check_status(process.call(process.word(table + _CREATE), (options, context), limit), "create")
-    pick = random.Random("inputs")
-    inputs = process.tensors(table + _INPUTS, counts[0], lambda size: moderate_lanes(pick, size))
-    outputs = process.tensors(table + OUTPUTS, counts[1], bytes)
+    tensors = process.tensors(table + _INPUTS, counts[0])
+    results = process.tensors(table + OUTPUTS, counts[1])
+    if inputs_of is None:
+        contents = _moderate(tensors)
+    else:
+        contents = process.arrays(tensors, inputs_of([tensor.name for tensor in tensors]))
+    inputs = process.put_tensors(contents)
+    outputs = process.put_tensors([bytes(tensor.bytes) for tensor in results])
     times = process.host.put(bytes(8 * max(1, counts[2])))
     arguments = process.word(context), inputs, outputs, times
     profile = process.word(table + _PROFILE)
@@ -118,10 +124,17 @@ def simulate_model(
         for n, (time, sample) in enumerate(zip(ns, samples, strict=True))
     )
     return ModelSimulation(
-        str(path), core.name, board.name, steps, counts_of_run, process.figures, process.contents(table, outputs), plan,
+        str(path), core.name, board.name, steps, counts_of_run, process.figures,
+        process.read_tensors(results, outputs), plan,
         sqrt(sum(part.error**2 for part in sampled.parts)) if sampled else 0.0,
         sum(part.measured for part in sampled.parts) if sampled else counts_of_run.instructions,
     )  # fmt: skip
+
+
+def _moderate(tensors: Sequence[ModelTensor]) -> list[bytes]:
+    """Return contents for tensors: moderate numbers of a fixed seed."""
+    pick = random.Random("inputs")
+    return [moderate_lanes(pick, tensor.bytes) for tensor in tensors]
 
 
 def _run_counts(sampled: SampledRun, last: CallCounts) -> CallCounts:
@@ -162,10 +175,7 @@ def model_json(found: ModelSimulation) -> dict[str, Any]:
         "ipc": round(counts.instructions / total, 4) if total else 0.0,
         "milliseconds": round(total / found.figures.ghz / 1e6, 6),
         "stalls": dict(counts.stalls),
-        "caches": {
-            level: {"hits": hits, "misses": misses}
-            for level, (hits, misses) in list(counts.caches.items())[: len(found.figures.levels)]
-        },
+        "caches": cache_report(counts, found.figures),
         "layers": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "cycles": round(s.cycles),
              "milliseconds": round(s.cycles / found.figures.ghz / 1e6, 6), **_sample_json(s)}

@@ -24,15 +24,15 @@ CAUSES = (
     "register", "write order", "unit", "apart", "spacing", "blocked", "alone", "first", "memory", "branch",
     "store buffer", "window", "issue queue", "load queue", "call",
 )  # fmt: skip
-LEVELS = ("l1", "l2", "l3")
+LEVELS = ("l1", "l2", "l3")  # by number, the nearest first: of a core without a level 2, the second is its level 3
 
 
 @dataclass(frozen=True)
 class CallCounts:
     """Counts of one call. stalls: cycles without issue (in order) or retirement (out of order), by cause.
 
-    caches: level -> (hits, misses) of demand accesses, a line each. memory_lines, written_lines: 64-byte lines read
-    from and written to memory, prefetched ones included.
+    caches: level, as in LEVELS -> (hits, misses) of demand accesses, a line each. memory_lines, written_lines: 64-byte
+    lines read from and written to memory, prefetched ones included.
     """
 
     cycles: int
@@ -47,6 +47,14 @@ class CallCounts:
     written_lines: int
     unmodelled: Mapping[str, str] = field(default_factory=dict)
     callees: Mapping[str, int] = field(default_factory=dict)
+
+
+def cache_report(counts: CallCounts, core: SimulatedCore) -> dict[str, dict[str, int]]:
+    """Return hits and misses of each cache that the core has, by its own name: l1 and l3 where there is no level 2."""
+    return {
+        level.name: {"hits": hits, "misses": misses}
+        for level, (hits, misses) in zip(core.levels, counts.caches.values(), strict=False)
+    }
 
 
 class SimulatedProgram:

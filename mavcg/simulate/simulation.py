@@ -1,6 +1,6 @@
 """Simulates a call of a function on a core: from a file or a code image to cycles, stalls, caches and doubts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from mavcg.hardware.timing import Timing
 from mavcg.simulate.call_arguments import CallState, call_state
 from mavcg.simulate.core_facts import SimulatedCore, simulated_core
 from mavcg.simulate.program_image import read_program
-from mavcg.simulate.run import INSTRUCTION_LIMIT, LEVELS, CallCounts, SimulatedProgram
+from mavcg.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram, cache_report
 from mavcg.sources.compile_commands import LANGUAGES
 
 BUFFER_LIMIT = 1 << 29  # bytes of a call's buffers
@@ -85,6 +85,7 @@ def simulate(
     sharing: int = 1,
     limit: int = INSTRUCTION_LIMIT,
     facts: SimulatedCore | None = None,
+    contents: Sequence[bytes] = (),
     progress: Callable[[str], None] = lambda what: None,
 ) -> Simulation:
     """Simulate a call of a function on a core and return its cycles and their causes.
@@ -92,17 +93,18 @@ def simulate(
     arguments: words such as "buf:4096 i:64". board: gives caches, clock and memory. warm: calls before the one that is
     counted, which leave caches and predictor warm; each begins with the same memory. sharing: cores that use the caches
     and the memory alike. limit: instructions of a call. facts: of the core in place of those of its file and board.
+    contents: of the buffers of `arguments`, in their order.
     Raises: MavcgError for a function that is not there, and for a call that does not return.
     """
     image = read_code(code) if isinstance(code, Path) else code
     name = str(code) if isinstance(code, Path) else "code"
-    symbol = version_symbol(function, core, tuple(image.symbols), name)
+    symbol = version_symbol(function, core, image.functions, name)
     figures = facts or simulated_core(core, board, sharing)
     state = arguments
     if isinstance(state, str):
         state = parse_arguments_of_call(state)
     if not isinstance(state, CallState):
-        state = call_state(state)
+        state = call_state(state, contents=contents)
     program = SimulatedProgram(image, timing, figures)
     for number in range(warm):
         progress(f"{symbol}: call {number + 1} of {warm + 1}, to warm caches and predictor")
@@ -125,10 +127,7 @@ def simulation_json(found: Simulation) -> dict[str, Any]:
         "instructions": counts.instructions,
         "ipc": round(counts.instructions / counts.cycles, 4) if counts.cycles else 0.0,
         "stalls": dict(counts.stalls),
-        "caches": {
-            level: {"hits": counts.caches[level][0], "misses": counts.caches[level][1]}
-            for level in LEVELS[: len(found.figures.levels)]
-        },
+        "caches": cache_report(counts, found.figures),
         "memory": {
             "lines_read": counts.memory_lines,
             "lines_written": counts.written_lines,

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from mavcg import load
+from mavcg.cli.build_model import assume_machine
+from mavcg.model_pipeline.dump import STAGES
 from mavcg.objects.elf import exported_symbols, function_symbols, open_elf, protection
 
 
@@ -90,6 +92,20 @@ def test_stages_are_dumped_on_request(mavcg: Any, tiny_onnx: Path, here: Path, m
     assert json.loads(ended.stdout)["operators"]  # the dump is not in it
     assert "// import" in ended.stderr and "conv2d" in ended.stderr
     assert "MAVCG_DUMP=ways: is called algorithms now" in ended.stderr and "// algorithms" in ended.stderr
+
+
+def test_every_stage_is_dumped_and_a_name_that_is_none_is_said(
+    mavcg: Any, tiny_onnx: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A misspelt name printed nothing, without a word."""
+    stages = [stage for stage in STAGES if stage not in ("legalised", "plan_phases")]  # of boards and --max-arena
+    monkeypatch.setenv("MAVCG_DUMP", ",".join([*stages, "pack_wieghts"]))
+    ended = mavcg("build", tiny_onnx, "--cores", "generic")
+
+    assert ended.status == 0
+    printed = [line.removeprefix("// ") for line in ended.stderr.splitlines() if line.startswith("// ")]
+    assert [stage for stage in printed if stage in stages] == stages
+    assert "MAVCG_DUMP=pack_wieghts: no stage or pass has this name" in ended.stderr and "fold_pads" in ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -243,3 +259,20 @@ def test_a_stripped_model_library_runs_and_is_inspected(
     assert inspected.status == 0 and json.loads(inspected.stdout)["protection"] == protection(here / "libbare.so") != []
     with load(here / "libbare.so") as model:
         assert model.inputs
+
+
+@pytest.mark.parametrize(("board", "cores", "target", "partial", "assumed", "said"), [
+    (None, None, None, True, ("host", None), "no cores are named: built for this machine (--board host)"),
+    (None, None, "aarch64-linux-android", False, (None, "generic"), "one generic version for aarch64-linux-android"),
+    (None, None, "aarch64-linux-gnu", True, (None, "generic"), "one generic version for aarch64-linux-gnu"),
+    (None, None, None, False, (None, None), ""),
+    ("rk3588", None, "aarch64-linux-android", True, ("rk3588", None), ""),
+    (None, "cortex-a55", None, True, (None, "cortex-a55"), ""),
+])  # fmt: skip
+def test_the_machine_of_a_build_that_names_none(
+    board: str | None, cores: str | None, target: str | None, partial: bool, assumed: tuple[str | None, str | None],
+    said: str, capsys: Any,
+) -> None:  # fmt: skip
+    assert assume_machine(board, cores, target, partial) == assumed
+    error = capsys.readouterr().err
+    assert said in error if said else not error

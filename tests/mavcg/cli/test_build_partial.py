@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -138,6 +139,25 @@ def check_results(have: list[Any], model: Path, arrays: dict[str, Any]) -> None:
             assert np.abs(mine - theirs).max() <= 1e-5 * np.abs(theirs).max()
         else:
             assert (mine == theirs).all()
+
+
+@pytest.mark.long
+def test_the_command_without_a_board_and_the_name_without_a_folder(mavcg: Any, here: Path) -> None:
+    """Follow the two lines to the letter: this machine's cores, and `libm.so`, which LD_LIBRARY_PATH makes ours."""
+    make_model(here / "m.onnx")
+    shape = ("--shape", "x=1x3x16x16")
+    done = mavcg("build", "m.onnx", "--partial", "--min-share", "5", *shape, "-o", "libm.so", "--also", "m.mavcg.onnx")
+    assert done.status == 0 and "no cores are named: built for this machine (--board host)" in done.stderr, done.stderr
+    for name, array in ARRAYS.items():
+        np.save(here / f"{name}.npy", array)
+    script = [sys.executable, "-c", SCRIPT.replace("./libm.so", "libm.so")]
+    alone = subprocess.run(script, capture_output=True, text=True)
+    assert alone.returncode and "invalid ELF header" in alone.stderr  # the C library's mathematics
+    subprocess.run(script, check=True, env=os.environ | {"LD_LIBRARY_PATH": "."})
+    expected = onnxruntime.InferenceSession("m.onnx").run(None, ARRAYS)
+    with np.load("y.npz") as arrays:
+        for array, reference in zip(arrays.values(), expected, strict=True):
+            np.testing.assert_allclose(array, reference, rtol=1e-4, atol=1e-4)
 
 
 def test_threads_of_one_session_run_at_the_same_time(built: Path, session: Session) -> None:

@@ -10,8 +10,10 @@ import pytest
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.target import host_target
 from mavcg.model_pipeline import estimating
+from mavcg.model_pipeline.sensitivity import assumed_facts, with_fact
 from mavcg.predict import spec_text
 from mavcg.predict.files import library_note
+from mavcg.profiles.load import load_board
 
 
 def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
@@ -198,6 +200,18 @@ def test_sensitivity_of_a_board_without_cache_facts_tries_one_without_level_2(
     assert ("l2_bytes", 0.0) in assumptions(board)
     none = assumptions(board + 'l2_bytes = { value = 0, source = "this test" }\n')
     assert none and not any(key.startswith("l2") for key, _ in none)
+
+
+def test_facts_that_a_board_file_calls_assumed_are_varied_too() -> None:
+    """The rate of an A55 of exynos9820 from memory was left out: its file has it, as an assumption."""
+    board = load_board("exynos9820")
+    (found,) = [fact for fact in assumed_facts(board) if (fact.cluster, fact.key) == (0, "memory_gb_per_s")]
+    assert found.value == board.clusters[0].memory_gb_per_s and found.unit == "GB/s"
+    changed = with_fact(board, found, 2 * found.value)
+    assert changed.clusters[0].memory_gb_per_s == 2 * found.value and changed.clusters[1:] == board.clusters[1:]
+    published = {("clusters[1].l2_bytes", 1, "l2_bytes"), ("l3_bytes", None, "l3_bytes")}
+    assert {place for place, _, _ in published} <= dict(board.sources).keys()
+    assert not {(cluster, key) for _, cluster, key in published} & {(f.cluster, f.key) for f in assumed_facts(board)}
 
 
 def test_sensitivity_beside_other_options(mavcg: Any, tiny_onnx: Path) -> None:

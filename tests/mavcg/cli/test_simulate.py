@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mavcg.toolchain.zig import run_zig
@@ -116,3 +117,40 @@ def test_an_error_offers_no_range_where_one_call_is_made(mavcg: Any) -> None:
 def test_a_file_that_is_not_there(mavcg: Any) -> None:
     done = mavcg("simulate", "none.S", *CALL, "--core", "cortex-a55")
     assert done.status == 2 and "none.S" in done.stderr
+
+
+def test_buffers_hold_what_input_gives(mavcg: Any) -> None:
+    """`--input` of the issue's command line: a loop over text of 100 bytes ends at its zero, wherever that lies."""
+    loop = "mov x1, x0; 1: ldrb w2, [x1], #1; cbnz w2, 1b; ret"
+    Path("length.S").write_text(f".text\n.globl length\n.type length, %function\nlength: {loop}\n")
+    call = ("length.S", "--function", "length", "--core", "cortex-a55", "--args", "buf:4096=0")
+    for count in (7, 99):
+        np.save("text.npy", np.frombuffer(b"a" * count, np.uint8))
+        assert simulated(mavcg, *call, "--input", "text.npy")["instructions"] == 2 + 2 * (count + 1)
+    np.savez("several.npz", a=np.zeros(1), b=np.zeros(1))
+    np.save("large.npy", np.zeros(4097, np.uint8))
+    Path("none.npy").write_text("no array")
+    for files, error in {
+        ("large.npy",): "--input: file 1 holds 4097 bytes, its buffer 4096; give a larger buffer",
+        ("text.npy", "text.npy"): "--input: 2 files, and --args has 1 buffers",
+        ("none.npy",): "--input none.npy: no array could be read",
+        ("several.npz",): "--input several.npz: a buffer has one array",
+        ("not.npy",): "--input not.npy: no array could be read",
+    }.items():
+        done = mavcg("simulate", *call, *(word for file in files for word in ("--input", file)))
+        assert done.status == 2 and error in done.stderr and not done.stdout, done.stderr
+
+
+def test_an_error_names_functions_alone(mavcg: Any) -> None:
+    """It once offered the name of the source file, and data."""
+    Path("f.c").write_text("int table[4] = {1};\nint first(int i) { return table[i]; }\nint zz(void) { return 2; }\n")
+    run_zig("cc", ["-target", "aarch64-linux-gnu.2.17", "-O2", "-c", "f.c", "-o", "f.o"], "compiling")
+    for name in ("qqqqqq", "table"):
+        done = mavcg("simulate", "f.o", "--function", name, "--core", "cortex-a55")
+        assert done.status == 2 and f"f.o: no function is named {name}; it holds first, zz\n" in done.stderr
+
+
+def test_caches_have_their_own_names(mavcg: Any) -> None:
+    """The A55 of exynos9820 has no level 2: what lies behind level 1 is level 3, which was called l2."""
+    document = simulated(mavcg, "kernel.S", *CALL, "--core", "cortex-a55", "--board", "exynos9820")
+    assert set(document["caches"]) == {"l1", "l3"}

@@ -94,7 +94,7 @@ def test_the_note_and_its_table_say_what_was_planned() -> None:
 
 def test_a_dump_prints_the_plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     plan = TilePlan({("conv", "generic"): MacroTile(call_rows=7)})
-    monkeypatch.setenv("MAVCG_DUMP", "fuse,plan_tiles")
+    monkeypatch.setenv("MAVCG_DUMP", "optimise,plan_tiles")
     dump("plan_tiles", plan)
     dump("other", plan)
     said = capsys.readouterr()

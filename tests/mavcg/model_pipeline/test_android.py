@@ -41,9 +41,10 @@ def math_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def build(model: Path, folder: Path, arch: str, *options: str) -> Path:
+def build(model: Path, folder: Path, arch: str, *options: str, cores: tuple[str, ...] | None = None) -> Path:
     out = folder / "libmath.so"
-    command = [sys.executable, "-m", "mavcg.cli", "build", str(model), "--cores", CORES[arch], "-o", str(out), *options]
+    cores = ("--cores", CORES[arch]) if cores is None else cores
+    command = [sys.executable, "-m", "mavcg.cli", "build", str(model), *cores, "-o", str(out), *options]
     subprocess.run([*command, "--target", f"{arch}-linux-android"], check=True, capture_output=True, cwd=folder)
     return out
 
@@ -101,6 +102,11 @@ def test_a_partial_build_asks_for_no_more(math_onnx: Path, tmp_path: Path) -> No
     exported = check_for_bionic(build(math_onnx, tmp_path, "aarch64", "--partial", "--also", "other.onnx"))
 
     assert {"RegisterCustomOps", "tflite_plugin_create_delegate", "tflite_plugin_destroy_delegate"} <= exported
+
+
+@pytest.mark.long
+def test_a_target_alone_is_enough(math_onnx: Path, tmp_path: Path) -> None:
+    assert "mavcg_model_api" in check_for_bionic(build(math_onnx, tmp_path, "aarch64", cores=()))
 
 
 _RUN = """

@@ -1,6 +1,7 @@
 """A model library in the simulator: its layers, its version, the same bits on every core; errors for other files."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,3 +79,18 @@ def test_a_model_runs_layer_by_layer_with_the_same_bits_on_every_core(tmp_path: 
         assert abs(step.cycles - timed_whole.cycles) <= 4 * step.sample.error + 0.02 * timed_whole.cycles + 1500
     assert model_json(sampled)["sampling"]["standard_error_cycles"] == round(sampled.error)
     assert whole.outputs == outputs["cortex-a55"] and whole.counts.cycles < found["cortex-a55"].counts.cycles
+
+    x = pick.standard_normal((1, 3, 64, 64)).astype("f")
+
+    def with_input(array: np.ndarray[Any, Any]) -> ModelSimulation:
+        return simulate_model(library, kind, load_timing(kind), BOARD, 0, inputs_of=lambda names: [array])
+
+    session = pytest.importorskip("onnxruntime").InferenceSession(str(tmp_path / "small.onnx"))
+    (expected,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(np.frombuffer(with_input(x).outputs[0], "f"), expected.reshape(-1), rtol=1e-4, atol=1e-5)
+    with pytest.raises(MavcgError, match=r"input x: float64\[1, 3, 64, 64\], the model takes float32\[1, 3, 64, 64\]"):
+        with_input(x.astype("d"))
+    given = ["simulate", str(library), "--core", "cortex-a55", "--board", BOARD.name, "--per-layer", "--input"]
+    np.save(tmp_path / "x.npy", x)
+    assert run([*given, f"x={tmp_path / 'x.npy'}"]) == 0
+    assert run([*given, f"z={tmp_path / 'x.npy'}"]) == 2

@@ -114,6 +114,8 @@ def test_kept_outputs_that_cannot_be_written(
 def test_kept_outputs_of_another_number_or_in_an_input(model: "mavcg.Model") -> None:
     with pytest.raises(MavcgError, match="out has 4 arrays, the model gives 5"):
         model.run(some_x(), NO_NAP, out=new_outputs(model)[1:])
+    with pytest.raises(MavcgError, match="out has 1 arrays, the model gives 5"):
+        model.run(some_x(), NO_NAP, out=new_outputs(model)[0])
     x = some_x()
     with pytest.raises(MavcgError, match="shares memory"):
         model.run(x, NO_NAP, out=[x, *new_outputs(model)[1:]])
