@@ -23,7 +23,8 @@ import numpy as np
 
 from bench import differential_arm as arm
 from bench.differential_arm import emulator
-from bench.differential_graphs import OPSETS, Array, Part, model_of, random_part
+from bench.differential_graphs import random_part
+from bench.differential_part import OPSETS, Array, Part, model_of
 from bench.differential_tflite import litert, random_tflite_part, tflite_model, tflite_verdict
 from bench.differential_truth import bounded
 from bench.differential_verdict import verdict

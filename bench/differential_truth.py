@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_graphs import IR_VERSIONS, MICROSOFT, Array, Part
+from bench.differential_part import IR_VERSIONS, MICROSOFT, Array, Part
 
 SAMPLES = 16
 FACTOR = 2.0

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.differential_graphs import Array, Part
+from bench.differential_part import Array, Part
 from bench.differential_truth import STASHED, Bounded
 
 TIGHT = 168.0  # units in the last place of the largest result: 2e-5 in f32. Beyond it a difference is given its class

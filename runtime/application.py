@@ -8,17 +8,8 @@ from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.runtime.declared import ffi
-from mavcg.runtime.loading import (
-    Model,
-    application_table,
-    check_status,
-    close_library,
-    context_options,
-    load,
-    open_library,
-    text_of,
-    thread_count,
-)
+from mavcg.runtime.library_tables import application_table, check_status, close_library, open_library, text_of
+from mavcg.runtime.loading import Model, context_options, load, thread_count
 from mavcg.runtime.pipeline import Pipeline
 
 StagePlaces = Mapping[str, Sequence[Collection[int]]]

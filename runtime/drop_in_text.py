@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
-from mavcg.runtime.model_text import api_name
+from mavcg.runtime.model_names import api_name
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string
 

@@ -16,31 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES
 from mavcg.runtime.declared import ffi
-from mavcg.runtime.type_codes import TYPE_CODES
+from mavcg.runtime.library_tables import (
+    Tensor,
+    check_status,
+    close_library,
+    model_table,
+    open_library,
+    size_tables,
+    step_of,
+    tensor_of,
+    text_of,
+)
 
 Array = NDArray[Any]
 ndarray, empty, from_buffer = np.ndarray, np.empty, ffi.from_buffer
-API: int = ffi.integer_const("MAVCG_MODEL_API")
-SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
-APP_API: int = ffi.integer_const("MAVCG_APP_API")
 AUTO = "auto"  # for a number of threads
-_DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
 _PIN: int = ffi.integer_const("MAVCG_PIN")
-_CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """An input or output: dtype is NumPy's, such as float32."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}{list(self.shape)}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,7 @@ class Model:
             close_library(library, where)
 
         try:
-            table = _model_table(path, library, network) if size is None else _size_tables(path, library)[size]
+            table = model_table(path, library, network) if size is None else size_tables(path, library)[size]
             options = ffi.new("mavcg_options *", context_options(threads, pin))
             context = ffi.new("void **")
             check_status(path, table, table.create(options, context))
@@ -102,12 +94,12 @@ class Model:
         self._table = table
         self._run_model, self._profile_model = table.run, table.profile
         self.name = text_of(table.name)
-        self.inputs = tuple(_tensor(table.inputs[i]) for i in range(table.input_count))
-        self.outputs = tuple(_tensor(table.outputs[i]) for i in range(table.output_count))
+        self.inputs = tuple(tensor_of(table.inputs[i]) for i in range(table.input_count))
+        self.outputs = tuple(tensor_of(table.outputs[i]) for i in range(table.output_count))
         self.arena_bytes = int(table.arena_bytes)
         self.scratch_bytes = int(table.scratch_bytes)
         self.constants_bytes = int(table.constants_bytes)
-        self._steps = tuple(_step(table.steps[i]) for i in range(table.step_count))
+        self._steps = tuple(step_of(table.steps[i]) for i in range(table.step_count))
         self.threads = int(table.threads(context))
         counts = (max(1, len(tensors)) for tensors in (self.inputs, self.outputs))
         self._pointers = tuple(ffi.new("void *[]", count) for count in counts)  # used while _running is held
@@ -240,13 +232,6 @@ class Model:
             ) from error
 
 
-def check_status(path: Path, table: Any, status: int) -> None:
-    """Raise MavcgError for a status that is not MAVCG_OK."""
-    if status:
-        message = "cancelled" if status == _CANCELLED else text_of(table.error_text(status))
-        raise MavcgError(f"{path}: {message}")
-
-
 def context_options(threads: int, pin: bool) -> dict[str, int]:
     """Return a mavcg_options as cffi initialises it."""
     return {"threads": threads, "flags": _PIN if pin else 0}
@@ -280,115 +265,3 @@ def thread_count(threads: int | str) -> int:
     if not 0 <= count <= 0x7FFFFFFF:
         raise MavcgError(f"threads={threads}: give a number from 0 on, or {AUTO} (as 0: the library chooses)")
     return count
-
-
-# Libraries in use, by path: (identity of the file, number of contexts). The dynamic loader identifies libraries by
-# name: while a library is loaded, it takes a new file of that name for the old one.
-_libraries: dict[str, tuple[tuple[int, int, int], int]] = {}
-_loading = threading.Lock()
-
-
-def open_library(path: Path) -> tuple[Any, str]:
-    """Load a library, or use it once more. Returns it with its path, for close_library. Raises: MavcgError."""
-    with _loading:
-        try:
-            where = str(path.resolve(strict=True))
-            status = os.stat(where)
-        except OSError as error:
-            raise MavcgError(f"{path}: cannot be loaded ({error.strerror}); name a library that mavcg built") from error
-        identity = (status.st_dev, status.st_ino, status.st_mtime_ns)
-        loaded, count = _libraries.get(where, (identity, 0))
-        if loaded != identity:
-            raise MavcgError(f"{path}: has changed since it was loaded; close the models that use the old one first")
-        try:
-            library = ffi.dlopen(where, ffi.RTLD_NOW | ffi.RTLD_LOCAL)
-        except OSError as error:
-            why = str(error).rpartition(f"'{where}': ")[2]
-            raise MavcgError(
-                f"{path}: cannot be loaded ({why}); name a model library that mavcg built for this machine"
-            ) from error
-        _libraries[where] = (identity, count + 1)
-        return library, where
-
-
-def close_library(library: Any, where: str) -> None:
-    """Use a library once less."""
-    with _loading:
-        identity, count = _libraries[where]
-        if count > 1:
-            _libraries[where] = (identity, count - 1)
-        else:
-            del _libraries[where]
-        ffi.dlclose(library)
-
-
-def _model_table(path: Path, library: Any, network: str | None) -> Any:
-    """Return the mavcg_model_table of a model library, or of a network of an application's."""
-    application = application_table(path, library)
-    if application is None:
-        if network is not None:
-            raise MavcgError(
-                f"{path}: holds one model, not networks of an application; leave the network {network!r} out"
-            )
-        try:
-            table = library.mavcg_model_api()
-        except ffi.error as error:
-            raise MavcgError(
-                f"{path}: is not a library of a whole model; name one that `mavcg build` made without --partial"
-            ) from error
-        if table.api != API:
-            raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {API}); build it again")
-        return table
-    names = [text_of(application.networks[i].model.name) for i in range(application.network_count)]
-    if network not in names:
-        given = "holds several networks" if network is None else f"has no network {network!r}"
-        raise MavcgError(f"{path}: {given}; name one by --network, or network=: {', '.join(names)}")
-    return application.networks[names.index(network)].model
-
-
-def _size_tables(path: Path, library: Any) -> list[Any]:
-    """Return the mavcg_model_table of each size of a library, or its only one. Raises: MavcgError."""
-    try:
-        table = library.mavcg_sizes_api()
-    except ffi.error:
-        return [_model_table(path, library, None)]
-    if table.api != SIZES_API or table.models[0].api != API:
-        raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {SIZES_API}); build it again")
-    return [table.models[i] for i in range(table.count)]
-
-
-def input_shapes_of_sizes(path: Path) -> list[tuple[tuple[int, ...], ...]]:
-    """Return the shapes of the inputs in each size of a library. Raises: MavcgError as load."""
-    library, where = open_library(path)
-    try:
-        tables = _size_tables(path, library)
-        return [tuple(_tensor(table.inputs[i]).shape for i in range(table.input_count)) for table in tables]
-    finally:
-        close_library(library, where)
-
-
-def application_table(path: Path, library: Any) -> Any:
-    """Return the mavcg_app_table of an application's library, None for another library. Raises: MavcgError for one of
-    another version."""
-    try:
-        table = library.mavcg_app_api()
-    except ffi.error:
-        return None
-    if table.api != APP_API or table.networks[0].model.api != API:
-        raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {APP_API}); build it again")
-    return table
-
-
-def _tensor(tensor: Any) -> Tensor:
-    """Convert a mavcg_tensor."""
-    return Tensor(text_of(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
-
-
-def _step(step: Any) -> tuple[str, str, str, int, int, int]:
-    return text_of(step.name), text_of(step.op), text_of(step.kernel), step.rows, step.grain, step.work
-
-
-def text_of(pointer: Any) -> str:
-    """Convert a char *."""
-    text: bytes = ffi.string(pointer)
-    return text.decode("utf-8", "replace")

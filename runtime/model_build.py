@@ -15,7 +15,8 @@ from mavcg.objects.elf import function_symbols, property_note
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
-from mavcg.runtime.model_text import DEFAULT_SPIN_US, constants_symbol, kernels_of, tables_text
+from mavcg.runtime.model_names import constants_symbol
+from mavcg.runtime.model_text import DEFAULT_SPIN_US, kernels_of, tables_text
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
 

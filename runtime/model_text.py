@@ -1,22 +1,19 @@
-"""A model's program as C: the tables that the engine (csrc/engine.c) is compiled with, and the header for its users.
+"""A model's program as C: the tables that the engine (csrc/engine.c) is compiled with.
 
 Pure: values in, text out.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
-from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
 from mavcg.hardware.board import Board
 from mavcg.runtime.core_speeds import plan_rows, speed_rows, stage_plan
 from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet
+from mavcg.runtime.model_names import EXPORTED, api_name, constants_symbol
+from mavcg.runtime.program_check import check_program
 from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase, ProgramTensor, RingBuffer
-from mavcg.text.safe_text import c_identifier, c_string, comment
-
-CSRC = Path(__file__).parent / "csrc"
+from mavcg.text.safe_text import c_string, comment
 
 _BASES = {
     "arena": "IN_ARENA",
@@ -25,59 +22,17 @@ _BASES = {
     "output": "IN_OUTPUT",
     "fault": "IN_FAULT",
 }
-EXPORTED = "mavcg_model_"  # prefix of all names that a model library exports
-_SHORT_OF_LIBC = {"pthread", "thrd", "timer"}  # pthread_create, thrd_create, timer_create: often used beside a model
-# Headers that C programs and libc's own headers include (C23, 7; POSIX.1-2024, 14; glibc): a file of that name beside
-# the program, in a folder given with -I, would be taken for them.
-_HEADERS = frozenset(
-    (
-        "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg "
-        "stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time "
-        "uchar wchar wctype aio cpio devctl dirent dlfcn endian fcntl fmtmsg fnmatch ftw getopt glob grp iconv "
-        "langinfo libgen libintl monetary mqueue ndbm netdb nl_types poll pthread pwd regex sched search semaphore "
-        "spawn strings stropts syslog tar termios trace ulimit unistd utime utmpx wordexp alloca byteswap elf "
-        "error features link malloc memory values"
-    ).split()
-)
-_FUNCTIONS = (
-    "create", "destroy", "run", "run_sized", "profile", "cancel", "threads", "inputs", "outputs", "steps", "error_text",
-)  # fmt: skip
 DEFAULT_SPIN_US = 50
 BATTERY_SPIN_US = 10
 SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
-_MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
-MAX_STAGES = 32  # a pipeline's: more than a processor has clusters, and two digits in a thread's name
-_MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_chunk.c
 MOVED_LINE = 64  # bytes; of csrc/engine.h
 _MOVED_CHUNK = 1024  # lines that a thread copies at least
 _MOVE = 0xFFFFFFFF  # MOVE of csrc/engine.h
-_MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
 
 
 def default_spin_us(board: Board | None) -> int:
     """Time that waiting threads poll before they sleep, in microseconds: short where a battery powers the board."""
     return BATTERY_SPIN_US if board is not None and board.battery else DEFAULT_SPIN_US
-
-
-def api_name(name: str) -> str:
-    """Return the name of a model's C functions and header, a C identifier: resnet50-v1 -> resnet50_v1
-
-    model_ stands in front where the name begins with a digit or with a prefix of mavcg's own names, and where header or
-    functions would have names of the C library's.
-    """
-    word = c_identifier(name, "model")
-    ours = word == "mavcg" or word.startswith(("mavcg_", "MAVCG_"))
-    return f"model_{word}" if word[0].isdigit() or ours or word in _SHORT_OF_LIBC | _HEADERS else word
-
-
-def constants_symbol(program: Program) -> str:
-    """Return the hidden symbol of a model's packed constants."""
-    return f"mavcg_constants_{api_name(program.name)}"
-
-
-def network_symbol(name: str) -> str:
-    """Return the hidden symbol by which an application's library knows the engine of a network."""
-    return f"mavcg_network_{api_name(name)}"
 
 
 def kernels_of(program: Program) -> tuple[str, ...]:
@@ -177,59 +132,6 @@ def tables_text(
     return "".join(parts)
 
 
-def check_program(program: Program) -> None:
-    """Check a program. Raises: MavcgError where an operand lies outside its base, or a size is more than the tables
-    hold."""
-    if program.constants_bytes > _MAX_CONSTANTS_BYTES:
-        raise MavcgError(
-            f"model {program.name}: {program.constants_bytes} bytes of weights; a library holds {_MAX_CONSTANTS_BYTES}"
-        )
-    if len(program.steps) > _MAX_STEPS:
-        raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds {_MAX_STEPS}")
-    ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
-    if len(program.phases) > _MAX_STEPS:
-        raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds {_MAX_STEPS}")
-    _check_stages(program)
-    for step in program.steps:
-        if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
-            raise MavcgError(
-                f"step '{step.name}': {step.rows} rows in chunks of {step.min_chunk_rows} and calls of "
-                f"{step.call_rows}; rows and chunks are 1 or more, calls 0 or more"
-            )
-        if step.rows > _MAX_ROWS:
-            raise MavcgError(
-                f"step '{step.name}': {step.rows} rows; the engine counts up to {_MAX_ROWS}: let a row of "
-                f"{step.kernel} be more work"
-            )
-        for place in step.operands:
-            tensors = {"input": program.inputs, "output": program.outputs}.get(place.base, ())
-            if place.base == "fault":
-                fits = place.offset == 0
-            elif place.base in ends:
-                fits = 0 <= place.offset <= ends[place.base]
-            else:
-                fits = place.index < len(tensors) and 0 <= place.offset <= tensors[place.index].type.bytes
-            if not fits:
-                raise MavcgError(f"step '{step.name}': an operand at {place}, which the program does not have")
-
-
-def _check_stages(program: Program) -> None:
-    """Check stages and the buffers between them. Raises: MavcgError."""
-    begins = [stage.begin for stage in program.stages]
-    ends = [0, *(stage.end for stage in program.stages)]
-    if program.stages and (
-        program.phases or len(program.stages) > MAX_STAGES or begins != ends[:-1] or ends[-1] != len(program.steps)
-        or any(stage.begin >= stage.end for stage in program.stages)
-    ):  # fmt: skip
-        raise MavcgError(
-            f"model {program.name}: {len(program.stages)} stages; up to {MAX_STAGES} cover all steps, in order, whole"
-        )
-    for ring in program.rings:
-        end = ring.offset + ring.stride * ring.copies
-        if ring.copies < 2 or ring.stride < 1 or not 0 <= ring.offset < end <= program.arena_bytes:
-            raise MavcgError(f"model {program.name}: {ring}: copies of a buffer lie in the arena, two at least")
-
-
 def _at_most(size: int, rows: int) -> int:
     """Return a chunk or call size that fits into 32 bits: no larger than the step."""
     return min(size, rows)
@@ -318,102 +220,3 @@ def _tensors(which: str, tensors: Sequence[ProgramTensor]) -> str:
     return _array(f"const int64_t {which}_dims[]", (f"{d}," for d in dims), zero="0,") + _array(
         f"const mavcg_tensor {which}_table[]", lines
     )
-
-
-def header_text(program: Program, threads: int = 1) -> str:
-    """Return <name>.h for the users of a model library. It is complete in itself; headers of several models may be
-    included together."""
-    guard = f"MAVCG_MODEL_{api_name(program.name).upper()}_H"
-    return (
-        f"/* Model {comment(program.name)}. Made by mavcg.\n *\n{tensor_lists(program)} */\n"
-        f"#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n{model_declarations(program, threads)}\n#endif\n"
-    )
-
-
-def shared_declarations() -> str:
-    """Return what the headers of all model libraries declare."""
-    return (CSRC / "engine_api.h").read_text()
-
-
-def model_declarations(program: Program, threads: int) -> str:
-    """Return the declarations of a model's own functions. threads: a context's, where its user does not say."""
-    name = api_name(program.name)
-    default = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
-    short = "".join(f"#define {name}_{function} {EXPORTED}{name}_{function}\n" for function in _FUNCTIONS)
-    filled = {"EXPORTED": EXPORTED + name, "NAME": name, "DEFAULT": default, "SHORT": short}
-    return fill_template(_HEADER, filled)
-
-
-def fill_template(template: str, values: Mapping[str, str]) -> str:
-    """Return the template with each @NAME@ replaced."""
-    return re.sub(r"@([A-Z]+)@", lambda match: values[match[1]], template)
-
-
-def tensor_lists(program: Program) -> str:
-    """Return lines of a comment that list inputs and outputs."""
-    return _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
-
-
-def _list(what: str, tensors: Sequence[ProgramTensor]) -> str:
-    lines = [f" *     {i}  {comment(t.name)}: {t.type}, {t.type.bytes} bytes" for i, t in enumerate(tensors)]
-    return "".join(f"{line}\n" for line in [f" * {what}, in this order:", *lines])
-
-
-_HEADER = """\
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* The functions are exported as @EXPORTED@_create and so on, under names that no other library has. The comments
- * below call them @NAME@_create and so on: short names of the same functions, which the end of this header defines. */
-
-typedef struct @NAME@_context @NAME@_context;
-typedef mavcg_options @NAME@_options;
-
-/* Every function that returns int returns an enum mavcg_status. */
-
-/* Create a context: all memory that runs need. options: NULL for @DEFAULT@. Several contexts may be used by several
- * threads at once. MAVCG_ERROR_NULL, _OPTION, _CPU or _MEMORY; *context is then NULL. */
-int @EXPORTED@_create(const @NAME@_options *options, @NAME@_context **context);
-
-/* Stop its threads and free it. No run of it may be active. NULL is fine. */
-void @EXPORTED@_destroy(@NAME@_context *context);
-
-/* Compute the outputs. inputs, outputs: one pointer each, in the order of @NAME@_inputs() and @NAME@_outputs(), to
- * dense row-major arrays; no output shares memory with another array. From any thread; a second run of one context at
- * the same time returns MAVCG_BUSY. Nothing is allocated, but the first run in a process starts the context's threads
- * (MAVCG_ERROR_THREADS). The calling thread's rounding and denormal modes hold on all threads. */
-int @EXPORTED@_run(@NAME@_context *context, const void *const *inputs, void *const *outputs);
-
-/* As @NAME@_run; first the sizes that the caller expects, in bytes, are compared with the model's (MAVCG_ERROR_SIZE).
- * */
-int @EXPORTED@_run_sized(@NAME@_context *context, const void *const *inputs, const size_t *input_bytes,
-    void *const *outputs, const size_t *output_bytes);
-
-/* As @NAME@_run; step_ns gets the nanoseconds of each step of @NAME@_steps(). */
-int @EXPORTED@_profile(@NAME@_context *context, const void *const *inputs, void *const *outputs, double *step_ns);
-
-/* Called from another thread: end the active run before its next step, with MAVCG_CANCELLED. Without an active run it
- * has no effect, on later runs neither. */
-int @EXPORTED@_cancel(@NAME@_context *context);
-
-/* The number of threads that take part in its runs, the caller's included: at most as many as ever have work. */
-int @EXPORTED@_threads(const @NAME@_context *context);
-
-/* Descriptions; count may be NULL. */
-const mavcg_tensor *@EXPORTED@_inputs(size_t *count);
-const mavcg_tensor *@EXPORTED@_outputs(size_t *count);
-const mavcg_step *@EXPORTED@_steps(size_t *count);
-
-/* A status as static text. */
-const char *@EXPORTED@_error_text(int status);
-
-/* Where one of these names means something else in your program (sem_destroy of <semaphore.h>), define
- * MAVCG_NO_SHORT_NAMES before this header is included and use the exported names. */
-#ifndef MAVCG_NO_SHORT_NAMES
-@SHORT@#endif
-
-#ifdef __cplusplus
-}
-#endif
-"""

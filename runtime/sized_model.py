@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
-from mavcg.runtime.loading import Model, input_shapes_of_sizes, thread_count
+from mavcg.runtime.library_tables import input_shapes_of_sizes
+from mavcg.runtime.loading import Model, thread_count
 
 Array = NDArray[Any]
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from mavcg.runtime.drop_in_text import DropInPart, part_symbol
-from mavcg.runtime.model_text import CSRC, EXPORTED, api_name, fill_template, shared_declarations, tensor_lists
+from mavcg.runtime.model_header import CSRC, fill_template, shared_declarations, tensor_lists
+from mavcg.runtime.model_names import EXPORTED, api_name
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string, comment
 

@@ -11,7 +11,9 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_build import X86_BASE, constants_object, versions_of
-from mavcg.runtime.model_text import constants_symbol, header_text, tables_text
+from mavcg.runtime.model_header import header_text
+from mavcg.runtime.model_names import constants_symbol
+from mavcg.runtime.model_text import tables_text
 from tests.runtime.engine.conftest import CONSTANTS, KERNELS, TWO_CORES, exercise
 
 

@@ -36,7 +36,8 @@ from mavcg.runtime.companions import check_companions, library_stem, write_appli
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import application_task, engine_tasks, selector_task
-from mavcg.runtime.model_text import SCRATCH_ALIGN, default_spin_us, network_symbol
+from mavcg.runtime.model_names import network_symbol
+from mavcg.runtime.model_text import SCRATCH_ALIGN, default_spin_us
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import Program
 from mavcg.specs.tile_plan import TilePlan

@@ -12,7 +12,7 @@ from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel
 from mavcg.predict.predict import Prediction, predict
 from mavcg.predict.work import step_works
-from mavcg.runtime.model_text import MAX_STAGES
+from mavcg.runtime.program_check import MAX_STAGES
 from mavcg.specs.model_program import ProgramStage
 
 

@@ -17,7 +17,7 @@ from mavcg.files.whole_file import whole
 from mavcg.hardware.target import Target
 from mavcg.objects.bionic import API_LEVEL
 from mavcg.runtime.companions import library_stem
-from mavcg.runtime.model_text import api_name
+from mavcg.runtime.model_names import api_name
 
 ABIS = {"aarch64": "arm64-v8a", "x86_64": "x86_64"}  # Android's names
 # Every version of prefab reads the first schema; the second differs by a field for static libraries.

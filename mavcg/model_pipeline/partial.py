@@ -38,7 +38,7 @@ from mavcg.partial.tflite_nodes import tflite_nodes
 from mavcg.partial.tflite_sets import delegate_sets
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.drop_in_text import NO_FILE, DropInFile, ModelFile
-from mavcg.runtime.model_text import api_name
+from mavcg.runtime.model_names import api_name
 
 Progress = Callable[[str], None]
 Choose = Callable[[Graph], AlgorithmChoice]

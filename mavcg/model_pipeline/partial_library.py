@@ -27,7 +27,8 @@ from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, selector_task, sizes_task
-from mavcg.runtime.model_text import constants_symbol, default_spin_us
+from mavcg.runtime.model_names import constants_symbol
+from mavcg.runtime.model_text import default_spin_us
 from mavcg.runtime.sizes_text import sizes_text
 from mavcg.specs.kernel import Machine
 

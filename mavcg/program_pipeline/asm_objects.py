@@ -29,15 +29,15 @@ from mavcg.passes.asm.transforms.function_copies import (
     why_no_copy,
 )
 from mavcg.program_pipeline.asm_module import AsmModule
-from mavcg.program_pipeline.objects import (
+from mavcg.program_pipeline.choose_versions import (
     DISPATCHER_POINTERS,
     RELOCATION_BYTES,
-    ModuleObjects,
     choose_versions,
     distinct_versions,
     growth_limit,
-    runtime_names,
 )
+from mavcg.program_pipeline.dispatched_module import runtime_names
+from mavcg.program_pipeline.objects import ModuleObjects
 from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, Sizes, VersionLimits, drop_for_growth
 from mavcg.program_pipeline.versions import CompiledVersion
 from mavcg.runtime.coreset import CoreSet

@@ -12,7 +12,8 @@ pytest.importorskip("onnxruntime")
 
 from bench.differential import ARM_EVERY, Guarded, batch_of, same_bits, summary  # noqa: E402
 from bench.differential_arm import emulator  # noqa: E402
-from bench.differential_graphs import MICROSOFT, OPSETS, kinds_of, random_part  # noqa: E402
+from bench.differential_graphs import kinds_of, random_part  # noqa: E402
+from bench.differential_part import MICROSOFT, OPSETS  # noqa: E402
 
 
 def test_a_graph_follows_from_its_number() -> None:

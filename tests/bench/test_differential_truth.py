@@ -12,7 +12,8 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from bench.differential import batch_of, expected, onnx_case  # noqa: E402
-from bench.differential_graphs import OPSETS, Part, random_part  # noqa: E402
+from bench.differential_graphs import random_part
+from bench.differential_part import OPSETS, Part
 from bench.differential_truth import DEFINITIONS, FACTOR, UNITS, Bounded, bounded  # noqa: E402
 from bench.differential_verdict import verdict  # noqa: E402
 
@@ -184,7 +185,7 @@ def test_onnxruntime_on_tiny_negative_numbers() -> None:
 def test_kernels_on_tiny_negative_numbers(tmp_path: Path) -> None:
     """Elu, Celu, Selu and Tanh here: within 4 units in the last place of the float64 result, for all of them."""
     from bench.differential import _build, run_guarded
-    from bench.differential_graphs import model_of
+    from bench.differential_part import model_of
 
     parts = [_part(operator, x=TINY) for operator in ("Elu", "Celu", "Selu", "Tanh")]
     for number, part in enumerate(parts):

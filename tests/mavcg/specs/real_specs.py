@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.differential_graphs import model_of, random_part
+from bench.differential_graphs import random_part
+from bench.differential_part import model_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.builder import GraphBuilder

@@ -32,7 +32,9 @@ from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.runtime.companions import cmake_text, pkg_config_text
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.runtime.model_text import api_name, header_text, tables_text
+from mavcg.runtime.model_header import header_text
+from mavcg.runtime.model_names import api_name
+from mavcg.runtime.model_text import tables_text
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
 from mavcg.text.safe_text import (
     assembly_symbol,

@@ -10,7 +10,7 @@ import pytest
 
 from mavcg.graph import DTYPES, TensorType
 from mavcg.runtime.cpp_header import cpp_header_text
-from mavcg.runtime.model_text import header_text
+from mavcg.runtime.model_header import header_text
 from mavcg.specs.model_program import Program, ProgramTensor
 
 Build = Callable[..., Path]

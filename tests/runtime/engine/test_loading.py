@@ -286,7 +286,7 @@ def test_a_library_that_was_built_again(build_library: Build, tmp_path: Path) ->
 
 
 def test_dropped_models_are_closed(build_library: Build) -> None:
-    from mavcg.runtime.loading import _libraries
+    from mavcg.runtime.library_tables import _libraries
 
     before = dict(_libraries)
     mavcg.load(build_library())

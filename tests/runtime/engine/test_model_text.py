@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, TensorType
 from mavcg.hardware.target import host_target
 from mavcg.objects.elf import undefined_symbols
 from mavcg.profiles.load import load_board
-from mavcg.runtime import loading
+from mavcg.runtime import library_tables, loading
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import engine_object
-from mavcg.runtime.model_text import api_name, default_spin_us, header_text, kernels_of, tables_text
+from mavcg.runtime.model_header import header_text
+from mavcg.runtime.model_text import default_spin_us, kernels_of, tables_text
 from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from mavcg.toolchain.zig import run_zig
@@ -35,50 +35,16 @@ def test_the_header_and_python_agree() -> None:
 
     assert {name: codes[name] for name in TYPE_CODES} == TYPE_CODES
     assert set(TYPE_CODES) == set(DTYPES)
-    assert statuses["CANCELLED"] == str(loading._CANCELLED) and statuses["PIN"] == str(loading._PIN)
-    assert f"#define MAVCG_MODEL_API {loading.API}\n" in header
+    assert statuses["CANCELLED"] == str(library_tables._CANCELLED) and statuses["PIN"] == str(loading._PIN)
+    assert f"#define MAVCG_MODEL_API {library_tables.API}\n" in header
     sizes = re.search(r"element_bytes\[\] .*= \{\n *1, ([\d, ]+),\n", tables_text(PROGRAM, CoreSet(()), VERSIONS))
     assert sizes and [int(s) for s in sizes[1].split(", ")] == [DTYPES[name].itemsize for name in TYPE_CODES]
-
-
-@pytest.mark.parametrize(
-    ("name", "api"),
-    [("resnet50", "resnet50"), ("res-net.50", "res_net_50"), ("50x", "model_50x"), ("", "model"), ("é", "model"),
-     ("__x", "x"), ("pthread", "model_pthread"), ("mavcg_model_x", "model_mavcg_model_x"), ("string", "model_string"),
-     ("features", "model_features"), ("sem", "sem")],
-)  # fmt: skip
-def test_names(name: str, api: str) -> None:
-    assert api_name(name) == api
 
 
 def test_kernels_are_numbered_by_first_use() -> None:
     steps = tuple(replace(STEP, kernel=k) for k in ("b", "a", "b", "c"))
 
     assert kernels_of(replace(PROGRAM, steps=steps)) == ("b", "a", "c")
-
-
-@pytest.mark.parametrize(
-    ("step", "words"),
-    [
-        (replace(STEP, rows=0), "0 rows in chunks of 4"),
-        (replace(STEP, min_chunk_rows=0), "6 rows in chunks of 0"),
-        (replace(STEP, call_rows=-1), "calls of -1"),
-        (replace(STEP, rows=1 << 31, min_chunk_rows=1 << 20), "2147483648 rows; the engine counts up to 2147483647"),
-        (replace(STEP, operands=(OperandAddress("arena", 65),)), "an operand at"),
-        (replace(STEP, operands=(OperandAddress("arena", -1),)), "an operand at"),
-        (replace(STEP, operands=(OperandAddress("input", 0, 1),)), "an operand at"),
-        (replace(STEP, operands=(OperandAddress("output", 25, 0),)), "an operand at"),
-        (replace(STEP, operands=(OperandAddress("constants", 1),)), "an operand at"),
-    ],
-)
-def test_steps_that_the_engine_could_not_run(step: ProgramStep, words: str) -> None:
-    with pytest.raises(MavcgError, match=f"step 'n': .*{words}"):
-        tables_text(replace(PROGRAM, steps=(step,)), CoreSet(()), VERSIONS)
-
-
-def test_more_weights_than_code_can_reach() -> None:
-    with pytest.raises(MavcgError, match="3000000000 bytes of weights"):
-        tables_text(replace(PROGRAM, constants_bytes=3_000_000_000), CoreSet(()), VERSIONS)
 
 
 @pytest.mark.sample(3)

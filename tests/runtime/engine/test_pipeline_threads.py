@@ -16,7 +16,8 @@ from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, ap
 from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.coreset import table_text
 from mavcg.runtime.model_build import constants_object, versions_of
-from mavcg.runtime.model_text import constants_symbol, network_symbol, tables_text
+from mavcg.runtime.model_names import constants_symbol, network_symbol
+from mavcg.runtime.model_text import tables_text
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStage, ProgramStep, ProgramTensor, RingBuffer
 from mavcg.toolchain.zig import run_tool
 from tests.runtime.engine.conftest import (

@@ -1,0 +1,65 @@
+"""Choose the versions of a module's functions to keep: equal ones are shared, useless ones dropped, growth bounded."""
+
+from collections.abc import Mapping, Sequence
+
+from mavcg.program_pipeline.version_choice import (
+    FunctionChoice,
+    Gains,
+    GrowthLimit,
+    Sizes,
+    VersionLimits,
+    drop_slower,
+    drop_useless,
+    share_equal,
+)
+from mavcg.program_pipeline.versions import CompiledVersion
+from mavcg.runtime.coreset import CoreSet
+
+# Elf64_Rela: each address in a dispatcher's tables is relocated at load.
+RELOCATION_BYTES = 24
+DISPATCHER_POINTERS = 3
+
+
+def distinct_versions(bodies: Sequence[CompiledVersion]) -> list[CompiledVersion]:
+    """Return the first version of each function and key."""
+    first: dict[tuple[str, str], CompiledVersion] = {}
+    for body in bodies:
+        first.setdefault((body.function, body.key), body)
+    return list(first.values())
+
+
+def choose_versions(
+    compiled: Sequence[CompiledVersion],
+    sizes: Mapping[str, Sizes],
+    gains: Gains,
+    limits: VersionLimits,
+    core_set: CoreSet,
+) -> list[FunctionChoice]:
+    """Choose each function's versions: equal ones are shared, those known or predicted to bring nothing are dropped."""
+    cores = {core.name: core for core in core_set.cores}
+    choices = []
+    for function in dict.fromkeys(body.function for body in compiled):
+        bodies = tuple(body for body in compiled if body.function == function)
+        first = {body.key: body for body in reversed(bodies)}
+        by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
+        tunings = {body.label: body.tuning for body in bodies if body.tuning}
+        choice = drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain)
+        choices.append(drop_slower(choice, tunings, cores, gains, limits.drop_slower))
+    return choices
+
+
+def growth_limit(
+    bodies: Sequence[CompiledVersion],
+    sizes: Mapping[str, Sizes],
+    worth: Mapping[tuple[str, str], float],
+    cores: int,
+    single_bytes: int,
+    max_growth: float | None,
+) -> GrowthLimit | None:
+    """Return the bound that --max-growth sets, or None."""
+    if max_growth is None:
+        return None
+    loaded = {(body.function, body.label): sizes[body.symbol] for body in distinct_versions(bodies)}
+    # A dispatcher: two entries of code, a table, its relocations; 160 bytes of code were counted on both architectures.
+    cost = 160 + (cores + 2) * (8 + 8 + RELOCATION_BYTES) + DISPATCHER_POINTERS * (8 + RELOCATION_BYTES)
+    return GrowthLimit(max_growth, single_bytes, loaded, worth, cost)

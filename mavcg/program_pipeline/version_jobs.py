@@ -1,0 +1,115 @@
+"""The compiler's jobs for the versions of a module's functions, and how each decides its rounding."""
+
+from dataclasses import dataclass, replace
+
+from mavcg.assembly.tuning import TuningJob, has_open_inline, why_untouched
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.target import Target
+from mavcg.passes.ir.arithmetic import (
+    declare_fma,
+    explicit_fmuladd,
+    fuse_contracted,
+    has_fast_math,
+    has_fmuladd,
+    has_narrow_floats,
+    has_ordered_reduction,
+    sums_of_products,
+    without_fast_math,
+)
+from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes_of, features_of, fused_types
+from mavcg.passes.ir.clone import Version, make_version
+from mavcg.passes.ir.definition_text import with_cpu
+from mavcg.passes.ir.hot_module import HotModule
+from mavcg.passes.ir.module_text import ModuleText, parse_module
+from mavcg.passes.ir.relabel import relabel_module
+from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
+
+
+@dataclass(frozen=True)
+class VersionJobs:
+    """The compiler's jobs for the versions of one module's functions."""
+
+    hot: HotModule
+    target: Target
+    opt_level: str
+    per_core_rounding: bool
+
+    def may_round_differently(self, name: str) -> bool:
+        """True if a function leaves arithmetic to the optimiser: by fast-math flags or llvm.fmuladd."""
+        text = definitions_text(make_version(self.hot, name, GENERIC).module)
+        return not self.per_core_rounding and (has_fast_math(text) or has_fmuladd(text))
+
+    def rounds_differently(self, name: str, optimised: str) -> bool:
+        """True if the optimiser used that freedom, so that its choices for the generic version must hold for all.
+
+        Fast-math: always. llvm.fmuladd: where it went into an ordered reduction, of vectors or interleaved, which LLVM
+        does not fuse while it fuses the loop's remainder; anywhere else every version fuses it alike.
+        """
+        version = make_version(self.hot, name, GENERIC)
+        if has_fast_math(definitions_text(version.module)):
+            return True
+        fused = self._fused_types(version)
+        if not fused or has_ordered_reduction(optimised):
+            return bool(fused)
+        split = sums_of_products(optimised, fused)
+        if not split:
+            return False
+        # Products that the program itself adds up are there, too, when no multiply-add can be split.
+        text = self._explicit(version, str(with_cpu(version.module, self._cpu_texts(version, None))))
+        [explicit] = compile_all([replace(self._job(name, GENERIC, text), emit="ir")], 1, lambda: None)
+        return isinstance(explicit, Failure) or split > sums_of_products(explicit, fused)
+
+    def optimise_once_job(self, name: str) -> CodegenJob:
+        version = make_version(self.hot, name, GENERIC)
+        text = str(with_cpu(version.module, self._cpu_texts(version, None)))
+        return replace(self._job(name, GENERIC, text), emit="ir")
+
+    def version_job(self, name: str, core: Core | None, common: str | None) -> CodegenJob:
+        label = core.name if core else GENERIC
+        version = make_version(self.hot, name, label)
+        if common is None:
+            text = str(with_cpu(version.module, self._cpu_texts(version, core)))
+            return self._job(name, label, self._explicit(version, text))
+        module = relabel_module(canonical(common), GENERIC, label)
+        module = parse_module(fuse_contracted(str(module), self._fused_types(version)))
+        texts = self._cpu_texts(version, core)
+        fallback = texts[version.symbol]
+        with_cpus = with_cpu(module, {s: texts.get(s, fallback) for s in module.definitions()})
+        text = canonical(without_fast_math(self._explicit(version, str(with_cpus))))
+        return replace(self._job(name, label, text), optimise=False)
+
+    def tuning_job(self, name: str, core: Core, asm: str, generic_asm: str) -> TuningJob:
+        version, generic = (make_version(self.hot, name, label) for label in (core.name, GENERIC))
+        ir = str(version.module)
+        return TuningJob(core, asm, version.symbol, generic_asm, generic.symbol, why_untouched(ir), has_open_inline(ir))
+
+    def _explicit(self, version: Version, text: str) -> str:
+        """Make explicit the arithmetic that LLVM leaves to the target, unless each core may decide it."""
+        if self.per_core_rounding:
+            return text
+        return declare_fma(explicit_fmuladd(text, self._fused_types(version)))
+
+    def _fused_types(self, version: Version) -> frozenset[str]:
+        """Return the scalar types whose multiply-add is fused in every version of this function."""
+        by_function = [fused_types(self.target.arch, self._base(origin)) for origin in version.origins.values()]
+        return frozenset.intersection(*by_function)
+
+    def _base(self, origin: str) -> tuple[str, ...]:
+        attributes = self.hot.attributes(origin)
+        return base_features(features_of(attributes), self.target.arch)
+
+    def _cpu_texts(self, version: Version, core: Core | None) -> dict[str, str]:
+        if core is None:
+            own = {s: self.hot.attributes(o) for s, o in version.origins.items()}
+            return {symbol: cpu_attributes_of(attributes) for symbol, attributes in own.items()}
+        narrow = has_narrow_floats(definitions_text(version.module))
+        return {s: choose_cpu(core, self._base(o), narrow).text for s, o in version.origins.items()}
+
+    def _job(self, name: str, label: str, text: str) -> CodegenJob:
+        what = f"compiling {name} for {label}"
+        return CodegenJob(text, self.target, what, self.opt_level)
+
+
+def definitions_text(module: ModuleText) -> str:
+    """Return the text of all functions that a module defines."""
+    return "\n".join(entity.text for entity in module.entities.values() if entity.kind == "define")

@@ -1,0 +1,154 @@
+"""Libraries that mavcg built, opened by the dynamic loader, and the tables that they export.
+
+runtime/csrc/engine_api.h declares the tables. A library is opened once for all its users and closed after the last one.
+"""
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mavcg.errors import MavcgError
+from mavcg.graph import DTYPES
+from mavcg.runtime.declared import ffi
+from mavcg.runtime.type_codes import TYPE_CODES
+
+API: int = ffi.integer_const("MAVCG_MODEL_API")
+SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
+APP_API: int = ffi.integer_const("MAVCG_APP_API")
+_DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
+_CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output: dtype is NumPy's, such as float32."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+def check_status(path: Path, table: Any, status: int) -> None:
+    """Raise MavcgError for a status that is not MAVCG_OK."""
+    if status:
+        message = "cancelled" if status == _CANCELLED else text_of(table.error_text(status))
+        raise MavcgError(f"{path}: {message}")
+
+
+# Libraries in use, by path: (identity of the file, number of contexts). The dynamic loader identifies libraries by
+# name: while a library is loaded, it takes a new file of that name for the old one.
+_libraries: dict[str, tuple[tuple[int, int, int], int]] = {}
+_loading = threading.Lock()
+
+
+def open_library(path: Path) -> tuple[Any, str]:
+    """Load a library, or use it once more. Returns it with its path, for close_library. Raises: MavcgError."""
+    with _loading:
+        try:
+            where = str(path.resolve(strict=True))
+            status = os.stat(where)
+        except OSError as error:
+            raise MavcgError(f"{path}: cannot be loaded ({error.strerror}); name a library that mavcg built") from error
+        identity = (status.st_dev, status.st_ino, status.st_mtime_ns)
+        loaded, count = _libraries.get(where, (identity, 0))
+        if loaded != identity:
+            raise MavcgError(f"{path}: has changed since it was loaded; close the models that use the old one first")
+        try:
+            library = ffi.dlopen(where, ffi.RTLD_NOW | ffi.RTLD_LOCAL)
+        except OSError as error:
+            why = str(error).rpartition(f"'{where}': ")[2]
+            raise MavcgError(
+                f"{path}: cannot be loaded ({why}); name a model library that mavcg built for this machine"
+            ) from error
+        _libraries[where] = (identity, count + 1)
+        return library, where
+
+
+def close_library(library: Any, where: str) -> None:
+    """Use a library once less."""
+    with _loading:
+        identity, count = _libraries[where]
+        if count > 1:
+            _libraries[where] = (identity, count - 1)
+        else:
+            del _libraries[where]
+        ffi.dlclose(library)
+
+
+def model_table(path: Path, library: Any, network: str | None) -> Any:
+    """Return the mavcg_model_table of a model library, or of a network of an application's."""
+    application = application_table(path, library)
+    if application is None:
+        if network is not None:
+            raise MavcgError(
+                f"{path}: holds one model, not networks of an application; leave the network {network!r} out"
+            )
+        try:
+            table = library.mavcg_model_api()
+        except ffi.error as error:
+            raise MavcgError(
+                f"{path}: is not a library of a whole model; name one that `mavcg build` made without --partial"
+            ) from error
+        if table.api != API:
+            raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {API}); build it again")
+        return table
+    names = [text_of(application.networks[i].model.name) for i in range(application.network_count)]
+    if network not in names:
+        given = "holds several networks" if network is None else f"has no network {network!r}"
+        raise MavcgError(f"{path}: {given}; name one by --network, or network=: {', '.join(names)}")
+    return application.networks[names.index(network)].model
+
+
+def size_tables(path: Path, library: Any) -> list[Any]:
+    """Return the mavcg_model_table of each size of a library, or its only one. Raises: MavcgError."""
+    try:
+        table = library.mavcg_sizes_api()
+    except ffi.error:
+        return [model_table(path, library, None)]
+    if table.api != SIZES_API or table.models[0].api != API:
+        raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {SIZES_API}); build it again")
+    return [table.models[i] for i in range(table.count)]
+
+
+def input_shapes_of_sizes(path: Path) -> list[tuple[tuple[int, ...], ...]]:
+    """Return the shapes of the inputs in each size of a library. Raises: MavcgError as load."""
+    library, where = open_library(path)
+    try:
+        tables = size_tables(path, library)
+        return [tuple(tensor_of(table.inputs[i]).shape for i in range(table.input_count)) for table in tables]
+    finally:
+        close_library(library, where)
+
+
+def application_table(path: Path, library: Any) -> Any:
+    """Return the mavcg_app_table of an application's library, None for another library. Raises: MavcgError for one of
+    another version."""
+    try:
+        table = library.mavcg_app_api()
+    except ffi.error:
+        return None
+    if table.api != APP_API or table.networks[0].model.api != API:
+        raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {APP_API}); build it again")
+    return table
+
+
+def tensor_of(tensor: Any) -> Tensor:
+    """Convert a mavcg_tensor."""
+    return Tensor(text_of(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
+
+
+def step_of(step: Any) -> tuple[str, str, str, int, int, int]:
+    return text_of(step.name), text_of(step.op), text_of(step.kernel), step.rows, step.grain, step.work
+
+
+def text_of(pointer: Any) -> str:
+    """Convert a char *."""
+    text: bytes = ffi.string(pointer)
+    return text.decode("utf-8", "replace")

@@ -1,0 +1,113 @@
+"""The C header of a model library, for its users."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mavcg.runtime.model_names import EXPORTED, api_name
+from mavcg.specs.model_program import Program, ProgramTensor
+from mavcg.text.safe_text import comment
+
+CSRC = Path(__file__).parent / "csrc"
+_FUNCTIONS = (
+    "create", "destroy", "run", "run_sized", "profile", "cancel", "threads", "inputs", "outputs", "steps", "error_text",
+)  # fmt: skip
+
+
+def header_text(program: Program, threads: int = 1) -> str:
+    """Return <name>.h for the users of a model library. It is complete in itself; headers of several models may be
+    included together."""
+    guard = f"MAVCG_MODEL_{api_name(program.name).upper()}_H"
+    return (
+        f"/* Model {comment(program.name)}. Made by mavcg.\n *\n{tensor_lists(program)} */\n"
+        f"#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n{model_declarations(program, threads)}\n#endif\n"
+    )
+
+
+def shared_declarations() -> str:
+    """Return what the headers of all model libraries declare."""
+    return (CSRC / "engine_api.h").read_text()
+
+
+def model_declarations(program: Program, threads: int) -> str:
+    """Return the declarations of a model's own functions. threads: a context's, where its user does not say."""
+    name = api_name(program.name)
+    default = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
+    short = "".join(f"#define {name}_{function} {EXPORTED}{name}_{function}\n" for function in _FUNCTIONS)
+    filled = {"EXPORTED": EXPORTED + name, "NAME": name, "DEFAULT": default, "SHORT": short}
+    return fill_template(_HEADER, filled)
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """Return the template with each @NAME@ replaced."""
+    return re.sub(r"@([A-Z]+)@", lambda match: values[match[1]], template)
+
+
+def tensor_lists(program: Program) -> str:
+    """Return lines of a comment that list inputs and outputs."""
+    return _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
+
+
+def _list(what: str, tensors: Sequence[ProgramTensor]) -> str:
+    lines = [f" *     {i}  {comment(t.name)}: {t.type}, {t.type.bytes} bytes" for i, t in enumerate(tensors)]
+    return "".join(f"{line}\n" for line in [f" * {what}, in this order:", *lines])
+
+
+_HEADER = """\
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The functions are exported as @EXPORTED@_create and so on, under names that no other library has. The comments
+ * below call them @NAME@_create and so on: short names of the same functions, which the end of this header defines. */
+
+typedef struct @NAME@_context @NAME@_context;
+typedef mavcg_options @NAME@_options;
+
+/* Every function that returns int returns an enum mavcg_status. */
+
+/* Create a context: all memory that runs need. options: NULL for @DEFAULT@. Several contexts may be used by several
+ * threads at once. MAVCG_ERROR_NULL, _OPTION, _CPU or _MEMORY; *context is then NULL. */
+int @EXPORTED@_create(const @NAME@_options *options, @NAME@_context **context);
+
+/* Stop its threads and free it. No run of it may be active. NULL is fine. */
+void @EXPORTED@_destroy(@NAME@_context *context);
+
+/* Compute the outputs. inputs, outputs: one pointer each, in the order of @NAME@_inputs() and @NAME@_outputs(), to
+ * dense row-major arrays; no output shares memory with another array. From any thread; a second run of one context at
+ * the same time returns MAVCG_BUSY. Nothing is allocated, but the first run in a process starts the context's threads
+ * (MAVCG_ERROR_THREADS). The calling thread's rounding and denormal modes hold on all threads. */
+int @EXPORTED@_run(@NAME@_context *context, const void *const *inputs, void *const *outputs);
+
+/* As @NAME@_run; first the sizes that the caller expects, in bytes, are compared with the model's (MAVCG_ERROR_SIZE).
+ * */
+int @EXPORTED@_run_sized(@NAME@_context *context, const void *const *inputs, const size_t *input_bytes,
+    void *const *outputs, const size_t *output_bytes);
+
+/* As @NAME@_run; step_ns gets the nanoseconds of each step of @NAME@_steps(). */
+int @EXPORTED@_profile(@NAME@_context *context, const void *const *inputs, void *const *outputs, double *step_ns);
+
+/* Called from another thread: end the active run before its next step, with MAVCG_CANCELLED. Without an active run it
+ * has no effect, on later runs neither. */
+int @EXPORTED@_cancel(@NAME@_context *context);
+
+/* The number of threads that take part in its runs, the caller's included: at most as many as ever have work. */
+int @EXPORTED@_threads(const @NAME@_context *context);
+
+/* Descriptions; count may be NULL. */
+const mavcg_tensor *@EXPORTED@_inputs(size_t *count);
+const mavcg_tensor *@EXPORTED@_outputs(size_t *count);
+const mavcg_step *@EXPORTED@_steps(size_t *count);
+
+/* A status as static text. */
+const char *@EXPORTED@_error_text(int status);
+
+/* Where one of these names means something else in your program (sem_destroy of <semaphore.h>), define
+ * MAVCG_NO_SHORT_NAMES before this header is included and use the exported names. */
+#ifndef MAVCG_NO_SHORT_NAMES
+@SHORT@#endif
+
+#ifdef __cplusplus
+}
+#endif
+"""

@@ -1,0 +1,42 @@
+"""Names in the C of a model library: of its functions, its header, and its hidden symbols."""
+
+from mavcg.specs.model_program import Program
+from mavcg.text.safe_text import c_identifier
+
+EXPORTED = "mavcg_model_"  # prefix of all names that a model library exports
+_SHORT_OF_LIBC = {"pthread", "thrd", "timer"}  # pthread_create, thrd_create, timer_create: often used beside a model
+
+
+# Headers that C programs and libc's own headers include (C23, 7; POSIX.1-2024, 14; glibc): a file of that name beside
+# the program, in a folder given with -I, would be taken for them.
+_HEADERS = frozenset(
+    (
+        "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg "
+        "stdatomic stdbit stdbool stdckdint stddef stdint stdio stdlib stdnoreturn string tgmath threads time "
+        "uchar wchar wctype aio cpio devctl dirent dlfcn endian fcntl fmtmsg fnmatch ftw getopt glob grp iconv "
+        "langinfo libgen libintl monetary mqueue ndbm netdb nl_types poll pthread pwd regex sched search semaphore "
+        "spawn strings stropts syslog tar termios trace ulimit unistd utime utmpx wordexp alloca byteswap elf "
+        "error features link malloc memory values"
+    ).split()
+)
+
+
+def api_name(name: str) -> str:
+    """Return the name of a model's C functions and header, a C identifier: resnet50-v1 -> resnet50_v1
+
+    model_ stands in front where the name begins with a digit or with a prefix of mavcg's own names, and where header or
+    functions would have names of the C library's.
+    """
+    word = c_identifier(name, "model")
+    ours = word == "mavcg" or word.startswith(("mavcg_", "MAVCG_"))
+    return f"model_{word}" if word[0].isdigit() or ours or word in _SHORT_OF_LIBC | _HEADERS else word
+
+
+def constants_symbol(program: Program) -> str:
+    """Return the hidden symbol of a model's packed constants."""
+    return f"mavcg_constants_{api_name(program.name)}"
+
+
+def network_symbol(name: str) -> str:
+    """Return the hidden symbol by which an application's library knows the engine of a network."""
+    return f"mavcg_network_{api_name(name)}"

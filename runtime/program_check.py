@@ -1,0 +1,62 @@
+"""Checks of a program against what the engine's tables can hold."""
+
+from mavcg.errors import MavcgError
+from mavcg.specs.model_program import Program
+
+_MAX_ROWS = (1 << 31) - 1  # below NO_ROWS of csrc/engine_pool.c
+MAX_STAGES = 32  # a pipeline's: more than a processor has clusters, and two digits in a thread's name
+_MAX_STEPS = (1 << 20) - 1  # of the ticket of csrc/engine_chunk.c
+_MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit distance
+
+
+def check_program(program: Program) -> None:
+    """Check a program. Raises: MavcgError where an operand lies outside its base, or a size is more than the tables
+    hold."""
+    if program.constants_bytes > _MAX_CONSTANTS_BYTES:
+        raise MavcgError(
+            f"model {program.name}: {program.constants_bytes} bytes of weights; a library holds {_MAX_CONSTANTS_BYTES}"
+        )
+    if len(program.steps) > _MAX_STEPS:
+        raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds {_MAX_STEPS}")
+    ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
+    if len(program.phases) > _MAX_STEPS:
+        raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds {_MAX_STEPS}")
+    _check_stages(program)
+    for step in program.steps:
+        if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
+            raise MavcgError(
+                f"step '{step.name}': {step.rows} rows in chunks of {step.min_chunk_rows} and calls of "
+                f"{step.call_rows}; rows and chunks are 1 or more, calls 0 or more"
+            )
+        if step.rows > _MAX_ROWS:
+            raise MavcgError(
+                f"step '{step.name}': {step.rows} rows; the engine counts up to {_MAX_ROWS}: let a row of "
+                f"{step.kernel} be more work"
+            )
+        for place in step.operands:
+            tensors = {"input": program.inputs, "output": program.outputs}.get(place.base, ())
+            if place.base == "fault":
+                fits = place.offset == 0
+            elif place.base in ends:
+                fits = 0 <= place.offset <= ends[place.base]
+            else:
+                fits = place.index < len(tensors) and 0 <= place.offset <= tensors[place.index].type.bytes
+            if not fits:
+                raise MavcgError(f"step '{step.name}': an operand at {place}, which the program does not have")
+
+
+def _check_stages(program: Program) -> None:
+    """Check stages and the buffers between them. Raises: MavcgError."""
+    begins = [stage.begin for stage in program.stages]
+    ends = [0, *(stage.end for stage in program.stages)]
+    if program.stages and (
+        program.phases or len(program.stages) > MAX_STAGES or begins != ends[:-1] or ends[-1] != len(program.steps)
+        or any(stage.begin >= stage.end for stage in program.stages)
+    ):  # fmt: skip
+        raise MavcgError(
+            f"model {program.name}: {len(program.stages)} stages; up to {MAX_STAGES} cover all steps, in order, whole"
+        )
+    for ring in program.rings:
+        end = ring.offset + ring.stride * ring.copies
+        if ring.copies < 2 or ring.stride < 1 or not 0 <= ring.offset < end <= program.arena_bytes:
+            raise MavcgError(f"model {program.name}: {ring}: copies of a buffer lie in the arena, two at least")
