@@ -8,7 +8,8 @@ from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise, emit_depthwise
+from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
+from mavcg.kernels.conv.depthwise_loops import emit_depthwise
 from mavcg.kernels.conv.loop_plan import conv2d_registers
 from mavcg.kernels.conv.loops import emit_conv2d
 from mavcg.kernels.conv.row_pieces import in_pieces

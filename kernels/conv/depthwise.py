@@ -5,51 +5,28 @@ they see of the input stays in the level-1 cache meanwhile, and their weights ar
 there, or there are few channels, it is all channels of one row at a time.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
-from typing import TypeAlias
 
-from llvmlite import ir
-
-from mavcg.kernels.builder.activation import activate
-from mavcg.kernels.builder.block_loops import row_blocks
-from mavcg.kernels.builder.emit import (
-    F32,
-    Values,
-    address,
-    const,
-    f32_splat,
-    kernel_function,
-    load_vector,
-    note_tile,
-    operand,
-    repeat,
-    scale_index,
-    store_vector,
-)
-from mavcg.kernels.builder.prefetch import LINE_BYTES
-from mavcg.kernels.conv.depthwise_window import UNROLLED_TAPS, DepthwiseWindow, prefetch
+from mavcg.kernels.conv.depthwise_window import UNROLLED_TAPS
 from mavcg.kernels.gemm.packing import LINE_CHANNELS
-from mavcg.kernels.gemm.register_tile import cut, lanes_f32
+from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.gemm.tile import F32_BYTES
 from mavcg.specs.kernel import KernelSpec, Machine, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
 from mavcg.specs.serialize import spec_format
 
-Value: TypeAlias = ir.Value
-Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None where there is none
 MOST_TAPS = 49  # a larger filter is left to conv2d's loops
 # Rows of a block, for each row of input that two blocks of outputs share: half as much is read twice as there is. More
 # rows are not faster on a Zen 3.
 ROWS_PER_SHARED = 2
-# With so few channels a tile's input is a run of memory, which the core finds by itself: in rows as they come nothing
-# need a prefetch, and that is 10 percent faster there.
+# With so few channels a tile's input is a run of memory, which the core prefetches by itself: row by row no prefetch is
+# needed, and that is 10 percent faster there.
 FEW_CHANNELS = 64
-# Bytes of a way and ways of level 1. That of x86 cores is indexed by the place in a page, so that a way of it has that
-# size: an address is looked up while its page is. Of ways there are eight at least. Arm's cores that run in order have
-# 32 KB in four ways as a rule (Cortex-A53 and A55 TRM), the others 64 KB (A57 to X4; where there are more ways, each is
-# smaller, and as many pixels that are a part of a way apart fit).
+# Bytes of a way, and number of ways, of the level-1 cache. x86 cores index it by the offset within a page, so that a
+# way has the size of a page: the lookup runs beside the address translation. They have eight ways at least. Arm's
+# in-order cores have 32 KB in four ways as a rule (Cortex-A53 and A55 TRM), the others 64 KB (A57 to X4; with more ways
+# each is smaller, and as many pixels whose distance is a fraction of a way fit).
 X86_L1 = (4096, 8)
 IN_ORDER_ARM_L1 = (8192, 4)
 OUT_OF_ORDER_ARM_L1 = (16384, 4)
@@ -61,7 +38,7 @@ MOST_PIXELS = 8  # as many sums hide a multiply-add's latency
 class Depthwise(KernelSpec):
     """act(bias + depthwise convolution + residual) of f32 images with as many channels out as in.
 
-    x, out, residual: N, H, W, C. WeightLayout are packed by lines of channels (packing.pack_depthwise). Operands: x,
+    x, out, residual: N, H, W, C. Weights are packed by lines of channels (packing.pack_depthwise). Operands: x,
     weights, out, then bias and residual as far as there are any. A row of work is a row of output pixels.
     """
 
@@ -174,206 +151,3 @@ def tile_of(spec: Depthwise, machine: Machine) -> tuple[int, int]:
     if vectors == 1:
         return most_pixels(machine, width), 1
     return max(1, (machine.vector_registers - max(width, 5) - 1) // vectors), vectors
-
-
-def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.Function:
-    """The function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
-    _DepthwiseEmitter(b, spec, machine).emit(function.args[1], function.args[2])
-    b.ret_void()
-    return function
-
-
-def by_lines(b: ir.IRBuilder, channels: int, body: Callable[[Value, int], None]) -> None:
-    """body(first channel, how many) of every cache line of channels, the last one perhaps shorter."""
-    whole = channels // LINE_CHANNELS * LINE_CHANNELS
-    if whole == LINE_CHANNELS:
-        body(const(0), LINE_CHANNELS)
-    elif whole:
-        repeat(b, 0, whole, lambda channel: body(channel, LINE_CHANNELS), "line", LINE_CHANNELS)
-    if channels > whole:
-        body(const(whole), channels - whole)
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """Some rows of a few pixels' outputs for one line of channels, or for all where they are few.
-
-    rows: how many. at: pointers of the first. ahead: x and weights of the unit that comes next, to prefetch; None
-    where nothing is.
-    """
-
-    rows: Value
-    at: Pointers
-    ahead: tuple[Value, Value] | None
-    pixels: int
-    channels: int
-
-
-class _DepthwiseEmitter:
-    """The loops: blocks of rows, tiles of pixels, lines of channels, rows, vectors of channels, taps."""
-
-    def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
-        self.b, self.spec = b, spec
-        self.window = DepthwiseWindow(spec.kernel, spec.stride, spec.dilation, spec.x.strides[1:3])
-        self.lanes = lanes_f32(machine)
-        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
-        self.bias = operand(b, 3, "bias") if spec.bias else None
-        self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
-        pixels, self.vectors = tile_of(spec, machine)
-        self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], pixels))
-        self.by_rows = spec.few or is_crowded(spec, machine)
-        # No other core was measured; one that runs in order would pay for every request.
-        self.prefetches = machine.arch == "x86_64" and not self.by_rows
-
-    def emit(self, begin: Value, end: Value) -> None:
-        b, spec = self.b, self.spec
-        images, height = spec.out.shape[:2]
-        rows = 1 if self.by_rows else block_rows(spec)
-
-        def image_rows(image: Value, first: Value, last: Value) -> None:
-            row_blocks(b, first, last, rows, lambda lo, hi: self.block(image, lo, hi))
-
-        def one(image: Value) -> None:
-            before = b.mul(image, const(height))
-            first, last = b.sub(begin, before), b.sub(end, before)
-            first = b.select(b.icmp_signed(">", first, const(0)), first, const(0))
-            image_rows(image, first, b.select(b.icmp_signed("<", last, const(height)), last, const(height)))
-
-        if images == 1:
-            image_rows(const(0), begin, end)
-        else:
-            repeat(b, b.sdiv(begin, const(height)), b.sdiv(b.add(end, const(height - 1)), const(height)), one, "image")
-
-    def block(self, image: Value, lo: Value, hi: Value) -> None:
-        """Rows lo to hi of an image: tile by tile, line by line of channels."""
-        b, spec = self.b, self.spec
-        channels, rows = spec.out.shape[3], b.sub(hi, lo)
-
-        def start(pointer: Value, view: View, stride: tuple[int, int], pixel: Value) -> Value:
-            down, across = (
-                scale_index(b, lo, view.strides[1] * stride[0]),
-                scale_index(b, pixel, view.strides[2] * stride[1]),
-            )
-            offset = b.add(b.add(scale_index(b, image, view.strides[0]), down), across)
-            return address(b, pointer, b.mul(offset, const(F32_BYTES)))
-
-        def tile(pixel: Value, mr: int) -> None:
-            x, out = start(self.x, spec.x, spec.stride, pixel), start(self.out, spec.out, (1, 1), pixel)
-            residual = start(self.residual, spec.residual, (1, 1), pixel) if spec.residual is not None else None
-            following = start(self.x, spec.x, spec.stride, b.add(pixel, const(mr)))
-            first: Pointers = (x, self.w, out, self.bias, residual)
-
-            def unit(channel: Value, count: int) -> None:
-                at = self.advance(first, channel)
-                ahead = None
-                if self.prefetches:
-                    # After the last line of channels comes the next tile's first.
-                    after = self.advance(first, b.add(channel, const(LINE_CHANNELS)))
-                    more = b.icmp_signed("<", b.add(channel, const(LINE_CHANNELS)), const(channels))
-                    ahead = b.select(more, after[0], following), b.select(more, after[1], self.w)
-                self.unit(_Unit(rows, at, ahead, mr, count))
-
-            if self.by_rows:
-                unit(const(0), channels)
-            else:
-                by_lines(b, channels, unit)
-
-        done = 0
-        for mr, count in self.widths.tiles:
-            if count == 1:
-                tile(const(done), mr)
-            else:
-                repeat(b, done, done + mr * count, lambda pixel, mr=mr: tile(pixel, mr), "pixel", mr)  # type: ignore[misc]
-            done += mr * count
-
-    def advance(self, at: Pointers, channel: Value) -> Pointers:
-        """The pointers `channel` channels further on, whole lines of them for the weights."""
-        taps = self.spec.kernel[0] * self.spec.kernel[1]
-        steps = (1, taps, 1, 1, 1)
-        pairs = zip(at, steps, strict=True)
-        return tuple(
-            address(self.b, p, scale_index(self.b, channel, step * F32_BYTES)) if p is not None else None
-            for p, step in pairs
-        )
-
-    def unit(self, unit: _Unit) -> None:
-        """A line of channels, row by row; meanwhile the next unit's input and weights are prefetched.
-
-        What two neighbouring rows of outputs share of the input is prefetched at the beginning, the rest row by row.
-        """
-        b, spec = self.b, self.spec
-        reach = (spec.kernel[0] - 1) * spec.dilation[0] + 1
-        shared = max(0, reach - spec.stride[0])
-        residual = spec.residual.strides[1] if spec.residual is not None else 0
-        steps = (spec.x.strides[1] * spec.stride[0], 0, spec.out.strides[1], 0, residual)
-        if unit.ahead is not None:
-            x, weights = unit.ahead
-            across = range(0, spec.kernel[1] * LINE_BYTES, LINE_BYTES)
-
-            def prefetch_row(y: Value) -> None:
-                prefetch(
-                    b,
-                    address(b, x, scale_index(b, y, spec.x.strides[1] * F32_BYTES)),
-                    self.window.inputs(range(1), unit.pixels),
-                )
-
-            def prefetch_weights(y: Value) -> None:
-                prefetch(b, address(b, weights, scale_index(b, y, len(across) * LINE_BYTES)), across)
-
-            repeat(b, 0, spec.kernel[0], prefetch_weights, "prefetch_weights")
-            repeat(b, 0, shared, prefetch_row, "prefetch_x", spec.dilation[0])
-
-        def row(y: Value) -> None:
-            pairs = zip(unit.at, steps, strict=True)
-            at = tuple(address(b, p, scale_index(b, y, s * F32_BYTES)) if p is not None else None for p, s in pairs)
-            if unit.ahead is not None:
-                x = address(b, unit.ahead[0], scale_index(b, y, steps[0] * F32_BYTES))
-                prefetch(b, x, self.window.inputs(range(shared, reach), unit.pixels))
-            by_lines(b, unit.channels, lambda channel, n: self.line(self.advance(at, channel), unit.pixels, n))
-
-        repeat(b, const(0), unit.rows, row, "row")
-
-    def line(self, at: Pointers, pixels: int, channels: int) -> None:
-        """Tiles of all vectors of a line of so many channels."""
-        b, step = self.b, self.vectors * self.lanes
-        whole = channels // step * step
-
-        def advance(channel: Value) -> Pointers:
-            return tuple(address(b, p, scale_index(b, channel, F32_BYTES)) if p is not None else None for p in at)
-
-        if whole == step:
-            self.tile(at, pixels, self.vectors, self.lanes)
-        elif whole:
-            repeat(b, 0, whole, lambda c: self.tile(advance(c), pixels, self.vectors, self.lanes), "channel", step)
-        if rest := channels - whole:
-            vectors = -(-rest // self.lanes)
-            self.tile(advance(const(whole)), pixels, vectors, rest - (vectors - 1) * self.lanes)
-
-    def tile(self, at: Pointers, pixels: int, vectors: int, used: int) -> None:
-        """Some neighbours: a weight is loaded once for all of them, an input once for all that see it.
-
-        used: channels of the last vector.
-        """
-        b, spec = self.b, self.spec
-        note_tile(b, pixels, vectors)
-        x, weights, out, bias, residual = at
-        typ = ir.VectorType(F32, self.lanes)
-        sides = [(v * self.lanes * F32_BYTES, used if v == vectors - 1 else self.lanes) for v in range(vectors)]
-        acc: Values = ()
-        for side, count in sides:
-            start = f32_splat(0.0, self.lanes)
-            if bias is not None:
-                start = load_vector(b, address(b, bias, side), typ, count, "bias")
-            acc += (start,) * pixels
-
-        counts = tuple(count for _, count in sides)
-        acc = self.window.sums(b, (x, weights), (pixels, self.lanes), counts, acc)
-        for p in range(pixels):
-            for v, (side, count) in enumerate(sides):
-                value = acc[v * pixels + p]
-                if residual is not None and spec.residual is not None:
-                    pointer = address(b, residual, p * spec.residual.strides[2] * F32_BYTES + side)
-                    value = b.fadd(value, load_vector(b, pointer, typ, count, "residual"))
-                value = activate(b, spec.act, spec.act_args, value)
-                store_vector(b, value, address(b, out, p * spec.out.strides[2] * F32_BYTES + side), count)

@@ -15,9 +15,9 @@ from mavcg.kernels.conv.row_pieces import in_pieces
 from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
 from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.kernels.int8.depthwise import CHANNELS, QDepthwise, emit_qdepthwise, in_vectors
-from mavcg.kernels.int8.micro_kernel import SumRun
 from mavcg.kernels.int8.register_tile import GROUP, sums_in_i16
 from mavcg.kernels.int8.requantize import epilogue_of
+from mavcg.kernels.int8.sum_run import SumRun
 from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from mavcg.kernels.conv.spec import Convolution
-from mavcg.kernels.int8.micro_kernel import SumRun
 from mavcg.kernels.int8.register_tile import GROUP
 from mavcg.kernels.int8.requantize import Int8Epilogue
+from mavcg.kernels.int8.sum_run import SumRun
 from mavcg.specs.kernel import SumsOfProducts, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
 from mavcg.specs.serialize import spec_format

@@ -27,6 +27,7 @@ from mavcg.kernels.builder.nest import shuffle, store_lanes
 from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
 from mavcg.kernels.int8.register_tile import GROUP, ProductForm, chains
 from mavcg.kernels.int8.requantize import Int8Epilogue, concatenate, to_eight_bits
+from mavcg.kernels.int8.sum_run import SumRun
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine
 
@@ -46,40 +47,6 @@ IN_ORDER_OUTPUTS = (
 # Instructions of x86 by i32 lanes of their registers: neighbouring products of i16, and of u8 x i8, added.
 MADD = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 MADDUBS = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw", 16: "avx512.pmaddubs.w.512"}
-
-
-@dataclass(frozen=True)
-class SumRun:
-    """The loops of a sum over the inputs: levels of (count, step in bytes), outermost first, around a run of
-    neighbours.
-
-    length: bytes of a run, which is taken in groups of four; the last group ends where the run ends, so that some bytes
-    may be in two groups, in one of them with weights of zero. A run of less than four bytes is one group.
-    """
-
-    levels: tuple[tuple[int, int], ...]
-    length: int
-
-    @property
-    def groups(self) -> int:
-        """Groups of one run."""
-        return -(-self.length // GROUP)
-
-    @property
-    def steps(self) -> int:
-        """Groups of the whole sum."""
-        total = self.groups
-        for count, _ in self.levels:
-            total *= count
-        return total
-
-    def terms(self) -> list[tuple[int, ...]]:
-        """Return the byte of a run that each position of each group multiplies; -1: the weight there is zero."""
-        groups = []
-        for start in range(0, self.length, GROUP):
-            first = max(0, min(start, self.length - GROUP))
-            groups.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + GROUP)))
-        return groups
 
 
 @dataclass(frozen=True)
