@@ -4,10 +4,13 @@ from pathlib import Path
 
 from mavcg.blas.library import BlasRequest, check_output
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import default_target, host_target, parse_target
+from mavcg.hardware.target import Target, default_target, host_target, parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.objects.elf import open_elf
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers
+
+_MACHINES = {"aarch64": "EM_AARCH64", "x86_64": "EM_X86_64"}
 
 
 def make_blas_request(
@@ -44,14 +47,31 @@ def make_blas_request(
     if output.suffix != ".so" and ".so." not in output.name:
         raise MavcgError(f"-o {output}: a BLAS is a shared library; name one, such as -o libmavcg_blas.so")
     check_output(output)
-    if next_library is not None and not next_library.is_absolute():
-        raise MavcgError(
-            f"--next {next_library}: the loader needs its whole path on the machine where the library runs, such as "
-            "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
-        )
+    if next_library is not None:
+        _check_next(next_library, its_target, here=board == HOST)
     soname = soname or (next_library.name if next_library is not None else None)
     if board == HOST:
         its_board = measured_host_board()
     return BlasRequest(
         output, its_target, chosen, its_board, ilp64, soname, next_library, strip, jobs or default_workers()
     )  # fmt: skip
+
+
+def _check_next(library: Path, target: Target, here: bool) -> None:
+    """Raise MavcgError for a path from which the loader of the target's machine could not load the next BLAS.
+
+    A file that is not on this machine may be on another; here: the library is for this machine.
+    """
+    if not library.is_absolute():
+        raise MavcgError(
+            f"--next {library}: the loader needs its whole path on the machine where the library runs, such as "
+            "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
+        )
+    if not here and not library.exists():
+        return
+    try:
+        elf = open_elf(library)
+    except MavcgError as error:
+        raise MavcgError(f"--next {error}") from None
+    if elf["e_type"] != "ET_DYN" or elf["e_machine"] != _MACHINES[target.arch]:
+        raise MavcgError(f"--next {library}: is no shared library for {target.arch}; name the BLAS of that machine")

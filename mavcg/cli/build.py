@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.output import print_json
+from mavcg.cli.output import note, print_json
 from mavcg.errors import MavcgError
 
 
@@ -279,7 +279,7 @@ def build(
         )
 
         refuse_program_options(of_programs)
-        board, cores = assume_machine(board, cores, target, partial)
+        board, cores, assumed = assume_machine(board, cores, target, partial)
         model_request, _ = make_model_request(
             config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
             max_error, selecting, weights, aar, several=True,
@@ -291,6 +291,8 @@ def build(
             document = build_partial_and_report(partial_request, limits, as_json)
         else:
             document = build_model_library(model_request, limits, as_json)
+        if assumed:  # behind what may fail, whose error stands alone
+            note(assumed)
         if as_json:
             print_json(document)
         return

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import console, note
+from mavcg.cli.output import console
 from mavcg.cli.resource_limits import ResourceLimits, enforce_limits
 from mavcg.errors import MavcgError, ToolError
 
@@ -16,8 +16,8 @@ PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Ru
 
 def assume_machine(
     board: str | None, cores: str | None, target: str | None, partial: bool
-) -> tuple[str | None, str | None]:
-    """Return --board and --cores of a build, with what is assumed where no machine is named; stderr says which.
+) -> tuple[str | None, str | None, str]:
+    """Return --board and --cores of a build, with what is assumed where no machine is named, and a sentence on that.
 
     A partial build is for the runtime of this machine; a target alone gets the generic version. Without a target, a
     whole build is left as it is given, which is an error of the request.
@@ -26,12 +26,11 @@ def assume_machine(
     from mavcg.hosts.host import HOST
 
     if board is not None or cores is not None or not (partial or target):
-        return board, cores
+        return board, cores, ""
     if target:
-        note(f"no cores are named: one generic version for {target}; --board NAME adds one for each core type")
-        return None, GENERIC
-    note("no cores are named: built for this machine (--board host)")
-    return HOST, None
+        which = f"one generic version for {target}; --board NAME adds one for each core type"
+        return None, GENERIC, f"no cores are named: {which}"
+    return HOST, None, "no cores are named: built for this machine (--board host)"
 
 
 def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:

@@ -61,11 +61,14 @@ def cores(
     if name is not None:
         found = [cpu for cpu in found if cpu.core in known]
     if json:
+        entries = [core_json(core) for core in known.values()]
         print_json(
             {
                 "this_machine": [{"cpu": cpu.cpu, "core": cpu.core, "how": cpu.how} for cpu in found],
-                "cores": [core_json(core) for core in known.values()],
+                "cores": entries,
                 "boards": [board_json(board) for board in boards.values()],
+                # Of the one core that was named, scripts read these two without looking for its entry.
+                **({key: entries[0][key] for key in ("confidence", "silicon")} if name in known else {}),
             }
         )
     elif name is not None and name in known:

@@ -12,6 +12,7 @@ from mavcg.blas.library import next_stub
 from mavcg.blas.request import make_blas_request
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import host_target
+from mavcg.toolchain.zig import run_zig
 
 PROGRAM = """
 #include <stdio.h>
@@ -33,6 +34,28 @@ OTHER = "int daxpy_(void) { return 42; }\nvoid dgemm_(void) {}\n"
 def test_the_path_has_to_be_whole(tmp_path: Path) -> None:
     with pytest.raises(MavcgError, match="--next libblas.so.3: the loader needs its whole path"):
         make_blas_request(tmp_path / "l.so", "host", None, None, False, None, False, None, Path("libblas.so.3"))
+
+
+def test_a_library_that_could_not_be_loaded_is_refused(tmp_path: Path) -> None:
+    """Any path was taken; programs then ended in the loader's error. The file of another board may be elsewhere."""
+
+    def next_of(board: str, path: Path) -> Path | None:
+        request = make_blas_request(tmp_path / "l.so", board, None, None, False, None, False, None, path)
+        return request.next_library
+
+    text, of_arm = tmp_path / "text.so", tmp_path / "arm.so"
+    text.write_text("no library")
+    (tmp_path / "empty.c").touch()
+    flags = ["-target", "aarch64-linux-gnu.2.17", "-shared", "-nostdlib"]
+    run_zig("cc", [*flags, "empty.c", "-o", str(of_arm)], "linking", tmp_path)
+    missing = Path("/no/where/libblas.so.3")
+    assert next_of("rk3588", missing) == missing and next_of("rk3588", of_arm) == of_arm
+    with pytest.raises(MavcgError, match="--next .*text.so: not an ELF file"):
+        next_of("rk3588", text)
+    with pytest.raises(MavcgError, match="--next /no/where/libblas.so.3: "):
+        next_of("host", missing)
+    with pytest.raises(MavcgError, match="arm.so: is no shared library for x86_64"):
+        next_of("alder-lake", of_arm)
 
 
 @pytest.mark.long

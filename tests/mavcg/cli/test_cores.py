@@ -106,6 +106,9 @@ def test_a_core_tells_how_far_its_timing_is_to_be_believed() -> None:
     (told,) = json.loads(run("cortex-a53", "--json").stdout)["cores"]
     assert told["confidence"] == "measured by instruction"
     assert set(told["silicon"]) == {"figures", "mean_abs_error", "held_out_figures", "held_out_error", "kinds"}
+    document = json.loads(run("cortex-a53", "--json").stdout)
+    assert (document["confidence"], document["silicon"]) == (told["confidence"], told["silicon"])
+    assert "confidence" not in json.loads(run("exynos9820", "--json").stdout)
     assert told["silicon"]["figures"] > 100 and 0 < told["silicon"]["held_out_error"] < 0.1
 
     assert json.loads(run("cortex-a75", "--json").stdout)["cores"][0]["silicon"] is None
