@@ -9,13 +9,12 @@ import argparse
 import collections
 import contextlib
 import json
-import mmap
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,9 @@ import numpy as np
 
 from bench import differential_arm as arm
 from bench.differential_arm import emulator
-from bench.differential_graphs import random_part
-from bench.differential_part import OPSETS, Array, Part, model_of
-from bench.differential_tflite import litert, random_tflite_part, tflite_model, tflite_verdict
-from bench.differential_truth import bounded
-from bench.differential_verdict import verdict
+from bench.differential_cases import Case, onnx_case, tflite_case
+from bench.differential_memory import run_guarded
+from bench.differential_part import OPSETS, Array
 from bench.isolated import Died, each
 from bench.record import RESULTS, facts, write
 from mavcg.errors import MavcgError, ToolError
@@ -62,110 +59,7 @@ class Compared:
     dtype: str = ""
 
 
-@dataclass
-class Case:
-    """A graph to compare, of either format.
-
-    inputs: by name. expected: runs the other runtime; raises its own exceptions where that does not run the graph.
-    model: the bytes of a file of several cases. judge: status and class of our outputs beside theirs.
-    """
-
-    number: int
-    suffix: str
-    operators: tuple[str, ...]
-    inputs: dict[str, Array]
-    expected: Callable[[], list[Array]]
-    model: Callable[[Sequence["Case"]], bytes]
-    judge: Callable[[Sequence[Array], Sequence[Array]], tuple[str, str]]
-    part: Any = None
-    theirs: list[Array] = field(default_factory=list)
-
-    def verdict(self, ours: Sequence[Array]) -> tuple[str, str]:
-        """Status and class of the difference between these outputs and the other runtime's."""
-        return self.judge(ours, self.theirs)
-
-
-def onnx_case(seed: int, number: int, opset: int) -> Case:
-    """ONNX graph `number`, compared with onnxruntime."""
-    part = random_part(seed, number, opset)
-
-    def judge(ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:
-        if all(np.array_equal(a, b, a.dtype.kind == "f") and a.dtype == b.dtype
-               for a, b in zip(ours, theirs, strict=True)):  # fmt: skip
-            return "same", ""
-        return verdict(part, ours, theirs, bounded(part), "onnxruntime")
-
-    return Case(
-        number, "onnx", tuple(part.operators), part.inputs, lambda: expected(part),
-        lambda cases: model_of([case.part for case in cases]).SerializeToString(), judge, part,
-    )  # fmt: skip
-
-
-def expected(part: Part) -> list[Array]:
-    """The outputs of a graph by onnxruntime. Raises: its own exceptions where it does not run it."""
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(4)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(part.model().SerializeToString(), options, ["CPUExecutionProvider"])
-    return [np.asarray(value) for value in session.run(part.outputs, part.inputs)]
-
-
-def tflite_case(seed: int, number: int) -> Case:
-    """TFLite graph `number`, compared with LiteRT."""
-    part = random_tflite_part(seed, number)
-    return Case(
-        number, "tflite", tuple(part.operators), part.inputs, lambda: litert(part),
-        lambda cases: tflite_model([case.part for case in cases]),
-        lambda ours, theirs: tflite_verdict(part, ours, theirs), part,
-    )  # fmt: skip
-
-
-class Guarded:
-    """Memory of an array's size that ends where a page begins that nobody may touch, or begins where one ends."""
-
-    def __init__(self, shape: Sequence[int], dtype: Any, at_end: bool) -> None:
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        page = mmap.PAGESIZE
-        pages = max(1, -(-size // page))
-        self._map = mmap.mmap(-1, (pages + 2) * page)
-        start = np.frombuffer(self._map, np.uint8).ctypes.data
-        for place in (start, start + (pages + 1) * page):
-            _forbid(place, page)
-        offset = page + (pages * page - size if at_end else 0)
-        self.array = np.frombuffer(self._map, dtype, int(np.prod(shape, dtype=np.int64)), offset).reshape(shape)
-
-
-def _forbid(place: int, size: int) -> None:
-    import ctypes
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mprotect(ctypes.c_void_p(place), ctypes.c_size_t(size), 0):
-        raise OSError(ctypes.get_errno(), "mprotect")
-
-
-def run_guarded(library: Path, cases: Sequence[Case], at_end: bool) -> list[Array]:
-    """The outputs of a library of these graphs, in their order, from and into guarded memory."""
-    from mavcg.runtime.loading import load
-
-    with load(library) as model:
-        arrays = {name: array for case in cases for name, array in case.inputs.items()}
-        inputs = []
-        for tensor in model.inputs:
-            memory = Guarded(tensor.shape, tensor.dtype, at_end)
-            memory.array[...] = arrays[tensor.name]
-            inputs.append(memory)
-        outputs = [Guarded(tensor.shape, tensor.dtype, at_end) for tensor in model.outputs]
-        for memory in outputs:
-            memory.array.reshape(-1).view(np.uint8)[...] = 0xA5
-        model.run(*[memory.array for memory in inputs], out=[memory.array for memory in outputs])
-        return [memory.array.copy() for memory in outputs]
-
-
-def checked_batch(
-    number: int, seed: int, numbers: Sequence[int], folder: Path, with_arm: bool = False
-) -> list[Compared]:
+def check_batch(number: int, seed: int, numbers: Sequence[int], folder: Path, with_arm: bool = False) -> list[Compared]:
     """batch_of, whose exceptions are crashes of all its graphs."""
     try:
         return batch_of(number, seed, numbers, folder, with_arm)
@@ -188,7 +82,7 @@ def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path, with_
         if not tflite:
             float_types[each_number] = case.part.dtype
         try:
-            case.theirs = case.expected()
+            case.theirs = case.run_other()
         except Exception as error:  # the other runtime's own kinds
             results.append(Compared(each_number, case.operators, "skipped", str(error)[:200]))
             continue
@@ -203,7 +97,7 @@ def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path, with_
         finally:
             path.unlink()
     if cases:
-        results += _compared(number, cases, folder, with_arm)
+        results += _compare(number, cases, folder, with_arm)
     suffix = "tflite" if tflite else "onnx"
     types = {number: np.dtype(dtype).name for number, dtype in float_types.items()}
     return [replace(result, format=suffix, dtype=types.get(result.number, "")) for result in results]
@@ -215,7 +109,7 @@ def host_cores() -> tuple[str, ...]:
     return tuple(name for name, flag in CORES.items() if flag in flags)
 
 
-def _compared(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) -> list[Compared]:
+def _compare(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) -> list[Compared]:
     """The graphs of one library; each by itself where they cannot be built together."""
     at_end = number % 2 == 0
     try:
@@ -244,11 +138,11 @@ def _compared(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) 
         if refused:
             rest = [case for case in cases if case is not refused[0]]
             refusal = Compared(refused[0].number, refused[0].operators, "refused", str(error)[:200])
-            return [refusal, *(_compared(number, rest, folder, with_arm) if rest else ())]
+            return [refusal, *(_compare(number, rest, folder, with_arm) if rest else ())]
         middle = len(cases) // 2
         return [
-            *_compared(number, cases[:middle], folder, with_arm),
-            *_compared(number, cases[middle:], folder, with_arm),
+            *_compare(number, cases[:middle], folder, with_arm),
+            *_compare(number, cases[middle:], folder, with_arm),
         ]
     versions = tuple(f"{prefix}{version}" for version in ("generic", *cores))
     dead = [f"{version}: {run}" for version, run in zip(versions, runs, strict=True) if isinstance(run, str)]
@@ -318,12 +212,12 @@ def _build_by_rows(model: Path, library: Path) -> None:
         build_model(replace(request, max_arena_bytes=error.least_bytes))
 
 
-def compared(numbers: Sequence[int], seed: int, workers: int, with_arm: bool = False) -> Iterator[Compared]:
+def compare_all(numbers: Sequence[int], seed: int, workers: int, with_arm: bool = False) -> Iterator[Compared]:
     """Graphs of these numbers, a library for BATCH of them, each in a process that may crash."""
     batches = [numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH)]
     with tempfile.TemporaryDirectory() as name:
         done = each(
-            lambda i: checked_batch(batches[i][0] // BATCH, seed, batches[i], Path(name), with_arm),
+            lambda i: check_batch(batches[i][0] // BATCH, seed, batches[i], Path(name), with_arm),
             len(batches), BATCH_SECONDS, None, workers,
         )  # fmt: skip
         for result in done:
@@ -355,7 +249,7 @@ def again(workers: int) -> None:
     record = json.loads((RESULTS / "differential.json").read_text())
     numbers = [each["number"] for each in record["unexplained"]]
     seed = int(record["command"].rpartition(" ")[2])
-    results = [result for number in numbers for result in compared([number], seed, workers)]
+    results = [result for number in numbers for result in compare_all([number], seed, workers)]
     counts = collections.Counter(record["counts"])
     counts.subtract(each["status"] for each in record["unexplained"])
     counts.update(result.status for result in results)
@@ -387,7 +281,7 @@ def main() -> None:
     numbers = [arguments.only] if arguments.only is not None else list(range(arguments.count))
     results: list[Compared] = []
     with contextlib.suppress(KeyboardInterrupt):  # what is done is recorded
-        for result in compared(numbers, arguments.seed, max(1, arguments.workers), arguments.arm):
+        for result in compare_all(numbers, arguments.seed, max(1, arguments.workers), arguments.arm):
             results.append(result)
             if len(results) % 500 == 0:
                 print(f"{len(results)} of {len(numbers)} graphs", file=sys.stderr, flush=True)

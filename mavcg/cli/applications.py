@@ -154,7 +154,7 @@ def build(
     from mavcg.apps.application_file import read_application_file
     from mavcg.apps.library import build_application
     from mavcg.apps.library_report import application_json, show_application
-    from mavcg.cli.build import names_of_option
+    from mavcg.cli.option_values import names_of_option
     from mavcg.cli.resource_limits import build_limits, enforce_limits
     from mavcg.model_pipeline.request import Selecting, make_model_request, parse_threads
 

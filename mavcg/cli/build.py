@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mavcg.cli.option_values import input_from_here, names_of_option, path_from_here, paths_from_here
 from mavcg.cli.output import note, print_json
 from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.program_pipeline.buildfile import BuildFile
 
 
 def build(
@@ -230,12 +234,7 @@ def build(
     mavcg build face.onnx hands.onnx --boards exynos9820,rk3588 --workers dask://farm:8786 -o libraries --json
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
-    if foreign:
-        raise MavcgError(
-            f"--foreign {foreign[0]}: a library that is built has all its code in it and calls no other library, so "
-            "that it runs on machines without that one; leave it out (`mavcg select --board host --foreign` says what "
-            "it would bring)"
-        )
+    _refuse_foreign(foreign)
     from mavcg.cli.build_boards import build_and_report as build_libraries
     from mavcg.cli.build_boards import farm_requests, refuse_without_boards
     from mavcg.cli.resource_limits import build_limits
@@ -296,29 +295,29 @@ def build(
         if as_json:
             print_json(document)
         return
-    from mavcg.program_pipeline.buildfile import FILE_NAME, PROFILE_NAME, BuildFile, ModelTable, read_project
+    from mavcg.program_pipeline.buildfile import FILE_NAME, BuildFile, ModelTable, read_project
 
     options = BuildFile(
-        output=_from_here(output), sources=_all_from_here(source), ir=_all_from_here(ir),
-        compile_commands=_from_here(compile_commands), flags=tuple(flag or ()), compiler=compiler,
-        hot=(hot,) if hot is not None else (), profile=_from_here(profile), threshold=threshold,
+        output=path_from_here(output), sources=paths_from_here(source), ir=paths_from_here(ir),
+        compile_commands=path_from_here(compile_commands), flags=tuple(flag or ()), compiler=compiler,
+        hot=(hot,) if hot is not None else (), profile=path_from_here(profile), threshold=threshold,
         only_hot=only_hot or None, max_functions=max_functions, cores=names_of_option(cores), board=board,
         target=target,
-        measurements=_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
+        measurements=path_from_here(measurements), min_gain=min_gain, max_growth=max_growth, rounding=rounding,
         max_seconds=max_seconds, max_memory=max_memory,
         tune=tune, keep_slower=keep_slower or None, query_driver=tuple(query_driver or ()),
-        link_options=tuple(_input_from_here(option) for option in link_option or ()),
-        version_script=_from_here(version_script), libraries=tuple(library or ()),
-        library_dirs=_all_from_here(library_dir), soname=soname, strip=strip or None,
+        link_options=tuple(input_from_here(option) for option in link_option or ()),
+        version_script=path_from_here(version_script), libraries=tuple(library or ()),
+        library_dirs=paths_from_here(library_dir), soname=soname, strip=strip or None,
         runtime=runtime,
     )  # fmt: skip
     of_models = ModelTable(
         "", output=options.output, board=board, cores=options.cores, target=target, shapes=tuple(shape or ()),
-        threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=_from_here(str(db) if db else None),
+        threads=threads, tune=tune, max_error=max_error, strategy=strategy, db=path_from_here(str(db) if db else None),
         max_workspace=max_workspace, max_size=max_size, max_arena=max_arena,
         depth_first=depth_first, max_seconds=max_seconds,
-        max_memory=max_memory, weights=_from_here(str(weights) if weights else None), strip=strip or None,
-        partial=partial or None, also=_from_here(str(also) if also else None), min_share=min_share,
+        max_memory=max_memory, weights=path_from_here(str(weights) if weights else None), strip=strip or None,
+        partial=partial or None, also=path_from_here(str(also) if also else None), min_share=min_share,
     )  # fmt: skip
     has_input = bool(source or ir or compile_commands)
     path = config or (Path(FILE_NAME) if not has_input and Path(FILE_NAME).is_file() else None)
@@ -339,44 +338,35 @@ def build(
 
         build_project(project, options, of_models, jobs, as_json)
         return
+    _build_program(options, jobs, as_json)
+
+
+def _build_program(options: "BuildFile", jobs: int | None, as_json: bool) -> None:
+    """Build the program that options alone describe, hot by the profile kept here where they name nothing hot."""
     from mavcg.cli.build_program import build_and_report
+    from mavcg.cli.resource_limits import build_limits
+    from mavcg.program_pipeline.buildfile import PROFILE_NAME
     from mavcg.program_pipeline.request import make_request
 
     if not options.hot and not options.profile and Path(PROFILE_NAME).is_file():
         options = replace(options, profile=PROFILE_NAME)
-    limits = build_limits(max_seconds, max_memory)
+    limits = build_limits(options.max_seconds, options.max_memory)
     document = build_and_report(*make_request(options, Path(), jobs), limits, as_json)
     if as_json:
         print_json(document)
+
+
+def _refuse_foreign(foreign: list[str] | None) -> None:
+    """Raise MavcgError for --foreign: libraries call nothing foreign."""
+    if foreign:
+        raise MavcgError(
+            f"--foreign {foreign[0]}: a library that is built has all its code in it and calls no other library, so "
+            "that it runs on machines without that one; leave it out (`mavcg select --board host --foreign` says what "
+            "it would bring)"
+        )
 
 
 def _refuse_model_options(given: Mapping[str, object]) -> None:
     for option, value in given.items():
         if value is not None:
             raise MavcgError(f"{option}: is for models; name one (.onnx, .tflite or .prototxt)")
-
-
-def _from_here(name: str | None) -> str | None:
-    """Make an option's path relative to the current folder, not to the build file's folder."""
-    return str(Path(name).absolute()) if name is not None else None
-
-
-def _input_from_here(option: str) -> str:
-    """Make a link option's path of an archive or object absolute."""
-    return option if option.startswith("-") else str(Path(option).absolute())
-
-
-def _all_from_here(names: list[str] | None) -> tuple[str, ...]:
-    return tuple(str(Path(name).absolute()) for name in names or ())
-
-
-def names_of_option(text: str | None) -> tuple[str, ...]:
-    """Split an option's value at commas; none for None. Raises: MavcgError for an empty name."""
-    if text is None:
-        return ()
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise MavcgError(
-            f"--cores {text!r}: holds an empty name; give cores with commas between (`mavcg cores` lists them)"
-        )
-    return tuple(names)

@@ -44,10 +44,10 @@ class Sensitivity:
 def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
     """Return what is assumed of a board, each fact once: what its file lacks, and what it gives as an assumption."""
     missing = (fact for machine in cluster_machines(board) for fact in machine.missing)
-    return tuple(dict.fromkeys((*missing, *_stated(board))))
+    return tuple(dict.fromkeys((*missing, *_stated_value(board))))
 
 
-def _stated(board: Board) -> Iterator[AssumedFact]:
+def _stated_value(board: Board) -> Iterator[AssumedFact]:
     """Yield the facts that the board's file has with a source that begins with "assumed"."""
     for place, source in board.sources:
         match = _PLACE.fullmatch(place)

@@ -10,9 +10,10 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from bench.differential import ARM_EVERY, Guarded, batch_of, same_bits, summary  # noqa: E402
+from bench.differential import ARM_EVERY, batch_of, same_bits, summary  # noqa: E402
 from bench.differential_arm import emulator  # noqa: E402
 from bench.differential_graphs import kinds_of, random_part  # noqa: E402
+from bench.differential_memory import Guarded  # noqa: E402
 from bench.differential_part import MICROSOFT, OPSETS  # noqa: E402
 
 

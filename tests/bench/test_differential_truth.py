@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from bench.differential import batch_of, expected, onnx_case  # noqa: E402
+from bench.differential import batch_of
+from bench.differential_cases import expected_outputs, onnx_case
 from bench.differential_graphs import random_part
 from bench.differential_part import OPSETS, Part
 from bench.differential_truth import DEFINITIONS, FACTOR, UNITS, Bounded, bounded  # noqa: E402
@@ -62,7 +63,7 @@ def test_the_bound_follows_the_condition() -> None:
 
 def test_verdicts() -> None:
     part = _part("Exp", x=_line(-3, 3))
-    truth, (theirs,) = bounded(part), expected(part)
+    truth, (theirs,) = bounded(part), expected_outputs(part)
     assert verdict(part, [theirs], [theirs], truth, "theirs") == ("same", "")
     off = (theirs * np.float32(1 + 4e-6)).astype(np.float32)  # within 2e-5: only the bound sees it
     assert verdict(part, [off], [theirs], truth, "theirs") == ("different", "Exp")
@@ -76,7 +77,7 @@ def test_verdicts() -> None:
 def test_a_finite_result_of_hard_numbers_has_no_excuse() -> None:
     part = _part("Softmax", x=np.array([[1, 2, 3], [np.inf, 2, 3], [3e38, 1, 1]], np.float32))
     part.hard = True
-    truth, (theirs,) = bounded(part), expected(part)
+    truth, (theirs,) = bounded(part), expected_outputs(part)
     assert truth is not None and truth[0].large
     wrong = theirs.copy()
     wrong[1] = 0  # where the exact result is NaN
@@ -91,7 +92,7 @@ def test_the_reference_of_lrn_is_that_of_its_definition() -> None:
     part.inputs["g0_x"] = np.random.default_rng(1).normal(size=(1, 5, 2, 3)).astype(np.float32) * 30
     part.outputs = [part.add("LRN", "g0_x", size=3, alpha=0.5)]
     (truth,) = _bounded(part)
-    (theirs,) = expected(part)
+    (theirs,) = expected_outputs(part)
     assert np.all(np.abs(theirs - truth.value) <= truth.bound)
 
 
@@ -134,7 +135,7 @@ def test_an_aligned_resize_goes_by_the_length_of_the_result() -> None:
     part.inputs |= {"g0_x": image, "g0_s": np.array([1, 1, 1.7, 1.3], np.float32)}
     rule = "align_corners"
     part.outputs = [part.add("Resize", "g0_x", "", "g0_s", mode="linear", coordinate_transformation_mode=rule)]
-    (truth,), (theirs,) = _bounded(part), expected(part)
+    (truth,), (theirs,) = _bounded(part), expected_outputs(part)
     assert np.all(np.abs(theirs - truth.value) <= truth.bound)
 
 
@@ -170,7 +171,7 @@ def test_onnxruntime_on_tiny_negative_numbers() -> None:
     """Elu, Celu and Selu are exp(x) - 1 there: 0 for every x above -2^-25, normal numbers too. Tanh loses denormal bits
     and is 0 for the last two denormal numbers. The other odd or one-sided functions are right."""
     for operator, function in FUNCTIONS.items():
-        (have,) = expected(_part(operator, x=TINY))
+        (have,) = expected_outputs(_part(operator, x=TINY))
         truth = function(TINY.astype(np.float64))
         if operator in ("Elu", "Celu", "Selu"):
             assert np.array_equal(have == 0, TINY > -(2.0**-25)), operator
@@ -184,7 +185,8 @@ def test_onnxruntime_on_tiny_negative_numbers() -> None:
 
 def test_kernels_on_tiny_negative_numbers(tmp_path: Path) -> None:
     """Elu, Celu, Selu and Tanh here: within 4 units in the last place of the float64 result, for all of them."""
-    from bench.differential import _build, run_guarded
+    from bench.differential import _build
+    from bench.differential_memory import run_guarded
     from bench.differential_part import model_of
 
     parts = [_part(operator, x=TINY) for operator in ("Elu", "Celu", "Selu", "Tanh")]

@@ -1,0 +1,52 @@
+"""Runs of a library from and into memory between pages without access."""
+
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.differential_cases import Case
+from bench.differential_part import Array
+
+
+class Guarded:
+    """Memory of an array's size between two pages without access: it ends at the one or begins at the other."""
+
+    def __init__(self, shape: Sequence[int], dtype: Any, at_end: bool) -> None:
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        page = mmap.PAGESIZE
+        pages = max(1, -(-size // page))
+        self._map = mmap.mmap(-1, (pages + 2) * page)
+        start = np.frombuffer(self._map, np.uint8).ctypes.data
+        for place in (start, start + (pages + 1) * page):
+            _forbid(place, page)
+        offset = page + (pages * page - size if at_end else 0)
+        self.array = np.frombuffer(self._map, dtype, int(np.prod(shape, dtype=np.int64)), offset).reshape(shape)
+
+
+def _forbid(place: int, size: int) -> None:
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(place), ctypes.c_size_t(size), 0):
+        raise OSError(ctypes.get_errno(), "mprotect")
+
+
+def run_guarded(library: Path, cases: Sequence[Case], at_end: bool) -> list[Array]:
+    """The outputs of a library of these graphs, in their order, from and into guarded memory."""
+    from mavcg.runtime.loading import load
+
+    with load(library) as model:
+        arrays = {name: array for case in cases for name, array in case.inputs.items()}
+        inputs = []
+        for tensor in model.inputs:
+            memory = Guarded(tensor.shape, tensor.dtype, at_end)
+            memory.array[...] = arrays[tensor.name]
+            inputs.append(memory)
+        outputs = [Guarded(tensor.shape, tensor.dtype, at_end) for tensor in model.outputs]
+        for memory in outputs:
+            memory.array.reshape(-1).view(np.uint8)[...] = 0xA5
+        model.run(*[memory.array for memory in inputs], out=[memory.array for memory in outputs])
+        return [memory.array.copy() for memory in outputs]
