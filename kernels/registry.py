@@ -91,7 +91,7 @@ def emitters() -> Mapping[type[KernelSpec], Emit]:
 
 
 def lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """The kernels that compute a node. Raises: MavcgError for an operator that no family has."""
+    """Return the kernels that compute a node. Raises: MavcgError for an operator that no family has."""
     found = lowerings().get(node.op)
     if found is None:
         raise MavcgError(

@@ -32,7 +32,7 @@ _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 
 
 def find_accelerator(name_or_path: str) -> Accelerator:
-    """An accelerator by its name, or by the path of its file: that has a "/" in it or ends in .json or .toml.
+    """Return an accelerator by its name, or by the path of its file: that has a "/" in it or ends in .json or .toml.
 
     Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_accelerator.
     """
@@ -50,7 +50,7 @@ def find_accelerator(name_or_path: str) -> Accelerator:
 
 
 def read_accelerator(path: Path) -> Accelerator:
-    """An accelerator from its JSON file, // comments allowed, or TOML where the file's name ends so.
+    """Return an accelerator from its JSON file, // comments allowed, or TOML where the file's name ends so.
 
     docs/add-an-accelerator.md describes the file.
     Raises: ProfileError naming file, key, value and remedy, and the line where it is neither.
@@ -126,7 +126,7 @@ def _whole(path: Path, digits: str) -> int:
 
 
 def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
-    """The memories, the nearest first; the last one's bandwidth is the off-chip one."""
+    """Return the memories, the nearest first; the last one's bandwidth is the off-chip one."""
     off_chip = _number(path, table, "bandwidth", "")
     if "levels" not in table:
         return (_memory(path, "memory", table.get("mem_size"), "mem_size", off_chip),)
@@ -167,7 +167,7 @@ def _memory(path: Path, name: str, value: object, place: str, behind: float) -> 
 
 
 def _size(path: Path, value: object, place: str) -> int:
-    """Bytes of so many KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
+    """Return the bytes of so many KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
     size_bytes = _figure(path, value, "mem_size", place, MEM_SIZE_WAY_OUT) * KIB
     if size_bytes != int(size_bytes):
         raise refuse(path, place, f"{_quote_value(value)} KB is no whole number of bytes", MEM_SIZE_WAY_OUT)
@@ -229,7 +229,7 @@ def _number(path: Path, table: Mapping[str, Any], key: str, place: str) -> float
 
 
 def _figure(path: Path, value: object, key: str, place: str, remedy: str) -> float:
-    """A number above 0, at least LEAST[key] and at most MOST[key]."""
+    """Return a number above 0, at least LEAST[key] and at most MOST[key]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
         wrong = f"{_quote_value(value)} is not a number of {UNITS[key]} above 0 and at most {MOST[key]}"
         raise refuse(path, place, wrong, remedy)
@@ -247,7 +247,7 @@ def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], place: s
 
 
 def _quote_value(value: object) -> str:
-    """A value as JSON, cut where it is long; always on one line."""
+    """Return a value as JSON, cut where it is long; always on one line."""
     try:
         text = json.dumps(value, default=str)  # TOML has dates, too
     except ValueError:  # Python writes no number of thousands of digits, though it reads one in hexadecimal

@@ -34,7 +34,7 @@ TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-lin
 
 
 def audit() -> tuple[str, ...]:
-    """Every fault of the TOML files, ours and those of MAVCG_PROFILES, one line each; empty when all is well.
+    """Return every fault of the TOML files, ours and those of MAVCG_PROFILES, one line each; empty when all is well.
 
     Raises: ToolError when LLVM cannot be run.
     """
@@ -67,7 +67,7 @@ def lacking(cores: Mapping[str, Core]) -> dict[str, tuple[str, ...]]:
 
 
 def unknown_to_llvm(cores: Mapping[str, Core]) -> tuple[str, ...]:
-    """A line for each name in an [llvm] table that the LLVM in use does not know.
+    """Return a line for each name in an [llvm] table that the LLVM in use does not know.
 
     Raises: ToolError when LLVM cannot be run.
     """
@@ -105,7 +105,7 @@ def _readable(paths: Mapping[str, Path], read: Callable[[Path], Value], faults: 
 
 
 def _alike(cores: Mapping[str, Core]) -> Iterator[str]:
-    """Pairs of cores that one CPU could be both of."""
+    """Yield the pairs of cores that one CPU could be both of."""
     for one, other in itertools.combinations(cores.values(), 2):
         for a, b in itertools.product(one.midr, other.midr):
             same_part = (a.implementer, a.part) == (b.implementer, b.part)
@@ -143,7 +143,7 @@ def _dangling_stand_ins(cores: Mapping[str, Core]) -> Iterator[str]:
 
 
 def timing_faults(cores: Mapping[str, Core]) -> Iterator[str]:
-    """A line for each timing fact that does not go with the others, such as a rate that its units do not make."""
+    """Yield a line for each timing fact that does not go with the others, such as a rate that its units do not make."""
     for core in cores.values():
         own = own_classes(core)
         try:

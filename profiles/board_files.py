@@ -33,7 +33,8 @@ NONE_AT_ALL = "l2_bytes"  # may be 0: the cores of this cluster have no level 2 
 
 
 def read_board(path: Path) -> Board:
-    """A board from its TOML file; docs/add-a-board.md describes the file. That its cores exist is the audit's business.
+    """Return a board from its TOML file; docs/add-a-board.md describes the file. That its cores exist is the audit's
+    business.
 
     Raises: ProfileError naming file, key and remedy.
     """
@@ -145,7 +146,7 @@ def _rate(path: Path, table: Table, key: str, place: str, sources: list[tuple[st
 
 
 def _fact(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> object:
-    """The value of a fact, in the unit that its key names; None when it is absent."""
+    """Return the value of a fact, in the unit that its key names; None when it is absent."""
     value = schema.fact(path, table, key, sources, place)
     unit = _unit(key) if value is None else table[key].get("unit", _unit(key))
     if unit != _unit(key):

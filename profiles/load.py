@@ -38,7 +38,7 @@ FIGURELESS = {"issue": ("pools", "timing_of")}  # facts of these tables that are
 
 
 def load_cores() -> dict[str, Core]:
-    """Every known core by name, in the order of the names.
+    """Return every known core by name, in the order of the names.
 
     Raises: ProfileError for a file that is not as docs/add-a-core.md says.
     """
@@ -46,7 +46,7 @@ def load_cores() -> dict[str, Core]:
 
 
 def load_boards() -> dict[str, Board]:
-    """Every known board by name, in the order of the names.
+    """Return every known board by name, in the order of the names.
 
     Raises: ProfileError for a file that is not as docs/add-a-board.md says.
     """
@@ -54,7 +54,7 @@ def load_boards() -> dict[str, Board]:
 
 
 def load_core(name: str) -> Core:
-    """One core.
+    """Return a core's profile by name.
 
     Raises: MavcgError for an unknown name, with the near ones.
     """
@@ -62,7 +62,7 @@ def load_core(name: str) -> Core:
 
 
 def load_board(name: str) -> Board:
-    """One board.
+    """Return a board's profile by name.
 
     Raises: MavcgError for an unknown name, with the near ones; ProfileError for a core of another architecture.
     """
@@ -78,7 +78,7 @@ def load_board(name: str) -> Board:
 
 
 def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
-    """The cores of a build, in the order given, without extensions that sibling cores lack (sibling_cores.py).
+    """Return the cores of a build, in the order given, without extensions that sibling cores lack (sibling_cores.py).
 
     Raises: MavcgError for no name, an unknown or doubled one, "generic" (always built) and a mix of architectures.
     """
@@ -116,7 +116,7 @@ def files(kind: str) -> dict[str, Path]:
 
 
 def read_core(path: Path) -> Core:
-    """A core from its TOML file; docs/add-a-core.md describes the file.
+    """Return a core from its TOML file; docs/add-a-core.md describes the file.
 
     Raises: ProfileError naming file, key and remedy.
     """
@@ -253,7 +253,7 @@ def _x86_model(path: Path, entry: Table, place: str, sources: list[tuple[str, st
 
 
 def _models(path: Path, model: object, place: str) -> Iterable[int]:
-    """One model number, or all of a range such as "0x30-0x3f"."""
+    """Return one model number, or all of a range such as "0x30-0x3f"."""
     if isinstance(model, str):
         ends = re.fullmatch(r"(0x[0-9a-f]{1,2})-(0x[0-9a-f]{1,2})", model)
         if ends is None or int(ends[1], 16) > int(ends[2], 16):

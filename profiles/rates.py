@@ -11,7 +11,8 @@ ISSUED = 48  # a multiple of small counts, so that a rate such as 2 in 3 cycles 
 
 
 def rate(row: ClassTiming, timing: Timing) -> float:
-    """Instructions a cycle of a long run of independent ones of this class, as units, width, blocks and rules allow."""
+    """Return the instructions a cycle of a long run of independent ones of this class, as units, width, blocks and
+    rules allow."""
     if timing.order != "in":
         return float(unit_rate(row.units, timing.pools, timing.width))
     gaps = [rule.cycles for rule in timing.forbidden_distances if row.name in rule.first and row.name in rule.then]
@@ -20,7 +21,7 @@ def rate(row: ClassTiming, timing: Timing) -> float:
 
 
 def unit_rate(units: Sequence[UnitUse], pools: Mapping[str, int], width: int) -> Fraction:
-    """The rate that dispatch width and units allow when every micro-operation goes to the best of its pools.
+    """Return the rate that dispatch width and units allow when every micro-operation goes to the best of its pools.
 
     The best spread is as good as the busiest set of pools that some micro-operations cannot leave (Hall's theorem).
     """

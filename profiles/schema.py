@@ -18,7 +18,7 @@ MOST_GB_PER_S = 2000  # more than any CPU's memory or cache gives; a figure that
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The file's table; callers share it, so none may change it.
+    """Return the file's table; callers share it, so none may change it.
 
     Raises: ProfileError when the file cannot be read or is not TOML.
     """
@@ -26,7 +26,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """The file's text. Raises: ProfileError when it cannot be read."""
+    """Return the file's text. Raises: ProfileError when it cannot be read."""
     try:
         return path.read_text(encoding="utf-8-sig")  # Windows editors begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
@@ -34,7 +34,7 @@ def read_text(path: Path) -> str:
 
 
 def toml_of(path: Path, text: str) -> dict[str, Any]:
-    """The table of a file's text; as read_toml."""
+    """Return the table of a file's text; as read_toml."""
     try:
         return _parse_table(text)
     except tomllib.TOMLDecodeError as error:
@@ -54,7 +54,7 @@ def _parse_table(text: str) -> dict[str, Any]:
 
 
 def value_text(value: object) -> str:
-    """A value as an error shows it: on one line, cut where it is long."""
+    """Return a value as an error shows it: on one line, cut where it is long."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no number of thousands of digits, though it reads one in hexadecimal
@@ -63,12 +63,13 @@ def value_text(value: object) -> str:
 
 
 def refuse(path: Path, key: str, wrong: str, remedy: str) -> ProfileError:
-    """The error for one key of one file; the caller raises it."""
+    """Return the error for one key of one file; the caller raises it."""
     return ProfileError(f"{path}: {key}: {wrong}; {remedy}")
 
 
 def text(path: Path, table: Table, key: str, default: str | None = None, place: str = "") -> str:
-    """A plain string that is no fact: a name, a description, a note. place: the key that an error names, if another."""
+    """Return a plain string that is no fact: a name, a description, a note. place: the key that an error names, if
+    another."""
     value = table.get(key, default)
     if not isinstance(value, str) or (default is None and not value):
         wrong = "missing" if value is None else f"{value_text(value)} is not text"
@@ -79,7 +80,7 @@ def text(path: Path, table: Table, key: str, default: str | None = None, place: 
 def whole(
     path: Path, table: Table, key: str, place: str, low: int, high: int, default: int | None = None, of: str = ""
 ) -> int:
-    """A whole number of a table, from low to high, both allowed; place is the key that an error names.
+    """Return a whole number of a table, from low to high, both allowed; place is the key that an error names.
 
     of: what is counted; without it an error writes the range in hexadecimal, as identity registers are.
     """
@@ -92,7 +93,8 @@ def whole(
 
 
 def rate(path: Path, value: object, place: str) -> float:
-    """A bandwidth in 10^9 bytes a second: a number above 0, at least LEAST_GB_PER_S and at most MOST_GB_PER_S."""
+    """Return a bandwidth in 10^9 bytes a second: a number above 0, at least LEAST_GB_PER_S and at most
+    MOST_GB_PER_S."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_GB_PER_S:
         wrong = f"{value_text(value)} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
         raise refuse(path, place, wrong, "give a number in that range, such as 12.8, or remove the fact")
@@ -103,7 +105,7 @@ def rate(path: Path, value: object, place: str) -> float:
 
 
 def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
-    """A list of strings; absent is empty."""
+    """Return a list of strings; absent is empty."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise refuse(path, place, f"{value_text(value)} is not a list of names", f'give it as {key} = ["...", "..."]')
@@ -111,7 +113,7 @@ def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
 
 
 def one_of(path: Path, value: object, key: str, allowed: tuple[str, ...]) -> str:
-    """The value, which must be one of the allowed words."""
+    """Return the value, which must be one of the allowed words."""
     if value not in allowed:
         raise refuse(path, key, f"{value_text(value)} is not known", f"give one of {', '.join(allowed)}")
     return str(value)
@@ -126,7 +128,7 @@ def only(path: Path, table: Table, allowed: tuple[str, ...], place: str = "") ->
 
 
 def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
-    """A list of tables; absent is empty."""
+    """Return a list of tables; absent is empty."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise refuse(
@@ -136,7 +138,7 @@ def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
 
 
 def source_of(path: Path, table: Table, place: str) -> str:
-    """The source that every fact carries.
+    """Return the source that every fact carries.
 
     Raises: ProfileError when it is missing or empty.
     """
@@ -173,7 +175,7 @@ def check_name(path: Path, table: Table) -> None:
 
 
 def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], place: str = "") -> object:
-    """The value of a fact, None when it is absent; its source is added to sources."""
+    """Return the value of a fact, None when it is absent; its source is added to sources."""
     found = value_and_source(path, table, key, place)
     if found is None:
         return None
@@ -182,7 +184,7 @@ def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], pla
 
 
 def figures(path: Path, table: Table, place: str) -> tuple[Fact, ...]:
-    """Every figure below a table of figures, such as [issue] or [instr."fmla v.4s"], in the order of the file.
+    """Return every figure below a table of figures, such as [issue] or [instr."fmla v.4s"], in the order of the file.
 
     Raises: ProfileError for a leaf that is no { value, unit, source }.
     """

@@ -11,7 +11,7 @@ ONLY_BY_INTRINSICS = ("aes", "sha2")
 
 
 def runnable_on_sibling_cores(core: Core, cores: Mapping[str, Core], boards: Iterable[Board]) -> Core:
-    """The core with every extension switched off that a core of one of its boards lacks.
+    """Return the core with every extension switched off that a core of one of its boards lacks.
 
     A dispatcher chooses once a call, and the scheduler moves threads when it likes: on an Exynos 9810 a version for the
     A55 that uses an Armv8.1 atomic is an illegal instruction after the move to the Armv8.0 M3. Only boards that are

@@ -18,7 +18,7 @@ MOST_IN_FLIGHT = 4096
 
 
 def load_timing(core: Core) -> Timing:
-    """Everything known of the core's timing: its file's facts, else those of the core that its timing_of names.
+    """Return everything known of the core's timing: its file's facts, else those of the core that its timing_of names.
 
     Classes and forwarding latencies are taken one by one; width, pools and rules (apart, spaced) each as a whole. A
     row that is taken from another core keeps its latency and units; its rate is what this core's units make of it.
@@ -81,14 +81,14 @@ def _window_fact(core: Core, key: str, otherwise: int) -> int:
 
 
 def own_classes(core: Core) -> tuple[ClassTiming, ...] | None:
-    """The rows of the core's own file; None when it has neither rows nor issue.timing_of."""
+    """Return the rows of the core's own file; None when it has neither rows nor issue.timing_of."""
     path = files("cores").get(core.name)
     own = OwnTiming() if path is None else _own(path)
     return tuple(own.classes.values()) if own.classes or own.timing_of is not None else None
 
 
 def _take_row(name: str, chain: list[tuple[str, OwnTiming]], timing: Timing) -> ClassTiming:
-    """A row of another core of the chain, as it is on this one."""
+    """Return a row of another core of the chain, as it is on this one."""
     row = timing.classes[name]
     nearer = list(takewhile(lambda link: name not in link[1].classes, chain))
     giver = chain[len(nearer)][0]
@@ -102,7 +102,7 @@ def _place(name: str) -> str:
 
 
 def _chain(name: str) -> list[tuple[str, Path]]:
-    """The files of the core and of those whose facts it takes, nearest first.
+    """Return the files of the core and of those whose facts it takes, nearest first.
 
     Raises: ProfileError for a name that is no core, a cycle of names, a core of another architecture or order.
     """

@@ -42,7 +42,7 @@ class OwnTiming:
 
 
 def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """The file with the abbreviations of its [sources] written out, and without that table.
+    """Return the file with the abbreviations of its [sources] written out, and without that table.
 
     `source = "GL; SL: page 34 (IB: 2)"` may name them: at the start, after a semicolon or a bracket.
 
@@ -107,7 +107,7 @@ def is_row(value: object) -> bool:
 
 
 def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
-    """The timing facts of a file whose sources are spelt out; order is its core's, "in" or "out".
+    """Return the timing facts of a file whose sources are spelt out; order is its core's, "in" or "out".
 
     Raises: ProfileError naming file, key and remedy.
     """
@@ -162,7 +162,7 @@ def _pools(path: Path, issue: Table) -> dict[str, int]:
 
 
 def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming]:
-    """The timing of each class that the key names."""
+    """Yield the timing of each class that the key names."""
     place = f"instr.{key}"
     if not isinstance(row, dict):
         raise refuse(path, place, f"{value_text(row)} is no row", "write it as docs/add-a-core.md shows")
@@ -220,7 +220,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, str, str], int]]:
-    """Every (producer, consumer, role) that "a b->c d.role" names, with its cycles."""
+    """Return every (producer, consumer, role) that "a b->c d.role" names, with its cycles."""
     place = f"forward.{key}"
     made_by, arrow, read_by = key.partition("->")
     read_by, _, role = read_by.partition(".")
@@ -263,7 +263,8 @@ def _forbidden_distance(path: Path, entry: Table, place: str) -> ForbiddenDistan
 
 
 def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:
-    """The classes of a rule: a class stands for those that borrow from it too, a family for its own; "-" takes out."""
+    """Return the classes of a rule: a class stands for those that borrow from it too, a family for its own; "-" takes
+    out."""
     place = f"{place}.{key}"
     found: set[str] = set()
     for word in schema.names(path, entry, key, place):

@@ -83,8 +83,8 @@ UNITS: Mapping[str, Unit] = {
 
 @cache
 def unit_text(name: str) -> str:
-    """The text of a unit: each file of csrc/ once, in the place where it is first included. Generated headers stay
-    included, once; those of the system as they are.
+    """Return the text of a unit: each file of csrc/ once, in the place where it is first included. Generated headers
+    stay included, once; those of the system as they are.
 
     Raises: KeyError for a name that is not in UNITS.
     """
@@ -100,7 +100,7 @@ def unit_text(name: str) -> str:
 
 
 def unit_files(name: str) -> tuple[str, ...]:
-    """The names of all files of csrc/ that a unit consists of, headers too, in the order of names."""
+    """Return the names of all files of csrc/ that a unit consists of, headers too, in the order of names."""
     return tuple(sorted(set(re.findall(r'^#line 1 "(.+)"$', unit_text(name), re.MULTILINE))))
 
 
@@ -112,7 +112,7 @@ def write_unit(name: str, folder: Path) -> Path:
 
 
 def _file_text(file: str, joined: set[str]) -> str:
-    """A file with the headers of csrc/ that it is the first to include in the place of its #include lines."""
+    """Return a file with the headers of csrc/ that it is the first to include in the place of its #include lines."""
     joined.add(file)
     lines = [f'#line 1 "{file}"']
     for number, line in enumerate((SOURCES / file).read_text(encoding="utf-8").splitlines(), 1):

@@ -53,7 +53,7 @@ class CoreSet:
         return FIRST_CORE_ID + len(self.cores)
 
     def id_of(self, name: str) -> int:
-        """The id of "generic" or of a core of this set. Raises: KeyError for any other name."""
+        """Return the id of "generic" or of a core of this set. Raises: KeyError for any other name."""
         ids = {"generic": GENERIC_ID} | {core: FIRST_CORE_ID + i for i, core in enumerate(self.names)}
         return ids[name]
 
@@ -81,7 +81,7 @@ class RuntimeSymbols:
 
 
 def symbols(core_set: CoreSet) -> RuntimeSymbols:
-    """The names that dispatchers of this set refer to."""
+    """Return the names that dispatchers of this set refer to."""
     return RuntimeSymbols(*(f"mavcg_{stem}_{core_set.tag}" for stem in ("rseq_offset", "core_of_cpu", "select")))
 
 

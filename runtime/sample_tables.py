@@ -37,7 +37,7 @@ _APPLICATION = ApplicationProgram("sample_app", (PlacedNetwork(_PROGRAM, 0, 0, f
 
 
 def sample_tables() -> dict[str, str]:
-    """The generated headers of the sample, by name."""
+    """Return the generated headers of the sample, by name."""
     versions = {"add_1": ("add_1.generic", "add_1.cortex-a55", "add_1.cortex-a75")}
     tiles = {blocks.dtype: [f"{blocks.dtype}_packed", f"{blocks.dtype}_strided"] for blocks in _BLOCKS}
     speeds = {"generic": 100, "cortex-a55": 100, "cortex-a75": 256}

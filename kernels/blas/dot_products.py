@@ -119,7 +119,7 @@ class _DotEmitter:
         return tuple(results)
 
     def load(self, line: ir.Value, offset: ir.Value) -> ir.Value:
-        """A vector of a column."""
+        """Return a vector of a column."""
         typ = vector(TYPES[self.dtype], self.lanes)
         return self.b.load(address(self.b, line, offset), align=self.item, typ=typ)
 

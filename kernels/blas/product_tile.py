@@ -304,11 +304,11 @@ class _TilePass:
                 prefetch(b, top, first)
 
     def step(self, offset: int) -> ir.Value:
-        """A field of struct blas_steps."""
+        """Return a field of struct blas_steps."""
         return self.b.load(address(self.b, self.b.function.args[4], offset), align=8, typ=I64)
 
     def load(self, pointer: ir.Value, mask: ir.Value | None) -> ir.Value:
-        """A vector of A or C; where the mask is false, 0."""
+        """Return a vector of A or C; where the mask is false, 0."""
         b = self.b
         if mask is None:
             return b.load(pointer, align=self.item, typ=self.type)
@@ -331,6 +331,6 @@ class _TilePass:
 
 
 def _lane(b: ir.IRBuilder, held: ir.Value, lane: int, lanes: int) -> ir.Value:
-    """One lane of a vector in every lane."""
+    """Return one lane of a vector in every lane."""
     undefined = ir.Constant(held.type, ir.Undefined)
     return b.shuffle_vector(held, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

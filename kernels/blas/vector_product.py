@@ -80,13 +80,13 @@ class _VectorEmitter:
         return self.machine.vector_bytes // self.item
 
     def column_group(self, sums: bool) -> int:
-        """Columns at a time: as many as have registers beside those of x or y."""
+        """Return the number of columns at a time: as many as have registers beside those of x or y."""
         if sums:
             return max(2, 8 * self.machine.vector_bytes // SUM_BYTES) if self.machine.vector_bytes != 16 else 4
         return 8 if self.machine.vector_registers > 16 else 4
 
     def load(self, base: ir.Value, element: ir.Value, lanes: int) -> ir.Value:
-        """`lanes` elements of an array."""
+        """Return `lanes` elements of an array."""
         pointer = address(self.b, base, self.b.mul(element, const(self.item)))
         return self.b.load(pointer, align=self.item, typ=vector(TYPES[self.dtype], lanes))
 
@@ -94,13 +94,13 @@ class _VectorEmitter:
         self.b.store(value, address(self.b, base, self.b.mul(element, const(self.item))), align=self.item)
 
     def columns_from(self, column: ir.Value, count: int) -> list[ir.Value]:
-        """Addresses of neighbouring columns."""
+        """Return the addresses of neighbouring columns."""
         b, (_, _, a, stride, *_rest) = self.b, self.b.function.args
         first = address(b, a, b.mul(column, stride))
         return [address(b, first, b.mul(stride, const(j))) for j in range(count)]
 
     def add_columns(self, column: ir.Value, count: int) -> None:
-        """y[i] += A[i, j] * x[j] for `count` columns."""
+        """Emit y[i] += A[i, j] * x[j] for `count` columns."""
         b, (rows, _, _, _, x, y) = self.b, self.b.function.args
         sources = self.columns_from(column, count)
         factors = [self.load(x, b.add(column, const(j)), 1) for j in range(count)]
@@ -125,7 +125,7 @@ class _VectorEmitter:
             begin = end
 
     def add_sums(self, column: ir.Value, count: int) -> None:
-        """y[j] += sum of A[i, j] * x[i] for `count` columns."""
+        """Emit y[j] += sum of A[i, j] * x[i] for `count` columns."""
         b, (rows, _, _, _, x, y) = self.b, self.b.function.args
         sources, width = self.columns_from(column, count), SUM_BYTES // self.item
         parts, typ = width // self.lanes, vector(TYPES[self.dtype], self.lanes)

@@ -37,7 +37,7 @@ def at_most(b: ir.IRBuilder, x: Value, high: Value) -> Value:
 
 
 def clip(b: ir.IRBuilder, x: Value, low: float, high: float) -> Value:
-    """x between two bounds, of which either may be infinite; the upper one wins."""
+    """Return x between two bounds, of which either may be infinite; the upper one wins."""
     x = at_least(b, x, like(x, low)) if low > -inf else x
     return at_most(b, x, like(x, high)) if high < inf else x
 
@@ -111,7 +111,8 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
 
 
 def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:
-    """The operator `act` on f32 lanes; "" is none. args: its parameters, as mavcg.ops.elementwise.ACTIVATIONS has them.
+    """Return the operator `act` on f32 lanes; "" is none. args: its parameters, as mavcg.ops.elementwise.ACTIVATIONS
+    has them.
 
     The same operations on every core, so that results are bit-identical. NaN comes out as NaN.
     """

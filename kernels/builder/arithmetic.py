@@ -25,45 +25,45 @@ def is_signed(dtype: str) -> bool:
 
 
 def lanes_of(x: ir.Value) -> int:
-    """Number of elements of the value."""
+    """Return the number of elements of the value."""
     return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
 
 
 def with_element(x: ir.Value, element: ir.Type) -> ir.Type:
-    """The type of x with other elements."""
+    """Return the type of x with other elements."""
     return vector(element, lanes_of(x))
 
 
 def number(x: ir.Value, value: float) -> ir.Constant:
-    """A constant in every lane of x's type."""
+    """Return a constant in every lane of x's type."""
     lanes = lanes_of(x)
     return ir.Constant(x.type, value if lanes == 1 else [value] * lanes)
 
 
 def truth(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
-    """Lanes of one bit as lanes of bool."""
+    """Return the lanes of one bit as lanes of bool."""
     return b.zext(flags, with_element(flags, I8))
 
 
 def flags(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Lanes of bool as lanes of one bit."""
+    """Return the lanes of bool as lanes of one bit."""
     return b.icmp_signed("!=", x, number(x, 0))
 
 
 def compare(b: ir.IRBuilder, sign: str, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Lanes of one bit; false where one side is NaN."""
+    """Return the lanes of one bit; false where one side is NaN."""
     if is_float(dtype):
         return b.fcmp_ordered(sign, x, y)
     return b.icmp_signed(sign, x, y) if is_signed(dtype) else b.icmp_unsigned(sign, x, y)
 
 
 def larger(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The larger one, NaN where one is NaN; of two equal ones y."""
+    """Return the larger one, NaN where one is NaN; of two equal ones y."""
     return _extreme(b, ">", dtype, x, y)
 
 
 def smaller(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """The smaller one, NaN where one is NaN; of two equal ones y."""
+    """Return the smaller one, NaN where one is NaN; of two equal ones y."""
     return _extreme(b, "<", dtype, x, y)
 
 
@@ -86,7 +86,7 @@ def _comparison(sign: str) -> Callable[[ir.IRBuilder, str, ir.Value, ir.Value], 
 
 
 def _safe_divisor(b: ir.IRBuilder, dtype: str, y: ir.Value) -> ir.Value:
-    """y, or 1 where the processor might trap: 0, and -1, by which the smallest number cannot be divided."""
+    """Return y, or 1 where the processor might trap: 0, and -1, by which the smallest number cannot be divided."""
     trap = b.icmp_signed("==", y, number(y, 0))
     if is_signed(dtype):
         trap = b.or_(trap, b.icmp_signed("==", y, number(y, -1)))
@@ -104,7 +104,7 @@ def _divide(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def remainder(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value, like_c: bool) -> ir.Value:
-    """x mod y with the sign of y, or with that of x where like_c; 0 where an integer y is 0."""
+    """Return x mod y with the sign of y, or with that of x where like_c; 0 where an integer y is 0."""
     if is_float(dtype):
         rest = fmod64(b, x, y) if dtype == "f64" else fmod(b, x, y)
         below = b.fcmp_ordered("<", rest, number(x, 0.0))
@@ -181,7 +181,7 @@ DOUBLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, ir.Value], ir.Value]] = {
 
 
 def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
-    """x as another type."""
+    """Return x as another type."""
     typ = with_element(x, TYPES[target])
     if source == target:
         return x
@@ -217,7 +217,7 @@ def _resize_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.
 
 
 def _f32_to_odd(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """An f64 as f32, rounded to the neighbour with an odd last bit where it is between two."""
+    """Return an f64 as f32, rounded to the neighbour with an odd last bit where it is between two."""
     near = b.fptrunc(x, with_element(x, F32))
     back = b.fpext(near, x.type)
     bits = b.bitcast(near, with_element(x, I32))

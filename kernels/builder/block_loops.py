@@ -45,7 +45,8 @@ def block_channels(macro: MacroTile, lanes: int) -> int | None:
 
 
 def blocks(b: ir.IRBuilder, macro: MacroTile, channels: int, lanes: int, begin: Value, end: Value, body: Block) -> None:
-    """body of each block of a group's output channels and of the rows from begin to end, channels inside or outside."""
+    """Emit body for each block of a group's output channels and of the rows from begin to end, channels inside or
+    outside."""
     step = block_channels(macro, lanes)
     if macro.order is Order.ROWS:
 

@@ -68,7 +68,7 @@ def exp64(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def log64(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The natural logarithm of f64; -inf at 0, NaN below."""
+    """Return the natural logarithm of f64; -inf at 0, NaN below."""
     tiny = b.fcmp_ordered("<", x, _real(x, 2.0**-1022))
     bits = _bits(b, b.select(tiny, b.fmul(x, _real(x, 2.0**52)), x))
     away = b.sub(bits, _whole(x, ROOT_HALF_BITS))
@@ -90,7 +90,7 @@ def log64(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def fmod64(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x - trunc(x / y) y of one f64 each, exactly: NaN where y is 0 or x infinite, x where y is infinite.
+    """Return x - trunc(x / y) y of one f64 each, exactly: NaN where y is 0 or x infinite, x where y is infinite.
 
     A long division of whole numbers, a bit an iteration: the exponents' difference is how many.
     """
@@ -121,12 +121,13 @@ def fmod64(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def _less(b: ir.IRBuilder, rest: ir.Value, bottom: ir.Value) -> ir.Value:
-    """The rest after one subtraction, where that is possible."""
+    """Return the rest after one subtraction, where that is possible."""
     return b.select(b.icmp_unsigned(">=", rest, bottom), b.sub(rest, bottom), rest)
 
 
 def _parts(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(m, e) with x = m * 2^(e - 1075) and the highest bit of m at 2^52; (0, e) for 0. x: an f64 that is no less."""
+    """Return (m, e) with x = m * 2^(e - 1075) and the highest bit of m at 2^52; (0, e) for 0. x: an f64 that is no
+    less."""
     bits = _bits(b, x)
     exponent = b.lshr(bits, _whole(x, 52))
     fraction = b.and_(bits, _whole(x, (1 << 52) - 1))

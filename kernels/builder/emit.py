@@ -1,4 +1,4 @@
-"""The words that emitters are written in: functions, counted loops, vectors with whole and partial loads."""
+"""Building blocks of emitters: functions, counted loops, vectors with whole and partial loads."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -51,23 +51,23 @@ def kernel_function(module: ir.Module, spec: KernelSpec, machine: Machine) -> tu
 
 
 def operand(b: ir.IRBuilder, index: int, name: str = "") -> ir.Value:
-    """The pointer of the kernel's operand number `index`."""
+    """Return the pointer of the kernel's operand number `index`."""
     return b.load(address(b, b.function.args[0], index * 8), name=name or f"operand_{index}", align=8, typ=PTR)
 
 
 def const(value: int, typ: ir.Type = I64) -> ir.Constant:
-    """An integer constant."""
+    """Return an integer constant."""
     return ir.Constant(typ, value)
 
 
 def address(b: ir.IRBuilder, base: ir.Value, offset_bytes: ir.Value | int, name: str = "") -> ir.Value:
-    """base + offset_bytes."""
+    """Return base + offset_bytes."""
     offset = const(offset_bytes) if isinstance(offset_bytes, int) else offset_bytes
     return b.gep(base, [offset], inbounds=True, name=name, source_etype=I8)
 
 
 def element(b: ir.IRBuilder, base: ir.Value, index: ir.Value | int, typ: ir.Type, name: str = "") -> ir.Value:
-    """The address of element `index` of an array of `typ`."""
+    """Return the address of element `index` of an array of `typ`."""
     return b.gep(base, [const(index) if isinstance(index, int) else index], inbounds=True, name=name, source_etype=typ)
 
 
@@ -137,12 +137,12 @@ def repeat(
 # Types and constants have no module. They are made once: most of a text's time goes into spelling them.
 @lru_cache(256)
 def vector(typ: ir.Type, lanes: int) -> ir.Type:
-    """<lanes x typ>, or typ itself for one lane."""
+    """Return <lanes x typ>, or typ itself for one lane."""
     return ir.VectorType(typ, lanes) if lanes > 1 else typ
 
 
 def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Value:
-    """`value` in every lane."""
+    """Return `value` in every lane."""
     if lanes == 1:
         return value
     if isinstance(value, ir.Constant):
@@ -159,12 +159,12 @@ def _undef_constant(typ: ir.Type) -> ir.Constant:
 
 @lru_cache(4096)
 def i32_lanes(lanes: tuple[int, ...]) -> ir.Constant:
-    """A constant of several i32, such as the lanes that a shuffle takes."""
+    """Return a constant of several i32, such as the lanes that a shuffle takes."""
     return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
 
 
 def f32_splat(value: float, lanes: int) -> ir.Constant:
-    """A constant in every lane, as f32."""
+    """Return a constant in every lane, as f32."""
     return _f32_splat(float(value).hex(), lanes)
 
 
@@ -193,20 +193,21 @@ def intrinsic(b: ir.IRBuilder, stem: str, args: Sequence[ir.Value], name: str = 
 
 
 def fma(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value, name: str = "") -> ir.Value:
-    """x * y + z, rounded once."""
+    """Return x * y + z, rounded once."""
     return intrinsic(b, "fma", (x, y, z), name)
 
 
 @lru_cache(4096)
 def tail_mask(lanes: int, used: int) -> ir.Constant:
-    """A mask of the first `used` lanes."""
+    """Return a mask of the first `used` lanes."""
     return ir.Constant(vector(I1, lanes), [int(lane < used) for lane in range(lanes)])
 
 
 def load_vector(
     b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, used: int | None = None, name: str = "", align: int = 0
 ) -> ir.Value:
-    """A vector's load at any element's address; of the first `used` lanes only, the others 0, where `used` is given.
+    """Return a vector's load at any element's address; of the first `used` lanes only, the others 0, where `used` is
+    given.
 
     align: in bytes, where more than an element's is known.
     """
@@ -238,7 +239,7 @@ def store_vector(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, used: int 
 
 
 def element_bytes(typ: ir.Type) -> int:
-    """Size of a scalar type in memory, in bytes."""
+    """Return the size of a scalar type in memory, in bytes."""
     if isinstance(typ, ir.IntType):
         return max(1, int(typ.width) // 8)
     return {F16: 2, F32: 4, F64: 8}[typ]

@@ -17,17 +17,17 @@ ROUNDER = 12582912.0  # 1.5 * 2^23: added to a small number it leaves the neares
 
 
 def lanes_of(x: ir.Value) -> int:
-    """Number of f32 of the value."""
+    """Return the number of f32 of the value."""
     return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
 
 
 def like(x: ir.Value, value: float) -> ir.Constant:
-    """A constant in every lane of x's type."""
+    """Return a constant in every lane of x's type."""
     return f32_splat(float(np.float32(value)), lanes_of(x))
 
 
 def ints_like(x: ir.Value, value: int) -> ir.Constant:
-    """An i32 constant for every lane of x."""
+    """Return an i32 constant for every lane of x."""
     lanes = lanes_of(x)
     return ir.Constant(I32, value) if lanes == 1 else i32_lanes((value,) * lanes)
 
@@ -37,7 +37,7 @@ def _int_type(x: ir.Value) -> ir.Type:
 
 
 def as_bits(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The bits of f32 lanes as i32 lanes."""
+    """Return the bits of f32 lanes as i32 lanes."""
     return b.bitcast(x, _int_type(x))
 
 
@@ -62,12 +62,12 @@ def _split(value: float, bits: int = 11) -> tuple[float, float]:
 
 
 def _power_of_two(b: ir.IRBuilder, n: ir.Value) -> ir.Value:
-    """2^n of i32 lanes from -126 to 127."""
+    """Return 2^n of i32 lanes from -126 to 127."""
     return as_floats(b, b.shl(b.add(n, ints_like(n, 127)), ints_like(n, 23)))
 
 
 def _clamp(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
-    """x between two bounds; NaN stays NaN."""
+    """Return x between two bounds; NaN stays NaN."""
     x = b.select(b.fcmp_ordered("<", x, like(x, low)), like(x, low), x)
     return b.select(b.fcmp_ordered(">", x, like(x, high)), like(x, high), x)
 
@@ -77,7 +77,7 @@ _EXP_TAIL = [1 / factorial(k) for k in range(2, 9)]
 
 
 def _reduce(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """(n as i32, r) with x = n ln 2 + r and |r| <= ln(2)/2."""
+    """Return (n as i32, r) with x = n ln 2 + r and |r| <= ln(2)/2."""
     shifted = fma(b, x, like(x, 1 / log(2)), like(x, ROUNDER))
     n = b.sub(as_bits(b, shifted), ints_like(x, int(np.float32(ROUNDER).view(np.int32))))
     whole = b.fsub(shifted, like(x, ROUNDER))
@@ -107,7 +107,7 @@ _ATANH = [1 / k for k in range(3, 13, 2)]
 
 
 def log_(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The natural logarithm; -inf at 0, NaN below."""
+    """Return the natural logarithm; -inf at 0, NaN below."""
     tiny = b.fcmp_ordered("<", x, like(x, float(np.finfo(np.float32).tiny)))
     scaled = b.select(tiny, b.fmul(x, like(x, 2.0**23)), x)
     bits = as_bits(b, scaled)
@@ -146,7 +146,7 @@ _TANH = (
 
 
 def tanh(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     size = intrinsic(b, "fabs", [x])
     z = b.fmul(x, x)
     small = fma(b, b.fmul(z, size), polynomial(b, z, _TANH), size)
@@ -164,7 +164,7 @@ _ERFC = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
 
 
 def erf(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The error function."""
+    """Return the error function."""
     size = intrinsic(b, "fabs", [x])
     z = b.fmul(x, x)
     small = b.fmul(size, polynomial(b, z, _ERF))
@@ -176,7 +176,7 @@ def erf(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def sigmoid(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """1 / (1 + e^-x)."""
+    """Return 1 / (1 + e^-x)."""
     return b.fdiv(like(x, 1.0), b.fadd(exp(b, b.fneg(x)), like(x, 1.0)))
 
 

@@ -60,7 +60,7 @@ class Nest:
 
 
 def broadcast_strides(view: View, shape: Sequence[int]) -> tuple[int, ...]:
-    """The view's strides when it is broadcast to `shape` as NumPy does, in elements."""
+    """Return the view's strides when it is broadcast to `shape` as NumPy does, in elements."""
     missing = len(shape) - len(view.shape)
     return (0,) * missing + tuple(
         0 if length == 1 else stride for length, stride in zip(view.shape, view.strides, strict=True)
@@ -68,7 +68,7 @@ def broadcast_strides(view: View, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
-    """The same loops with as few dimensions as can be, in the same order."""
+    """Return the same loops with as few dimensions as can be, in the same order."""
     if 0 in shape:
         return Nest((0,), tuple((1,) for _ in strides))
     lengths: list[int] = []
@@ -111,7 +111,7 @@ Inner = Callable[[list[ir.Value], Line], None]
 
 
 def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[int]) -> list[ir.Value]:
-    """The indices whose flattened, row-major index is `index`."""
+    """Return the indices whose flattened, row-major index is `index`."""
     found: list[ir.Value] = []
     for at in range(len(lengths) - 1, 0, -1):
         length = const(lengths[at])
@@ -128,7 +128,7 @@ def advance(
     index: ir.Value,
     item_bytes: Sequence[int],
 ) -> list[ir.Value]:
-    """Each pointer moved by index x its step; steps in elements."""
+    """Return each pointer moved by index x its step; steps in elements."""
     return [
         address(b, pointer, scale_index(b, index, step * size)) if step else pointer
         for pointer, step, size in zip(pointers, steps, item_bytes, strict=True)
@@ -136,19 +136,20 @@ def advance(
 
 
 def minimum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, name: str = "") -> ir.Value:
-    """The smaller of two signed integers."""
+    """Return the smaller of two signed integers."""
     return b.select(b.icmp_signed("<", x, y), x, y, name=name)
 
 
 def maximum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, name: str = "") -> ir.Value:
-    """The larger of two signed integers."""
+    """Return the larger of two signed integers."""
     return b.select(b.icmp_signed(">", x, y), x, y, name=name)
 
 
 def nest_rows(
     b: ir.IRBuilder, nest: Nest, pointers: Sequence[ir.Value], item_bytes: Sequence[int], inner: Inner
 ) -> None:
-    """Loops over the kernel's range of rows and what is inside them; `inner` emits a run along the last dimension.
+    """Emit the loops over the kernel's range of rows and what is inside them; `inner` emits a run along the last
+    dimension.
 
     inner gets each operand's address at index 0 of that dimension. The kernel is closed by the caller.
     """
@@ -221,7 +222,8 @@ def along_line(
 
 
 def load_lanes(b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, lanes: int, used: int, name: str = "") -> ir.Value:
-    """A vector of `lanes` of which the first `used` are read, in pieces of a power of two; the others are undefined."""
+    """Return a vector of `lanes` of which the first `used` are read, in pieces of a power of two; the others are
+    undefined."""
     if used == lanes:
         return load_vector(b, pointer, vector(typ, lanes), name=name)
     whole = ir.Constant(ir.VectorType(typ, lanes), ir.Undefined)
@@ -256,10 +258,10 @@ def store_lanes(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, lanes: int,
 
 
 def _pieces(used: int) -> list[int]:
-    """Powers of two that add up to it, the largest first."""
+    """Return the powers of two whose sum is `count`, the largest first."""
     return [1 << bit for bit in range(used.bit_length() - 1, -1, -1) if used >> bit & 1]
 
 
 def shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int], name: str = "") -> ir.Value:
-    """A vector of chosen lanes of x, then y."""
+    """Return a vector of chosen lanes of x, then y."""
     return b.shuffle_vector(x, y, i32_lanes(tuple(lanes)), name)

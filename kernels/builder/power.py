@@ -49,7 +49,7 @@ def _log2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def _exp2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """2^x of f64 between -1000 and 1000."""
+    """Return 2^x of f64 between -1000 and 1000."""
     ints = vector(I64, _lanes(x))
     shifted = b.fadd(x, _number(x.type, 1.5 * 2.0**52))
     n = b.sub(b.bitcast(shifted, ints), _number(ints, 0x4338000000000000))
@@ -59,7 +59,7 @@ def _exp2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def power(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x to the y, of f32 as C's pow has it, of integers without a fraction; other types have no power."""
+    """Return x to the y, of f32 as C's pow has it, of integers without a fraction; other types have no power."""
     if dtype == "f32":
         return _float_power(b, x, y)
     return _whole_power(b, dtype, x, y)
@@ -97,7 +97,7 @@ EXACT_EXPONENTS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
 def fixed_power(b: ir.IRBuilder, x: ir.Value, exponent: float) -> ir.Value:
-    """x to one of EXACT_EXPONENTS, by products, a root and a quotient."""
+    """Return x to one of EXACT_EXPONENTS, by products, a root and a quotient."""
     one = _number(x.type, 1.0)
     if exponent < 0:
         return b.fdiv(one, fixed_power(b, x, -exponent))
@@ -139,7 +139,7 @@ def _whole_power(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Va
 
 
 def fmod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """x - trunc(x / y) y of one f32 each, exactly: NaN where y is 0 or x infinite, x where y is infinite.
+    """Return x - trunc(x / y) y of one f32 each, exactly: NaN where y is 0 or x infinite, x where y is infinite.
 
     A long division in f64, 24 bits of the quotient an iteration: a product of two numbers of 24 bits is exact there.
     """

@@ -9,7 +9,7 @@ from mavcg.kernels.builder.emit import F32, I8, I32, intrinsic
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Smallest and largest number of i8 or u8."""
+    """Return the smallest and largest number of i8 or u8."""
     return (-128, 127) if dtype == "i8" else (0, 255)
 
 
@@ -35,7 +35,7 @@ def narrow(b: ir.IRBuilder, value: ir.Value, zero: ir.Value, low: float, high: f
 
 
 def requantize_value(b: ir.IRBuilder, value: ir.Value, out_zero: int, low: int, high: int) -> ir.Value:
-    """`narrow` with a constant zero point: the end of every operator on 8-bit numbers."""
+    """Return `narrow` with a constant zero point: the epilogue of every operator on 8-bit numbers."""
     return narrow(b, value, number(value, float(out_zero)), low, high)
 
 
@@ -46,12 +46,12 @@ def quantize_value(b: ir.IRBuilder, to: str, x: ir.Value, scale: ir.Value, zero:
 
 
 def dequantize_value(b: ir.IRBuilder, dtype: str, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
-    """(x - zero) * scale."""
+    """Return (x - zero) * scale."""
     return b.fmul(b.sitofp(b.sub(widen(b, x, dtype), widen(b, zero, dtype)), scale.type), scale)
 
 
 def subtract_zero(b: ir.IRBuilder, x: ir.Value, dtype: str, zero: int) -> ir.Value:
-    """x - zero as i32 lanes."""
+    """Return x - zero as i32 lanes."""
     wide = widen(b, x, dtype)
     return b.sub(wide, number(wide, zero)) if zero else wide
 

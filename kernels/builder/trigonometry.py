@@ -26,7 +26,7 @@ _COS = [(-1) ** k / factorial(2 * k) for k in range(1, 7)]
 
 
 def _parts(value: Fraction, count: int) -> list[float]:
-    """f32 numbers whose sum is the value: each the nearest to what is left."""
+    """Return f32 numbers whose sum is the value: each the nearest to what is left."""
     parts = []
     for _ in range(count):
         parts.append(float(np.float32(float(value))))
@@ -40,18 +40,18 @@ _WORDS = [0, *(int((1 << 192) / _HALF_PI) >> shift & 0xFFFFFFFF for shift in ran
 
 
 def sin(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The sine; that of -0 is -0 (IEEE 754, 9.2.1)."""
+    """Return the sine; that of -0 is -0 (IEEE 754, 9.2.1)."""
     return _zero_kept(b, x, _sin_cos(b, x, 0))
 
 
 def cos(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The cosine."""
+    """Return the cosine."""
     return _sin_cos(b, x, 1)
 
 
 def tan(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The tangent: sine over cosine of the reduced argument, or minus its inverse; in f64, as a quotient of f32 would
-    be off by three units in the last place."""
+    """Return the tangent: sine over cosine of the reduced argument, or minus its inverse; in f64, as a quotient of f32
+    would be off by three units in the last place."""
     n, r = _merge(b, x, *_reduce_double(b, x), lambda n, r: (n, r))
     z = b.fmul(r, r)
     sine = fma(b, b.fmul(z, r), _double_series(b, z, _SIN), r)
@@ -62,7 +62,7 @@ def tan(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def _zero_kept(b: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Value:
-    """The value, or x where x is zero: its reduction loses the sign."""
+    """Return the value, or x where x is zero: its reduction loses the sign."""
     return b.select(b.fcmp_ordered("==", x, like(x, 0.0)), x, value)
 
 
@@ -88,8 +88,8 @@ def _bit(b: ir.IRBuilder, n: ir.Value, bit: int) -> ir.Value:
 
 
 def _reduce(b: ir.IRBuilder, x: ir.Value) -> Reduced:
-    """(n as i32 whose last two bits count, r) with x = n pi/2 + r and |r| up to a hundredth over pi/4; r is NaN for
-    infinities and NaN."""
+    """Return (n as i32 whose last two bits count, r) with x = n pi/2 + r and |r| up to a hundredth over pi/4; r is NaN
+    for infinities and NaN."""
     shifted = fma(b, x, like(x, 2 / pi), like(x, ROUNDER))
     n = b.sub(as_bits(b, shifted), ints_like(x, int(np.float32(ROUNDER).view(np.int32))))
     whole = b.fsub(shifted, like(x, ROUNDER))
@@ -181,7 +181,7 @@ def _reduce_large(b: ir.IRBuilder, x: ir.Value) -> Reduced:
 
 
 def _doubles(x: ir.Value, value: float) -> ir.Constant:
-    """A constant of f64 for every lane of x."""
+    """Return a constant of f64 for every lane of x."""
     lanes = lanes_of(x)
     return ir.Constant(vector(F64, lanes), value if lanes == 1 else [value] * lanes)
 

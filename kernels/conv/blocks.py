@@ -70,7 +70,8 @@ class Blocks:
             self.chunk(last, replace(tiling, widths=tiling.rest), crossing, block)
 
     def chunk(self, run: ChannelRun, tiling: RegisterTiling, crossing: bool, block: SumBlock) -> None:
-        """Channels of one register tile, or fewer, of the rows of a block; these are all rows where crossing."""
+        """Emit a chunk: the channels of one register tile, or fewer, for the rows of a block, all rows where
+        crossing."""
         b, spec = self.b, self.spec
         vectors = -(-run.count // self.lanes)
         used = run.count - (vectors - 1) * self.lanes
@@ -142,7 +143,7 @@ class Blocks:
         self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
         emit: Callable[[RegisterTile, Pointers], None], size: int, share: int,
     ) -> None:  # fmt: skip
-        """All pixels of all rows, counted through."""
+        """Emit all pixels of all rows as one sequence."""
         b, spec = self.b, self.spec
         width, done = spec.out.shape[2], 0
         views = [spec.x, spec.out, spec.residual]
@@ -175,7 +176,7 @@ class Blocks:
         self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
         emit: Callable[[RegisterTile, Pointers], None], size: int, share: int,
     ) -> None:  # fmt: skip
-        """One row of pixels."""
+        """Emit one row of pixels."""
         b, spec = self.b, self.spec
         steps = (
             spec.x.strides[2] * spec.stride[1] * F32_BYTES,

@@ -23,7 +23,7 @@ PIECE_PIXELS = 64  # the most of a piece of a long row: its inputs stay in a lev
 
 
 def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """The kernel of a conv2d node. Raises: MavcgError for a node with pads: padding is a step of its own."""
+    """Return the kernel of a conv2d node. Raises: MavcgError for a node with pads: padding is a step of its own."""
     x, w = views[node.inputs[0]], node.inputs[1]
     if any(node.attr("pads")):
         raise MavcgError(f"node '{node.origin}' (conv2d): has pads; padding is a step of its own, before the kernel")
@@ -65,7 +65,7 @@ def conv_step(
     node: Node, x: View, out: View, kernel: Any, stride: Any, dilation: Any, groups: int,
     views: Mapping[str, View], packing: Packing, weights: PackedConstant | None,
 ) -> tuple[Step, ...]:  # fmt: skip
-    """The step of a node whose inputs are x, weights, bias?, residual?, with x and out given as images.
+    """Return the step of a node whose inputs are x, weights, bias?, residual?, with x and out given as images.
 
     weights: of a constant, packed in panels; None: they are there at run time only.
     """

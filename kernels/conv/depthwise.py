@@ -130,12 +130,13 @@ def reads_whole_lines(spec: Depthwise, machine: Machine) -> bool:
 
 
 def block_rows(spec: Depthwise) -> int:
-    """Rows of outputs that are computed for one line of channels before the next."""
+    """Return the rows of outputs that are computed for one line of channels before the next."""
     return max(ROWS_PER_SHARED * (spec.kernel[0] - 1) * spec.dilation[0], 1)
 
 
 def most_pixels(machine: Machine, kernel_width: int) -> int:
-    """Accumulators of a tile of one vector beside which a row of weights and two inputs fit the registers."""
+    """Return the accumulators of a tile of one vector beside which a row of weights and two inputs fit the
+    registers."""
     return max(1, min(MOST_PIXELS, machine.vector_registers - kernel_width - 2))
 
 

@@ -35,7 +35,7 @@ Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residua
 
 
 def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.Function:
-    """The function of a spec for a machine."""
+    """Emit the function of a spec for a machine."""
     function, b = kernel_function(module, spec, machine)
     _DepthwiseEmitter(b, spec, machine).emit(function.args[1], function.args[2])
     b.ret_void()
@@ -43,7 +43,7 @@ def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.F
 
 
 def by_lines(b: ir.IRBuilder, channels: int, body: Callable[[Value, int], None]) -> None:
-    """body(first channel, how many) of every cache line of channels, the last one perhaps shorter."""
+    """Emit body(first channel, count) for every cache line of channels; the last one may be shorter."""
     whole = channels // LINE_CHANNELS * LINE_CHANNELS
     if whole == LINE_CHANNELS:
         body(const(0), LINE_CHANNELS)
@@ -104,7 +104,7 @@ class _DepthwiseEmitter:
             repeat(b, b.sdiv(begin, const(height)), b.sdiv(b.add(end, const(height - 1)), const(height)), one, "image")
 
     def block(self, image: Value, lo: Value, hi: Value) -> None:
-        """Rows lo to hi of an image: tile by tile, line by line of channels."""
+        """Emit the rows lo to hi of an image: tile by tile, line by line of channels."""
         b, spec = self.b, self.spec
         channels, rows = spec.out.shape[3], b.sub(hi, lo)
 
@@ -146,7 +146,7 @@ class _DepthwiseEmitter:
             done += mr * count
 
     def advance(self, at: Pointers, channel: Value) -> Pointers:
-        """The pointers `channel` channels further on, whole lines of them for the weights."""
+        """Return the pointers `channel` channels further on, whole lines of them for the weights."""
         taps = self.spec.kernel[0] * self.spec.kernel[1]
         steps = (1, taps, 1, 1, 1)
         pairs = zip(at, steps, strict=True)
@@ -193,7 +193,7 @@ class _DepthwiseEmitter:
         repeat(b, const(0), unit.rows, row, "row")
 
     def line(self, at: Pointers, pixels: int, channels: int) -> None:
-        """Tiles of all vectors of a line of so many channels."""
+        """Emit the tiles of all vectors of a line of so many channels."""
         b, step = self.b, self.vectors * self.lanes
         whole = channels // step * step
 
@@ -209,7 +209,8 @@ class _DepthwiseEmitter:
             self.tile(advance(const(whole)), pixels, vectors, rest - (vectors - 1) * self.lanes)
 
     def tile(self, at: Pointers, pixels: int, vectors: int, used: int) -> None:
-        """Some neighbours: a weight is loaded once for all of them, an input once for all that see it.
+        """Emit the sums of some neighbouring pixels: a weight is loaded once for all of them, an input once for all
+        that see it.
 
         used: channels of the last vector.
         """

@@ -25,7 +25,7 @@ class DepthwiseWindow:
     x_strides: tuple[int, ...]
 
     def columns(self, pixels: int) -> list[int]:
-        """Columns of the image that so many neighbours see, from the first one's."""
+        """Return the columns of the image that so many neighbours see, from the first one's."""
         taps = range(0, self.kernel[1] * self.dilation[1], self.dilation[1])
         return sorted({p * self.stride[1] + tap for p in range(pixels) for tap in taps})
 

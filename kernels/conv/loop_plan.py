@@ -92,7 +92,8 @@ def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
 
 
 def share_bytes(spec: KernelSpec, macro: MacroTile, chunk_bytes: int, tiles: int) -> int:
-    """Bytes of the next chunk's weights that each of `tiles` register tiles prefetches for each term of a sum.
+    """Return the bytes of the next chunk's weights that each of `tiles` register tiles prefetches for each term of a
+    sum.
 
     chunk_bytes: of a chunk's weights of one term. 0: no prefetch is planned, or too few tiles share a chunk: these
     prefetch their own weights, `macro.prefetch_distance_bytes` ahead.

@@ -21,7 +21,7 @@ Value: TypeAlias = ir.Value
 
 
 def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroTile | None = None) -> ir.Function:
-    """The function of a spec for a machine; macro: as planned, else by what all machines have in common."""
+    """Emit the function of a spec for a machine; macro: as planned, else by what all machines have in common."""
     macro = macro or plain_macro(spec)
     check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
@@ -50,11 +50,11 @@ class _Conv2dEmitter(Blocks):
             repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
 
     def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Rows of pixels, in parts from low to high, of the only group's panels from first to last."""
+        """Emit the rows of pixels, in parts from low to high, of the only group's panels from first to last."""
         self.in_order(const(0), first, last, rows_of_parts(self.b, self.spec, self.macro, low, high))
 
     def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Output channels, in parts from low to high, of the rows from first to last; there is one group."""
+        """Emit the output channels in parts from low to high, for the rows from first to last; there is one group."""
         spec, macro = self.spec, self.macro
         tiling, _ = register_tiling(spec, self.machine, macro, spec.out_channels)
 
@@ -70,7 +70,7 @@ class _Conv2dEmitter(Blocks):
         row_blocks(self.b, first, last, macro.mc, rows)
 
     def group(self, group: Value, begin: Value, end: Value) -> None:
-        """All of a group's output channels for a range of rows."""
+        """Emit all of a group's output channels for a range of rows."""
 
         def block(channel: Value, count: int, first: Value, last: Value) -> None:
             self.channels(ChannelRun(group, channel, count, first, last))

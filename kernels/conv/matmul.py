@@ -80,7 +80,7 @@ class MatMul(KernelSpec):
 
 
 def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """A product with a packed constant where the left side's rows lie evenly, else one where both sides lie."""
+    """Return a product with a packed constant where the left side's rows lie evenly, else one where both sides lie."""
     a, right, out = views[node.inputs[0]], node.inputs[1], views[node.output]
     if out.dtype != "f32":
         return plain_matmul(node, views)
@@ -113,7 +113,7 @@ def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[
 
 
 def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides over the batch dimensions, 0 where the view is broadcast, then the matrix's."""
+    """Return the strides over the batch dimensions, 0 where the view is broadcast, then the matrix's."""
     lengths, strides = view.shape[:-2], view.strides[:-2]
     missing = len(batch) - len(lengths)
     outer = (0,) * missing + tuple(0 if n == 1 else s for n, s in zip(lengths, strides, strict=True))
@@ -121,7 +121,8 @@ def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def as_image(view: View) -> View | None:
-    """[.., M, K] as an image: the leading dimensions as height, M as width; None where these do not lie evenly."""
+    """Return [.., M, K] as an image: the leading dimensions as height, M as width; None where these do not lie
+    evenly."""
     shape, strides = (1, 1, *view.shape), (0, 0, *view.strides)
     outer = [(n, s) for n, s in zip(shape[:-2], strides[:-2], strict=True) if n != 1]
     for (_, stride), (length, inside) in zip(outer, outer[1:], strict=False):
@@ -134,8 +135,8 @@ def as_image(view: View) -> View | None:
 
 
 def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
-    """The function of a spec for a machine. Of the macro-tile only blocks of columns and of terms say something here:
-    rows are cut into pieces by the spec.
+    """Emit the function of a spec for a machine. Of the macro-tile only blocks of columns and of terms say something
+    here: rows are cut into pieces by the spec.
     """
     function, b = kernel_function(module, spec, machine)
     bases = [operand(b, i, name) for i, name in enumerate(("a", "b", "out"))]

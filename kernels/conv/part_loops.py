@@ -23,7 +23,7 @@ Run = Callable[[Value, int], None]  # (first channel, how many)
 
 
 def parts_of(spec: Convolution, macro: MacroTile) -> int:
-    """Number of parts that a row of work really has for a macro-tile's `parts`: 1 where there are groups.
+    """Return the number of parts that a row of work really has for a macro-tile's `parts`: 1 where there are groups.
 
     Of a row of pixels parts are `macro.nc` each; of a panel they are rows of pixels, as evenly as can be.
     """
@@ -36,7 +36,7 @@ def parts_of(spec: Convolution, macro: MacroTile) -> int:
 
 
 def part_rows(spec: Convolution, macro: MacroTile) -> int:
-    """Rows of pixels of a panel's parts."""
+    """Return the rows of pixels of a panel's parts."""
     return -(-spec.pixel_rows // macro.parts)
 
 
@@ -47,7 +47,7 @@ def check_parts(spec: Convolution, macro: MacroTile) -> None:
 
 
 def rows_of_parts(b: ir.IRBuilder, spec: Convolution, macro: MacroTile, low: Value, high: Value) -> tuple[Value, Value]:
-    """(first, after the last) of the rows of pixels that a panel's parts from low to high are."""
+    """Return (first, after the last) of the rows of pixels that a panel's parts from low to high are."""
     rows = part_rows(spec, macro)
     begin, end = b.mul(low, const(rows)), b.mul(high, const(rows))
     if spec.pixel_rows % rows:
@@ -57,7 +57,7 @@ def rows_of_parts(b: ir.IRBuilder, spec: Convolution, macro: MacroTile, low: Val
 
 
 def rectangles(b: ir.IRBuilder, parts: int, begin: Value, end: Value, body: Rectangle) -> None:
-    """body of what is left of a row begun in the middle, of the whole rows, and of the beginning of the row after.
+    """Emit body for the rest of a row begun in the middle, for the whole rows, and for the beginning of the next row.
 
     Each of them only where there is any; whole rows are one rectangle, whose order of blocks is body's affair. The body
     is emitted once.
@@ -118,7 +118,7 @@ def part_runs(
 def channel_groups(
     b: ir.IRBuilder, macro: MacroTile, channels: int, begin: Value, end: Value, body: Rectangle
 ) -> None:  # fmt: skip
-    """body(first row, row after, first channel, channel after) of a range of parts where each channel is by itself.
+    """Emit body(first row, row after, first channel, channel after) for a range of parts of a depthwise kernel.
 
     Parts of a row of pixels are `macro.nc` channels each, of whatever groups they are.
     """
@@ -143,7 +143,7 @@ def check_groups(spec: KernelSpec, macro: MacroTile, channels: int, step: int) -
 def channel_steps(
     b: ir.IRBuilder, channels: int, step: int, body: Run, between: tuple[Value, Value] | None = None
 ) -> None:
-    """body(first channel, how many) of every `step` channels, the last of all perhaps fewer.
+    """Emit body(first channel, count) for every `step` channels; the last ones may be fewer.
 
     between: the first of them and the one after the last, multiples of a step or the end; None: all.
     """

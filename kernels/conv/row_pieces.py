@@ -9,9 +9,9 @@ LEAST_PIXELS = 16
 
 
 def in_pieces(views: Sequence[View], most: int) -> tuple[View, ...]:
-    """The same images, all N, H, W, C of equally many pixels, with their pixels as rows of LEAST_PIXELS to `most`, or
-    as one row where they are few; as they were where the distance between pixels is not constant or no such length
-    divides them.
+    """Return the same images, all N, H, W, C of equally many pixels, with their pixels as rows of LEAST_PIXELS to
+    `most`, or as one row where they are few; as they were where the distance between pixels is not constant or no such
+    length divides them.
     """
     pixels = views[0].shape[0] * views[0].shape[1] * views[0].shape[2]
     whole = [n for n in range(LEAST_PIXELS, most + 1) if pixels % n == 0]
@@ -27,7 +27,7 @@ def in_pieces(views: Sequence[View], most: int) -> tuple[View, ...]:
 
 
 def _pitch(view: View) -> int:
-    """Elements from a pixel to the next."""
+    """Return the elements from a pixel to the next."""
     for length, stride in zip(view.shape[2::-1], view.strides[2::-1], strict=True):
         if length > 1:
             return stride

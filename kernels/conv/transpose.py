@@ -27,7 +27,8 @@ LARGE_BYTES = 1 << 20  # and together more than this: then weights are not packe
 
 
 def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """The kernel of a conv_transpose2d node, pads and output_pads included: these only say which pixels there are.
+    """Return the kernel of a conv_transpose2d node, pads and output_pads included: these only say which pixels there
+    are.
 
     Raises: MavcgError for a type other than f32.
     """
@@ -58,7 +59,7 @@ def _mostly_absent(shape: tuple[int, ...], stride: Sequence[int], dilation: Sequ
 
 
 def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Machine) -> ir.Function:
-    """The function of a spec for a machine."""
+    """Emit the function of a spec for a machine."""
     function, b = kernel_function(module, spec, machine)
     emitter = Phases(b, spec, machine) if spec.packed else Plain(b, spec, machine)
     height = const(spec.out.shape[1])

@@ -88,11 +88,11 @@ class Phases(RowsOfPixels):
                 self.zero(target, 0, spec.columns * channels)
 
     def zero(self, target: Value, begin: int, end: int) -> None:
-        """Elements begin to end become 0."""
+        """Emit a loop that clears the elements from begin to end."""
         self.run(target, begin, end, None)
 
     def run(self, target: Value, begin: int, end: int, source: Value | None, moved: int = 0) -> None:
-        """Elements begin to end become those of source, `moved` further on, or 0."""
+        """Emit a loop that copies to the elements from begin to end those of source, `moved` further on, or 0."""
         b, lanes = self.b, lanes_f32(self.machine)
         typ = ir.VectorType(F32, lanes)
 
@@ -111,7 +111,7 @@ class Phases(RowsOfPixels):
             some(const(whole), end - whole)
 
     def channels(self, at: Pointers, more: Value) -> None:
-        """All channels of a group of one phase's pixels; more: whether there is one pixel beyond the fewest."""
+        """Emit all channels of a group of one phase's pixels; more: whether there is one pixel beyond the fewest."""
         b, spec = self.b, self.spec
         lanes = lanes_f32(self.machine)
         vectors, panel = -(-self.out_ch // lanes), max(1, spec.lanes // lanes)

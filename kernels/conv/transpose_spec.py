@@ -106,4 +106,4 @@ class RowsOfPixels(ABC):
 
     @abstractmethod
     def row(self, x: Value, y: Value, out: Value) -> None:
-        """One row of output; x: the image, y: the row's number with the top pad, out: its first pixel."""
+        """Emit one row of output; x: the image, y: the row's number with the top pad, out: its first pixel."""

@@ -94,7 +94,7 @@ class _MicroKernel:
         return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
 
     def run(self, count: int, inputs: Value, k: Value, acc: Values) -> Values:
-        """`count` steps whose inputs are neighbours in memory."""
+        """Emit `count` steps whose inputs are neighbours in memory."""
         b, unroll = self.b, unroll_factor(self.machine, count)
         first = address(b, self.at.weights, scale_index(b, k, self.weights.k_step), "panel")
         whole = count - count % unroll
@@ -116,7 +116,7 @@ class _MicroKernel:
         return acc
 
     def steps(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
-        """Some steps one after the other, without a loop."""
+        """Emit some steps one after the other, without a loop."""
         b, tile = self.b, self.tile
         if self.at.ahead is None:
             self.prefetch_weights(count, panel)
@@ -197,7 +197,7 @@ class _MicroKernel:
                 prefetch(b, panel, ws.offset(first) + offset + ws.ahead)
 
     def weight(self, panel: Value, step: int, vector: int) -> Value:
-        """The weights of one vector of channels."""
+        """Return the weights of one vector of channels."""
         b, lanes, ws = self.b, lanes_f32(self.machine), self.weights
         typ = ir.VectorType(F32, self.counts[vector])
         offset = step * ws.k_step + ws.offset(vector * lanes)
@@ -212,6 +212,6 @@ class _MicroKernel:
 
 
 def _lane(b: ir.IRBuilder, x4: Value, lane: int, lanes: int) -> Value:
-    """One lane of four in every lane of a vector."""
+    """Return one lane of four in every lane of a vector."""
     undefined = ir.Constant(x4.type, ir.Undefined)
     return b.shuffle_vector(x4, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

@@ -11,7 +11,8 @@ LINE_CHANNELS = 16  # f32 of a cache line of 64 bytes
 
 
 def pack(weights: Array, groups: int, lanes: int) -> Array:
-    """[O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes]: the order in which the micro-kernel reads them.
+    """Pack a filter, [O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes], in the order in which the micro-kernel
+    reads them.
 
     The last panel of a group is filled up with zeros, which nobody stores.
     """
@@ -24,13 +25,14 @@ def pack(weights: Array, groups: int, lanes: int) -> Array:
 
 
 def packed_filters(tensor: str, shape: tuple[int, ...], groups: int, lanes: int) -> PackedConstant:
-    """The recipe of `pack` for a constant of this shape, [O, KH, KW, I]."""
+    """Return the recipe of `pack` for a constant of this shape, [O, KH, KW, I]."""
     panels = -(-(shape[0] // groups) // lanes)
     return PackedConstant(pack, (tensor,), (groups, lanes), (groups, panels, prod(shape[1:]), lanes))
 
 
 def packed_matrix(tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int) -> PackedConstant:
-    """The recipe of `pack` for a matrix of this shape: [columns, terms] where columns_first, else [terms, columns]."""
+    """Return the recipe of `pack` for a matrix of this shape: [columns, terms] where columns_first, else [terms,
+    columns]."""
     columns, terms = shape if columns_first else shape[::-1]
     return PackedConstant(
         _pack_matrix, (tensor,), (columns_first, lanes), (1, -(-columns // lanes), terms, lanes)
@@ -42,7 +44,7 @@ def _pack_matrix(matrix: Array, columns_first: bool, lanes: int) -> Array:
 
 
 def packed_depthwise(tensor: str, shape: tuple[int, ...]) -> PackedConstant:
-    """The recipe of `pack_depthwise` for a constant of this shape, [C, KH, KW, 1]."""
+    """Return the recipe of `pack_depthwise` for a constant of this shape, [C, KH, KW, 1]."""
     lines = -(-shape[0] // LINE_CHANNELS)
     return PackedConstant(pack_depthwise, (tensor,), (), (lines, shape[1] * shape[2], LINE_CHANNELS))
 
@@ -50,7 +52,7 @@ def packed_depthwise(tensor: str, shape: tuple[int, ...]) -> PackedConstant:
 def packed_phases(
     tensor: str, shape: tuple[int, ...], stride: tuple[int, int], dilation: tuple[int, int], groups: int, lanes: int
 ) -> PackedConstant:
-    """The recipe of `phases`, each packed by `pack`, for a constant of this shape, [O, KH, KW, I]."""
+    """Return the recipe of `phases`, each packed by `pack`, for a constant of this shape, [O, KH, KW, I]."""
     taps = prod(reach(shape[1 + i], stride[i], dilation[i]) for i in (0, 1))
     panels = -(-(shape[0] // groups) // lanes)
     packed = (prod(stride), groups, panels, taps * shape[3], lanes)
@@ -64,7 +66,8 @@ def _pack_phases(
 
 
 def pack_depthwise(weights: Array) -> Array:
-    """[C, KH, KW, 1] -> [lines, KH * KW, LINE_CHANNELS]: all taps of a cache line's channels together.
+    """Pack a depthwise filter, [C, KH, KW, 1] -> [lines, KH * KW, LINE_CHANNELS]: all taps of a cache line's channels
+    together.
 
     The last line is filled up with zeros, which nobody stores.
     """
@@ -76,12 +79,12 @@ def pack_depthwise(weights: Array) -> Array:
 
 
 def reach(kernel: int, stride: int, dilation: int) -> int:
-    """Pixels of the image that an output pixel may see along one axis."""
+    """Return the pixels of the image that an output pixel may see along one axis."""
     return (kernel - 1) * dilation // stride + 1
 
 
 def phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int]) -> Array:
-    """The filter of each phase: [O, KH, KW, I] -> [stride[0], stride[1], O, taps down, taps across, I].
+    """Return the filter of each phase: [O, KH, KW, I] -> [stride[0], stride[1], O, taps down, taps across, I].
 
     Output pixel q * stride + phase sees image pixel q - j with tap k where k * dilation = j * stride + phase. Taps are
     in the order of the image's pixels, j falling; where there is no such k the tap is 0.

@@ -65,7 +65,7 @@ def tile_fit(machine: Machine) -> RegisterTileFit:
 
 
 def lanes_f32(machine: Machine) -> int:
-    """f32 elements of one of the machine's vectors."""
+    """Return f32 elements of one of the machine's vectors."""
     return machine.vector_bytes // 4
 
 
@@ -108,7 +108,7 @@ def unroll_factor(machine: Machine, count: int) -> int:
 
 
 def most_pixels(machine: Machine, vectors: int) -> int:
-    """The largest MR whose accumulators, weights and inputs fit the registers."""
+    """Return the largest MR whose accumulators, weights and inputs fit the registers."""
     free = machine.vector_registers - vectors
     if machine.arch == "aarch64":
         free -= SPARE_REGISTERS
@@ -123,7 +123,7 @@ def most_pixels(machine: Machine, vectors: int) -> int:
 
 
 def most_vectors(machine: Machine, pixels: int) -> int:
-    """The largest NV for tiles of at most so many pixels."""
+    """Return the largest NV for tiles of at most so many pixels."""
     if pixels == 1:
         return ONE_PIXEL_VECTORS
     return max(nv for nv in range(1, machine.vector_registers) if nv == 1 or most_pixels(machine, nv) >= 2)
@@ -143,7 +143,8 @@ def tile_rates(machine: Machine, shared: bool = False) -> IssueRates:
 
 
 def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int, chain: float = 1) -> float:
-    """Cycles of one step of a sum of so many terms: multiplies, loads, or waiting for a result, and its weights.
+    """Return the cycles of one step of a sum of so many terms: multiplies, loads, or waiting for a result, and its
+    weights.
 
     chain: latencies of a multiply-add that a step waits for.
     """
@@ -156,7 +157,7 @@ StepCycles: TypeAlias = Callable[[Machine, int, int, int], float]
 
 
 def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int) -> float:
-    """The same where another thread has half of what the core issues; of other than x86 cores it is the same."""
+    """Return the same where another thread has half of what the core issues; of other than x86 cores it is the same."""
     loads = vectors + (pixels / 4 if by_lane(machine) else pixels)
     near, far = _stream_cycles(machine, vectors, terms)
     other = LOOP_INSTRUCTIONS / unroll_factor(machine, terms)
@@ -164,7 +165,8 @@ def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int) -> fl
 
 
 def _stream_cycles(machine: Machine, vectors: int, terms: int) -> tuple[float, float]:
-    """Cycles in which a step's weights come from level 2, and those in which they displace the inputs there."""
+    """Return the cycles in which a step's weights come from level 2, and those in which they displace the inputs
+    there."""
     fit, step_bytes = tile_fit(machine), vectors * machine.vector_bytes
     cycles = step_bytes / fit.weight_bytes_per_cycle
     return (
@@ -174,7 +176,7 @@ def _stream_cycles(machine: Machine, vectors: int, terms: int) -> tuple[float, f
 
 
 def cut(width: int, most: int) -> Widths:
-    """The row in as few tiles as can be, of nearly equal width."""
+    """Return the row in as few tiles as can be, of nearly equal width."""
     tiles = -(-width // most)
     less = -width % tiles
     return Widths(-(-width // tiles), tiles - less, less)
@@ -196,7 +198,7 @@ class RegisterTiling:
 def tiling_of(
     machine: Machine, width: int, vectors: int, nv: int, terms: int, most: int | None = None
 ) -> RegisterTiling:  # fmt: skip
-    """The tiling of `width` pixels by `vectors` vectors of channels in chunks of `nv`, the last one shorter.
+    """Return the tiling of `width` pixels by `vectors` vectors of channels in chunks of `nv`, the last one shorter.
 
     terms: of each sum; 0: cycles are those of the sums alone. most: pixels of a tile, at most; None: any number.
     """
@@ -219,7 +221,7 @@ def tiling_of(
 def choose(
     machine: Machine, width: int, vectors: int, terms: int, panel: int = 1, most: int | None = None
 ) -> RegisterTiling:  # fmt: skip
-    """The tiling of `width` pixels by `vectors` vectors of channels that the model finds fastest.
+    """Return the tiling of `width` pixels by `vectors` vectors of channels that the model finds fastest.
 
     terms: of each sum. panel: vectors of a panel of packed weights; a chunk is whole panels, or all there is. most:
     pixels of a tile, at most; None: any number.
@@ -240,5 +242,6 @@ PLAIN_BLOCK_BYTES = 1 << 16
 
 
 def plain_rows(row_bytes: int) -> int:
-    """Rows of a block where nothing is known of the caches. row_bytes: of the input, new in each row of output."""
+    """Return the rows of a block where nothing is known of the caches. row_bytes: of the input, new in each row of
+    output."""
     return max(1, PLAIN_BLOCK_BYTES // row_bytes)

@@ -23,7 +23,7 @@ class SumBlock:
 
 
 def cut_at(total: Sum, kc: int | None) -> tuple[int, int] | None:
-    """(which level is cut, how many of its iterations a block has); None where a block is the whole sum.
+    """Return (which level is cut, how many of its iterations a block has); None where a block is the whole sum.
 
     A block is at most kc terms (None: all of them), and at least one iteration of the innermost level.
     """
@@ -50,7 +50,7 @@ def block_terms(total: Sum, kc: int | None) -> tuple[int, ...]:
 
 
 def sum_blocks(b: ir.IRBuilder, total: Sum, kc: int | None, body: Callable[[SumBlock], None]) -> None:
-    """body(block) for each block, in the order of the terms."""
+    """Emit body(block) for each block, in the order of the terms."""
     cut = cut_at(total, kc)
     if cut is None:
         body(SumBlock(total, const(0), const(0), None))

@@ -27,7 +27,8 @@ class Sum:
 
 
 def merge_levels(levels: Sequence[tuple[int, int]]) -> Sum:
-    """The same loops with as few levels as can be: a level that goes on where the one inside ends is one with it."""
+    """Return the same loops with as few levels as can be: a level that goes on where the one inside ends is one with
+    it."""
     found: list[tuple[int, int]] = []
     for count, step in levels:
         if count == 1 and step != F32_BYTES:
@@ -64,7 +65,7 @@ class WeightLayout:
     ahead: int = 0
 
     def offset(self, channel: int) -> int:
-        """Offset of a channel of the chunk, in bytes."""
+        """Return the offset of a channel of the chunk, in bytes."""
         return channel // self.lanes * self.panel_step + channel % self.lanes * self.n_step
 
 

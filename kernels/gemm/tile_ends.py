@@ -29,7 +29,7 @@ class Ends:
     lanes: int
 
     def places(self) -> list[tuple[int, int]]:
-        """(pixel, vector) of each sum."""
+        """Return (pixel, vector) of each sum."""
         return [(p, v) for p in range(len(self.tile.in_offsets)) for v in range(self.tile.vectors)]
 
     def start(self) -> Values:
@@ -89,7 +89,7 @@ class Ends:
 
 
 def offset_pointer(b: ir.IRBuilder, base: Value, offset: int | Value, more: int = 0) -> Value:
-    """base + offset + more."""
+    """Return base + offset + more."""
     if isinstance(offset, int):
         return address(b, base, offset + more)
     return address(b, address(b, base, offset), more)

@@ -112,7 +112,8 @@ def pack_weights(weights: Array, groups: int, lanes: int, run: SumRun) -> Array:
 
 
 def in_groups(weights: Array, run: SumRun) -> Array:
-    """[O, KH, KW, C/groups] -> [O, run.steps, 4]: each sum's weights in the groups that its inputs are read in."""
+    """Arrange weights, [O, KH, KW, C/groups] -> [O, run.steps, 4]: each sum's in the groups that its inputs are read
+    in."""
     terms = np.array(run.terms(), np.int64)
     flat = weights.reshape(weights.shape[0], -1, run.length)
     return np.where(terms >= 0, flat[..., np.maximum(terms, 0)], 0).reshape(weights.shape[0], run.steps, GROUP)

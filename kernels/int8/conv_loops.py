@@ -148,7 +148,7 @@ class _QConvEmitter:
                 self.channels(group, first, spec.lanes, begin, end)
 
     def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
-        """`count` output channels of a group from `first`, where a panel begins, for a range of pixel rows."""
+        """Emit `count` output channels of a group from `first`, where a panel begins, for a range of pixel rows."""
         b, form, width, registers = self.b, self.form, self.spec.out.shape[2], self.machine.vector_registers
         tiling = register_tiling(self.spec, self.machine, self.macro, count)
         step = tiling.vectors * form.lanes
@@ -165,7 +165,7 @@ class _QConvEmitter:
             self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
 
     def rows(self, group: Value, channel: Value, count: int, tiling: Int8Tiling, begin: Value, end: Value) -> None:
-        """`count` channels, no more than a chunk, of the rows from begin to end."""
+        """Emit `count` channels, no more than a chunk, for the rows from begin to end."""
         b, spec, lanes = self.b, self.spec, self.spec.lanes
         used = count - (tiling.vectors - 1) * self.form.lanes
         in_first = b.mul(group, const(spec.in_channels))
@@ -193,7 +193,7 @@ class _QConvEmitter:
         repeat(b, begin, end, row, "row")
 
     def tiles(self, tiling: Int8Tiling, used: int, at: QPointers) -> None:
-        """One row of pixels."""
+        """Emit one row of pixels."""
         b, spec = self.b, self.spec
         in_step, out_step = spec.x.strides[2] * spec.stride[1], spec.out.strides[2]
         ahead, done = self.macro.prefetch_distance_bytes or 0, 0

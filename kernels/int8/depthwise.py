@@ -234,8 +234,8 @@ class _QDepthwiseEmitter:
         return acc
 
     def interleave(self, pair: list[Value]) -> list[Value]:
-        """Two vectors of i16, the second of zeros where there is one only, as neighbours: the lower and the upper four
-        of each eight, which takes one instruction each."""
+        """Return two vectors of i16, the second of zeros where there is one only, as neighbours: the lower and the
+        upper four of each eight, which takes one instruction each."""
         count = pair[0].type.count
         other = pair[1] if len(pair) > 1 else ir.Constant(pair[0].type, [0] * count)
         halves = [

@@ -243,7 +243,7 @@ class _Int8MicroKernel:
         return self.b.xor(x, flip if flip.type == x.type else shuffle(self.b, flip, flip, range(x.type.count)))
 
     def lane(self, groups: Value, group: int) -> Value:
-        """One group of several wherever a product reads it."""
+        """Return one group of several, repeated wherever a product reads it."""
         words = self.b.bitcast(groups, ir.VectorType(I32, groups.type.count // GROUP))
         copies = shuffle(self.b, words, words, [group] * (self.form.weight_bytes // GROUP))
         return self.b.bitcast(copies, ir.VectorType(I8, self.form.weight_bytes))

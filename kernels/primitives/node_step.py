@@ -64,7 +64,7 @@ def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing
 
 
 def _filters(weights: Array) -> Array:
-    """[M, K, K, C / groups], as graphs have weights -> [M, C / groups, K, K]."""
+    """Transpose a graph's weights, [M, K, K, C / groups] -> [M, C / groups, K, K]."""
     return np.asarray(weights).transpose(0, 3, 1, 2)
 
 

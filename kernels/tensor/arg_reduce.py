@@ -67,7 +67,7 @@ def lower_arg(node: Node, graph: Graph, views: Mapping[str, View], packing: Pack
 
 
 def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """One element after the other."""
+    """Emit an arg-reduction, one element after the other."""
     assert isinstance(spec, ArgReduce)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")

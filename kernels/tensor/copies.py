@@ -99,7 +99,7 @@ def copy_steps(
     target_offset: int = 0,
     origin: str = "",
 ) -> tuple[Step, ...]:
-    """One copy, or none where there is nothing to copy."""
+    """Return one copy, or none where there is nothing to copy."""
     if nest.elements == 0:
         return ()
     spec = CopySpec(item_bytes, nest, source_offset, target_offset)
@@ -107,7 +107,8 @@ def copy_steps(
 
 
 def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Lines that are dense on both sides, or in the target where one element is repeated, go in vectors."""
+    """Emit a copy: lines that are dense on both sides, or in the target where one element is repeated, go in
+    vectors."""
     assert isinstance(spec, CopySpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
@@ -166,14 +167,14 @@ def emit_relaid(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
 
 def advance_all(b: ir.IRBuilder, pointer: ir.Value, view: View, indices: Sequence[ir.Value]) -> ir.Value:
-    """The address of one element of a view."""
+    """Return the address of one element of a view."""
     for index, stride in zip(indices, view.strides, strict=True):
         pointer = address(b, pointer, scale_index(b, index, stride * view.item_bytes))
     return pointer
 
 
 def relaid_steps(source: str, target: str, views: Mapping[str, View], origin: str) -> tuple[Step, ...]:
-    """A copy in row-major order between two views of equally many elements and whatever shapes."""
+    """Return a copy in row-major order between two views of equally many elements and whatever shapes."""
     x, y = views[source], views[target]
     if x.elements == 0:
         return ()
@@ -205,7 +206,7 @@ def _common_lengths(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
 
 
 def _refine(view: View, lengths: Sequence[int]) -> tuple[int, ...]:
-    """The view's strides when its dimensions are cut into `lengths`."""
+    """Return the view's strides when its dimensions are cut into `lengths`."""
     dims = [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
     strides: list[int] = []
     left = 1
@@ -228,7 +229,7 @@ def _lower_broadcast(node: Node, graph: Graph, views: Mapping[str, View], packin
 
 
 def _lower_concat(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """One copy a part, so that each part's rows are of a size of their own."""
+    """Return one copy a part, so that each part's rows are of a size of their own."""
     y, axis = views[node.output], node.attr("axis")
     steps: list[Step] = []
     start = 0

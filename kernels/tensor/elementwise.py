@@ -104,7 +104,7 @@ def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: floa
 
 
 def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
-    """An operator of one tensor, where `supported_unary` says that it is there."""
+    """Return an operator of one tensor, where `supported_unary` says that it is there."""
     if dtype == "f32":
         return activate(b, op, args, x)
     if dtype == "f64":
@@ -158,7 +158,8 @@ def _one_by_one(spec: ElementwiseSpec) -> bool:
 
 
 def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Vectors along the innermost dimension where all inputs are dense there or one element; else one by one."""
+    """Emit an elementwise operator: in vectors along the innermost dimension where all inputs are dense there or one
+    element; else one by one."""
     assert isinstance(spec, ElementwiseSpec)
     function, b = kernel_function(module, spec, machine)
     types = [TYPES[dtype] for dtype in spec.dtypes]
@@ -223,7 +224,7 @@ def _is_supported(op: str, dtype: str) -> bool:
 def elementwise_step(
     node: Node, views: Mapping[str, View], op: str, args: tuple[float, ...], inputs: Sequence[str]
 ) -> tuple[Step, ...]:
-    """The step of a node whose inputs broadcast to its output; none where the output is empty.
+    """Return the step of a node whose inputs broadcast to its output; none where the output is empty.
 
     Raises: MavcgError for a type that there is no such arithmetic on.
     """
@@ -251,7 +252,7 @@ def _lower_plain(node: Node, graph: Graph, views: Mapping[str, View], packing: P
 
 
 def _lower_pow(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """A constant exponent that takes a few products or a root is not computed in general."""
+    """Return a constant exponent that takes a few products or a root is not computed in general."""
     base, exponent = node.inputs
     known = graph.constants.get(exponent)
     simple = known is not None and known.size > 0 and bool(np.all(known == known.flat[0]))
@@ -261,7 +262,7 @@ def _lower_pow(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
 
 
 def _along_axis(node: Node, views: Mapping[str, View]) -> dict[str, View]:
-    """The views with those of scale and zero point as broadcast along the node's axis."""
+    """Return the views with those of scale and zero point as broadcast along the node's axis."""
     rank = len(views[node.inputs[0]].shape)
     found = dict(views)
     for name in node.inputs[1:]:

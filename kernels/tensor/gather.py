@@ -86,7 +86,7 @@ def _lower_gather(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 
 
 def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: int) -> ir.Value:
-    """An index from memory between 0 and length - 1; negative ones count from the end."""
+    """Return an index from memory between 0 and length - 1; negative ones count from the end."""
     index = load_vector(b, pointer, ir.IntType(index_bytes * 8), name="index")
     if index_bytes < 8:
         index = b.sext(index, I64)
@@ -95,7 +95,8 @@ def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: int) 
 
 
 def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Lines that one index chooses are copied in vectors; where every element has its index, one by one."""
+    """Emit a gather: lines that one index chooses are copied in vectors; where every element has its index, one by
+    one."""
     assert isinstance(spec, GatherSpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
@@ -202,7 +203,7 @@ _BYTES = ir.VectorType(I8, 16)
 
 
 def _table_registers(b: ir.IRBuilder, table: ir.Value) -> list[list[ir.Value]]:
-    """The table in 16 registers, four for each instruction."""
+    """Return the table in 16 registers, four for each instruction."""
     return [
         [load_vector(b, address(b, table, 64 * q + 16 * r), _BYTES, name=f"table_{q}_{r}") for r in range(4)]
         for q in range(4)

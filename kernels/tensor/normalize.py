@@ -104,7 +104,7 @@ def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packi
 def _over_lines(
     b: ir.IRBuilder, nest: Nest, pointers: list[ir.Value], acc: Values, line: Callable[[list[ir.Value], Values], Values]
 ) -> Values:
-    """acc = line(addresses, acc) for each run along the nest's last dimension."""
+    """Emit acc = line(addresses, acc) for each run along the nest's last dimension."""
 
     def level(dim: int, places: list[ir.Value], acc: Values) -> Values:
         if dim == len(nest.shape) - 1:
@@ -129,7 +129,7 @@ def _along(
 
 
 def total(b: ir.IRBuilder, parts: ir.Value) -> ir.Value:
-    """The sum of all lanes: halves onto each other until one is left."""
+    """Return the sum of all lanes: halves onto each other until one is left."""
     if not isinstance(parts.type, ir.VectorType):
         return parts
     width = int(parts.type.count)
@@ -141,7 +141,7 @@ def total(b: ir.IRBuilder, parts: ir.Value) -> ir.Value:
 
 
 def _line_load(b: ir.IRBuilder, pointer: ir.Value, i: ir.Value, step: int, lanes: int, used: int) -> ir.Value:
-    """Elements of a line from the i-th on; step 0: the same in every lane."""
+    """Return the elements of a line from the i-th on; step 0: the same in every lane."""
     at = address(b, pointer, scale_index(b, i, step * F32_BYTES))
     return splat(b, load_vector(b, at, F32), lanes) if step == 0 else load_lanes(b, at, F32, lanes, used)
 
@@ -256,7 +256,7 @@ def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
 
 
 def _divide(b: ir.IRBuilder, x: ir.Value, base: ir.Value, beta: float) -> ir.Value:
-    """x / base^beta; base is above 0 in all sensible networks. By roots for the exponents that networks have."""
+    """Return x / base^beta, by roots for the exponents that networks have; base is above 0 in all sensible networks."""
     if beta == 1.0:
         return b.fdiv(x, base)
     root = intrinsic(b, "sqrt", [base])

@@ -151,7 +151,7 @@ def border(shape: Sequence[int], before: Sequence[int], after: Sequence[int]) ->
 
 
 def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """One loop nest for each box."""
+    """Emit a border, one loop nest for each of its boxes."""
     assert isinstance(spec, PadBorder)
     function, b = kernel_function(module, spec, machine)
     size = spec.out.item_bytes

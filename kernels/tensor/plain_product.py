@@ -83,7 +83,8 @@ class PlainProduct(KernelSpec):
 
 
 def plain_matmul(node: Node, views: Mapping[str, View]) -> tuple[Step, ...]:
-    """The step of a matmul of any type but f16. Raises: MavcgError for an activation that there is not for it."""
+    """Return the step of a matmul of any type but f16. Raises: MavcgError for an activation that there is not for
+    it."""
     a, w, out, residual = (_view_of(node, views, i) for i in (0, 1, -1, 3))
     assert a is not None and w is not None and out is not None
     k, n = w.strides[-2:] if not node.attr("transpose_b") else w.strides[:-3:-1]
@@ -100,7 +101,7 @@ def plain_matmul(node: Node, views: Mapping[str, View]) -> tuple[Step, ...]:
 
 
 def plain_conv2d(node: Node, graph: Graph, views: Mapping[str, View]) -> tuple[Step, ...]:
-    """The step of a conv2d of any type but f16, its image padded already. Raises: as plain_matmul."""
+    """Return the step of a conv2d of any type but f16, its image padded already. Raises: as plain_matmul."""
     x, w, out, residual = (_view_of(node, views, i) for i in (0, 1, -1, 3))
     assert x is not None and w is not None and out is not None
     groups, (down, right), (gap_h, gap_w) = (node.attr(n) for n in ("groups", "stride", "dilation"))
@@ -131,7 +132,7 @@ def _view_of(node: Node, views: Mapping[str, View], index: int) -> View | None:
 
 
 def _broadcast(view: View, shape: Sequence[int]) -> list[int]:
-    """Strides for each dimension of the result, 0 where the view repeats."""
+    """Return the strides for each dimension of the result, 0 where the view repeats."""
     missing = len(shape) - len(view.shape)
     lengths = (1,) * missing + view.shape
     return [0 if n == 1 else s for n, s in zip(lengths, (0,) * missing + view.strides, strict=True)]

@@ -95,7 +95,7 @@ class _PoolWindow:
 
 
 def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Rows, pixels, groups of vectors of channels, taps."""
+    """Emit a pooling's loops: rows, pixels, groups of vectors of channels, taps."""
     assert isinstance(spec, Pool)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")

@@ -84,7 +84,7 @@ def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: P
 
 
 def kept_loops(x: View, out: View, axes: set[int], keepdims: bool) -> Nest:
-    """Loops over the outputs: strides of x, then of out."""
+    """Return the loops over the outputs: strides of x, then of out."""
     kept = [a for a in range(len(x.shape)) if a not in axes]
     of_out = [out.strides[a] for a in kept] if keepdims else list(out.strides)
     return collapse([x.shape[a] for a in kept], [[x.strides[a] for a in kept], of_out])
@@ -135,7 +135,7 @@ def identity(kind: str, dtype: str) -> Any:
 
 
 def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """The two orders that the spec knows."""
+    """Emit the two orders that the spec knows."""
     assert isinstance(spec, Reduce)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
@@ -198,7 +198,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 def walk(
     b: ir.IRBuilder, nest: Nest, size: int, pointer: Value, acc: Values, term: Callable[[Value, Values], Values]
 ) -> Values:
-    """acc = term(address, acc) for every point of the nest in row-major order."""
+    """Emit acc = term(address, acc) for every point of the nest in row-major order."""
 
     def level(axis: int, at: Value, acc: Values) -> Values:
         if axis == len(nest.shape):
@@ -222,7 +222,7 @@ def total_of(
     partial: ir.Type | None = None,
     term: Callable[[Value], Value] = lambda value: value,
 ) -> Value:
-    """All terms of one output: by PARTS partial results where the innermost loop runs over neighbours.
+    """Return all terms of one output: by PARTS partial results where the innermost loop runs over neighbours.
 
     partial: the type of partial results, where it is not that of the elements. term: of an element or a vector of them.
     """

@@ -86,7 +86,8 @@ def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
 
 
 def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Vectors along what is inside the axis; one output at a time where the axis is innermost."""
+    """Emit a resampling along one axis: in vectors along the dimensions inside it; one output at a time where the axis
+    is innermost."""
     assert isinstance(spec, ResampleSpec)
     function, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // F32_BYTES

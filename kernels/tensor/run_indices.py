@@ -174,7 +174,7 @@ def emit_flat_index(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
 
 
 def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """A copy of x, then the updates."""
+    """Return a copy of x, then the updates."""
     x, indices, updates, out = (views[name] for name in (*node.inputs, node.output))
     if out.elements == 0:
         return ()
@@ -193,7 +193,7 @@ def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing:
 
 
 def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Every row takes all indices in order, each with its piece of the update: the last of equal indices stays."""
+    """Emit a scatter: each row takes all indices in order, so that the last of equal indices stays."""
     assert isinstance(spec, ScatterSpec)
     function, b = kernel_function(module, spec, machine)
     indices, updates, out = (operand(b, i, name) for i, name in enumerate(("indices", "updates", "out")))

@@ -90,7 +90,7 @@ def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
 
 
 def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
-    """One line: partial sums as in a reduction along the last axis."""
+    """Emit a softmax of one line: partial sums as in a reduction along the last axis."""
     length, x_step, out_step = spec.axis
     largest = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("max", "f32"), -inf)
     dense = x_step == out_step == 1
@@ -138,7 +138,7 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
 
 
 def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
-    """Lines of neighbours, each lane an axis of its own."""
+    """Emit a softmax across lines of neighbours: each lane is a line of its own."""
     length, x_step, out_step = spec.axis
 
     def vectors(first: Value, used: int) -> None:

@@ -141,7 +141,7 @@ def _square(b: ir.IRBuilder, plane: _Plane, p: ir.Value, q: ir.Value, groups: in
 
 
 def concatenate_vectors(b: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
-    """Vectors of one type, a power of two of them, one behind the other."""
+    """Return the vectors of one type, a power of two of them, one behind the other."""
     while len(parts) > 1:
         lanes = list(range(2 * parts[0].type.count))
         parts = [shuffle(b, x, y, lanes) for x, y in zip(parts[::2], parts[1::2], strict=True)]
@@ -149,7 +149,7 @@ def concatenate_vectors(b: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
 
 
 def transpose_squares(b: ir.IRBuilder, rows: Sequence[ir.Value], n: int) -> list[ir.Value]:
-    """The columns of n rows of n lanes; of every group of n lanes where there are more. n is a power of two.
+    """Return the columns of n rows of n lanes; of every group of n lanes where there are more. n is a power of two.
 
     Interleaving row i with row i + n/2, log2(n) times, transposes a square.
     """

@@ -24,12 +24,12 @@ class Accuracy:
 
 
 def integer_images(graph: XGraph, image: Mapping[str, Array]) -> dict[str, Array]:
-    """The int8 inputs of a quantised graph for f32 ones in its order of dimensions."""
+    """Return the int8 inputs of a quantised graph for f32 ones in its order of dimensions."""
     return {node.name: to_integers(image[node.name], node.radix or 0) for node in graph.inputs()}
 
 
 def real_output(graph: XGraph, values: Mapping[str, Array], name: str) -> Array:
-    """A tensor of a quantised graph as f32."""
+    """Return a tensor of a quantised graph as f32."""
     radix = graph.by_name()[name].radix
     return values[name] if radix is None else to_reals(values[name], radix)
 

@@ -77,7 +77,7 @@ def _has_range(makers: Mapping[str, Node], graph: Graph, name: str) -> bool:
 
 
 def _range(graph: Graph, quantize: Node, dequantize: Node) -> tuple[float, float] | None:
-    """The real numbers of the least and the greatest integer; None where the two nodes are no pair."""
+    """Return the real numbers of the least and the greatest integer; None where the two nodes are no pair."""
     if quantize.op != "quantize":
         return None
     arrays = [[graph.constants.get(name) for name in node.inputs[1:]] for node in (quantize, dequantize)]

@@ -75,7 +75,7 @@ def bounds(node: XNode) -> tuple[int, int]:
 
 
 def slope_of(node: XNode) -> int | None:
-    """The multiplier of negative sums in multiples of 1/256; None where there is none."""
+    """Return the multiplier of negative sums in multiples of 1/256; None where there is none."""
     return int(np.floor(node.act_args[0] * (1 << SLOPE_BITS) + 0.5)) if node.act == "leaky" else None
 
 
@@ -91,7 +91,7 @@ def to_reals(values: Array, radix: int) -> Array:
 
 
 def finish(node: XNode, sums: Array, shift: Any, rounding: str) -> Array:
-    """Steps 2 and 3: shift, activation and saturation. Returns: int8."""
+    """Apply steps 2 and 3: shift, activation and saturation. Returns: int8."""
     slope = slope_of(node)
     shifted = shift_round(sums, shift, rounding)
     if slope is not None:
@@ -149,7 +149,7 @@ def _eltwise_sums(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) 
 def evaluate_node(
     node: XNode, parameters: Parameters | None, inputs: Sequence[Array], radices: Sequence[int], rounding: str
 ) -> Array:
-    """The tensor of one accelerator node, as the module says.
+    """Return the tensor of one accelerator node, as the module says.
 
     inputs: int8, whole tensors; radices: theirs. parameters: None for kinds without. Returns: int8 of the node's shape.
     """
@@ -172,7 +172,7 @@ def evaluate_node(
 
 
 def evaluate(graph: XGraph, images: Mapping[str, Array], rounding: str) -> dict[str, Array]:
-    """Every tensor of a quantised graph, by name: int8, f32 for host nodes without a radix position.
+    """Return every tensor of a quantised graph, by name: int8, f32 for host nodes without a radix position.
 
     images: int8 for each input node, at its radix position. Host nodes are computed in f32 from what their inputs stand
     for, and rounded to their radix position if they have one.
@@ -192,7 +192,7 @@ def evaluate(graph: XGraph, images: Mapping[str, Array], rounding: str) -> dict[
 
 
 def evaluate_host(graph: XGraph, node: XNode, inputs: Sequence[Array], radices: Sequence[int | None]) -> Array:
-    """The tensor of a host node, from the integers (or f32) that it reads."""
+    """Return the tensor of a host node, from the integers (or f32) that it reads."""
     host = graph.hosts[node.name]
     reals = [x if r is None else to_reals(x, r) for x, r in zip(inputs, radices, strict=True)]
     shaped = [x.reshape(host.types[name].shape) for name, x in zip(host.inputs, reals, strict=True)]

@@ -16,7 +16,7 @@ _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
 
 
 def arrange_inputs(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Inputs in the model's order of dimensions as the XGraph has them: f32, N, H, W, C.
+    """Return the inputs in the model's order of dimensions as the XGraph has them: f32, N, H, W, C.
 
     Raises: MavcgError for an input that is missing, unknown or of another size.
     """
@@ -47,7 +47,7 @@ def _activate(node: XNode, values: Array) -> Array:
 
 
 def evaluate_node_f32(node: XNode, parameters: Parameters | None, inputs: Sequence[Array]) -> Array:
-    """The tensor of one accelerator node in f32. parameters: f32; None for kinds without."""
+    """Return the tensor of one accelerator node in f32. parameters: f32; None for kinds without."""
     if node.kind in CONVOLUTIONS:
         assert parameters is not None
         values = windows.convolve(node, inputs[0], parameters.weights) + parameters.bias
@@ -65,7 +65,7 @@ def evaluate_node_f32(node: XNode, parameters: Parameters | None, inputs: Sequen
 
 
 def evaluate_f32(graph: XGraph, images: Mapping[str, Array]) -> dict[str, Array]:
-    """Every tensor of a graph that is not quantised, by name. images: f32, as `arranged` returns them."""
+    """Return every tensor of a graph that is not quantised, by name. images: f32, as `arranged` returns them."""
     values = dict[str, Array]()
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]

@@ -38,7 +38,7 @@ PASSES = (
 
 
 def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
-    """The coarse operations of a network, in f32, checked.
+    """Return the coarse operations of a network, in f32, checked.
 
     dense_on_host: fully connected layers go to the CPU, as in the paper. Raises: MavcgError for inputs that are no f32
     tensors, and for a graph without an operation that the accelerator has.
@@ -82,7 +82,7 @@ def _add_input(maker: XGraphMaker, name: str) -> None:
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape as N, H, W, C: ones before the last dimension; more than four are merged into H."""
+    """Return a shape as N, H, W, C: ones before the last dimension; more than four are merged into H."""
     if len(shape) == 4:
         return shape
     if len(shape) < 4:
@@ -101,7 +101,7 @@ def _output(maker: XGraphMaker, name: str) -> str:
 
 
 def _without_unread(graph: XGraph) -> XGraph:
-    """The graph without nodes that no output needs; its inputs stay."""
+    """Return the graph without nodes that no output needs; its inputs stay."""
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
         if node.name in needed:

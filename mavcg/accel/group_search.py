@@ -112,7 +112,8 @@ def compare_tiles(
 def _compare_tiles(
     graph: XGraph, facts: GraphFacts, group: FusedGroup, target: IsaTarget
 ) -> tuple[int, int, FusedGroup] | None:
-    """Cycles with the paper's tile and with the group's own, and the better group; None where the paper has no tile."""
+    """Return the cycles with the paper's tile and with the group's own, and the better group; None where the paper has
+    no tile."""
     shape = group_shape(facts, group.nodes)
     paper = None if facts.nodes[group.nodes[0]].kind == "concat" else paper_tile(shape, target)
     if paper is None:

@@ -16,7 +16,7 @@ _INSTANCE_FORM = '{"groups": [{"nodes": ["a", "b"], "cost": 3.5}], "edges": [["a
 
 
 def read_labelled(path: Path) -> LabelledGraph:
-    """A graph of a JSON file: nodes with their types, edges as pairs, with a label as third where they have one.
+    """Return a graph of a JSON file: nodes with their types, edges as pairs, with a label as third where they have one.
 
     Raises: MavcgError naming file, key and value.
     """
@@ -37,7 +37,7 @@ def read_labelled(path: Path) -> LabelledGraph:
 
 
 def read_instance(path: Path) -> PathInstance:
-    """An instance of the path search from a JSON file.
+    """Return an instance of the path search from a JSON file.
 
     Raises: MavcgError naming file, key and value; for edges in a cycle too.
     """

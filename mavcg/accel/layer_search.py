@@ -77,7 +77,7 @@ class LayerSearch:
     def _best(
         self, node: XNode, targets: Sequence[Array], in_radices: Sequence[int], results: Callable[[int], list[Array]]
     ) -> list[Array]:
-        """The result's position with the least error, around that of the f32 values."""
+        """Return the result's position with the least error, around that of the f32 values."""
         tried = []
         for radix in self._around(node.name):
             made = results(radix)
@@ -87,7 +87,7 @@ class LayerSearch:
         return made
 
     def _around(self, name: str) -> range:
-        """Positions to try for a tensor: a class's is fixed."""
+        """Return the positions to try for a tensor: a class's is fixed."""
         radix = self.radices[name]
         if name not in self._free:
             return range(radix, radix + 1)
@@ -129,7 +129,8 @@ class LayerSearch:
     def _sums(
         self, node: XNode, real: Parameters, x_radix: int, inputs: Sequence[Sequence[Array]], means: Array | None
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[Array]]]:
-        """Positions of weights, steps of biases, and the sums that both make of each image. means: of f32 sums."""
+        """Yield the positions of weights, steps of biases, and the sums that both make of each image. means: of f32
+        sums."""
         for weight_radix in self._weight_radices(node, real, x_radix):
             integer = integer_parameters(real, weight_radix, x_radix)
             sums = [convolution_sums(node, integer, each[0]) for each in inputs]
@@ -144,7 +145,7 @@ class LayerSearch:
                 yield weight_radix, tuple(int(step) for step in steps), [wrap32(s + steps) for s in sums]
 
     def _weight_radices(self, node: XNode, real: Parameters, x_radix: int) -> list[tuple[int, ...]]:
-        """Positions of the weights to try: nothing saturates, or the largest do."""
+        """Return the positions of the weights to try: nothing saturates, or the largest do."""
         # The bias at the weights' position plus the input's must leave room for the sum.
         room = int(np.floor(np.log2(MOST_BIAS / max(float(np.abs(real.bias).max(initial=0)), 1e-30)))) - x_radix
         most = max(min(MOST_RADIX, room), LEAST_RADIX)
@@ -167,7 +168,7 @@ def channel_means(node: XNode, real: Parameters, inputs: Sequence[Array]) -> Arr
 def integer_parameters(
     real: Parameters, weight_radix: tuple[int, ...], x_radix: int, bias_steps: tuple[int, ...] = ()
 ) -> Parameters:
-    """Weights as int8, biases as int32 at the sums' position, moved by bias_steps, () for none."""
+    """Return the weights as int8, biases as int32 at the sums' position, moved by bias_steps, () for none."""
     out_ch = real.weights.shape[0]
     by_channel = weight_radix if len(weight_radix) > 1 else weight_radix * out_ch
     weights = np.stack([to_integers(w, r) for w, r in zip(real.weights, by_channel, strict=True)])

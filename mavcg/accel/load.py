@@ -14,7 +14,7 @@ from mavcg.importers.load import import_model, is_model
 def load_xgraph(
     model: str, target: IsaTarget, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None
 ) -> XGraph:
-    """The f32 XGraph of an .onnx, .tflite or .prototxt file, or of one of the built-in networks.
+    """Return the f32 XGraph of an .onnx, .tflite or .prototxt file, or of one of the built-in networks.
 
     shapes: of inputs whose dimensions a file leaves free. weights: of a .prototxt; None for the .caffemodel beside it.
     Raises: MavcgError for what is neither or cannot be read, and

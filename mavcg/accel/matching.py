@@ -90,7 +90,7 @@ def embeddings(
 def _filter_candidates(
     pattern: LabelledGraph, graph: LabelledGraph, matches: VertexPredicate, given: Mapping[str, Sequence[str]] | None
 ) -> dict[str, set[str]]:
-    """The nodes that each vertex may be mapped to: by label, and by at least as many edges in and out."""
+    """Return the nodes that each vertex may be mapped to: by label, and by at least as many edges in and out."""
     by_label: dict[str, list[str]] = {}
     for name, label in graph.nodes.items():
         by_label.setdefault(label, []).append(name)
@@ -111,7 +111,7 @@ def _filter_candidates(
 
 
 def _order(pattern: LabelledGraph, filtered: Mapping[str, set[str]]) -> tuple[_Step, ...]:
-    """The vertices from the one with the fewest candidates on, breadth first; so for each connected part."""
+    """Return the vertices from the one with the fewest candidates on, breadth first; so for each connected part."""
     steps: list[_Step] = []
     placed: set[str] = set()
     rank = {vertex: at for at, vertex in enumerate(pattern.nodes)}
@@ -188,7 +188,7 @@ def _refine(
     rank: Mapping[str, int],
     edge_matches: EdgePredicate,
 ) -> list[str]:
-    """The candidates of a vertex that have the edges to the images of its matched neighbours."""
+    """Return the candidates of a vertex that have the edges to the images of its matched neighbours."""
     allowed = filtered[step.vertex]
     for start in step.after:
         allowed = allowed & graph.after[images[start]]

@@ -16,7 +16,7 @@ CP_SAT_SECONDS = 60.0
 
 
 def cheapest_path(instance: PathInstance, most_states: int = MOST_STATES) -> ChosenPath:
-    """The choice of groups with the least cost.
+    """Return the choice of groups with the least cost.
 
     most_states: beyond, CP-SAT goes on, for CP_SAT_SECONDS at most; its best choice is then reported as not proven
     optimal. Raises: MavcgError if no choice covers each node exactly once without a cycle.
@@ -40,7 +40,7 @@ def _infeasible() -> MavcgError:
 
 
 def _shortest(instance: PathInstance, most_states: int) -> tuple[int, ...] | None:
-    """The groups of a shortest path; () if there is none, None for too many states. Costs may be below 0."""
+    """Return the groups of a shortest path; () if there is none, None for too many states. Costs may be below 0."""
     best: dict[int, float] = {0: 0.0}
     came_by: dict[int, tuple[int, int]] = {}
     levels: list[list[int]] = [[] for _ in range(len(instance.nodes) + 1)]
@@ -72,8 +72,8 @@ def _shortest(instance: PathInstance, most_states: int) -> tuple[int, ...] | Non
 
 
 def _next_groups(instance: PathInstance, state: int) -> list[int]:
-    """The groups to leave a state by: those of its first node that are ready; where others are not ready, also what may
-    have to run before these."""
+    """Return the groups to leave a state by: those of its first node that are ready; where others are not ready, also
+    what may have to run before these."""
     missing = instance.everything & ~state
     if not missing:
         return []

@@ -5,7 +5,7 @@ from mavcg.errors import MavcgError
 
 
 def unfused_path(instance: PathInstance) -> ChosenPath:
-    """Each node by itself, in the cheapest group of it alone.
+    """Return each node by itself, in the cheapest group of it alone.
 
     Raises: MavcgError for a node without such a group.
     """
@@ -42,7 +42,7 @@ def greedy_path(instance: PathInstance) -> ChosenPath:
 
 
 def _costs_alone(instance: PathInstance) -> dict[str, float]:
-    """The cost of each node by itself; above all others' for a node that no group has alone."""
+    """Return the cost of each node by itself; above all others' for a node that no group has alone."""
     most = 1 + sum(abs(group.cost) for group in instance.groups)
     found = dict.fromkeys(instance.nodes, most)
     for group in instance.groups:
@@ -52,7 +52,7 @@ def _costs_alone(instance: PathInstance) -> dict[str, float]:
 
 
 def _fitting(instance: PathInstance, state: int) -> list[int]:
-    """The groups that are ready and have the first node for which there are any."""
+    """Return the groups that are ready and have the first node for which there are any."""
     for place, indices in enumerate(instance.by_node):
         if state >> place & 1:
             continue

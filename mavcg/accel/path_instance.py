@@ -39,7 +39,7 @@ class PathInstance:
 
     @staticmethod
     def of(groups: Sequence[PricedGroup], edges: Iterable[tuple[str, str]], name: str = "instance") -> "PathInstance":
-        """An instance of groups and edges; its nodes are those of the groups.
+        """Return an instance of groups and edges; its nodes are those of the groups.
 
         name: for messages. Raises: MavcgError for an edge to a node in no group, and for a cycle of edges.
         """

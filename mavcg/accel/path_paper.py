@@ -20,7 +20,7 @@ MOST_SETS = 50_000  # of special groups in a region; beyond, the paper's enumera
 
 
 def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath:
-    """The choice of algorithm 2: the best within each region by itself.
+    """Return the choice of algorithm 2: the best within each region by itself.
 
     Raises: MavcgError where the regions' groups leave a node uncovered, and where a region has too many sets of groups.
     """
@@ -130,7 +130,7 @@ class _Chain:
     def _floyd(
         self, instance: PathInstance, groups: Sequence[int]
     ) -> tuple[list[list[float]], Mapping[tuple[int, int], tuple[int, ...]]]:
-        """The cheapest path from each cut to each later one, and its groups (algorithm 2, lines 17 to 25)."""
+        """Return the cheapest path from each cut to each later one, and its groups (algorithm 2, lines 17 to 25)."""
         cuts = len(self.places) + 1
         cost = [[0.0 if i == j else math.inf for j in range(cuts)] for i in range(cuts)]
         by: dict[tuple[int, int], tuple[int, ...]] = {(i, i): () for i in range(cuts)}

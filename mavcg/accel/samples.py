@@ -36,17 +36,17 @@ class Sample:
 
     @staticmethod
     def concatenate(samples: Iterable["Sample"]) -> "Sample":
-        """The samples of several tensors as one."""
+        """Return the samples of several tensors as one."""
         kept = list(samples)
         return Sample(np.concatenate([s.values for s in kept]), np.concatenate([s.counts for s in kept]))
 
     def error(self, radix: int) -> float:
-        """The sum of squared differences between the tensor and its integers of a radix position."""
+        """Return the sum of squared differences between the tensor and its integers of a radix position."""
         difference = self.values.astype(np.float64) - to_reals(to_integers(self.values, radix), radix)
         return float((self.counts * difference * difference).sum())
 
     def best_radix(self) -> int:
-        """The radix position with the least error; of equal ones the least."""
+        """Return the radix position with the least error; of equal ones the least."""
         widest = widest_radix(self.values)
         return min(range(widest, min(widest + 6, MOST_RADIX) + 1), key=lambda r: (self.error(r), r))
 

@@ -76,7 +76,7 @@ def _check_node(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
 
 
 def result_shape(graph: XGraph, node: XNode, shapes: Sequence[Shape]) -> Shape:
-    """The shape that follows from those of the inputs. Raises: MavcgError where they do not go with the node."""
+    """Return the shape that follows from those of the inputs. Raises: MavcgError where they do not go with the node."""
     x = shapes[0]
     if node.kind in ("conv", "depthwise", *POOLS):
         if node.kind in POOLS and node.kernel[0] * node.kernel[1] > MOST_WINDOW:

@@ -91,12 +91,12 @@ class IsaTarget:
 
 
 def target_names() -> tuple[str, ...]:
-    """The names of all targets, ours and those in the folders of MAVCG_PROFILES."""
+    """Return the names of all targets, ours and those in the folders of MAVCG_PROFILES."""
     return tuple(files(KIND))
 
 
 def find_target(name_or_path: str) -> IsaTarget:
-    """A target by its name, or by the path of its file: that has a "/" in it or ends in .toml.
+    """Return a target by its name, or by the path of its file: that has a "/" in it or ends in .toml.
 
     Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_target.
     """
@@ -113,7 +113,7 @@ def find_target(name_or_path: str) -> IsaTarget:
 
 
 def read_target(path: Path) -> IsaTarget:
-    """A target from its TOML file; `mavcg accel targets --help` describes it.
+    """Return a target from its TOML file; `mavcg accel targets --help` describes it.
 
     Raises: ProfileError naming file, key, value and remedy.
     """

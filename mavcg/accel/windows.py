@@ -38,7 +38,7 @@ def _mix_channels(x: Array, filters: Array, groups: int) -> Array:
 
 
 def convolve(node: XNode, x: Array, weights: Array) -> Array:
-    """Sums of products of conv, depthwise, deconv or dense, without bias. x, weights: of one number type."""
+    """Return the sums of products of conv, depthwise, deconv or dense, without bias. x, weights: of one number type."""
     if node.kind == "dense":
         flat: Array = np.matmul(x.reshape(x.shape[0], -1), weights.reshape(weights.shape[0], -1).T)
         return flat[:, None, None, :]
@@ -51,7 +51,7 @@ def convolve(node: XNode, x: Array, weights: Array) -> Array:
 
 
 def _scatter_products(node: XNode, x: Array, weights: Array) -> Array:
-    """Each input adds its products to the outputs that it meets: a transposed convolution."""
+    """Add each input's products to the outputs that it meets: a transposed convolution."""
     top, left, bottom, right = node.pads
     height, width = node.shape[1] + top + bottom, node.shape[2] + left + right
     canvas = np.zeros((x.shape[0], height, width, node.channels), x.dtype)
@@ -68,7 +68,7 @@ def _scatter_products(node: XNode, x: Array, weights: Array) -> Array:
 
 
 def window_sums(node: XNode, x: Array) -> Array:
-    """Sums over the windows of a pool; nothing is outside."""
+    """Return the sums over the windows of a pool; nothing is outside."""
     total = np.zeros((x.shape[0], *node.shape[1:]), x.dtype)
     for _, _, seen in _taps(node, x, 0):
         total += seen
@@ -76,7 +76,7 @@ def window_sums(node: XNode, x: Array) -> Array:
 
 
 def window_greatest(node: XNode, x: Array) -> Array:
-    """The greatest element of each window; pads are below all."""
+    """Return the greatest element of each window; pads are below all."""
     lowest = np.iinfo(x.dtype).min if np.issubdtype(x.dtype, np.integer) else -np.inf
     greatest: Array | None = None
     for _, _, seen in _taps(node, x, lowest):
@@ -97,7 +97,8 @@ def window_counts(node: XNode, in_shape: tuple[int, ...]) -> Array:
 
 
 def move_elements(node: XNode, x: Array) -> Array:
-    """The elements of upsample (nearest) or reorganise (space to depth: block row, block column, channel) in place."""
+    """Return the elements of upsample (nearest) or reorganise (space to depth: block row, block column, channel) in
+    place."""
     height, width = node.factor
     if node.kind == "upsample":
         return np.repeat(np.repeat(x, height, axis=1), width, axis=2)

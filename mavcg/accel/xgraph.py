@@ -101,15 +101,15 @@ class XGraph:
     hosts: Mapping[str, Graph] = field(default_factory=dict)
 
     def by_name(self) -> dict[str, XNode]:
-        """The nodes by their names."""
+        """Return the nodes by their names."""
         return {node.name: node for node in self.nodes}
 
     def inputs(self) -> tuple[XNode, ...]:
-        """The nodes of kind "input", in order."""
+        """Return the nodes of kind "input", in order."""
         return tuple(node for node in self.nodes if node.kind == "input")
 
     def readers(self) -> dict[str, tuple[str, ...]]:
-        """The names of the nodes that read each node's tensor, once each, in order; () for none."""
+        """Return the names of the nodes that read each node's tensor, once each, in order; () for none."""
         found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -122,7 +122,7 @@ class XGraph:
         return all(node.radix is not None for node in self.nodes if node.on_accelerator or node.kind == "input")
 
     def with_nodes(self, changed: Mapping[str, XNode]) -> "XGraph":
-        """The same graph with some nodes, by name, replaced."""
+        """Return the same graph with some nodes, by name, replaced."""
         return replace(self, nodes=tuple(changed.get(node.name, node) for node in self.nodes))
 
 
@@ -139,11 +139,11 @@ def operations(graph: XGraph, node: XNode) -> int:
 
 
 def location(graph: XGraph, node: XNode) -> str:
-    """The node's name in messages."""
+    """Return the node's name in messages."""
     of_file = f" ({node.origin})" if node.origin and node.origin != node.name else ""
     return f"xgraph {graph.name}: {node.kind} {node.name}{of_file}"
 
 
 def refuse_node(graph: XGraph, node: XNode, wrong: str) -> MavcgError:
-    """The error for one node; the caller raises it."""
+    """Return the error for one node; the caller raises it."""
     return MavcgError(f"{location(graph, node)}: {wrong}")

@@ -35,7 +35,7 @@ MOST_DIGITS = 24  # of a number
 
 
 def text_of(graph: XGraph) -> str:
-    """The graph as text; it ends with a newline."""
+    """Return the graph as text; it ends with a newline."""
     lines = [f"xgraph {graph.name} {{"]
     for node in graph.nodes:
         line = f"  %{node.name} = {node.kind}({', '.join('%' + name for name in node.inputs)})"
@@ -66,7 +66,7 @@ def parse_xgraph(
     parameters: Mapping[str, Parameters] = MappingProxyType({}),
     hosts: Mapping[str, Graph] = MappingProxyType({}),
 ) -> XGraph:
-    """The graph that was printed as `text`, checked.
+    """Return the graph that was printed as `text`, checked.
 
     parameters, hosts: of the nodes that have them, by name; each is checked against the digest in the text.
     Raises: MavcgError naming the line.
@@ -151,7 +151,7 @@ def _is_number(value: object, real: bool) -> bool:
 
 
 def _convert_value(number: int, key: str, value: Any) -> Any:
-    """A value as the field's type, or an error."""
+    """Return a value as the field's type, or an error."""
     default = _FIELDS[key].default
     if key == "radix":
         good = value is None or _is_number(value, False)

@@ -83,7 +83,7 @@ def _first_generation(genes: Sequence[LayerId], count: int, generator: random.Ra
 
 
 def _parents(population: Sequence[Individual], generator: random.Random) -> tuple[Chromosome, Chromosome]:
-    """Two winners of tournaments between two: population is sorted, best first."""
+    """Return two winners of tournaments between two: population is sorted, best first."""
     first, second = (min(generator.randrange(len(population)) for _ in range(2)) for _ in range(2))
     return population[first].chromosome, population[second].chromosome
 

@@ -134,7 +134,7 @@ def _with_size(argument: Argument, word: str, text: str) -> Argument:
 
 
 def described_state(seed: int, arguments: Arguments) -> State:
-    """The state of a seed in which a function has the described arguments; all else is as in start_state."""
+    """Return the state of a seed in which a function has the described arguments; all else is as in start_state."""
     state = start_state(seed)
     pick = random.Random(f"arguments {seed}")
     x, v = list(state.x), list(state.v)
@@ -168,7 +168,7 @@ def described_state(seed: int, arguments: Arguments) -> State:
 
 
 def _buffers(argument: Argument, base: int, pick: random.Random) -> tuple[int, list[tuple[int, bytes]]]:
-    """(pointer, memory that holds it all) of a buffer or a table with its buffers behind it."""
+    """Return (pointer, memory that holds it all) of a buffer or a table with its buffers behind it."""
     step = -(-argument.size // _ALIGN) * _ALIGN
     content = b"".join(bytes(step) if argument.zero else random_lanes(pick, step) for _ in range(argument.count))
     if argument.kind == "buf":

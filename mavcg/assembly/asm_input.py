@@ -25,7 +25,7 @@ class AsmInput:
 
 
 def read_asm_input(path: Path, core: Core, names: Sequence[str] = ()) -> AsmInput:
-    """The functions of these names, or all, from AArch64 assembly or an AArch64 ELF file.
+    """Return the functions of these names, or all, from AArch64 assembly or an AArch64 ELF file.
 
     Of a library that mavcg built, a function's own name means the version that this core runs.
     Raises: MavcgError for another kind of file, garbled assembly, an unknown function (with the near names), symbols
@@ -56,7 +56,7 @@ def read_asm_input(path: Path, core: Core, names: Sequence[str] = ()) -> AsmInpu
 
 
 def version_symbol(name: str, core: Core, symbols: Sequence[str], file: str) -> str:
-    """The symbol of the code that `core` runs for this function: its version's where there are versions.
+    """Return the symbol of the code that `core` runs for this function: its version's where there are versions.
 
     A core without a version of its own runs that of a stand-in, else the generic one.
     Raises: MavcgError for a name that is no function, or that several static functions have.
@@ -75,7 +75,7 @@ def version_symbol(name: str, core: Core, symbols: Sequence[str], file: str) -> 
 
 
 def _run_by(core: Core, symbols: Sequence[str]) -> list[str]:
-    """All functions but those versions that other cores run."""
+    """Return all functions but those versions that other cores run."""
     from mavcg.profiles.load import files
 
     labels = {GENERIC, *files("cores")}

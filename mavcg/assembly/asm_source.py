@@ -51,11 +51,11 @@ class AsmSource:
         return bool(self.origins)
 
     def line(self, line: int) -> int:
-        """The line in the user's file of a line of `text`; of an included file's line, that file's."""
+        """Return the line in the user's file of a line of `text`; of an included file's line, that file's."""
         return self.origins[line - 1][1] if 0 < line <= len(self.origins) else line
 
     def location(self, line: int) -> str:
-        """`file:line` of a line of `text`."""
+        """Return `file:line` of a line of `text`."""
         return "{}:{}".format(*self.origins[line - 1]) if 0 < line <= len(self.origins) else f"{self.file}:{line}"
 
     @contextmanager
@@ -80,7 +80,7 @@ def read_asm_source(
     flags: Sequence[str] = (),
     target: str = _TRIPLE,
 ) -> AsmSource:
-    """An AArch64 assembly file, preprocessed if it is named .S; it is known to assemble.
+    """Return an AArch64 assembly file, preprocessed if it is named .S; it is known to assemble.
 
     Macros, repetitions and conditions (.macro, .rept, .if, ...) are expanded: no pass can see through them.
 
@@ -103,7 +103,7 @@ def read_asm_source(
 
 
 def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSource:
-    """An assembly file's text, preprocessed if it is named .S or .sx and holds lines for the preprocessor.
+    """Return an assembly file's text, preprocessed if it is named .S or .sx and holds lines for the preprocessor.
 
     flags: the preprocessor's; definitions are reason enough to preprocess.
     Raises: MavcgError with file, line and column for what does not preprocess, or is no text.
@@ -142,7 +142,7 @@ def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
 
 
 def _expand_macros(source: AsmSource, flags: Sequence[str]) -> str:
-    """The text as the assembler prints it when it has read it: no macros are left in it."""
+    """Return the text as the assembler prints it when it has read it: no macros are left in it."""
     with scratch_folder("mavcg-asm-") as folder:
         path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.s"
         path.write_text(f"{_ARCH}\n{source.text}", encoding="utf-8", errors="surrogateescape")
@@ -186,7 +186,7 @@ def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
 
 
 def _name_directive(message: re.Match[str], rows: Sequence[str]) -> str:
-    """The assembler's words; a directive that it does not know, by its name, from the line that it shows."""
+    """Return the assembler's words; a directive that it does not know, by its name, from the line that it shows."""
     what = message["what"]
     at = next(i for i, row in enumerate(rows) if row.strip() == message[0])
     shown = rows[at + 1].strip() if at + 1 < len(rows) else ""

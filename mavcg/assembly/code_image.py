@@ -58,14 +58,15 @@ class CodeImage:
         return tuple(name for name, at in self.symbols.items() if any(at in section for section in code))
 
     def extent(self, function: str) -> range:
-        """The addresses of a function's instructions: up to the next symbol of its section, or the section's end."""
+        """Return the addresses of a function's instructions: up to the next symbol of its section, or the section's
+        end."""
         start = self.symbols[function]
         ends = [s.address + len(s.data) for s in self.sections if s.address <= start < s.address + len(s.data)]
         stop = min([at for at in self.symbols.values() if at > start] + ends, default=start)
         return range(start, stop, 4)
 
     def location(self, address: int) -> str:
-        """An address in words: "kernel+0x1c"; the bare address where it lies outside of the image."""
+        """Return an address in words: "kernel+0x1c"; the bare address where it lies outside of the image."""
         if address in self.externals:
             return self.externals[address]
         if not any(s.address <= address < s.address + len(s.data) for s in self.sections):
@@ -90,7 +91,7 @@ def assemble_image(text: str, what: str = "assembly text") -> CodeImage:
 
 
 def read_image(path: Path, what: str) -> CodeImage:
-    """The image of an AArch64 object file. Raises: MavcgError where it is none or needs a linker."""
+    """Return the image of an AArch64 object file. Raises: MavcgError where it is none or needs a linker."""
     elf = open_elf(path)
     if elf["e_machine"] != "EM_AARCH64" or elf["e_type"] != "ET_REL":
         raise MavcgError(f"{what}: not an AArch64 object file; assemble it for AArch64")
@@ -179,7 +180,7 @@ def _lay_out(elf: Any) -> dict[int, int]:
 
 
 def _end(elf: Any, places: Mapping[int, int]) -> int:
-    """The first free page after all sections."""
+    """Return the first free page after all sections."""
     return _align(max((at + elf.get_section(i)["sh_size"] for i, at in places.items()), default=DATA_BASE), PAGE_BYTES)
 
 

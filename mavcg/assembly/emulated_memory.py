@@ -25,8 +25,8 @@ _TO_SMALL = bytes(byte % 41 for byte in range(256))  # any byte -> a count from 
 
 
 def random_lanes(pick: random.Random, count: int) -> bytes:
-    """Bytes for memory or vectors: mostly moderate fp32 lanes (2^-7 to 4, both signs), also moderate as fp64 and fp16;
-    else small integers, special fp32 values among moderate ones, or any bits."""
+    """Return the bytes for memory or vectors: mostly moderate fp32 lanes (2^-7 to 4, both signs), also moderate as fp64
+    and fp16; else small integers, special fp32 values among moderate ones, or any bits."""
     kind = pick.random()
     if kind < 0.12:
         return pick.randbytes(count)

@@ -74,7 +74,7 @@ class RunResult:
     executed: frozenset[int] = frozenset()
 
     def register(self, name: str) -> int:
-        """x0 to x29, v0 to v31 (128 bits), d0 to d31 (their low halves), sp, nzcv."""
+        """Return x0 to x29, v0 to v31 (128 bits), d0 to d31 (their low halves), sp, nzcv."""
         if name in ("sp", "nzcv"):
             return self.sp if name == "sp" else self.nzcv
         number = int(name[1:])
@@ -84,8 +84,8 @@ class RunResult:
 
 
 def start_state(seed: int) -> State:
-    """Registers and memory of this seed: pointers into a few buffers, near each other or distant, aligned or odd;
-    counts from 0 to 40; any 64 bits; vector lanes like the memory's."""
+    """Return the registers and memory of this seed: pointers into a few buffers, near each other or distant, aligned or
+    odd; counts from 0 to 40; any 64 bits; vector lanes like the memory's."""
     pick = random.Random(f"state {seed}")
 
     def general() -> int:

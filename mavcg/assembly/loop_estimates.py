@@ -54,7 +54,7 @@ class BlockEstimate:
 
 
 def model_of(timing: Timing) -> str:
-    """The name of the model that fits the core."""
+    """Return the name of the model that fits the core."""
     return IN_ORDER if timing.order == "in" else PORT_BOUND
 
 
@@ -143,7 +143,7 @@ def _label(block: Block) -> str:
 
 
 def function_json(name: str, estimates: Sequence[BlockEstimate]) -> dict[str, Any]:
-    """A function as `--json` gives it."""
+    """Return a function as `--json` gives it."""
     return {"name": name, "loops": [_block_json(loop) for loop in estimates]}
 
 

@@ -40,7 +40,7 @@ def check_repetitions(text: str, file: str) -> None:
 
 
 def too_long(location: str, what: str) -> TooLong:
-    """The error for text that expands to too much; the caller raises it."""
+    """Return the error for text that expands to too much; the caller raises it."""
     return TooLong(
         f"{location}: {what}, and files of up to {EXPANDED_LINES} expanded lines are taken; "
         "repeat less, or write a loop"

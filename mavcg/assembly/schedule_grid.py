@@ -36,7 +36,7 @@ class Row:
 
     @property
     def reason(self) -> str:
-        """Why slots of it are empty; "" where none is, or where the code just ends."""
+        """The reason why slots of the cycle are empty; "" where none is, or where the code just ends."""
         return next((cell.wait.why for cell in self.cells if cell.wait is not None), "")
 
     @property
@@ -45,7 +45,7 @@ class Row:
 
 
 def schedule_rows(estimate: LoopEstimate) -> list[Row]:
-    """The cycles of an in-order estimate: of all iterations until a loop's schedule repeats, or of a block.
+    """Return the cycles of an in-order estimate: of all iterations until a loop's schedule repeats, or of a block.
 
     A loop closes on itself: what its last op does in the cycle in which the first one issues stands in that cycle.
     """
@@ -71,7 +71,7 @@ def schedule_rows(estimate: LoopEstimate) -> list[Row]:
 
 
 def headline(estimate: LoopEstimate) -> str:
-    """The figure and what it is: a model's."""
+    """Return the figure and what it is: a model's."""
     figure = f"{estimate.cycles:.2f}".rstrip("0").rstrip(".")
     what = "cycles per iteration" if estimate.is_loop else "cycles"
     return f"{estimate.core}: {figure} {what} by the {estimate.model} model (a prediction, not a measurement)"

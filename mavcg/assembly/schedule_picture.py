@@ -15,7 +15,7 @@ _ANSI_STALL, _ANSI_EMPTY = "97;41", "2"
 
 
 def as_text(estimate: LoopEstimate, colour: bool = False) -> str:
-    """The picture in monospaced text; without colour, plain ASCII but for what instructions and names hold.
+    """Return the picture in monospaced text; without colour, plain ASCII but for what instructions and names hold.
 
     Whatever these hold, it is printable.
     colour: ANSI codes, a colour per family of instructions; for the caller to decide by the terminal and NO_COLOR.
@@ -56,7 +56,7 @@ def _paint(cell: Cell, text: str, colour: bool) -> str:
 
 
 def _worst(estimate: LoopEstimate) -> list[str]:
-    """The ops that leave the most slots empty, and what the marks mean."""
+    """Return the ops that leave the most slots empty, and what the marks mean."""
     losing = [detail for detail in estimate.ops if detail.lost_slots > 0]
     losing.sort(key=lambda detail: -detail.lost_slots)
     lines = [

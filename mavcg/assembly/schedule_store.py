@@ -29,7 +29,7 @@ class DiskStore:
         self.folder = folder
 
     def get(self, key: str) -> Schedule | None:
-        """The schedule kept for this key; None where there is none that can be trusted."""
+        """Return the schedule kept for this key; None where there is none that can be trusted."""
         document = self.read(key)
         try:
             if document is None:
@@ -43,7 +43,7 @@ class DiskStore:
         self.write(key, {**asdict(schedule), "cycles": list(schedule.cycles)})
 
     def read(self, key: str) -> dict[str, Any] | None:
-        """The document kept for this key; None where there is none that can be trusted."""
+        """Return the document kept for this key; None where there is none that can be trusted."""
         try:
             return _parse_entry(key, self._path(key).read_bytes())
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -65,7 +65,7 @@ class DiskStore:
 
 
 def open_store(environment: Mapping[str, str] | None = None) -> DiskStore | None:
-    """The store of this user, or None where there is to be none: MAVCG_CACHE=off, or no home to put it in.
+    """Return the store of this user, or None where there is to be none: MAVCG_CACHE=off, or no home to put it in.
 
     The folder: MAVCG_CACHE, else XDG_CACHE_HOME/mavcg, else ~/.cache/mavcg; in it schedules/<the passes' fingerprint>.
     """

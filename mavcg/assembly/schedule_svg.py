@@ -23,7 +23,7 @@ _ROW, _PAD, _BARS = 20, 16, 420
 
 
 def as_svg(estimate: LoopEstimate, title: str) -> str:
-    """The picture as an SVG document; hovering over a cell says what it is and what it waited for.
+    """Return the picture as an SVG document; hovering over a cell says what it is and what it waited for.
 
     title: a line of text above it, such as the function's name.
     """
@@ -143,7 +143,8 @@ def _pressure(estimate: LoopEstimate) -> tuple[list[str], float, float]:
 
 
 def _matrix(estimate: LoopEstimate, y: float) -> tuple[list[str], float, float]:
-    """A row per instruction, a column per pool; the darker, the more of the loop's cycles it keeps a unit busy."""
+    """Return a row per instruction, a column per pool; the darker, the more of the loop's cycles it keeps a unit
+    busy."""
     used = [pool for pool in estimate.pools if any(detail.pressure.get(pool) for detail in estimate.ops)]
     left = _PAD + 14 + max([22, *(len(detail.op.text) for detail in estimate.ops)]) * _CHAR
     column = max([6, *(len(pool) for pool in used)]) * _CHAR + 8

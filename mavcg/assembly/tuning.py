@@ -44,7 +44,7 @@ class TuningJob:
     only: str = ""
 
     def why_kept(self, function: str) -> str:
-        """Why a function of `asm` must stay as it is, or ""."""
+        """Return the reason why a function of `asm` must stay as it is, or ""."""
         return self.why_not or ("another function is tuned" if self.only not in ("", function) else "")
 
 
@@ -95,7 +95,7 @@ NOT_HOTTEST = "the hottest that the model can time, by nesting and trip counts"
 
 
 def why_untouched(ir: str) -> str:
-    """Why a version with this IR must not have its memory accesses moved, or ""."""
+    """Return the reason why a version with this IR must not have its memory accesses moved, or ""."""
     return "it has volatile or relaxed atomic accesses" if _VOLATILE.search(ir) else ""
 
 
@@ -105,7 +105,7 @@ def has_open_inline(ir: str) -> bool:
 
 
 def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, VersionTuning]:
-    """The version's assembly, tuned, and the account of it."""
+    """Return the version's assembly, tuned, and the account of it."""
     timing, policy, store = load_timing(job.core), job.core.policy, open_store()
     how = (job.why_not, job.open_inline, job.heuristic_seconds, job.account, policy, timing.key(), solver_seconds)
     question = (job.asm, job.symbol, job.generic_asm, job.only, *how)
@@ -133,7 +133,7 @@ def _account(job: TuningJob, done: Tuned, timing: Timing) -> VersionTuning:
 
 
 def model_version(core: Core, asm: str, symbol: str, generic_asm: str, generic_symbol: str) -> VersionTuning | None:
-    """The model's account of a version that no machine pass is for; None where it can time no loop of it.
+    """Return the model's account of a version that no machine pass is for; None where it can time no loop of it.
 
     Raises: ProfileError where nothing is known of the core's timing.
     """

@@ -71,7 +71,7 @@ class ClusterMachine:
 
 
 def cluster_machines(board: Board, cores: int = 1) -> tuple[ClusterMachine, ...]:
-    """A machine for each cluster of the board, each with that many cores at work, or all that it has if fewer.
+    """Return a machine for each cluster of the board, each with that many cores at work, or all that it has if fewer.
 
     Raises: MavcgError for a board without clusters, and whatever cluster_machine raises.
     """
@@ -86,7 +86,7 @@ def cluster_machines(board: Board, cores: int = 1) -> tuple[ClusterMachine, ...]
 
 
 def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 0) -> ClusterMachine:
-    """One core of the cluster of that number, while `cores` of the cluster and `elsewhere` of the others work.
+    """Return one core of the cluster of that number, while `cores` of the cluster and `elsewhere` of the others work.
 
     Cores share their L2 as the board says, the L3 and the memory with all that work, in equal parts. A level whose
     share is no larger than the one before it is left out.
@@ -188,7 +188,7 @@ def _kind(board: Board, core: Core | None) -> str:
 
 
 def _vector_bytes(board: Board, core: Core | None) -> int:
-    """Bytes of the vectors that kernels for this core use."""
+    """Return the bytes of the vectors that kernels for this core use."""
     machines = machines_for(() if core is None else (core,), parse_target(board.target))
     return machines[GENERIC if core is None else core.name].vector_bytes
 
@@ -209,7 +209,8 @@ def _fma_per_cycle(core: Core | None, lanes: int) -> float | None:
 
 
 def _array(lanes: int, fma_per_cycle: float) -> tuple[int, int]:
-    """Columns and rows that do lanes x fma_per_cycle multiply-accumulates a cycle, or the nearest whole number.
+    """Return the columns and rows that do lanes x fma_per_cycle multiply-accumulates a cycle, or the nearest whole
+    number.
 
     Less than one vector a cycle is a shorter vector: a core with half the pipe's width takes two cycles for it.
     """

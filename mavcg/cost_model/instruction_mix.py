@@ -34,7 +34,7 @@ class InstructionMix:
         return bool(self.fma or self.vector or self.loads or self.stores or self.divisions)
 
     def cycles(self, rates: IssueRates) -> float:
-        """Cycles by the tightest of the bounds."""
+        """Return the cycles by the tightest of the bounds."""
         return throughput_cycles(
             rates, self.fma, self.loads, self.other, self.chain, self.vector, self.stores, self.divisions
         )

@@ -128,7 +128,7 @@ def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list
 
 
 def _kept_objects(ir: Sequence[EmittedModule], store: ObjectStore) -> tuple[dict[str, bytes], list[EmittedModule]]:
-    """The objects that the store has, by digest, and the other modules, each once, the longest first."""
+    """Return the objects that the store has, by digest, and the other modules, each once, the longest first."""
     objects: dict[str, bytes] = {}
     missing: dict[str, EmittedModule] = {}
     for module in ir:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def farm_json(result: FarmResult) -> dict[str, Any]:
-    """The document of `mavcg build --boards --json`: libraries as `mavcg build MODEL --json` has them, and refusals."""
+    """Return the document of `mavcg build --boards --json`: libraries as `mavcg build MODEL --json` has them, and
+    refusals."""
     pairs = list(zip(result.requests, result.results, strict=True))
     built = [(request, each.document) for request, each in pairs if isinstance(each, LinkedFiles)]
     return {

@@ -202,7 +202,7 @@ class BoardPool:
         return min(own) / reference if own and reference else 1.0
 
     def _patience_s(self, units: int) -> float:
-        """Seconds after which a task of so many units is late."""
+        """Return the seconds after which a task of so many units is late."""
         with self._changed:
             typical = statistics.median(self._seconds) * units if self._seconds else 0.0
         return max(self.rules.late_s, self.rules.late * typical)

@@ -93,7 +93,7 @@ class DaskHosts:
             future.cancel()
 
     def _resources(self) -> set[str]:
-        """Names of the resources of all workers."""
+        """Return the names of the resources of all workers."""
         return {name for of_worker in self._client.run(_resources_of, on_error="ignore").values() for name in of_worker}
 
     def _absent(self, board: FleetBoard) -> str:

@@ -42,11 +42,11 @@ class Graph:
     constants: Mapping[str, Array] = field(default_factory=dict)
 
     def producers(self) -> dict[str, Node]:
-        """The node that makes each tensor."""
+        """Return the node that makes each tensor."""
         return {name: node for node in self.nodes for name in node.outputs if name}
 
     def readers(self) -> dict[str, tuple[Node, ...]]:
-        """The nodes that read each tensor, once each, in order; a graph's output counts in `outputs` only."""
+        """Return the nodes that read each tensor, once each, in order; a graph's output counts in `outputs` only."""
         readers_of: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -55,7 +55,7 @@ class Graph:
         return {name: tuple(nodes) for name, nodes in readers_of.items()}
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor."""
+        """Return the shape of a tensor."""
         return self.types[name].shape
 
     def __eq__(self, other: object) -> bool:
@@ -69,7 +69,7 @@ class Graph:
 
     @staticmethod
     def parse(text: str, constants: Mapping[str, Array] = MappingProxyType({})) -> "Graph":
-        """The graph that was printed as `text`.
+        """Return the graph that was printed as `text`.
 
         constants: the arrays of those constants that are too long to stand in the text, by name; each is checked
         against the digest there. Raises: MavcgError with line and column.
@@ -88,7 +88,7 @@ def fresh_name(taken: Iterable[str], stem: str) -> str:
 
 
 def prune(graph: Graph) -> Graph:
-    """The graph without nodes, constants and types that no output needs; its inputs stay."""
+    """Return the graph without nodes, constants and types that no output needs; its inputs stay."""
     needed = set(graph.outputs)
     nodes = []
     for node in reversed(graph.nodes):

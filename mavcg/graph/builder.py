@@ -27,13 +27,13 @@ class GraphBuilder:
         self._numbers: dict[str, int] = {}
 
     def input(self, name: str, type: TensorType) -> str:
-        """A new input of the graph. Returns: its name. Raises: MavcgError where the name is taken."""
+        """Return a new input of the graph. Returns: its name. Raises: MavcgError where the name is taken."""
         self._take(name, type, f"graph {self.name}, its inputs")
         self._inputs.append(name)
         return name
 
     def constant(self, array: Any, stem: str = "c") -> str:
-        """A constant. Returns: its name, `stem` with a number where that is taken.
+        """Return a constant. Returns: its name, `stem` with a number where that is taken.
 
         array: a NumPy array is kept as it is, without a copy where its elements lie row-major; of Python's numbers and
         lists of them a float becomes f32, a whole number i64, a truth value bool.
@@ -54,7 +54,7 @@ class GraphBuilder:
     def add(
         self, op: str, inputs: Sequence[str], origin: str = "", outputs: Sequence[str] | None = None, **attrs: Any
     ) -> str:
-        """A node with one output. Returns: the output's name.
+        """Return a node with one output. Returns: the output's name.
 
         inputs: names, "" for one that is absent. outputs: names where they matter, else made of the operator and a
         number. attrs: as mavcg.ops.make_node takes them; axis and axes may count from the end here.
@@ -66,7 +66,7 @@ class GraphBuilder:
     def add_many(
         self, op: str, inputs: Sequence[str], origin: str = "", outputs: Sequence[str] | None = None, **attrs: Any
     ) -> tuple[str, ...]:
-        """A node with any number of outputs, as `add`. Raises: as add."""
+        """Return a node with any number of outputs, as `add`. Raises: as add."""
         names = list(outputs) if outputs is not None else [""]
         node = make_node(op, inputs, names, origin, **attrs)
         node = self._normalise_axes(node)
@@ -81,7 +81,7 @@ class GraphBuilder:
         return tuple(names)
 
     def finish(self, outputs: Sequence[str]) -> Graph:
-        """The graph. Raises: MavcgError where an output is not there, or none is named."""
+        """Return the graph. Raises: MavcgError where an output is not there, or none is named."""
         if not outputs:
             raise MavcgError(f"graph {self.name}: it has no outputs; nothing would be computed")
         for name in outputs:

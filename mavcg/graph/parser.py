@@ -48,7 +48,7 @@ class _Parser:
         return MavcgError(f"graph text: line {line}, column {column}: {what}; the form is what a graph prints as")
 
     def look(self) -> re.Match[str] | None:
-        """The next token; `start` becomes its place. None where the text ends or a character starts no token."""
+        """Return the next token; `start` becomes its place. None where the text ends or a character starts no token."""
         match = _TOKEN.match(self.text, self.at)
         if match is None or match.lastgroup is None:
             self.start = len(self.text) - len(self.text[self.at :].lstrip())
@@ -82,7 +82,7 @@ class _Parser:
         return text
 
     def name(self) -> str:
-        """A name: a plain run of characters, or a string."""
+        """Return a name: a plain run of characters, or a string."""
         if self.text.startswith('"', self.at):
             return self.string()
         self.start = self.at
@@ -166,7 +166,7 @@ class _Parser:
         return array
 
     def array(self, name: str, values: tuple[Any, ...], tensor: TensorType) -> Array:
-        """Values of a constant as numbers of its type; none is bent to fit."""
+        """Return the values of a constant as numbers of its type; none is bent to fit."""
         dtype = DTYPES[tensor.dtype]
         for value in values:
             fits = isinstance(value, bool) == (dtype.kind == "b")

@@ -44,7 +44,7 @@ class TensorType:
 
 
 def type_of(array: Array) -> TensorType:
-    """The type of a NumPy array. Raises: MavcgError for an element type that graphs do not have."""
+    """Return the type of a NumPy array. Raises: MavcgError for an element type that graphs do not have."""
     name = _NAME_OF_DTYPE.get(array.dtype.newbyteorder("="))
     if name is None:
         raise MavcgError(f"a constant of type {array.dtype}: not supported; there are {', '.join(DTYPES)}")
@@ -67,7 +67,7 @@ class Node:
     origin: str = ""
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute. Raises: KeyError for one that the operator does not have."""
+        """Return the value of an attribute. Raises: KeyError for one that the operator does not have."""
         for key, value in self.attrs:
             if key == name:
                 return value
@@ -80,9 +80,9 @@ class Node:
         return name
 
     def with_attrs(self, **changed: AttrValue) -> "Node":
-        """The same node with some attributes set anew."""
+        """Return the same node with some attributes set anew."""
         return replace(self, attrs=tuple(sorted((dict(self.attrs) | changed).items())))
 
     def with_inputs(self, names: Mapping[str, str]) -> "Node":
-        """The same node reading other tensors where `names` says so."""
+        """Return the same node reading other tensors where `names` says so."""
         return replace(self, inputs=tuple(names.get(i, i) for i in self.inputs))

@@ -35,7 +35,7 @@ class Fields(NamedTuple):
 
 
 def text_of(graph: Fields) -> str:
-    """The graph as text; constants by name, nodes in order."""
+    """Return the graph as text; constants by name, nodes in order."""
     lines = [f"graph {_word(graph.name)} {{"]
     lines += [f"  input %{_word(name)}: {graph.types[name]}" for name in graph.inputs]
     for name in sorted(graph.constants):
@@ -73,7 +73,7 @@ def _constant_text(array: Array) -> str:
 
 
 def scalar_text(value: bool | int | float) -> str:
-    """A number as it stands in the text."""
+    """Return a number as it stands in the text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)

@@ -59,11 +59,13 @@ class Gpu:
         return self.sms * self.lanes * self.clock_mhz / 1000
 
     def mac_per_cycle(self, type_name: str) -> float:
-        """Multiply-accumulates of a multiprocessor in a cycle, without tensor cores. type_name: f32, f16 or i8."""
+        """Return the multiply-accumulates of a multiprocessor in a cycle, without tensor cores. type_name: f32, f16 or
+        i8."""
         return 4.0 * self.dp4a if type_name == "i8" else float(self.lanes)
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Blocks that a multiprocessor has at once: 0 where one alone is too large. registers: of a thread."""
+        """Return the blocks that a multiprocessor has at once: 0 where one alone is too large. registers: of a
+        thread."""
         has_reserve = self.capability >= _ASYNC_COPIES_FROM
         reserved, unit = (_RESERVED_BYTES, _SHARED_UNIT) if has_reserve else (0, _SHARED_UNIT_BEFORE_80)
         warps = -(-threads // WARP)

@@ -216,7 +216,7 @@ CLASSES: dict[str, InstrClass] = _parse_classes(_TABLE)
 
 @cache
 def lineage(name: str) -> tuple[str, ...]:
-    """The class and the classes whose facts it may borrow, nearest first."""
+    """Return the class and the classes whose facts it may borrow, nearest first."""
     found = [name]
     while (parent := CLASSES[found[-1]].parent) is not None:
         found.append(parent)

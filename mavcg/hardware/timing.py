@@ -94,7 +94,7 @@ class Timing:
         return known[consumer, role]
 
     def of(self, name: str) -> ClassTiming:
-        """The timing of a class, its own or its parent's.
+        """Return the timing of a class, its own or its parent's.
 
         Raises: MissingFact when this core has neither.
         """
@@ -107,7 +107,7 @@ class Timing:
         )
 
     def latency(self, producer: str, consumer: str, role: str = "") -> int:
-        """Cycles from the issue of `producer` to that of a `consumer` that reads its result in this role.
+        """Return the cycles from the issue of `producer` to that of a `consumer` that reads its result in this role.
 
         The most specific forwarding fact counts: the producer's class before its parents, family and "*"; then the
         same role before any role; then the consumer's class before its parents, family and "*".
@@ -151,7 +151,7 @@ class Timing:
         )
 
     def with_forward(self, producer: str, consumer: str, role: str, cycles: int) -> "Timing":
-        """The same core with one forwarding latency changed, for what-if questions."""
+        """Return the same core with one forwarding latency changed, for what-if questions."""
         return replace(self, forwards={**self.forwards, (producer, consumer, role): cycles})
 
 

@@ -32,7 +32,7 @@ class FieldBlock:
     fields: tuple[tuple[str, "Scalar | FieldBlock"], ...] = field(default=())
 
     def all(self, name: str) -> tuple["Scalar | FieldBlock", ...]:
-        """The values of a field, in order."""
+        """Return the values of a field, in order."""
         return tuple(value for key, value in self.fields if key == name)
 
     def has(self, name: str) -> bool:
@@ -40,7 +40,7 @@ class FieldBlock:
         return any(key == name for key, _ in self.fields)
 
     def blocks(self, name: str) -> tuple["FieldBlock", ...]:
-        """The values of a field that holds blocks. Raises: CaffeError for a scalar."""
+        """Return the values of a field that holds blocks. Raises: CaffeError for a scalar."""
         found = []
         for value in self.all(name):
             if not isinstance(value, FieldBlock):
@@ -49,7 +49,7 @@ class FieldBlock:
         return tuple(found)
 
     def block(self, name: str) -> "FieldBlock":
-        """The block of a field, an empty one where it is absent. Raises: CaffeError if it is there twice."""
+        """Return the block of a field, an empty one where it is absent. Raises: CaffeError if it is there twice."""
         found = self.blocks(name)
         if len(found) > 1:
             raise CaffeError(f"{name} is there twice (first in line {found[0].line}); it may be there once",
@@ -57,7 +57,7 @@ class FieldBlock:
         return found[0] if found else FieldBlock(name, self.line)
 
     def scalars(self, name: str) -> tuple[Scalar, ...]:
-        """The values of a field that holds scalars. Raises: CaffeError for a block."""
+        """Return the values of a field that holds scalars. Raises: CaffeError for a block."""
         found = []
         for value in self.all(name):
             if isinstance(value, FieldBlock):
@@ -66,7 +66,7 @@ class FieldBlock:
         return tuple(found)
 
     def scalar(self, name: str) -> Scalar | None:
-        """The value of a field, None where it is absent. Raises: CaffeError if it is there twice."""
+        """Return the value of a field, None where it is absent. Raises: CaffeError if it is there twice."""
         found = self.scalars(name)
         if len(found) > 1:
             raise CaffeError(f"{name} is there twice (first in line {found[0].line}); it may be there once",
@@ -78,7 +78,7 @@ class FieldBlock:
         return tuple(_text(name, value) for value in self.scalars(name))
 
     def text(self, name: str, default: str = "") -> str:
-        """A string."""
+        """Return a string."""
         value = self.scalar(name)
         return default if value is None else _text(name, value)
 
@@ -87,12 +87,12 @@ class FieldBlock:
         return tuple(_integer(name, value) for value in self.scalars(name))
 
     def integer(self, name: str, default: int) -> int:
-        """A whole number."""
+        """Return a whole number."""
         value = self.scalar(name)
         return default if value is None else _integer(name, value)
 
     def number(self, name: str, default: float) -> float:
-        """A real number."""
+        """Return a real number."""
         value = self.scalar(name)
         return default if value is None else _number(name, value)
 
@@ -110,7 +110,7 @@ class FieldBlock:
         return value.text.lower() in ("true", "t", "1")
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """One of these names, the first where the field is absent; also as its number.
+        """Return one of these names, the first where the field is absent; also as its number.
 
         Raises: CaffeError for another value.
         """

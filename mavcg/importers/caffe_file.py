@@ -27,7 +27,7 @@ _COMMON = frozenset({
 def import_caffe(
     path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}), weights: Path | None = None
 ) -> Graph:
-    """The graph of a Caffe network; its inputs and outputs carry the names of the file's blobs.
+    """Return the graph of a Caffe network; its inputs and outputs carry the names of the file's blobs.
 
     path: the prototxt. shapes: of inputs, by name, in place of those in the file. weights: the caffemodel, which lies
     beside the prototxt under the same name if None.
@@ -174,7 +174,7 @@ class _CaffeImport:
                 self.add_input(name, declared[i] if i < len(declared) else (), layer.line)
 
     def read(self, name: str, location: str) -> Value:
-        """A blob that a layer reads."""
+        """Return a blob that a layer reads."""
         if name not in self.values:
             raise MavcgError(f"{location}: its bottom '{name_text(name)}' is made by no layer before it")
         self.unread.pop(name, None)
@@ -182,7 +182,7 @@ class _CaffeImport:
 
 
 def _data_shapes(layer: CaffeLayer) -> Sequence[tuple[int, ...]]:
-    """The shapes that a layer of data says; of others than Input and DummyData the first top's at most."""
+    """Return the shapes that a layer of data says; of others than Input and DummyData the first top's at most."""
     blocks = {"Input": "input_param", "DummyData": "dummy_data_param"}
     if layer.type in blocks:
         shapes = [shape_of(block) for block in layer.block.block(blocks[layer.type]).blocks("shape")]

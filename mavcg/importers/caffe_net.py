@@ -92,7 +92,7 @@ class CaffeNet:
 
 
 def read_net(file: FieldBlock) -> CaffeNet:
-    """The network of a parsed prototxt. Raises: CaffeError where it is none, or of Caffe's oldest format."""
+    """Return the network of a parsed prototxt. Raises: CaffeError where it is none, or of Caffe's oldest format."""
     new, old = file.blocks("layer"), file.blocks("layers")
     if not new and not old:
         first = file.fields[0][0] if file.fields else "nothing"
@@ -123,7 +123,7 @@ def _make_layer(block: FieldBlock, kind: str) -> CaffeLayer:
 
 
 def name_text(name: str) -> str:
-    """A name for messages, on one line."""
+    """Return a name for messages, on one line."""
     text = "".join(c if c.isprintable() else "?" for c in name)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -147,7 +147,7 @@ def _meets(rule: FieldBlock) -> bool:
 
 
 def shape_of(block: FieldBlock) -> tuple[int, ...]:
-    """The lengths of a block of dims. Raises: CaffeError where one is below 1, or there are too many."""
+    """Return the lengths of a block of dims. Raises: CaffeError where one is below 1, or there are too many."""
     dims = block.integers("dim")
     if len(dims) > _MOST_DIMS or any(dim < 1 for dim in dims):
         raise CaffeError(f"dimensions {list(dims)[:_MOST_DIMS]}; each must be at least 1, of at most {_MOST_DIMS}",

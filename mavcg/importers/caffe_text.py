@@ -20,7 +20,7 @@ _CLOSING = {"{": "}", "<": ">"}
 
 
 def parse_prototxt(text: str) -> FieldBlock:
-    """The fields of a file. Raises: CaffeError with the line of what is no text format."""
+    """Return the fields of a file. Raises: CaffeError with the line of what is no text format."""
     return _PrototxtParser(text).file()
 
 
@@ -59,7 +59,7 @@ class _PrototxtParser:
         return FieldBlock("the file", 1, self.fields("", 0, 1))
 
     def fields(self, end: str, depth: int, opened: int) -> tuple[tuple[str, Scalar | FieldBlock], ...]:
-        """The fields up to the closing mark, or the file's end for "". opened: the line where they begin."""
+        """Return the fields up to the closing mark, or the file's end for "". opened: the line where they begin."""
         found: list[tuple[str, Scalar | FieldBlock]] = []
         while self.token != end or self.kind == "string":
             if not self.kind:
@@ -74,7 +74,7 @@ class _PrototxtParser:
         return tuple(found)
 
     def values(self, name: str, depth: int) -> list[Scalar | FieldBlock]:
-        """The value of a field, or those of a list in brackets."""
+        """Return the value of a field, or those of a list in brackets."""
         colon = self.kind == "mark" and self.token == ":"
         if colon:
             self.advance()

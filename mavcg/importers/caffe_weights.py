@@ -32,7 +32,7 @@ _MESSAGES = {
 
 
 def read_caffemodel(path: Path) -> Mapping[str, tuple[Array, ...]]:
-    """The blobs of each layer that has some, f32, in the shapes that the file gives them.
+    """Return the blobs of each layer that has some, f32, in the shapes that the file gives them.
 
     Raises: MavcgError where the file cannot be read, is of another format, or is damaged.
     """
@@ -61,7 +61,7 @@ def read_caffemodel(path: Path) -> Mapping[str, tuple[Array, ...]]:
 
 
 def printable(name: bytes) -> str:
-    """A name, on one line."""
+    """Return a name, on one line."""
     return "".join(c if c.isprintable() else "?" for c in name.decode("utf-8", "replace"))
 
 
@@ -80,7 +80,7 @@ def _parse_message(data: bytes, path: Path) -> Any:
 
 @cache
 def net_parameter() -> Any:
-    """The message class NetParameter, with the fields that hold weights."""
+    """Return the message class NetParameter, with the fields that hold weights."""
     from google.protobuf import (  # type: ignore[import-untyped]
         descriptor_pb2,
         descriptor_pool,
@@ -109,7 +109,8 @@ def net_parameter() -> Any:
 
 
 def _array(blob: Any, location: str) -> Array:
-    """A blob's numbers as f32, in its shape; files before 2015 give num, channels, height, width instead of one."""
+    """Return a blob's numbers as f32, in its shape; files before 2015 give num, channels, height, width instead of
+    one."""
     shape = tuple(blob.shape.dim) if blob.HasField("shape") else tuple(
         getattr(blob, name) for name in ("num", "channels", "height", "width")
     )  # fmt: skip

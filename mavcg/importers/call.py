@@ -27,21 +27,21 @@ class NodeCall:
         return f"node '{self.origin}' ({self.op})"
 
     def fail(self, what: str) -> MavcgError:
-        """An error in this node."""
+        """Return an error in this node."""
         return MavcgError(f"{self.location}: {what}")
 
     def unsupported(self, what: str, supported: str) -> UnsupportedOp:
-        """An error: a form of the operator that there is nothing for."""
+        """Return an error: a form of the operator that there is nothing for."""
         return UnsupportedOp(f"{self.location}: {what}; supported: {supported}")
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
-        """The result of an operator of graphs."""
+        """Return the result of an operator of graphs."""
         return self.emitter.add(op, inputs, self.origin, **attrs)
 
     # Inputs
 
     def input(self, i: int, rank: int | None = None, rank_min: int = 0) -> Value:
-        """An input that must be there. Raises: MavcgError where it is not, or its rank is another."""
+        """Return an input that must be there. Raises: MavcgError where it is not, or its rank is another."""
         value = self.maybe(i)
         if value is None:
             raise self.fail(f"its input {i} is missing")
@@ -51,7 +51,7 @@ class NodeCall:
         return value
 
     def maybe(self, i: int) -> Value | None:
-        """An input that may be absent."""
+        """Return an input that may be absent."""
         return self.inputs[i] if i < len(self.inputs) else None
 
     def input_name(self, i: int) -> str:
@@ -59,21 +59,22 @@ class NodeCall:
         return f"its input {i}"
 
     def array(self, i: int, what: str) -> Array:
-        """An input that must be known at import. Raises: MavcgError where it is not."""
+        """Return an input that must be known at import. Raises: MavcgError where it is not."""
         value = self.input(i)
         if value.array is None:
             raise self.not_known(i, what)
         return value.array
 
     def not_known(self, i: int, what: str) -> MavcgError:
-        """An error: an input that is known only at run time."""
+        """Return an error: an input that is known only at run time."""
         return self.fail(
             f"its input {what} is known only when the model runs; a constant, or what follows from shapes alone, "
             "is needed"
         )
 
     def ints(self, i: int, what: str, length: int | None = None) -> tuple[int, ...]:
-        """An input that is whole numbers known at import, of this length where that is given: axes, a shape, pads."""
+        """Return an input that is whole numbers known at import, of this length where that is given: axes, a shape,
+        pads."""
         array = self.array(i, what)
         if array.dtype.kind not in "iu" or array.size > MOST_INTS:
             raise self.no_list(i, what)
@@ -82,14 +83,14 @@ class NodeCall:
         return tuple(int(v) for v in array.reshape(-1))
 
     def no_list(self, i: int, what: str) -> MavcgError:
-        """An error: an input that is no list of whole numbers."""
+        """Return an error: an input that is no list of whole numbers."""
         type = self.input(i).type
         return self.fail(f"its input {what} is {type}; a list of at most {MOST_INTS} whole numbers is needed")
 
     # Axes
 
     def axis(self, axis: int, rank: int, what: str = "axis") -> int:
-        """A dimension counted from 0. Raises: MavcgError where there is no such dimension."""
+        """Return a dimension counted from 0. Raises: MavcgError where there is no such dimension."""
         if not -rank <= axis < rank:
             raise self.fail(f"{what} {axis} where a tensor of {rank} dimensions has {-rank} to {rank - 1}")
         return axis % rank
@@ -97,7 +98,7 @@ class NodeCall:
     # Small words that many handlers use
 
     def scalar(self, number: float | int, like: Value) -> Value:
-        """A known scalar of the same type as a value."""
+        """Return a known scalar of the same type as a value."""
         return constant(np.asarray(number), like.dtype)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:

@@ -89,7 +89,7 @@ class Value:
 
 
 def constant(array: Any, dtype: str = "", stem: str = "c") -> Value:
-    """A known value. dtype: what its elements are made; as they are where it is ""."""
+    """Return a known value. dtype: what its elements are made; as they are where it is ""."""
     values = np.asarray(array, dtype=DTYPES[dtype] if dtype else None)
     return Value(type_of(values), known=values, stem=stem)
 
@@ -107,7 +107,7 @@ class Emitter:
         self._steps_left = MOST_FOLDED_WORK
 
     def place(self, value: Value) -> str:
-        """The name by which nodes can read a value; a known one becomes a constant."""
+        """Return the name by which nodes can read a value; a known one becomes a constant."""
         if value.name:
             return value.name
         if value not in self._placed:
@@ -126,7 +126,7 @@ class Emitter:
         return self._placed[value]
 
     def add(self, op: str, inputs: Sequence[Value | None], origin: str, **attrs: Any) -> Value:
-        """The result of an operator of graphs (one output): evaluated, or a new node.
+        """Return the result of an operator of graphs (one output): evaluated, or a new node.
 
         Raises: MavcgError that names the node where inputs and attributes do not go together, and for a result that is
         too large.
@@ -158,7 +158,7 @@ class Emitter:
             raise MavcgError(f"{where}: what the file computes from its constants takes more than {MOST_BYTES} bytes")
 
     def _fold(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value | None:
-        """The result computed now; None where that is too much work."""
+        """Return the result computed now; None where that is too much work."""
         names = [str(i) if v is not None else "" for i, v in enumerate(inputs)]
         node = make_node(op, names, ("",), origin, **attrs)
         given = [v for v in inputs if v is not None]

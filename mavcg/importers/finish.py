@@ -8,7 +8,7 @@ from mavcg.importers.emitter import Emitter, Value
 
 
 def finish_graph(emitter: Emitter, inputs: Collection[str], names: Sequence[str], values: Sequence[Value]) -> Graph:
-    """The graph with its outputs under their names; what is not needed is gone.
+    """Return the graph with its outputs under their names; what is not needed is gone.
 
     inputs: the graph's. names, values: of the outputs, each name once; only an input that is an output as it is may
     have the name of an input.
@@ -28,7 +28,7 @@ def finish_graph(emitter: Emitter, inputs: Collection[str], names: Sequence[str]
 
 
 def _with_names(graph: Graph, required: Mapping[str, str]) -> Graph:
-    """The graph with tensors renamed; others get a fresh name where theirs is taken."""
+    """Return the graph with tensors renamed; others get a fresh name where theirs is taken."""
     names = dict(required)
     taken = set(required.values()) | set(graph.inputs)
     everything = set(graph.types) | taken

@@ -22,7 +22,7 @@ class UnsupportedOp(Unsupported):
 
 
 def reason(error: MavcgError) -> str:
-    """The reason of a refusal without the node's name, so that equal reasons are counted together."""
+    """Return the reason of a refusal without the node's name, so that equal reasons are counted together."""
     text = _NODE.sub("", " ".join(str(error).split()))
     text = re.sub(r" \(%[^)]*\)| %\S+", "", text).partition("; supported: ")[0]
     return text if len(text) <= MOST_REASON else text[: MOST_REASON - 3] + "..."

@@ -12,7 +12,7 @@ _TFLITE_MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 
 
 def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None) -> Graph:
-    """The graph of an ONNX or TFLite file, or of a Caffe network's prototxt.
+    """Return the graph of an ONNX or TFLite file, or of a Caffe network's prototxt.
 
     shapes: of inputs whose dimensions the file leaves free, by input name. weights: the caffemodel of a prototxt; the
     file beside it where that is None.

@@ -33,7 +33,7 @@ _KINDS = {
 
 
 def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
-    """The graph of an ONNX file; its inputs and outputs carry the file's names.
+    """Return the graph of an ONNX file; its inputs and outputs carry the file's names.
 
     shapes: of inputs, by name; needed where another dimension than the first is free. A free first dimension is 1.
     Raises: UnsupportedOp for an operator that there is nothing for, MavcgError for a file that is damaged or leaves
@@ -87,7 +87,7 @@ def _graph(
 
 
 def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorType]:
-    """The types of the inputs, no dimension free. Raises: MavcgError that says which shape to give."""
+    """Return the types of the inputs, no dimension free. Raises: MavcgError that says which shape to give."""
     names = [i.name for i in inputs]
     for name in shapes:
         if name not in names:
@@ -128,7 +128,7 @@ def _bytes(type: TensorType) -> int:
 
 
 def dims_of(info: onnx.ValueInfoProto) -> list[int | str]:
-    """A number for what is fixed, a name or "" for what is free; some exporters write -1 or ? for that."""
+    """Return a number for what is fixed, a name or "" for what is free; some exporters write -1 or ? for that."""
     return [
         d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param.strip("?")
         for d in info.type.tensor_type.shape.dim
@@ -163,7 +163,7 @@ def check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
 
 
 def _length(info: onnx.ValueInfoProto, i: int, batch: set[int | str], known: Mapping[str, int]) -> int:
-    """A dimension's length: fixed, given with another input, or the batch, which is 1."""
+    """Return a dimension's length: fixed, given with another input, or the batch, which is 1."""
     dims = dims_of(info)
     dim = dims[i]
     if isinstance(dim, int):

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
-    """The version of each domain that a file or a function imports."""
+    """Return the version of each domain that a file or a function imports."""
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in imports}
 
 
 def resolve_attributes(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """The node of a function's body with the attributes that the call gives; those that it leaves out are absent."""
+    """Return the node of a function's body with the attributes that the call gives; those that it leaves out are
+    absent."""
     if not any(a.ref_attr_name for a in node.attribute):
         return node
     copy = type(node)()
@@ -37,7 +38,7 @@ def resolve_attributes(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeP
 
 
 def without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
-    """The node with inputs that the call leaves out absent."""
+    """Return the node with inputs that the call leaves out absent."""
     if not any(name in absent for name in node.input):
         return node
     copy = type(node)()
@@ -49,7 +50,7 @@ def without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
 
 
 def with_defaults(node: onnx.NodeProto, domain: str, version: int) -> dict[str, onnx.AttributeProto]:
-    """A node's attributes, and the schema's defaults of those that it does not have."""
+    """Return a node's attributes, and the schema's defaults of those that it does not have."""
     schema = _schema(node, domain, version)
     found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
     return found | {a.name: a for a in node.attribute}
@@ -66,7 +67,7 @@ def _schema(node: onnx.NodeProto, domain: str, version: int) -> Any:
 def schema_function(
     node: onnx.NodeProto, domain: str, version: int, inputs: Sequence[Value | None]
 ) -> onnx.FunctionProto | None:
-    """The body that ONNX itself defines an operator by; None where there is none.
+    """Return the body that ONNX itself defines an operator by; None where there is none.
 
     Raises: MavcgError for a node that ONNX refuses to expand.
     """

@@ -31,7 +31,7 @@ class Scope:
     outer: Scope | None = None
 
     def find(self, name: str) -> Value | None:
-        """The value of a name, here or further out."""
+        """Return the value of a name, here or further out."""
         found = self.values.get(name)
         return found if found is not None or self.outer is None else self.outer.find(name)
 
@@ -60,7 +60,7 @@ class Walker:
     count: int = 0
 
     def run(self, body: OnnxGraphBody, scope: Scope) -> list[Value]:
-        """The values of a body's outputs. Raises: MavcgError for what cannot be imported."""
+        """Return the values of a body's outputs. Raises: MavcgError for what cannot be imported."""
         if body.depth > DEEPEST:
             raise MavcgError(
                 f"functions or branches lie more than {DEEPEST} deep in one another; is a function its own caller?"
@@ -96,7 +96,7 @@ class Walker:
     def node_results(
         self, node: onnx.NodeProto, required: tuple[bool, ...], body: OnnxGraphBody, scope: Scope
     ) -> Sequence[Value | None]:
-        """The values of a node's outputs, None for those that nobody reads. Raises: MavcgError as run."""
+        """Return the values of a node's outputs, None for those that nobody reads. Raises: MavcgError as run."""
         node = resolve_attributes(node, body.bound)
         domain = "" if node.domain == "ai.onnx" else node.domain
         origin = node.name or next((n for n in node.output if n), node.op_type)
@@ -157,7 +157,7 @@ class Walker:
         location: str,
         required: Sequence[bool],
     ) -> list[Value | None]:
-        """A call of a function: its body with the inputs under the names that they have there."""
+        """Return a call of a function: its body with the inputs under the names that they have there."""
         if len(inputs) > len(function.input):
             raise MavcgError(f"{location}: {len(inputs)} inputs for a function of {len(function.input)}")
         opsets = {**body.opsets, **opsets_of(function.opset_import)}
@@ -195,7 +195,7 @@ class Walker:
 
 
 def read_initializers(graph: onnx.GraphProto, location: str, folder: Path | None) -> dict[str, Value]:
-    """A graph's initializers. Raises: MavcgError for one that is damaged, comes twice, or is sparse."""
+    """Return a graph's initializers. Raises: MavcgError for one that is damaged, comes twice, or is sparse."""
     if graph.sparse_initializer:
         raise MavcgError(f"{location}: sparse initializers; not supported, export the model with dense ones")
     values: dict[str, Value] = {}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reads(node: onnx.NodeProto) -> list[str]:
-    """The names that a node reads, its branches too; each once."""
+    """Return the names that a node reads, its branches too; each once."""
     names = dict.fromkeys(name for name in node.input if name)
     for attribute in node.attribute:
         for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
@@ -32,7 +32,7 @@ def _free_names(graph: onnx.GraphProto) -> Iterable[str]:
 
 
 def order_nodes(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[str]) -> list[onnx.NodeProto]:
-    """The nodes that the outputs need, each after what it reads; files should be in order, and some are not.
+    """Return the nodes that the outputs need, each after what it reads; files should be in order, and some are not.
 
     Raises: MavcgError for a cycle, and for a tensor that is made twice.
     """
@@ -69,7 +69,7 @@ def order_nodes(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: 
 
 
 def _by_position(needs: Mapping[int, Sequence[int]], nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """The needed nodes in the file's order as far as that serves."""
+    """Return the needed nodes in the file's order as far as that serves."""
     done: set[int] = set()
     order: list[int] = []
     for start in sorted(needs):

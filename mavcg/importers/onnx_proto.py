@@ -39,7 +39,7 @@ _FIELDS = {
 
 
 def onnx_module() -> Any:
-    """The onnx package. Raises: MavcgError where it is not installed."""
+    """Return the onnx package. Raises: MavcgError where it is not installed."""
     try:
         import onnx
         import onnx.defs
@@ -50,7 +50,8 @@ def onnx_module() -> Any:
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """The message in a file, without external data. Raises: MavcgError where it cannot be read or is no ONNX model."""
+    """Return the message in a file, without external data. Raises: MavcgError where it cannot be read or is no ONNX
+    model."""
     onnx = onnx_module()
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -82,7 +83,7 @@ def _check_text(message: Any, location: str) -> None:
 
 
 def one_line(error: object) -> str:
-    """An exception's text on one line, shortened."""
+    """Return an exception's text on one line, shortened."""
     text = " ".join(str(error).split())
     return text if len(text) <= 200 else text[:197] + "..."
 
@@ -95,7 +96,7 @@ def data_type_name(number: int) -> str:
 
 
 def dtype_of(number: int, location: str) -> str:
-    """The element type of a TensorProto.DataType. Raises: Unsupported for one that graphs do not have."""
+    """Return the element type of a TensorProto.DataType. Raises: Unsupported for one that graphs do not have."""
     name = DTYPE_NAMES.get(number)
     if name is None:
         raise Unsupported(
@@ -105,7 +106,7 @@ def dtype_of(number: int, location: str) -> str:
 
 
 def read_tensor(tensor: onnx.TensorProto, location: str, folder: Path | None) -> Array:
-    """The array of a tensor message.
+    """Return the array of a tensor message.
 
     location: the tensor's name in messages. folder: where its external data may lie, None where it may have none.
     Raises: MavcgError where its dims do not fit its bytes, or its elements are of a type that graphs do not have.
@@ -155,7 +156,7 @@ def _finish_array(flat: Array, dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 def _external(tensor: onnx.TensorProto, location: str, folder: Path | None, size: int) -> bytes:
-    """The bytes of a tensor that lies in a file of its own, beside the model and nowhere else."""
+    """Return the bytes of a tensor that lies in a file of its own, beside the model and nowhere else."""
     info = {entry.key: entry.value for entry in tensor.external_data}
     file_name = info.get("location", "")
     if folder is None or not file_name or len(file_name) > _DEEPEST_PATH or "\0" in file_name:
@@ -187,7 +188,7 @@ def _external(tensor: onnx.TensorProto, location: str, folder: Path | None, size
 
 
 def read_attributes(node: onnx.NodeProto, location: str, folder: Path | None) -> dict[str, Any]:
-    """The attributes of a node: int, float, str, Array, GraphProto, and lists of the first three as tuples.
+    """Return the attributes of a node: int, float, str, Array, GraphProto, and lists of the first three as tuples.
 
     Raises: MavcgError for one that comes twice, and for kinds that no operator in scope has.
     """

@@ -129,7 +129,7 @@ def _try_node(
 def with_shapes(
     model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], initializers: set[str]
 ) -> onnx.ModelProto:
-    """A copy of the model with these shapes at its inputs, and named dimensions that they fix everywhere.
+    """Return a copy of the model with these shapes at its inputs, and named dimensions that they fix everywhere.
 
     Raises: MavcgError for a shape of an input that the model lacks.
     """
@@ -161,7 +161,7 @@ def with_shapes(
 
 
 def inferred_types(model: onnx.ModelProto) -> dict[str, TensorType]:
-    """Types of the tensors whose shape follows from the model's inputs, by onnx's shape inference.
+    """Return the types of the tensors whose shape follows from the model's inputs, by onnx's shape inference.
 
     Raises: MavcgError where onnx cannot read the model.
     """
@@ -184,7 +184,7 @@ MOST_SHAPE_BYTES = 1 << 12  # of an initializer that shapes may be computed from
 
 
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with large initializers as inputs: onnx copies a model as text of at most 2 GB."""
+    """Return the model with large initializers as inputs: onnx copies a model as text of at most 2 GB."""
     copy = type(model)()
     copy.CopyFrom(model)
     there = {info.name for info in copy.graph.input}

@@ -27,7 +27,7 @@ _SEVERAL = ("IF", "WHILE", "CALL", "CALL_ONCE")
 
 
 def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
-    """The graph of a TFLite file; its inputs and outputs carry the file's names.
+    """Return the graph of a TFLite file; its inputs and outputs carry the file's names.
 
     shapes: of inputs, by name, in place of those in the file; needed where another dimension than the first is free. A
     free first dimension is 1.
@@ -106,7 +106,7 @@ class TfliteImport:
         return shape
 
     def value(self, index: int, reader: str) -> Value:
-        """A tensor that something reads: made already, or a constant.
+        """Return a tensor that something reads: made already, or a constant.
 
         Raises: UnsupportedOp for a variable; MavcgError for a tensor that nothing makes, or a damaged sparse one.
         """
@@ -163,7 +163,7 @@ def operator_label(model: TfliteModel, operator: TfliteOperator) -> str:
 
 
 def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
-    """A result in the type that the file has there: real numbers are quantized where it has 8-bit ones."""
+    """Return a result in the type that the file has there: real numbers are quantized where it has 8-bit ones."""
     dtype = _dtype(tensor)
     if tensor.eight_bit and value.dtype == "f32":
         assert tensor.quant is not None
@@ -177,7 +177,8 @@ def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
 
 
 def _dense(tensor: TfliteTensor, sparse: SparseData) -> Array:
-    """The elements of a constant that the file stores sparse. Raises: MavcgError if it is damaged or too large."""
+    """Return the elements of a constant that the file stores sparse. Raises: MavcgError if it is damaged or too
+    large."""
     total = DTYPES[_dtype(tensor)].itemsize * math.prod(tensor.shape)
     if any(n < 0 for n in tensor.shape) or total > LARGEST_TENSOR_BYTES:
         raise MavcgError(
@@ -190,7 +191,7 @@ def _dense(tensor: TfliteTensor, sparse: SparseData) -> Array:
 
 
 def _dtype(tensor: TfliteTensor) -> str:
-    """A tensor's element type. Raises: UnsupportedOp for one that graphs do not have."""
+    """Return a tensor's element type. Raises: UnsupportedOp for one that graphs do not have."""
     if not tensor.dtype:
         raise UnsupportedOp(f"{tensor.label}: elements of type {tensor.kind}; supported: {', '.join(DTYPES)}")
     return tensor.dtype
@@ -217,7 +218,7 @@ def _names(model: TfliteModel) -> list[str]:
 
 
 def needed_operators(model: TfliteModel) -> Sequence[TfliteOperator]:
-    """The operators that the outputs need, in the file's order, in which it says that they run."""
+    """Return the operators that the outputs need, in the file's order, in which it says that they run."""
     required = set(model.outputs)
     found = []
     for operator in reversed(model.operators):

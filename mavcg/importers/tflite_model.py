@@ -88,5 +88,5 @@ class TfliteModel:
 
 
 def shorten_name(name: str) -> str:
-    """A name for messages: fused operators have names of hundreds of letters."""
+    """Return a name for messages: fused operators have names of hundreds of letters."""
     return name if len(name) <= 80 else name[:77] + "..."

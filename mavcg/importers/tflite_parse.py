@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 def tflite_module() -> Any:
-    """The tflite package. Raises: MavcgError where it is not installed."""
+    """Return the tflite package. Raises: MavcgError where it is not installed."""
     try:
         import tflite
     except ImportError as error:
@@ -110,7 +110,7 @@ class _FlatBufferReader:
                 raise self.fail(f"tensor {index} where there are {tensors}")
 
     def count(self, length: int, what: str) -> int:
-        """A number of tables. An offset to each has 4 bytes."""
+        """Return a number of tables. An offset to each has 4 bytes."""
         if length > MOST_TABLES or length * 4 > len(self.data):
             raise MavcgError(
                 f"the file says that it has {length} {what}; at most {MOST_TABLES} are read, "
@@ -126,12 +126,12 @@ class _FlatBufferReader:
         return found
 
     def text(self, data: bytes | None) -> str:
-        """A name, on one line."""
+        """Return a name, on one line."""
         text = (data or b"").decode("utf-8", "replace")
         return "".join(c if c.isprintable() else "?" for c in text)
 
     def vector(self, table: Any, name: str) -> Array:
-        """A list of numbers."""
+        """Return a list of numbers."""
         if getattr(table, name + "IsNone")():
             return np.zeros(0, np.int64)
         length = getattr(table, name + "Length")()
@@ -143,14 +143,14 @@ class _FlatBufferReader:
         return tuple(self.vector(table, name).tolist())
 
     def code(self, table: Any, i: int) -> str:
-        """The name of an operator. Codes up to 127 stand in the older field too, or in that only."""
+        """Return the name of an operator. Codes up to 127 stand in the older field too, or in that only."""
         number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
         custom = table.CustomCode()
         name = self.tflite.utils.BUILTIN_OPCODE2NAME.get(number, f"operator code {number}")
         return f"CUSTOM {shorten_name(self.text(custom))}" if name == "CUSTOM" else str(name)
 
     def buffer(self, table: Any, i: int) -> memoryview:
-        """The bytes of a buffer; large ones lie behind the flatbuffer, at an offset from the file's start."""
+        """Return the bytes of a buffer; large ones lie behind the flatbuffer, at an offset from the file's start."""
         start, length = table.Offset(), table.Size()
         if start > 1:
             if start + length > len(self.data):
@@ -237,8 +237,8 @@ class _FlatBufferReader:
         return TfliteOperator(i, op, self.ints(table, "Inputs"), self.ints(table, "Outputs"), self.options(table))
 
     def options(self, operator: Any) -> Mapping[str, Any]:
-        """An operator's options: every field of the table that it has, by its accessor's name; of a custom operator its
-        bytes, as CustomOptions."""
+        """Return an operator's options: every field of the table that it has, by its accessor's name; of a custom
+        operator its bytes, as CustomOptions."""
         number = operator.BuiltinOptionsType()
         at = operator.BuiltinOptions()
         if not number or at is None:
@@ -260,7 +260,7 @@ class _FlatBufferReader:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file. Raises: MavcgError where it cannot be read."""
+    """Return the bytes of a file. Raises: MavcgError where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

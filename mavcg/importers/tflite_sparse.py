@@ -44,12 +44,12 @@ class SparseData:
     values: Array
 
     def dense(self, shape: Sequence[int]) -> Array:
-        """The array of this shape. Raises: ValueError where layout, values and shape contradict each other."""
+        """Return the array of this shape. Raises: ValueError where layout, values and shape contradict each other."""
         return make_dense(self.layout, self.values, shape)
 
 
 def make_dense(layout: SparseLayout, values: Array, shape: Sequence[int]) -> Array:
-    """The array of this shape that holds the values at their places and 0 elsewhere.
+    """Return the array of this shape that holds the values at their places and 0 elsewhere.
 
     values: 1-D. Raises: ValueError where layout, values and shape contradict each other.
     """
@@ -74,7 +74,7 @@ def make_dense(layout: SparseLayout, values: Array, shape: Sequence[int]) -> Arr
 
 
 def _level_sizes(layout: SparseLayout, shape: Sequence[int]) -> dict[int, int]:
-    """The number of positions of each dimension (in blocks) and inside each block, by the level's number."""
+    """Return the number of positions of each dimension (in blocks) and inside each block, by the level's number."""
     order, cut = layout.order, layout.block_map
     if sorted(order) != list(range(len(shape) + len(cut))) or len(layout.levels) != len(order):
         raise ValueError(f"{len(layout.levels)} levels in the order {list(order)} for {list(shape)}")
@@ -94,8 +94,8 @@ def _level_sizes(layout: SparseLayout, shape: Sequence[int]) -> dict[int, int]:
 
 
 def _count_leaves(layout: SparseLayout, sizes: Mapping[int, int]) -> int:
-    """The number of elements that are stored. Nothing larger than the lists is made: a small file may declare large
-    sizes."""
+    """Return the number of elements that are stored. Nothing larger than the lists is made: a small file may declare
+    large sizes."""
     nodes = 1
     for number, level in zip(layout.order, layout.levels, strict=True):
         if level.segments is None or level.indices is None:
@@ -119,7 +119,7 @@ def _check_compressed(segments: Array, indices: Array, parents: int, size: int) 
 
 
 def read_layout(table: Any, tflite: Any, most: int) -> SparseLayout:
-    """The layout from a flatbuffer's SparsityParameters.
+    """Return the layout from a flatbuffer's SparsityParameters.
 
     most: entries that a list may have. Raises: ValueError for a longer one, or a form that is not known.
     """

@@ -45,19 +45,19 @@ def kernel_flags(machine: Machine) -> tuple[str, ...]:
 
 
 def version_symbol(kernel: str, label: str) -> str:
-    """The linkage name of a kernel's version: label is "generic" or a core's name."""
+    """Return the linkage name of a kernel's version: label is "generic" or a core's name."""
     return f"{kernel}.{label}"
 
 
 def version_symbols(specs: Sequence[KernelSpec], labels: Sequence[str]) -> frozenset[str]:
-    """The linkage names of all versions of these kernels."""
+    """Return the linkage names of all versions of these kernels."""
     return frozenset(version_symbol(kernel_name(spec), label) for spec in specs for label in labels)
 
 
 def kernel_module(
     specs: Sequence[KernelSpec], machine: Machine, label: str, target: Target, plan: TilePlan = UNPLANNED
 ) -> str:
-    """The IR text of these kernels' versions for one core, with the plan's macro-tiles."""
+    """Return the IR text of these kernels' versions for one core, with the plan's macro-tiles."""
     module = ir.Module("kernels")
     module.triple = target.llvm_triple
     for spec in specs:
@@ -94,7 +94,7 @@ class KernelCode:
         return {name: size for path in self.objects for name, size in function_symbols(path)}
 
     def __str__(self) -> str:
-        """A line for each version of a kernel: its symbol, bytes of code, register tiles (pixels x vectors)."""
+        """Return a line for each version of a kernel: its symbol, bytes of code, register tiles (pixels x vectors)."""
         lines = []
         for symbol, size in self.code_bytes().items():
             kernel, _, version = symbol.rpartition(".")

@@ -54,7 +54,8 @@ class LoweredGraph:
         return tuple(step.node for step in self.steps)
 
     def workspaces(self) -> dict[str, int]:
-        """Bytes of workspace that the steps of a node share, by the node's output; nodes without one are left out."""
+        """Return the bytes of workspace that the steps of a node share, by the node's output; nodes without one are
+        left out."""
         sizes: dict[str, int] = {}
         for step in self.steps:
             size = max((operand.workspace_bytes for operand in step.operands), default=0)
@@ -83,7 +84,7 @@ class LoweringCandidates:
     steps: Mapping[tuple[str, str], tuple[Step, ...]]
 
     def lower(self, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
-        """The graph with these algorithms, by a node's output; other nodes by their default."""
+        """Return the graph with these algorithms, by a node's output; other nodes by their default."""
         nodes = self.storage.graph.nodes
         chosen = ((node, self.steps[node.output, algorithms.get(node.output, "")]) for node in nodes)
         return _lower_nodes(self.storage, chosen, algorithms)
@@ -120,7 +121,8 @@ def lower_candidates(graph: Graph, packing: Packing, max_error: float) -> Loweri
 
 
 def other_algorithms(node: Node, graph: Graph, max_error: float) -> tuple[str, ...]:
-    """Names of algorithms beside the family's default that compute a node of a storage's graph within max_error."""
+    """Return the names of algorithms beside the family's default that compute a node of a storage's graph within
+    max_error."""
     return (*winograd_choices(node, graph, max_error), *im2row_choices(node, graph))
 
 

@@ -18,7 +18,8 @@ _X86_VECTORS = {64: 32, 32: 16}  # register bytes -> how many there are
 
 
 def packing_for(target: Target) -> Packing:
-    """One packing for all cores of an architecture: the longest f32 vector on x86, two NEON registers on AArch64."""
+    """Return one packing for all cores of an architecture: the longest f32 vector on x86, two NEON registers on
+    AArch64."""
     return Packing(lanes=16 if target.arch == "x86_64" else 8)
 
 

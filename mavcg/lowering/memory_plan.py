@@ -51,7 +51,7 @@ class ContentDigests:
         self._known: dict[int, tuple[Array, bytes]] = {}
 
     def of(self, array: Array) -> bytes:
-        """The digest of an array's elements in row-major order."""
+        """Return the digest of an array's elements in row-major order."""
         if id(array) not in self._known:
             self._known[id(array)] = (array, hashlib.sha256(np.ascontiguousarray(array).data).digest())
         return self._known[id(array)][1]
@@ -81,7 +81,7 @@ def plan_memory(
 
 
 def workspace_name(output: str) -> str:
-    """The arena's name of the workspace of the node that computes a tensor; no tensor has such a name."""
+    """Return the arena's name of the workspace of the node that computes a tensor; no tensor has such a name."""
     return f"workspace of %{output}"
 
 
@@ -115,7 +115,7 @@ def _address(
 
 
 def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int = 0) -> OperandAddress:
-    """The address of a tensor that is no constant. offset: added to it, in bytes."""
+    """Return the address of a tensor that is no constant. offset: added to it, in bytes."""
     graph, location = lowered.graph, lowered.storage.locations[tensor]
     offset += location.offset * DTYPES[graph.types[tensor].dtype].itemsize
     if location.root in graph.inputs:

@@ -10,7 +10,7 @@ from mavcg.specs.packed_constant import constant_array
 
 
 def pack_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Array:
-    """The bytes of all constants at their offsets, zeros between them, as an array of u8.
+    """Return the bytes of all constants at their offsets, zeros between them, as an array of u8.
 
     constants: the lowered graph's.
     """
@@ -18,7 +18,7 @@ def pack_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Array:
 
 
 def pack_pool(pool: ConstantPool) -> Array:
-    """The bytes of the constants of several models, as pack_weights."""
+    """Return the bytes of the constants of several models, as pack_weights."""
     return _pack(pool.end, pool.placed)
 
 

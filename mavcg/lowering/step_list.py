@@ -40,7 +40,7 @@ def plan_model(
 def make_step_list(
     lowered: LoweredGraph, memory: MemoryPlan, tiles: TilePlan = DEFAULT_TILES, shares: CoreShares | None = None
 ) -> Program:
-    """The engine's program.
+    """Return the engine's program.
 
     tiles: give rows of calls and chunks; of a kernel that they do not have the least that is worth it is taken. shares:
     by kernel, (label of a version, relative speed of its cores); None: all cores are alike.

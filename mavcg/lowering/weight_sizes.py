@@ -14,7 +14,7 @@ class WeightSizes:
 
 
 def weight_sizes(lowered: LoweredGraph) -> WeightSizes:
-    """The sizes of a graph's f32 convolutions with constant weights."""
+    """Return the sizes of a graph's f32 convolutions with constant weights."""
     graph = lowered.graph
     nodes = {node.output: node for node in lowered.nodes if node.op in ("conv2d", "primitive_conv2d")}
     nodes = {name: node for name, node in nodes.items() if node.inputs[1] in graph.constants}

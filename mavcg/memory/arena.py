@@ -41,7 +41,7 @@ class Arena:
 
 
 def align_size(size: int, to: int = ALIGNMENT) -> int:
-    """The size rounded up."""
+    """Return the size rounded up."""
     return -(-size // to) * to
 
 
@@ -95,6 +95,6 @@ def _extent(buffers: Sequence[Lifetime], offsets: dict[str, int]) -> int:
 
 
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
-    """The largest sum of sizes, each rounded up to the alignment, of buffers in use at one step."""
+    """Return the largest sum of sizes, each rounded up to the alignment, of buffers in use at one step."""
     steps = sorted({b.first for b in buffers})
     return max((sum(align_size(b.bytes) for b in buffers if b.first <= step <= b.last) for step in steps), default=0)

@@ -45,7 +45,7 @@ class Storage:
     bordered: frozenset[str]
 
     def views(self, node: Node) -> dict[str, View]:
-        """The views of a node's inputs and outputs; constants lie densely."""
+        """Return the views of a node's inputs and outputs; constants lie densely."""
         names = [name for name in (*node.inputs, *node.outputs) if name]
         return {name: self.view(name) for name in names}
 
@@ -73,7 +73,7 @@ def assign_storage(graph: Graph) -> Storage:
 
 
 def _with_own_outputs(graph: Graph) -> Graph:
-    """Each output is made by a node and named once: what is an input or a constant, or comes twice, is copied."""
+    """Give each output a node of its own and one name: what is an input or a constant, or comes twice, is copied."""
     nodes, types, outputs = list(graph.nodes), dict(graph.types), list[str]()
     for name in graph.outputs:
         if name in graph.inputs or name in graph.constants or name in outputs:
@@ -126,7 +126,7 @@ class _Assignment:
         return Storage(graph, locations, frozenset(self.silent), frozenset(self.bordered))
 
     def concat(self, node: Node) -> tuple[list[Node], Node]:
-        """Every input into the output's buffer; those that lie elsewhere by copies, which are given back."""
+        """Return every input into the output's buffer; those that lie elsewhere by copies, which are given back."""
         axis = int(node.attr("axis")) % len(self.types[node.output].shape)
         at, copies, names = 0, list[Node](), list[str]()
         for name in node.inputs:
@@ -235,7 +235,7 @@ class _Assignment:
         return True
 
     def root(self, name: str) -> str:
-        """The tensor whose buffer this one lies in."""
+        """Return the tensor whose buffer this one lies in."""
         path = []
         while name in self.inside:
             path.append(name)

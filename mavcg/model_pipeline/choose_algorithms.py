@@ -48,10 +48,10 @@ class AlgorithmStrategy(Protocol):
         """Message for people where weights have to be smaller than those of `choose`."""
 
     def choose(self) -> AlgorithmChoice:
-        """The fastest choice."""
+        """Return the fastest choice."""
 
     def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
-        """The fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
+        """Return the fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
 
 
 def choose_algorithms(
@@ -128,11 +128,11 @@ class FastestPredicted:
     light_message: str = "choosing lighter kernels"
 
     def choose(self) -> AlgorithmChoice:
-        """The fastest choice."""
+        """Return the fastest choice."""
         return self._choice(self.predicted.fastest)
 
     def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
-        """The fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
+        """Return the fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
         producers = self.candidates.storage.graph.producers()
         options = {
             node: tuple(
@@ -167,11 +167,11 @@ class NetworkSelection:
     light_message: str = "choosing lighter primitives"
 
     def choose(self) -> AlgorithmChoice:
-        """The strategy's selection."""
+        """Return the strategy's selection."""
         return self._choice(self.selected)
 
     def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
-        """The strategy's selection where convolutions' weights take so many bytes at most. Raises: TooSmall."""
+        """Return the strategy's selection where convolutions' weights take so many bytes at most. Raises: TooSmall."""
         return self._choice(within_weights(self.selected, self.graph, self.packing, weight_bytes))
 
     def _choice(self, selected: SelectedModel) -> AlgorithmChoice:

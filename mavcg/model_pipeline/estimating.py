@@ -64,12 +64,13 @@ class Source:
 
 
 def board_of(name: str) -> Board:
-    """The board of an option; this machine with what it measures of itself. Raises: MavcgError for an unknown one."""
+    """Return the board of an option; this machine with what it measures of itself. Raises: MavcgError for an unknown
+    one."""
     return measured_host_board() if name == HOST else find_board(name)
 
 
 def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress) -> Source:
-    """A model lowered for the board, or a library's steps.
+    """Return a model lowered for the board, or a library's steps.
 
     Raises: MavcgError for bad models, for a library of another architecture or without the specs of its kernels.
     """
@@ -108,12 +109,13 @@ def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -
 
 
 def _names(specs: Mapping[str, KernelSpec]) -> dict[str, str]:
-    """A library's names of its kernels -> the names that this mavcg would give them: an older one gave others."""
+    """Return a library's names of its kernels -> the names that this mavcg would give them: an older one gave
+    others."""
     return {name: kernel_name(spec) for name, spec in specs.items()}
 
 
 def _plan_of(kernels: Mapping[str, Any], specs: Mapping[str, KernelSpec]) -> TilePlan:
-    """The macro-tiles that a library's note gives its kernels' versions, by this mavcg's names of them."""
+    """Return the macro-tiles that a library's note gives its kernels' versions, by this mavcg's names of them."""
     names = _names(specs)
     return TilePlan({
         (names[name], label): macro_from_note(version["macro"])
@@ -131,7 +133,7 @@ def predict_file(
     workers: int,
     progress: Progress = lambda message: None,
 ) -> Prediction:
-    """The prediction for a model's file or a library. Raises: MavcgError."""
+    """Return the prediction for a model's file or a library. Raises: MavcgError."""
     source = read_source(path, board, shapes, progress)
     built = source.note is not None
     return predict(

@@ -23,7 +23,7 @@ from mavcg.specs.tile_plan import MacroTile, Order
 
 
 def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str, Any]) -> dict[str, Any]:
-    """The note of a library with these kernels; sizes in bytes, counted.
+    """Return the note of a library with these kernels; sizes in bytes, counted.
 
     steps: each with what `mavcg estimate` needs: multiply-accumulates, and the bytes that it touches.
     kernels: by name, with the layout of what it writes, the packing of its weights, its spec (specs/serialize.py, in
@@ -60,7 +60,7 @@ def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str,
 
 
 def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:
-    """The primitive that a node's steps belong to, under "primitive"; nothing where there is none."""
+    """Return the primitive that a node's steps belong to, under "primitive"; nothing where there is none."""
     if node.op == "primitive_conv2d":
         return {"primitive": str(node.attr("primitive"))}
     if node.op == "convert_layout":
@@ -97,7 +97,7 @@ _MACRO_KEYS = (
 
 
 def _macro(macro: MacroTile | None) -> dict[str, Any]:
-    """A version's macro-tile under "macro"; nothing where none was planned."""
+    """Return a version's macro-tile under "macro"; nothing where none was planned."""
     return {} if macro is None else {"macro": {key: value or 0 for key, value in _by_key(macro).items()}}
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def partial_json(result: PartialResult) -> dict[str, Any]:
-    """The document of `mavcg build MODEL --partial --json`; sizes and multiply-accumulates are counted."""
+    """Return the document of `mavcg build MODEL --partial --json`; sizes and multiply-accumulates are counted."""
     plan, build = result.plan, result.request.build
     nodes = plan.nodes
     return {

@@ -138,7 +138,7 @@ def plan_choice(
 
 
 def _with_thread_plans(request: ModelRequest, planned: PlannedModel, tiles: TilePlan, progress: Progress) -> Program:
-    """The program with numbers of threads for the engine to choose from. Raises: MavcgError without a board."""
+    """Return the program with numbers of threads for the engine to choose from. Raises: MavcgError without a board."""
     if request.board is None:
         raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
     progress(f"predicting on {request.board.name} with each number of threads")

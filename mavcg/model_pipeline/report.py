@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def model_json(result: ModelResult) -> dict[str, Any]:
-    """The document of `mavcg build MODEL --json`; sizes are counted."""
+    """Return the document of `mavcg build MODEL --json`; sizes are counted."""
     program = result.planned.program
     return {
         "output": str(result.output),
@@ -45,7 +45,8 @@ def model_json(result: ModelResult) -> dict[str, Any]:
 
 
 def memory_json(program: Program) -> dict[str, int]:
-    """All memory that a run takes, in bytes: the arena of a context, scratch of each of its threads, packed weights.
+    """Return all memory that a run takes, in bytes: the arena of a context, scratch of each of its threads, packed
+    weights.
 
     Weights are read-only and one for all contexts of a process; a context of T threads takes arena + T * scratch.
     """
@@ -84,7 +85,7 @@ def primitives_json(note: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def selection_sentence(note: Mapping[str, Any]) -> str:
-    """The strategy, what of it there is how often, and its conversions."""
+    """Return the strategy, what of it there is how often, and its conversions."""
     counts = Counter(one["primitive"] for one in primitives_json(note))
     words = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     return f"{note['selection']['strategy']}: {words}" if words else f"{note['selection']['strategy']}: no convolutions"
@@ -137,7 +138,7 @@ def threads_sentence(plans: Sequence[ThreadPlan]) -> str:
 
 
 def _size(count: int) -> str:
-    """Bytes as people read them."""
+    """Return the bytes as people read them."""
     if abs(count) < 10_000:
         return f"{count} B"
     return f"{count / 1e3:.1f} kB" if abs(count) < 1_000_000 else f"{count / 1e6:.2f} MB"
@@ -182,7 +183,7 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
 
 
 def _kernels(note: Mapping[str, Any]) -> "Table":
-    """Each kernel once: layout, packing, and for each version bytes of code and tiles (pixels x vectors)."""
+    """Return each kernel once: layout, packing, and for each version bytes of code and tiles (pixels x vectors)."""
     from rich.table import Table
 
     table = Table(box=None, title="kernels: bytes of code and tiles, pixels x vectors", title_justify="left")
@@ -198,7 +199,8 @@ def _kernels(note: Mapping[str, Any]) -> "Table":
 
 
 def _macro_tiles(note: Mapping[str, Any]) -> "Table":
-    """Each planned version of a kernel: what it takes at once, as the plan had it, and the register tiles inside."""
+    """Return each planned version of a kernel: what it takes at once, as the plan had it, and the register tiles
+    inside."""
     from rich.table import Table
 
     table = Table(box=None, title="macro-tiles; 0: whole dimension, no prefetch, default", title_justify="left")

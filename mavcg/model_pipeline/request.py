@@ -55,7 +55,7 @@ def make_model_request(
     aar: Path | None = None,
     several: bool = False,
 ) -> tuple[ModelRequest, Board | None]:
-    """Everything that a build of a model needs. several: shapes may name several sizes.
+    """Return everything that a build of a model needs. several: shapes may name several sizes.
 
     Raises: MavcgError naming the option, its value and the remedy.
     """
@@ -127,7 +127,7 @@ DEFAULT_MIN_SHARE = 1.0  # percent: below that, calls cost more than they bring
 def make_partial_request(
     build: ModelRequest, partial: bool, also: Path | None, min_share: float | None
 ) -> PartialRequest | None:
-    """Everything that a partial build needs; None for a whole one. min_share: in percent.
+    """Return everything that a partial build needs; None for a whole one. min_share: in percent.
 
     Raises: MavcgError for options that need --partial, or do not fit.
     """
@@ -163,7 +163,7 @@ def make_partial_request(
 
 
 def parse_threads(text: str | None) -> int:
-    """A number of threads, AUTO_THREADS for "auto", 1 without any. Raises: MavcgError for anything else."""
+    """Return a number of threads, AUTO_THREADS for "auto", 1 without any. Raises: MavcgError for anything else."""
     if text is None:
         return 1
     if text == "auto":
@@ -178,7 +178,8 @@ _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 <
 
 
 def parse_size(text: str | None, option: str = "--max-size") -> int | None:
-    """Bytes of "4000000", "4MB" or "3.8 MiB"; None for None. Raises: MavcgError, naming the option, for others."""
+    """Return the bytes of "4000000", "4MB" or "3.8 MiB"; None for None. Raises: MavcgError, naming the option, for
+    others."""
     if text is None:
         return None
     match = _SIZE.fullmatch(text.strip())
@@ -220,7 +221,7 @@ def _output(output: str | None, model: Path) -> Path:
 
 
 def identifier(text: str) -> str:
-    """A C identifier near to the text, for names of functions and files."""
+    """Return a C identifier near to the text, for names of functions and files."""
     word = re.sub(r"\W", "_", text, flags=re.ASCII) or "model"
     return word if not word[0].isdigit() else f"m_{word}"
 

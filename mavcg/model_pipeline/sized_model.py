@@ -93,7 +93,7 @@ def _choose_within(
 
 
 def sized_json(result: SizedResult) -> dict[str, Any]:
-    """The document of `mavcg build MODEL --json` for several sizes; sizes in bytes are counted."""
+    """Return the document of `mavcg build MODEL --json` for several sizes; sizes in bytes are counted."""
     request = result.request
     return {
         "output": str(request.output),

@@ -18,12 +18,12 @@ _RESULT: Mapping[str, Attr] = {"out_zero": _INT, "lo": _INT, "hi": _INT, "to": A
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Smallest and largest number of i8 or u8."""
+    """Return the smallest and largest number of i8 or u8."""
     return (-128, 127) if dtype == "i8" else (0, 255)
 
 
 def _result(case: TypedNode, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
-    """The result, its attributes checked."""
+    """Return the result, its attributes checked."""
     least, most = limits(case.attr("to"))
     if not least <= case.attr("lo") <= case.attr("hi") <= most:
         raise case.fail(f"lo {case.attr('lo')} and hi {case.attr('hi')} where {least} to {most} are numbers")

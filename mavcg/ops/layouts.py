@@ -23,7 +23,7 @@ def _image(case: TypedNode, layout: str, c: int, h: int, w: int) -> tuple[int, .
 
 
 def _reads(case: TypedNode, dtypes: tuple[str, ...], layout: str) -> TensorType:
-    """The input x, checked to be n images of c, h, w in the attribute's layout."""
+    """Return the input x, checked to be n images of c, h, w in the attribute's layout."""
     x = case.type("x", dtypes, rank=4)
     case.at_least(1, "c", "h", "w", "block", "n")
     c, h, w = (case.attr(name) for name in "chw")

@@ -14,7 +14,7 @@ from mavcg.ops.table import OPS
 
 
 def operator(node: Node) -> Operator:
-    """The operator of a node. Raises: MavcgError where there is none of this name."""
+    """Return the operator of a node. Raises: MavcgError where there is none of this name."""
     found = OPS.get(node.op)
     if found is None:
         near = difflib.get_close_matches(node.op, OPS, n=1)
@@ -24,7 +24,7 @@ def operator(node: Node) -> Operator:
 
 
 def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: str = "", **attrs: Any) -> Node:
-    """A node with all attributes of its operator, defaults filled in, and all its inputs, "" for those absent.
+    """Return a node with all attributes of its operator, defaults filled in, and all its inputs, "" for those absent.
 
     attrs: lists, NumPy arrays and NumPy scalars become tuples and Python's numbers; a whole number may stand for a
     float, never a float for a whole number. Raises: MavcgError for an unknown operator, an attribute that it does not
@@ -77,7 +77,7 @@ def check_form(node: Node) -> None:
 def infer(
     node: Node, types: Mapping[str, TensorType], constants: Mapping[str, Array] = MappingProxyType({})
 ) -> tuple[TensorType, ...]:
-    """The types of a node's outputs.
+    """Return the types of a node's outputs.
 
     types: of its inputs at least. constants: arrays that are known, by name; indices among them are checked.
     Raises: MavcgError that names the node and the types of its inputs where these do not go together.
@@ -116,7 +116,7 @@ def _coerce(node: Node, name: str, attr: Attr, value: Any) -> AttrValue:
 
 
 def _scalar(kind: str, value: Any) -> bool | int | float | str | None:
-    """The value as this kind; None where it is of another."""
+    """Return the value as this kind; None where it is of another."""
     if isinstance(value, np.generic):
         value = value.item()
     if kind == "bool":

@@ -57,7 +57,7 @@ class Operator:
 
 
 def node_location(node: Node) -> str:
-    """The node's name in messages: that of the user's file, else of its first output."""
+    """Return the node's name in messages: that of the user's file, else of its first output."""
     name = node.origin or next((n for n in node.outputs if n), "")
     return f"node '{name}' ({node.op})" if name else f"a node {node.op}"
 
@@ -83,25 +83,25 @@ class TypedNode:
     values: tuple[Array | None, ...]
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute."""
+        """Return the value of an attribute."""
         return self.node.attr(name)
 
     def fail(self, what: str) -> MavcgError:
-        """An error that names the node, its inputs and what is wrong."""
+        """Return an error that names the node, its inputs and what is wrong."""
         given = ", ".join(str(t) if t else "_" for t in self.types)
         return MavcgError(f"{node_location(self.node)}: {what}; its inputs are {given}")
 
     def maybe(self, name: str) -> TensorType | None:
-        """The type of an input by its name; None where it is absent."""
+        """Return the type of an input by its name; None where it is absent."""
         at = [n.rstrip("?") for n in self.op.inputs].index(name)
         return self.types[at]
 
     def value(self, name: str) -> Array | None:
-        """The array of an input that is a constant; None for others."""
+        """Return the array of an input that is a constant; None for others."""
         return self.values[[n.rstrip("?") for n in self.op.inputs].index(name)]
 
     def type(self, name: str, dtypes: Sequence[str] = ANY, rank: int | None = None, rank_min: int = 0) -> TensorType:
-        """The type of an input that must be there. Raises: MavcgError for another dtype or rank than these."""
+        """Return the type of an input that must be there. Raises: MavcgError for another dtype or rank than these."""
         found = self.maybe(name)
         if found is None:
             raise self.fail(f"its input {name} is missing")
@@ -119,14 +119,14 @@ class TypedNode:
             raise self.fail(f"{', '.join(names)} differ in type")
 
     def axis(self, rank: int, name: str = "axis") -> int:
-        """An attribute that counts dimensions from 0. Raises: MavcgError where it is no dimension."""
+        """Return an attribute that counts dimensions from 0. Raises: MavcgError where it is no dimension."""
         axis: int = self.attr(name)
         if not 0 <= axis < rank:
             raise self.fail(f"{name} {axis} where 0 to {rank - 1} are dimensions")
         return axis
 
     def entries(self, name: str, rank: int) -> tuple[int, ...]:
-        """An attribute with one entry a dimension. Raises: MavcgError for another count."""
+        """Return an attribute with one entry a dimension. Raises: MavcgError for another count."""
         values: tuple[int, ...] = self.attr(name)
         if len(values) != rank:
             raise self.fail(f"{name} has {len(values)} entries for {rank} dimensions")
@@ -154,7 +154,7 @@ class TypedNode:
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape that NumPy broadcasts these to; None where they do not go together."""
+    """Return the shape that NumPy broadcasts these to; None where they do not go together."""
     rank = max(map(len, shapes))
     found = []
     for lengths in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):

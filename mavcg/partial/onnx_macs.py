@@ -23,7 +23,7 @@ class _Unknown(Exception):
 
 
 def node_macs(node: onnx.NodeProto, types: Mapping[str, TensorType]) -> int | None:
-    """Multiply-accumulates of a node: of matrix products, convolutions and recurrent operators; 0 of others.
+    """Return the multiply-accumulates of a node: of matrix products, convolutions and recurrent operators; 0 of others.
 
     types: of the tensors whose shape is known. None where a needed shape is not, and for control flow, whose
     iterations only a run counts.
@@ -50,17 +50,19 @@ def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
 
 
 def _convolution(weights: int, result: int = 0) -> Callable[[onnx.NodeProto, Callable[[str], Shape]], int]:
-    """Each element of the result is a sum over a filter: input channels of a group times its window."""
+    """Count MACs where each element of the result is a sum over a filter: input channels of a group times its
+    window."""
     return lambda node, shape: math.prod(shape(node.output[result])) * math.prod(shape(node.input[weights])[1:])
 
 
 def _transposed_macs(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """Each element of the input is multiplied by a filter: output channels of a group times its window."""
+    """Count MACs where each element of the input is multiplied by a filter: output channels of a group times its
+    window."""
     return math.prod(shape(node.input[0])) * math.prod(shape(node.input[1])[1:])
 
 
 def _product(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """Each element of the result is a sum over the last dimension of the first operand."""
+    """Count MACs where each element of the result is a sum over the last dimension of the first operand."""
     return math.prod(shape(node.output[0])) * (shape(node.input[0]) or (1,))[-1]
 
 
@@ -80,7 +82,7 @@ def _recurrent(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
 
 
 def _einsum(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """A sum over all labels, where there are two operands or more."""
+    """Count MACs of a sum over all labels, where there are two operands or more."""
     equation = next((a.s.decode() for a in node.attribute if a.name == "equation"), "")
     terms = equation.replace(" ", "").partition("->")[0].split(",")
     if len(terms) != len(node.input) or "." in equation:

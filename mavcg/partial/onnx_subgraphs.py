@@ -72,7 +72,8 @@ def staying_nodes(written: ModelSupport, support: ModelSupport, taken: Set[int])
 
 
 def subgraph_model(support: ModelSupport, subgraph: Subgraph, name: str) -> onnx.ModelProto:
-    """A model of the subgraph alone: nodes with known results that it needs, and known values as initializers."""
+    """Return a model of the subgraph alone: nodes with known results that it needs, and known values as
+    initializers."""
     onnx = onnx_module()
     model = onnx.ModelProto()
     model.ir_version = support.model.ir_version
@@ -136,7 +137,7 @@ class OperatorNode:
 def rewritten_model(
     support: ModelSupport, operators: Sequence[OperatorNode], folder: Path | None, sized: ModelSupport | None = None
 ) -> onnx.ModelProto:
-    """The user's model with one node in the place of each subgraph; all else stays as it is.
+    """Return the user's model with one node in the place of each subgraph; all else stays as it is.
 
     support: of the model that is written, as staying_nodes has it. sized: of one size, where the library has several.
     folder: where the model's external data lie; what the rest needs of them is put into the model.

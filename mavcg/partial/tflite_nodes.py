@@ -28,7 +28,8 @@ def tflite_nodes(support: TfliteSupport) -> list[PlanNode]:
 
 
 def operator_macs(operator: TfliteOperator, shape: Shapes) -> int | None:
-    """Multiply-accumulates of matrix products, convolutions and recurrent operators, in the file's shapes; 0 of others.
+    """Return the multiply-accumulates of matrix products, convolutions and recurrent operators, in the file's shapes; 0
+    of others.
 
     None for control flow, whose iterations only a run counts, and where the file's shapes make no sense.
     """
@@ -42,7 +43,8 @@ def operator_macs(operator: TfliteOperator, shape: Shapes) -> int | None:
 
 
 def _filter_macs(operator: TfliteOperator, shape: Shapes) -> int:
-    """Each element of the result is a sum over all of a filter but its first dimension, the output channels."""
+    """Count MACs where each element of the result is a sum over all of a filter but its first dimension, the output
+    channels."""
     return math.prod(shape(operator.outputs[0])) * math.prod(shape(operator.inputs[1])[1:])
 
 
@@ -51,7 +53,7 @@ def _depthwise(operator: TfliteOperator, shape: Shapes) -> int:
 
 
 def _transposed_macs(data: int) -> Callable[[TfliteOperator, Shapes], int]:
-    """Each element of the input is multiplied by a filter: output channels times its window."""
+    """Count MACs where each element of the input is multiplied by a filter: output channels times its window."""
     return lambda operator, shape: math.prod(shape(operator.inputs[data])) * math.prod(shape(operator.inputs[1])[:3])
 
 

@@ -116,7 +116,7 @@ def predict_algorithms(
 
 
 def fastest_of(times: Sequence[AlgorithmTime]) -> AlgorithmTime:
-    """The fastest of those that are worth it beside the default, which is the first; else the default."""
+    """Return the fastest of those that are worth it beside the default, which is the first; else the default."""
     default, *others = times
     worth_it = (time for time in others if time.mean_ms < WORTH * default.mean_ms)
     return min(worth_it, key=lambda time: time.mean_ms, default=default)
@@ -167,7 +167,7 @@ def _kernel_times(
 def _times(
     name: str, steps: Sequence[_NodeStep], kernels: _KernelTimes, alone: ClusterMachine, together: ClusterMachine
 ) -> dict[str, AlgorithmTime]:
-    """The algorithm's time for each node: the sum over its steps."""
+    """Return the algorithm's time for each node: the sum over its steps."""
     core, all_cores = Worker(0, alone), [Worker(0, together)] * together.cores
     times: dict[str, AlgorithmTime] = {}
     for step in steps:
@@ -185,12 +185,12 @@ def _times(
 
 
 def rows_per_reading(spec: KernelSpec, call_rows: int) -> int:
-    """Rows that one reading of the weights is for: of a task, or those that share it inside of a call."""
+    """Return the rows that one reading of the weights is for: of a task, or those that share it inside of a call."""
     return min(spec.rows, spec.shared_rows) if spec.shared_rows > 1 else call_rows
 
 
 def _typical(labels: Sequence[str], target: Target) -> Board:
-    """A board of one core of each version."""
+    """Return a board of one core of each version."""
     cores = [label for label in labels if label != GENERIC] or [GENERIC]
     clusters = tuple(Cluster(core, (number,)) for number, core in enumerate(cores))
     return Board("typical", "", target.zig_name, clusters)

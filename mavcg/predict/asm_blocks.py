@@ -78,7 +78,8 @@ def built_loops(library: Path, core: Core, kernels: Sequence[str], timing: Timin
 
 
 def cycles_as_built(blocks: Mapping[str, BlockCost], built: Sequence[BuiltLoop]) -> dict[str, float]:
-    """The cycles of each block; of a loop those of the fastest built loop with its arithmetic, or a multiple of it.
+    """Return the cycles of each block; of a loop those of the fastest built loop with its arithmetic, or a multiple of
+    it.
 
     The passes only ever keep what their model finds faster: where nothing fits, the compiler's loop counts.
     """
@@ -110,7 +111,7 @@ def _cycles(block: "BlockEstimate") -> float:
 
 
 def _name_above(line: int, named: Mapping[int, str], lines: Sequence[str]) -> str:
-    """The block's name on the label's line above its first instruction; "" where the compiler made the block."""
+    """Return the block's name on the label's line above its first instruction; "" where the compiler made the block."""
     for number in range(line - 1, 0, -1):
         text = lines[number - 1].strip()
         if number in named:

@@ -72,7 +72,8 @@ class _Follower:
         self.blocks: list[_Block] = [names[f"block_{number}"] for number in self.numbers.values()]  # type: ignore[misc]
 
     def _loop(self, head: ir.Block) -> _Loop | None:
-        """The loop that begins here, where its body is one block and carries no other value that a branch needs."""
+        """Return the loop that begins here, where its body is one block and carries no other value that a branch
+        needs."""
         end_of_head = head.terminator
         phis = [i for i in self.needed[head.name] if isinstance(i, instr.PhiInstr)]
         if not isinstance(end_of_head, instr.ConditionalBranch) or len(phis) != 1:
@@ -109,7 +110,7 @@ class _Follower:
         raise DataDependent(f"{self.name}: more than {MOST_STEPS} blocks")
 
     def _source(self, block: ir.Block) -> list[str]:
-        """The block as a Python function: v has the values, n how often each block ran."""
+        """Return the block as a Python function: v has the values, n how often each block ran."""
         lines = [f"def block_{self.numbers[block.name]}(v, n):"]
         stop = f"raise DataDependent({f'{self.name}: {block.name}'!r})"
         loop = self.loops.get(block.name)
@@ -182,7 +183,7 @@ class _Follower:
 
 
 def _unknown_condition(operands: Sequence[str]) -> str:
-    """The condition that one of these values is not known; a constant, in parentheses, always is."""
+    """Return the condition that one of these values is not known; a constant, in parentheses, always is."""
     variable = [operand for operand in operands if not operand.startswith("(")]
     return " or ".join(f"{operand} is None" for operand in variable) or "False"
 
@@ -191,7 +192,7 @@ _FOLLOWERS: "WeakKeyDictionary[ir.Function, _Follower]" = WeakKeyDictionary()
 
 
 def _control(function: ir.Function) -> set[int]:
-    """Everything that a branch depends on, by id."""
+    """Return everything that a branch depends on, by id."""
     waiting = [b.terminator.operands[0] for b in function.blocks if isinstance(b.terminator, instr.ConditionalBranch)]
     found: set[int] = set()
     while waiting:

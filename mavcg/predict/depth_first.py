@@ -84,7 +84,7 @@ class DepthFirst:
         return self.times[0].gain * self.times[0].alone.whole_ms
 
     def as_json(self) -> dict[str, Any]:
-        """The range's first and last layer, rows of a band, and modelled milliseconds by cluster."""
+        """Return the range's first and last layer, rows of a band, and modelled milliseconds by cluster."""
         return {
             "first": self.names[0], "last": self.names[1], "steps": self.steps.end - self.steps.begin,
             "band_rows": self.steps.band_units,
@@ -193,7 +193,7 @@ class _Choice:
         )
 
     def tiles_of(self, specs: Sequence[KernelSpec]) -> TilePlan:
-        """The tiles, with those of kernels that have none yet."""
+        """Return the tiles, with those of kernels that have none yet."""
         known = {name for name, _, _ in self.tiles}
         new = [spec for spec in specs if kernel_name(spec) not in known]
         cores = cores_of(tuple(self.machines), self.target, self.board)
@@ -201,7 +201,7 @@ class _Choice:
         return TilePlan({**self.tiles.tiles, **made.tiles})
 
     def choose(self) -> list[DepthFirst]:
-        """The ranges that save the most time on the fastest cluster, of those that pay on every one."""
+        """Return the ranges that save the most time on the fastest cluster, of those that pay on every one."""
         numbers = {number for begin, end in self.candidates for number in range(begin, end)}
         lowered = with_image_rows(self.planned.lowered, numbers)
         tiles = self.tiles_of([lowered.steps[number].spec for number in sorted(numbers)])
@@ -279,7 +279,7 @@ def _compare_times(
 
 
 def _cache_bytes(cluster: ClusterMachine) -> int:
-    """Bytes of the second level, or of the only one."""
+    """Return the bytes of the second level, or of the only one."""
     levels = cluster.accelerator.levels
     return levels[min(1, len(levels) - 1)].shared_bytes
 

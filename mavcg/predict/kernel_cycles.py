@@ -81,7 +81,7 @@ class KernelModel:
 
 
 def task_cycles(kernel: KernelModel, rows: int, call_rows: int, weight_bytes: int = 0) -> tuple[float, float, int]:
-    """Cycles of a whole task of `call_rows` rows, of the last task, and the number of tasks.
+    """Return the cycles of a whole task of `call_rows` rows, of the last task, and the number of tasks.
 
     weight_bytes: as range_cycles has it.
     """
@@ -99,7 +99,7 @@ def kernel_models(
     built: Mapping[str, Sequence[BuiltLoop]] | None = None,
     plan: TilePlan = UNPLANNED,
 ) -> dict[str, KernelModel]:
-    """Every spec's model for a core, by kernel name.
+    """Return every spec's model for a core, by kernel name.
 
     built: the loops of a library's kernels, as the machine passes left them (built_loops). plan: macro-tiles.
     Raises: ToolError where the compiler refuses a kernel.
@@ -158,7 +158,7 @@ def _countable(function: ir.Function, spec: KernelSpec) -> bool:
 
 
 def _is_head(name: str, mix: InstructionMix) -> bool:
-    """A loop's head, which the compiler makes part of its body."""
+    """Return a loop's head, which the compiler makes part of its body."""
     return not mix.moves_data and re.search(r"_head(\.\d+)?$", name) is not None
 
 

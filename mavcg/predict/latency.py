@@ -66,7 +66,7 @@ class StepModel:
     _moved: dict[tuple[object, ...], Moved] = field(default_factory=dict, compare=False, repr=False)
 
     def bytes_moved(self, worker: Worker) -> Moved:
-        """Bytes through the levels of a worker's share."""
+        """Return the bytes of a worker's share that move through the memory levels."""
         levels = worker.machine.accelerator.levels
         key = tuple(level.shared_bytes for level in levels)
         if key not in self._moved:
@@ -74,7 +74,7 @@ class StepModel:
         return self._moved[key]
 
     def alone(self, worker: Worker) -> StepCost:
-        """All of it on one core."""
+        """Return the cost of the whole step on one core."""
         cycles, tasks = self._cycles(worker), self.work.tasks
         fit = worker.machine.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks

@@ -63,7 +63,8 @@ def _overlap(first: Touch, second: Touch) -> int:
 
 
 def _union(touches: Sequence[Touch]) -> int:
-    """Bytes of all of them, each counted once; gaps inside a strided operand count as far as cache lines fill them."""
+    """Return the bytes of all of them, each counted once; gaps inside a strided operand count as far as cache lines
+    fill them."""
     total, base, end = 0, "", 0
     for touch in sorted(touches, key=lambda t: (t.base, t.begin, -t.span)):
         if touch.base != base:

@@ -29,7 +29,7 @@ def mixes_of(function: ir.Function, machine: Machine) -> Mapping[str, Instructio
 
 
 def _pieces(typ: ir.Type, machine: Machine) -> float:
-    """Registers of the machine that a value takes."""
+    """Return the registers of the machine that a value takes."""
     if isinstance(typ, ir.VectorType):
         return float(max(1.0, typ.count * _bytes(typ.element) / machine.vector_bytes))
     return 1.0
@@ -113,7 +113,8 @@ def _from_load(value: ir.Value) -> bool:
 
 
 def _chain(block: ir.Block) -> int:
-    """The longest chain of arithmetic from a value that a loop carries to what it carries on; 0 outside of loops."""
+    """Return the longest chain of arithmetic from a value that a loop carries to what it carries on; 0 outside of
+    loops."""
     if not isinstance(block.terminator, instr.Branch):
         return 0
     head = block.terminator.operands[0]

@@ -103,7 +103,7 @@ class Prediction:
 
 
 def best_threads(prediction: Prediction) -> ThreadPrediction:
-    """The fastest number of threads; of equal ones the smallest."""
+    """Return the fastest number of threads; of equal ones the smallest."""
     return min(prediction.by_threads, key=lambda row: (row.ms, row.threads))
 
 
@@ -239,7 +239,7 @@ def _step_sentences(single: Sequence[Worker], labels: Sequence[str]) -> list[str
 
 
 def _version(core: Core | None, available: Sequence[str] | None) -> str:
-    """The label of the version that a core runs."""
+    """Return the label of the version that a core runs."""
     if core is None:
         return GENERIC
     candidates = (core.name, *core.stand_ins)

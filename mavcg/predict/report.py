@@ -13,7 +13,7 @@ ARE = "modelled, not measured"
 
 
 def slower_sets(prediction: Prediction) -> list[str]:
-    """A sentence for each set of whole clusters that is predicted to be slower than one with fewer of them."""
+    """Return a sentence for each set of whole clusters that is predicted to be slower than one with fewer of them."""
     found = []
     for index, larger in enumerate(prediction.sets):
         smaller = [s for s in prediction.sets[:index] if set(s.cores) < set(larger.cores)]
@@ -28,13 +28,13 @@ def slower_sets(prediction: Prediction) -> list[str]:
 
 
 def best_sentence(prediction: Prediction) -> str:
-    """The number of threads to use."""
+    """Return the number of threads to use."""
     best = best_threads(prediction)
     return f"fastest as predicted: --threads {best.threads} ({best.words}), {best.ms:.3f} ms"
 
 
 def prediction_json(prediction: Prediction, measured: Sequence[float] | None = None) -> dict[str, Any]:
-    """The document of `mavcg estimate MODEL --board B --json`; times in ms. measured: of each layer, here."""
+    """Return the document of `mavcg estimate MODEL --board B --json`; times in ms. measured: of each layer, here."""
     layers = [_layer(layer) for layer in prediction.layers]
     found: dict[str, Any] = {
         "model": prediction.model,
@@ -60,7 +60,7 @@ def prediction_json(prediction: Prediction, measured: Sequence[float] | None = N
 
 
 def correlation_json(agreement: Agreement) -> dict[str, Any]:
-    """An agreement as scripts get it."""
+    """Return an agreement as scripts get it."""
     return {
         "layers": agreement.layers,
         "pearson": None if agreement.pearson is None else round(agreement.pearson, 5),

@@ -126,7 +126,8 @@ def _value(node: ast.expr) -> Any:
 
 
 def _by_position(keywords: Sequence[ast.keyword], names: Sequence[str]) -> list[Any]:
-    """The values of keyword arguments in the order of `names`; fields at the end that are not named are left out."""
+    """Return the values of keyword arguments in the order of `names`; fields at the end that are not named are left
+    out."""
     values = {keyword.arg: _value(keyword.value) for keyword in keywords}
     unknown = [name for name in values if name not in names]
     if unknown or list(values) != list(names[: len(values)]):

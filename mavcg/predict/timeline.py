@@ -40,7 +40,7 @@ class Lane:
 
 
 def lanes_of(prediction: Prediction, measured: Sequence[float] | None = None) -> tuple[Lane, ...]:
-    """One core of each cluster, then the chosen threads where they are several, then what was measured."""
+    """Return one core of each cluster, then the chosen threads where they are several, then what was measured."""
     found = []
     for cluster in prediction.clusters:
         bars = []
@@ -82,7 +82,7 @@ def lanes_of(prediction: Prediction, measured: Sequence[float] | None = None) ->
 
 
 def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None) -> str:
-    """The picture as an SVG document. All lanes have one scale; hovering over a bar says which step it is."""
+    """Return the picture as an SVG document. All lanes have one scale; hovering over a bar says which step it is."""
     lanes = lanes_of(prediction, measured)
     longest = max((lane.ms for lane in lanes), default=0.0)
     scale = (_WIDTH - _LEFT - 90) / longest if longest else 0.0

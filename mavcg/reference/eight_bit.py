@@ -13,7 +13,8 @@ from mavcg.reference import spatial
 
 
 def requantize(node: Node, value: Array) -> Array:
-    """An f32 in units of the result's scale -> the result: rounded half to even, plus out_zero, within lo and hi."""
+    """Return an f32 in units of the result's scale -> the result: rounded half to even, plus out_zero, within lo and
+    hi."""
     rounded = np.rint(value.astype(np.float32)).astype(np.float64) + node.attr("out_zero")
     return np.asarray(np.clip(rounded, node.attr("lo"), node.attr("hi"))).astype(DTYPES[node.attr("to")])
 
@@ -24,12 +25,12 @@ def _scale(node: Node, total: Array, multiplier: Any) -> Array:
 
 
 def _centre(x: Array, zero: int) -> Array:
-    """x - zero in f64, which holds all sums of products exactly."""
+    """Return x - zero in f64, which holds all sums of products exactly."""
     return np.asarray(x.astype(np.float64) - zero)
 
 
 def _convolve(node: Node, x: Array, w: Array, bias: Array | None, groups: int) -> Array:
-    """A convolution in f64 with a node's window; all products and sums are whole numbers and exact."""
+    """Return a convolution in f64 with a node's window; all products and sums are whole numbers and exact."""
     window = {name: node.attr(name) for name in ("stride", "dilation", "pads")}
     conv = make_node("conv2d", ("x", "w", "bias" if bias is not None else ""), ("y",), groups=groups, **window)
     return spatial.DEFINITIONS["conv2d"](conv, (x, w.astype(np.float64), bias, None))

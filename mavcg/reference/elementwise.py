@@ -15,7 +15,7 @@ def _erf(x: Array) -> Array:
 
 
 def _in_double(function: Callable[[Array], Array], x: Array) -> Array:
-    """A function's value to the last bit of f16 and f32, whose arguments may be any number of periods large."""
+    """Return a function's value to the last bit of f16 and f32, whose arguments may be any number of periods large."""
     return np.asarray(function(x.astype(np.float64)).astype(x.dtype))
 
 
@@ -79,12 +79,12 @@ _UNARY: Mapping[str, Callable[..., Any]] = {
 
 
 def activate(x: Array, act: str, args: Sequence[float]) -> Array:
-    """x after a fused activation, in the type of x; "" is none."""
+    """Return x after a fused activation, in the type of x; "" is none."""
     return np.asarray(_UNARY[act](x, *args)) if act else x
 
 
 def apply_activation(node: Node, x: Array) -> Array:
-    """x after the activation that is fused to a node."""
+    """Return x after the activation that is fused to a node."""
     return activate(x, node.attr("act"), node.attr("act_args"))
 
 

@@ -22,7 +22,7 @@ _EXACT = (*shape.MOVES, "where", "cast", "convert_layout")  # what computes noth
 
 
 def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> tuple[Array, ...]:
-    """The outputs of a node, contiguous.
+    """Return the outputs of a node, contiguous.
 
     inputs: an array for each of the node's inputs, None for those absent. wide: floats may come in any precision, are
     taken as float64, and come out as float64, not rounded to the type that the graph would have: what kernels are
@@ -50,7 +50,7 @@ def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> 
 
 
 def run(graph: Graph, *arrays: Array, wide: bool = False) -> tuple[Array, ...]:
-    """The outputs of a graph for its inputs, in order. wide: as in `evaluate`, from the first node to the last.
+    """Return the outputs of a graph for its inputs, in order. wide: as in `evaluate`, from the first node to the last.
 
     Raises: MavcgError where an input is missing or of another type than the graph says.
     """

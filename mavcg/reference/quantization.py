@@ -9,7 +9,7 @@ from mavcg.graph import DTYPES, Array, Node
 
 
 def _along(node: Node, x: Array, parameter: Array) -> Array:
-    """A parameter that is a scalar, or one a position of the axis, in a shape that broadcasts to x."""
+    """Return a parameter that is a scalar, or one a position of the axis, in a shape that broadcasts to x."""
     if not parameter.shape:
         return parameter
     return parameter.reshape([-1 if i == node.attr("axis") else 1 for i in range(x.ndim)])

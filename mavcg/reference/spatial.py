@@ -24,7 +24,7 @@ def _taps(node: Node, x: Array, kernel: tuple[int, ...], outside: Any) -> Iterat
 
 
 def _mix_channels(x: Array, w: Array, groups: int) -> Array:
-    """Every pixel's channels times one position of the filter: x[.., C], w[O, C/groups] -> [.., O]."""
+    """Return every pixel's channels times one position of the filter: x[.., C], w[O, C/groups] -> [.., O]."""
     pixels = x.reshape(-1, groups, x.shape[-1] // groups).transpose(1, 0, 2)
     filters = w.reshape(groups, w.shape[0] // groups, w.shape[1]).transpose(0, 2, 1)
     products: Array = np.matmul(pixels, filters)

@@ -86,7 +86,7 @@ def _about_device(words: str) -> bool:
 
 
 def find_device(serial: str = "") -> AdbTransport:
-    """The device of this serial number, or of ANDROID_SERIAL, or the only one that is there.
+    """Return the device of this serial number, or of ANDROID_SERIAL, or the only one that is there.
 
     Raises: RunnerError where there is none, several are there and none is named, or it cannot be used.
     """

@@ -50,7 +50,7 @@ class BenchProgram:
 
 
 def bench_job(lowering: Lowering, sizes: Mapping[str, int]) -> BenchJob:
-    """A lowering as a job; sizes: of the operands that the lowering does not say, in bytes."""
+    """Return the job that times a lowering. sizes: of the operands whose size the lowering does not state, in bytes."""
     own = {"weights": lowering.weights_bytes, "workspace": lowering.workspace_bytes}
     return BenchJob(lowering.stages, {**own, **sizes}, lowering.sparse, lowering.quantised)
 

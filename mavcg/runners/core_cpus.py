@@ -12,7 +12,8 @@ MOST_CELSIUS = 150.0  # sensors of nothing say more
 
 
 def cpus_of(facts: MachineFacts, board: Board, core: str, name: str, threads: int = 1) -> tuple[tuple[int, ...], str]:
-    """The CPUs to be measured on, and a warning or "": the highest-numbered ones, since interrupts go to the first.
+    """Return the CPUs to be measured on, and a warning or "": the highest-numbered ones, since interrupts go to the
+    first.
 
     core: as the machine is recognised, or "generic", which every CPU is. A CPU that is not recognised is taken at the
     board's word. name: the machine, for messages.

@@ -110,7 +110,8 @@ def facts_of(text: str) -> MachineFacts:
 
 
 def with_own_cores(facts: MachineFacts) -> MachineFacts:
-    """The facts of this machine with cores as a built library recognises them, by registers that no file shows."""
+    """Return the facts of this machine with cores as a built library recognises them, by registers that no file
+    shows."""
     detected = {found.cpu: found for found in detect()}
     return replace(facts, cpus=tuple(
         replace(cpu, core=detected[cpu.cpu].core, how=detected[cpu.cpu].how) if cpu.cpu in detected else cpu

@@ -172,7 +172,7 @@ class ShellRunner:
         return self._folder
 
     def _send_program(self, program: Path) -> str:
-        """Its name there; one program is there at a time."""
+        """Return its name there; one program is there at a time."""
         stat = program.stat()
         state = (str(program), stat.st_size, stat.st_mtime_ns)
         if self._sent != state:

@@ -83,7 +83,7 @@ def programs(
 
 
 def bench_job_of(job: Job, block: int) -> BenchJob:
-    """A job's kernels and the bytes that they work on; its weights are made where it runs."""
+    """Return a job's kernels and the bytes that they work on; its weights are made where it runs."""
     if isinstance(job.what, Conversion):
         from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
 
@@ -107,6 +107,6 @@ def bench_job_of(job: Job, block: int) -> BenchJob:
 
 
 def _eight_bit_job(s: Scenario, primitive: Primitive, block: int) -> BenchJob:
-    """An 8-bit primitive's kernels; an element of an image is a byte, and the bias is in the packed weights."""
+    """Return an 8-bit primitive's kernels; an element of an image is a byte, and the bias is in the packed weights."""
     lowering = primitive.lower(s, typical_weights(s), WITH_BIAS, block)
     return bench_job(lowering, {"x": s.batch * s.c * s.h * s.w, "out": s.batch * s.m * s.out_h * s.out_w})

@@ -26,7 +26,7 @@ class Transport(Protocol):
         """Folder on the machine in which the temporary folder is created by default."""
 
     def argv(self, script: str) -> list[str]:
-        """The client's words that run a script there."""
+        """Return the client's words that run a script there."""
 
     def send(self, file: Path, to: str) -> None:
         """Copy a file there. Raises: RunnerError."""

@@ -61,7 +61,8 @@ class TunedCore:
 
 
 def board_of(name: str, runner: str) -> Board:
-    """The board to be measured. Raises: MavcgError for an unknown one, and for this machine where another is meant."""
+    """Return the board to be measured. Raises: MavcgError for an unknown one, and for this machine where another is
+    meant."""
     if name != HOST:
         return find_board(name)
     if runner != LOCAL:

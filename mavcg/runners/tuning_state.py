@@ -61,7 +61,7 @@ class TuningState:
         self.decided, self.measurements = 0, 0
 
     def result(self) -> TunedOn:
-        """The result so far."""
+        """Return the result so far."""
         left = len(self.todo) - len({*self.measured, *(job for job, _ in self.failed)} & set(self.todo))
         undecided = self.measurements - self.decided
         return TunedOn(

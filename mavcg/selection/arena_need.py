@@ -36,7 +36,8 @@ class ArenaStep:
     reads: tuple[Read, ...]
 
     def need(self, copies: Callable[[int], int], workspace: int) -> int:
-        """Bytes, where a link's image is copied so many times, one after another, and the node needs a workspace.
+        """Return the bytes at a node where a link's image is copied so many times, one after another, and the node
+        needs a workspace.
 
         First everything is converted; then the node works, and an image of which it reads nothing but copies is gone.
         """
@@ -64,7 +65,7 @@ def image_bytes(size: Size, block: int) -> int:
 
 
 def steps_of(problem: Problem, block: int) -> tuple[ArenaStep, ...]:
-    """One for each node, in their order. block: channels of a block of CHWc."""
+    """Return the arena steps, one for each node, in their order. block: channels of a block of CHWc."""
     network = problem.network
     at = {name: number for number, name in enumerate(network.nodes)}
     sizes: dict[str, int] = {}
@@ -100,13 +101,13 @@ def copies_of(problem: Problem, number: int, source: Alternative, target: Altern
 
 
 def workspace_of(problem: Problem, node: str, one: Alternative) -> int:
-    """Bytes beside its operands."""
+    """Return a node's workspace, in bytes."""
     scenario = problem.network.nodes[node].scenario
     return one.primitive.workspace_bytes(scenario) if one.primitive and scenario else 0
 
 
 def need_at(problem: Problem, step: ArenaStep, chosen: Mapping[str, Alternative]) -> int:
-    """Bytes at a node, with these alternatives."""
+    """Return the bytes at a node, with these alternatives."""
     links = problem.network.links
 
     def copies(number: int) -> int:

@@ -77,7 +77,7 @@ class Problem:
     memory: MemoryLimit | None = None
 
     def layout_read(self, link: Link, chosen: Alternative) -> Layout:
-        """The layout in which the link's reader takes the image, with this alternative."""
+        """Return the layout in which the link's reader takes the image, with this alternative."""
         return chosen.layout_out if link.residual else chosen.layout_in
 
 
@@ -135,7 +135,8 @@ def _dummies(node: NetworkNode) -> tuple[Alternative, ...]:
 
 
 def instance_of(problem: Problem, allowed: Mapping[str, Iterable[int]] | None = None) -> Instance:
-    """The PBQP instance: a node for each of the network's and, where conversions are shared, for each shared image.
+    """Return the PBQP instance: a node for each of the network's and, where conversions are shared, for each shared
+    image.
 
     allowed: alternatives of some nodes, by number; all others of these nodes cost infinitely much.
     """
@@ -167,7 +168,7 @@ def instance_of(problem: Problem, allowed: Mapping[str, Iterable[int]] | None = 
 
 
 def _layouts(problem: Problem, link: Link, reads: bool) -> NDArray[np.int64]:
-    """The layout's number for every alternative of the link's reader, or of its writer."""
+    """Return the layout's number for every alternative of the link's reader, or of its writer."""
     if reads:
         return np.array([NUMBER_OF[problem.layout_read(link, one)] for one in problem.alternatives[link.target]])
     return np.array([NUMBER_OF[one.layout_out] for one in problem.alternatives[link.source]])

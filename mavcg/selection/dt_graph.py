@@ -51,7 +51,7 @@ class DtGraph:
         return float(self.shortest[NUMBER_OF[layout_from], NUMBER_OF[layout_to]])
 
     def chain(self, layout_from: Layout, layout_to: Layout) -> tuple[Layout, ...]:
-        """The layouts that the cheapest chain goes through, both ends among them; () where there is none."""
+        """Return the layouts that the cheapest chain goes through, both ends among them; () where there is none."""
         at, end = NUMBER_OF[layout_from], NUMBER_OF[layout_to]
         if np.isinf(self.shortest[at, end]):
             return ()
@@ -62,7 +62,7 @@ class DtGraph:
         return tuple(LAYOUTS[number] for number in found)
 
     def kind(self, chain: tuple[Layout, ...]) -> str:
-        """The kind of the costs of a chain's routines."""
+        """Return the kind of the costs of a chain's routines."""
         steps = zip(chain, chain[1:], strict=False)
         return ", ".join(sorted({self.kinds[NUMBER_OF[a]][NUMBER_OF[b]] for a, b in steps}))
 
@@ -111,7 +111,7 @@ def same_in_memory(a: Layout, b: Layout, size: Size) -> bool:
 
 
 def dt_graphs(costs: CostProvider) -> Callable[[Size], DtGraph]:
-    """The graph of each size, made once."""
+    """Return the graph of each size, made once."""
     known: dict[Size, DtGraph] = {}
 
     def of(size: Size) -> DtGraph:

@@ -35,7 +35,8 @@ def engine_algorithm(node: Node, graph: Graph, primitive: str) -> str | None:
 
 
 def primitive_of(node: Node, graph: Graph, algorithm: str) -> str:
-    """The primitive that one of the engine's algorithms for a conv2d or qconv2d is; "": the default algorithm."""
+    """Return the primitive that one of the engine's algorithms for a conv2d or qconv2d is; "": the default
+    algorithm."""
     if node.op == "qconv2d":
         return eight_bit_primitive(node, graph, algorithm)
     return algorithm + _ENDS if algorithm else USUAL[is_depthwise(node, graph)]
@@ -53,7 +54,8 @@ def engine_primitives(graph: Graph, network: Network) -> dict[str, frozenset[str
 
 
 def without_computed_weights(network: Network, graph: Graph) -> Network:
-    """The network with convolutions left as they are whose weights a library gets when it runs: nobody packs these."""
+    """Return the network with convolutions left as they are whose weights a library gets when it runs: nobody packs
+    these."""
     producers = graph.producers()
     nodes = {
         name: NetworkNode(name, node.op, Kind.FIXED, why="has weights that are no constants", tensor=node.tensor)
@@ -97,7 +99,8 @@ def _chosen_primitive(primitive: Primitive, image: str, pads: tuple[int, int]) -
 
 
 def chains_of(choice: Choice) -> dict[tuple[str, Layout], tuple[Layout, ...]]:
-    """(tensor, a layout that a node reads) -> the chain of layouts to it, from the layout in which it is made."""
+    """Return (tensor, a layout that a node reads) -> the chain of layouts to it, from the layout in which it is
+    made."""
     before: dict[tuple[str, Layout], Layout] = {}
     whole: dict[tuple[str, Layout], tuple[Layout, ...]] = {}
     for one in choice.conversions:

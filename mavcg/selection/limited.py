@@ -70,15 +70,15 @@ class _Limited:
         return {name: found[choice[name]] for name, found in self.problem.alternatives.items()}
 
     def over(self, choice: Mapping[str, int]) -> ArenaStep | None:
-        """The node that takes most beyond the limit, if any does."""
+        """Return the node that takes most beyond the limit, if any does."""
         chosen = self.choose(choice)
         found = [(need_at(self.problem, step, chosen), step) for step in self.steps]
         most, step = max(found, key=lambda each: each[0])
         return step if most > self.memory.bytes else None
 
     def branches(self, step: ArenaStep, choice: Mapping[str, int], allowed: Allowed) -> Iterator[Allowed]:
-        """All choices but those that read the same layouts at this node, from sources that write the same, and take too
-        much: no two of these sets have a choice in common."""
+        """Yield all choices but those that read the same layouts at this node, from sources that write the same, and
+        take too much: no two of these sets have a choice in common."""
         chosen, links = self.choose(choice), self.problem.network.links
         numbers = [link for read in step.reads for link in read.links]
         mine = chosen[step.node]
@@ -128,7 +128,8 @@ def _limit(problem: Problem, memory: MemoryLimit) -> _Limited:
 
 
 def _pairs(problem: Problem, step: ArenaStep, link: int, workspaces: list[int], others: int) -> NDArray[np.int64]:
-    """[alternatives of the link's source, of its target]: what they need where other images are copied so often."""
+    """Return [alternatives of the link's source, of its target]: what they need where other images are copied so
+    often."""
     carries = problem.network.links[link]
     sources = problem.alternatives[carries.source]
     written = {one.layout_out: one for one in sources}
@@ -152,7 +153,7 @@ def _counts(link: int, own: int, others: int) -> Callable[[int], int]:
 
 
 def solve_within(problem: Problem, allowed: Allowed | None, time_limit_s: float) -> Kept:
-    """The cheapest choice of what is allowed within problem.memory, or the best that was found in the time.
+    """Return the cheapest choice of what is allowed within problem.memory, or the best that was found in the time.
 
     Raises: Infeasible where nothing keeps to the limit; MavcgError where time runs out before anything does.
     """

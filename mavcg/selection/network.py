@@ -81,7 +81,8 @@ class Network:
 
 
 def network_of(graph: Graph, block: int = MOST_BLOCK) -> Network:
-    """The network of a graph after passes; pads that are the same on opposite sides become the next convolution's.
+    """Return the network of a graph after passes; pads that are the same on opposite sides become the next
+    convolution's.
 
     Images are an f32 tensor of N, H, W, C; those of 8 bits stay in HWC, and are no links. Weights and other constants
     are laid out when a library is built, and cost nothing. block: channels of a block of CHWc; what is possible in
@@ -155,7 +156,7 @@ class _Reader:
         return NetworkNode(name, node.op, kind, tensor=tensor, layouts=layouts)
 
     def _images_read(self, node: Node) -> Iterator[tuple[str, bool]]:
-        """(tensor, whether it is a residual), once for each time that it is read."""
+        """Yield (tensor, whether it is a residual), once for each time that it is read."""
         if is_entry(node, self.graph):
             return
         if node.op != "conv2d":
@@ -171,7 +172,8 @@ class _Reader:
                 yield node.inputs[3], True
 
     def _skip_pads(self, node: Node) -> tuple[str, tuple[int, int] | None]:
-        """The image before pads that are the same on opposite sides, as far back as there are any, and their sum.
+        """Return the image before pads that are the same on opposite sides, as far back as there are any, and their
+        sum.
 
         The last of the convolution's own pads that differ keep it from being a scenario: then None.
         """
@@ -219,7 +221,7 @@ class _Reader:
         )  # fmt: skip
 
     def _eight_bit_reason(self, node: Node) -> str:
-        """Why no scenario describes a qconv2d; "" where one does."""
+        """Return the reason why no scenario describes a qconv2d; "" where one does."""
         if any(name not in self.graph.constants for name in node.inputs[1:4]):
             return "has weights that the graph computes"
         if 0 in (*self.graph.shape(node.output), *self.graph.shape(node.inputs[1])):
@@ -227,7 +229,7 @@ class _Reader:
         return "has a border of its own" if any(node.attr("pads")) else ""
 
     def _reason(self, node: Node) -> str:
-        """Why no scenario describes a conv2d; "" where one does."""
+        """Return the reason why no scenario describes a conv2d; "" where one does."""
         x, w = self.graph.types[node.inputs[0]], self.graph.types[node.inputs[1]]
         if x.dtype != "f32" or w.dtype != "f32":
             return f"is of {x.dtype}"

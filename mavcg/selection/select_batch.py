@@ -49,7 +49,8 @@ class BatchPlan:
 
 
 def plan_batch(network: Network, board: str, question: SelectQuestion, images: int) -> tuple[BatchPlan, ...]:
-    """Every division of the question's threads into groups of equal size and of the images into calls of 1, 2, 4 or 8.
+    """Return every division of the question's threads into groups of equal size and of the images into calls of 1, 2, 4
+    or 8.
 
     The one that takes least first.
 

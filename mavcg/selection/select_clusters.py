@@ -55,7 +55,7 @@ class BoardSelection:
         return self.selected.strategy == PBQP and self.selected.proven
 
     def suits(self, node: str) -> tuple[str, ...]:
-        """The cores on which a node's primitive takes little longer than the best for that node by itself."""
+        """Return the cores on which a node's primitive takes little longer than the best for that node by itself."""
         found = []
         for each in self.clusters:
             best = min(one.cost.ms for one in each.own.problem.alternatives[node])
@@ -105,7 +105,7 @@ def _mean(
 
 
 def _again(problem: Problem, chosen: Mapping[str, Alternative]) -> Choice:
-    """The same primitives and layouts at another problem's costs."""
+    """Return the same primitives and layouts at another problem's costs."""
     numbers = {}
     for name, found in problem.alternatives.items():
         chosen_alternative = (chosen[name].name, chosen[name].layout_in, chosen[name].layout_out)

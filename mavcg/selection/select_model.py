@@ -149,7 +149,7 @@ def select_for_library(
 
 
 def _admit(max_error: float) -> tuple[tuple[Primitive, ...], float]:
-    """The primitives to select from, and what they may be off by.
+    """Return the primitives to select from, and what they may be off by.
 
     In a library no error is too small: below what any is bounded by, all sums are by their definition, as those of the
     engine's own algorithms.
@@ -162,7 +162,7 @@ def _admit(max_error: float) -> tuple[tuple[Primitive, ...], float]:
 
 
 def _workers(board: Board) -> tuple[tuple[ClusterMachine, ...], ...]:
-    """One of the fastest core; and all of its cluster, where it has more than one."""
+    """Return one worker on the fastest core, and one for all of its cluster, where it has more than one."""
     alone = workers_of(board)  # every version of a kernel computes alike, so that one kind of core speaks for all
     count = len(alone[0].cluster.cpus)
     return (alone,) if count == 1 else (alone, workers_of(board, threads=count))
@@ -181,7 +181,7 @@ def _bytes_of(graph: Graph) -> float:
 def within_weights(
     found: SelectedModel, graph: Graph, packing: Packing, limit_bytes: int, time_limit_s: float = TIME_LIMIT_S
 ) -> SelectedModel:
-    """The same strategy's selection for a graph with at most so many bytes of convolutions' packed weights.
+    """Return the same strategy's selection for a graph with at most so many bytes of convolutions' packed weights.
 
     Raises: TooSmall where they take more however they are computed.
     """
@@ -200,7 +200,7 @@ def write_choice(
     selected: Selected,
     others: Mapping[str, str],
 ) -> SelectedModel:
-    """A choice written into the graph. others: algorithms of conv2d nodes that nothing is chosen for.
+    """Return a choice written into the graph. others: algorithms of conv2d nodes that nothing is chosen for.
 
     Raises: MavcgError where a conversion that it needs has no cost.
     """

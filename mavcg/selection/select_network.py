@@ -50,7 +50,7 @@ class SelectQuestion:
 
 
 def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
-    """A built-in network, or a model's file, after the passes that every model goes through.
+    """Return a built-in network, or a model's file, after the passes that every model goes through.
 
     Raises: MavcgError for what is neither, for a file that cannot be imported, and where there is no convolution that
     primitives compute.
@@ -117,7 +117,7 @@ def select_on(
 def problem_on(
     network: Network, workers: Sequence[ClusterMachine], question: SelectQuestion
 ) -> tuple[Problem, tuple[str, ...]]:
-    """The problem with costs of these cores, and what there is to say of the costs."""
+    """Return the problem with costs of these cores, and what there is to say of the costs."""
     with contextlib.ExitStack() as stack:
         costs, known = costs_on(workers, question.db, stack)
         problem = problem_of(network, costs, question, threaded_costs(workers).block)
@@ -125,7 +125,7 @@ def problem_on(
 
 
 def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, block: int) -> Problem:
-    """The problem within the question's limits. block: channels of a block of CHWc. Raises: MavcgError."""
+    """Return the problem within the question's limits. block: channels of a block of CHWc. Raises: MavcgError."""
     if question.max_arena_bytes is not None and question.shared:
         raise MavcgError("--max-arena: counts conversions for each reader; leave --share-conversions out")
     limits = Limits(question.max_error, question.max_workspace_bytes)
@@ -140,7 +140,8 @@ def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, 
 def costs_on(
     workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack, between_bytes: float = 0.0
 ) -> tuple[CostProvider, KnownCosts | None]:
-    """Costs of a thread on each of these cores, open as long as the stack is, and what the database knows of them.
+    """Return the costs of a thread on each of these cores, open as long as the stack is, and what the database knows of
+    them.
 
     What the database has goes first, then what is modelled. db: None is this user's database, where there is one.
     What is known of a single thread alone is taken as many times as long as the model says that several take.

@@ -10,7 +10,7 @@ from mavcg.hosts.host import HOST, find_board, measured_host_board
 
 
 def board_of(name: str) -> Board:
-    """A board by name; `host` is this machine, measured. Raises: MavcgError for an unknown name."""
+    """Return a board by name; `host` is this machine, measured. Raises: MavcgError for an unknown name."""
     return measured_host_board() if name == HOST else find_board(name)
 
 
@@ -21,7 +21,7 @@ def by_speed(board: Board) -> list[int]:
 
 
 def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterMachine, ...]:
-    """A machine for each thread, the fastest first: as many on the fastest cluster as it has cores, and so on.
+    """Return a machine for each thread, the fastest first: as many on the fastest cluster as it has cores, and so on.
 
     core: a core's name, or several with commas between them: no other cores. Each machine has the shares of caches and
     bandwidth that so many leave to it. Raises: MavcgError for a core that the board has not, and for more threads than

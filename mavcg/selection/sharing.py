@@ -35,7 +35,8 @@ class MadeSet:
 
 
 def cheapest_sets(graph: DtGraph) -> tuple[MadeSet, ...]:
-    """Each layout with each set of others that can be made of it, for the least; an arborescence of direct routines.
+    """Return each layout with each set of others that can be made of it, for the least; an arborescence of direct
+    routines.
 
     A layout that is only passed through is in the set like any other, so that no chains are needed.
     """

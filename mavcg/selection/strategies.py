@@ -44,7 +44,7 @@ class Selected:
 
 
 def strategy_names(problem: Problem) -> tuple[str, ...]:
-    """All of them, for the families that the network's alternatives are of."""
+    """Return the names of all strategies, for the families that the network's alternatives are of."""
     families = dict.fromkeys(
         one.primitive.family for found in problem.alternatives.values() for one in found if one.primitive
     )
@@ -84,7 +84,7 @@ def select(problem: Problem, strategy: str = PBQP, time_limit_s: float = TIME_LI
 
 
 def compare(problem: Problem, time_limit_s: float = TIME_LIMIT_S) -> dict[str, Selected | None]:
-    """Every strategy; None for one that cannot do this network."""
+    """Return the solution of every strategy; None for one that cannot do this network."""
     found: dict[str, Selected | None] = {}
     for name in strategy_names(problem):
         try:
@@ -101,7 +101,7 @@ class NothingFor(MavcgError):
 def _solve(
     problem: Problem, strategy: str, allowed: Mapping[str, tuple[int, ...]] | None, time_limit_s: float
 ) -> Selected:
-    """The optimum over what is allowed: for given primitives, over the layouts of all dummies."""
+    """Return the optimum over what is allowed: for given primitives, over the layouts of all dummies."""
     if problem.memory is not None:
         kept = solve_within(problem, allowed, time_limit_s)
         choice = make_choice(problem, kept.choice)
@@ -112,7 +112,8 @@ def _solve(
 
 
 def _local(problem: Problem) -> Selected:
-    """The fastest of each node that reads and writes CHW; conversions only where the engine's order asks for them."""
+    """Return the fastest of each node that reads and writes CHW; conversions only where the engine's order asks for
+    them."""
     begin = time.monotonic()
     chosen = {}
     for node in problem.network.nodes.values():

@@ -45,7 +45,7 @@ class TooSmall(MavcgError):
 
 @lru_cache(4096)
 def weight_bytes(primitive: Primitive, scenario: Scenario, block: int) -> int:
-    """Bytes of a primitive's packed weights."""
+    """Return the bytes of a primitive's packed weights."""
     weights = mask_of(scenario).astype(np.float32)  # as many zeros as the scenario says, somewhere
     return primitive.lower(scenario, weights, Epilogue(), block).weights_bytes
 
@@ -74,7 +74,7 @@ def by_price(choose: Callable[[float], T], bytes_of: Callable[[T], int], limit_b
 
 
 def options_within(options: Mapping[str, tuple[Option, ...]], limit_bytes: int) -> dict[str, Option]:
-    """One option of each, the fastest that fit together. Raises: TooSmall."""
+    """Return one option of each, the fastest that fit together. Raises: TooSmall."""
 
     def choose(price: float) -> dict[str, Option]:
         return {name: min(some, key=lambda one: one.ms + price * one.bytes) for name, some in options.items()}
@@ -133,7 +133,7 @@ def _size(problem: Problem, selected: Selected, sizes: Mapping[str, tuple[int, .
 
 
 def _fill(problem: Problem, found: Selected, sizes: Mapping[str, tuple[int, ...]], room: int) -> Selected:
-    """The selection with faster primitives of the same layouts, as far as there is room."""
+    """Return the selection with faster primitives of the same layouts, as far as there is room."""
     chosen = dict(found.choice.chosen)
     current, options = {}, {}
     for name, some in sizes.items():
@@ -155,7 +155,8 @@ def _fill(problem: Problem, found: Selected, sizes: Mapping[str, tuple[int, ...]
 
 
 def _worth_looking_at(problem: Problem, strategy: str, block: int) -> tuple[Problem, dict[str, tuple[int, ...]]]:
-    """The problem with those alternatives that no other of the same layouts beats in time and bytes; their bytes.
+    """Return the problem with those alternatives that no other of the same layouts beats in time and bytes; their
+    bytes.
 
     Of the strategy alone: nothing is packed only to know how large what it cannot take would be.
     """
@@ -193,6 +194,6 @@ def _is_of(one: Alternative, strategy: str) -> bool:
 
 
 def _enough(s: Scenario, block: int) -> int:
-    """Bytes that nothing is looked for below: the definition's, with panels of output channels filled up."""
+    """Return the bytes that nothing is looked for below: the definition's, with panels of output channels filled up."""
     panels = -(-(s.m // s.groups) // block) * block * s.groups
     return int(SLACK * panels * (s.c // s.groups) * s.taps * F32_BYTES)

@@ -64,7 +64,7 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def dense_view(tensor: TensorType) -> View:
-    """The view of a tensor that has a buffer to itself."""
+    """Return the view of a tensor that has a buffer to itself."""
     return View(tensor.dtype, tensor.shape, dense_strides(tensor.shape))
 
 

@@ -38,7 +38,7 @@ AXES: dict[Layout, tuple[int, int, int, int]] = {
 
 
 def image_shape(layout: Layout, c: int, h: int, w: int, block: int, n: int = 1) -> tuple[int, int, int, int]:
-    """The tensor of n images: [N, C, H, W], [N, H, C, W], [N, H, W, C], [N * ceil(C / block), H, W, block]."""
+    """Return the tensor of n images: [N, C, H, W], [N, H, C, W], [N, H, W, C], [N * ceil(C / block), H, W, block]."""
     if layout is Layout.CHWC:
         return (n * -(-c // block), h, w, block)
     lengths = dict(zip(AXES[layout], (n, h, w, c), strict=True))
@@ -46,7 +46,7 @@ def image_shape(layout: Layout, c: int, h: int, w: int, block: int, n: int = 1) 
 
 
 def lay_out(image: Array, layout: Layout, block: int) -> Array:
-    """[N, H, W, C] -> the tensor of the same images in a layout, contiguous; zeros fill the last block of CHWc."""
+    """Bring images, [N, H, W, C], into a layout, contiguous; zeros fill the last block of CHWc."""
     if layout is not Layout.CHWC:
         order = sorted(range(4), key=lambda axis: AXES[layout][axis])
         return np.ascontiguousarray(image.transpose(order))

@@ -150,10 +150,11 @@ class Primitive(ABC):
 
     @abstractmethod
     def workspace_bytes(self, scenario: Scenario) -> int:
-        """Bytes of memory that all threads share beside operands; a thread's scratch is KernelSpec.scratch_bytes."""
+        """Return the bytes of memory that all threads share beside operands; a thread's scratch is
+        KernelSpec.scratch_bytes."""
 
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Kernels, and how their weights are packed; nothing is packed yet. Of a batch, image after image.
+        """Return the kernels, and how their weights are packed; nothing is packed yet. Of a batch, image after image.
 
         weights: [m, c / groups, k, k]; block: channels of a block of CHWc layouts.
         """
@@ -197,7 +198,7 @@ def _of_image(stage: Stage, image_bytes: Mapping[str, int], number: int) -> Stag
 
 
 def image_view(layout: Layout, c: int, h: int, w: int, n: int = 1) -> View:
-    """The view of n images as N, H, W, C, which all layouts but CHWc have by strides alone."""
+    """Return the view of n images as N, H, W, C, which all layouts but CHWc have by strides alone."""
     strides = {
         Layout.CHW: (c * h * w, w, 1, h * w),
         Layout.HCW: (c * h * w, c * w, 1, w),
@@ -207,5 +208,5 @@ def image_view(layout: Layout, c: int, h: int, w: int, n: int = 1) -> View:
 
 
 def image_elements(layout: Layout, c: int, h: int, w: int, block: int) -> int:
-    """Elements that an image takes in a layout."""
+    """Return the elements that an image takes in a layout."""
     return -(-c // block) * block * h * w if layout is Layout.CHWC else c * h * w

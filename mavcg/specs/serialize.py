@@ -54,7 +54,7 @@ def _source(kind: type) -> tuple[str, str]:
 
 
 def tagged_classes() -> Mapping[str, type]:
-    """All registered classes by tag; those of modules that are imported."""
+    """Return all registered classes by tag; those of modules that are imported."""
     return _CLASSES
 
 

@@ -89,7 +89,7 @@ class MacroTile:
 
 
 def _number(word: str) -> int | None:
-    """The number of a text form; None for a word, and for the 0 that stood for nothing before."""
+    """Return the number of a text form; None for a word, and for the 0 that stood for nothing before."""
     return int(word) or None if word.isdigit() else None
 
 

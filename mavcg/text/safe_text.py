@@ -33,7 +33,8 @@ def c_identifier(text: str, otherwise: str = "") -> str:
 
 
 def c_string(text: str) -> str:
-    """A C string literal of the name's UTF-8 bytes; what is not plain ASCII, and ? for the trigraphs, in octal."""
+    """Return a C string literal of the name's UTF-8 bytes; what is not plain ASCII, and ? for the trigraphs, in
+    octal."""
     plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in utf8(text))
     return f'"{"".join(plain)}"'
 
@@ -98,7 +99,8 @@ def plot_label(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text for a terminal: what is no printable character, but ends of lines and tabs, as Python writes it, \\x1b."""
+    """Return the text for a terminal: what is no printable character, but ends of lines and tabs, as Python writes it,
+    \\x1b."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

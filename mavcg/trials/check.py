@@ -80,7 +80,7 @@ def check(
 
 
 def block_of(machine: Machine) -> int:
-    """Channels of a block of CHWc in libraries for the machine's architecture."""
+    """Return the channels of a block of CHWc in libraries for the machine's architecture."""
     return packing_for(default_target(machine.arch)).lanes
 
 
@@ -163,7 +163,7 @@ def _prepare(case: CheckCase) -> tuple[TrialJob, _Numbers]:
 
 
 def weight_factor(s: Scenario) -> float:
-    """A power of two, that changes no rounding, by which weights give sums of about SPREAD.
+    """Return a power of two, that changes no rounding, by which weights give sums of about SPREAD.
 
     Products of two numbers of -1 to 1 have a standard deviation of a third, and n of them one of sqrt(n) / 3.
     """
@@ -212,7 +212,7 @@ def _workspace_faults(primitive: Primitive, scenario: Scenario, lowering: Loweri
 def reference(
     s: Scenario, x: Array, weights: Array, bias: Array | None, residual: Array | None, epilogue: Epilogue
 ) -> tuple[Array, Array]:
-    """The outputs by the definition, [batch, m, out_h, out_w] in float64, and before the activation.
+    """Return the outputs by the definition, [batch, m, out_h, out_w] in float64, and before the activation.
 
     x: [batch, c, h, w].
     """
@@ -244,12 +244,12 @@ def _tap_inputs(window: AxisWindow, tap: int, outputs: int) -> slice:
 
 
 def batch_to_layout(images: Array, layout: Layout, block: int) -> Array:
-    """[batch, c, h, w] -> f32 as they lie in memory, one after the other."""
+    """Bring images, [batch, c, h, w], into a layout: f32 as they lie in memory, one after the other."""
     return np.stack([to_layout(image, layout, block) for image in images])
 
 
 def to_layout(image: Array, layout: Layout, block: int) -> Array:
-    """[c, h, w] -> f32 as it lies in memory."""
+    """Bring an image, [c, h, w], into a layout: f32 as it lies in memory."""
     image = np.asarray(image, np.float32)
     if layout is Layout.CHWC:
         c, h, w = image.shape

@@ -53,7 +53,7 @@ def _within(machine: Machine, words: tuple[int, ...]) -> bool:
 
 @cache
 def qemu() -> str | None:
-    """The emulator of AArch64 programs, where there is one."""
+    """Return the emulator of AArch64 programs, where there is one."""
     return shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 
 

@@ -76,7 +76,8 @@ class CompiledLowering:
         assert self._scratch.guards_hold, "scratch: written outside of scratch_bytes"
 
     def stages(self, addresses: Mapping[str, int]) -> list[KernelCall]:
-        """Each stage, to be called with a range of its rows, where the bases lie at these addresses."""
+        """Return the stages as functions, each to be called with a range of its rows, where the bases lie at these
+        addresses."""
         return [
             KernelCall(kernel, [addresses[p.base] + p.offset for p in stage.operands], self._scratch.address)
             for kernel, stage in zip(self._kernels, self.lowering.stages, strict=True)

@@ -90,7 +90,7 @@ def _maker(new: Rewrite, name: str, op: str) -> Node | None:
 
 
 def _constant_operand(new: Rewrite, node: Node) -> tuple[str, float] | None:
-    """The computed operand of a binary node and the number that the other one is everywhere."""
+    """Return the computed operand of a binary node and the number that the other one is everywhere."""
     for x, constant in (node.inputs, node.inputs[::-1]):
         value = scalar_of(new.array(constant))
         if value is not None and new.array(x) is None and new.types[x] == new.types[node.output]:
@@ -99,7 +99,7 @@ def _constant_operand(new: Rewrite, node: Node) -> tuple[str, float] | None:
 
 
 def _multiples_of(new: Rewrite, name: str) -> Iterator[tuple[str, float]]:
-    """A tensor as (t, k) with name == t * k: itself, and what it is a multiple of."""
+    """Yield a tensor as (t, k) with name == t * k: itself, and what it is a multiple of."""
     factor = 1.0
     yield name, factor
     for _ in range(STEPS):
@@ -135,7 +135,7 @@ def _relu6_of_plus_3(new: Rewrite, name: str) -> str | None:
 
 
 def _gate(new: Rewrite, x: str, gate: str) -> tuple[str, float, Mapping[str, float]] | None:
-    """The activation that x * gate * k is, with k and the attributes."""
+    """Return the activation that x * gate * k is, with k and the attributes."""
     node = new.made.get(gate)
     if node is None:
         return None
@@ -179,7 +179,7 @@ def _cube(new: Rewrite, name: str, x: str) -> bool:
 
 
 def _product(new: Rewrite, node: Node) -> Found:
-    """A mul or div that ends an activation."""
+    """Return a mul or div that ends an activation."""
     for total, outer in _multiples_of_node(new, node):
         hard = _relu6_of_plus_3(new, total)
         if hard is not None and _close(outer, 1 / 6):

@@ -25,12 +25,13 @@ def indifferent(node: Node) -> bool:
 
 
 def operands_in_order(node: Node) -> tuple[str, ...]:
-    """The inputs that lie in the order of the result; the others are scales, indices and the like."""
+    """Return the inputs that lie in the order of the result; the others are scales, indices and the like."""
     return node.inputs if node.op in ELEMENTWISE or node.op == "concat" else node.inputs[:1]
 
 
 def reorder_attributes(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Perm]:
-    """The attributes for operands of which the real ones are transpose(.., perm); the result's order, likewise."""
+    """Return the attributes for operands of which the real ones are transpose(.., perm); the result's order,
+    likewise."""
     attrs = dict(node.attrs)
     if node.op in BY_ENTRY:
         names = ("starts", "stops", "steps") if node.op == "slice" else ("before", "after")

@@ -51,7 +51,7 @@ def fold_scale_after(graph: Graph) -> Graph:
 
 
 def _affine(new: Rewrite, node: Node) -> tuple[str, Array, Array] | None:
-    """A node as x * scale + shift: x by its name in the old graph, and both [channels] or scalar, f64."""
+    """Return a node as x * scale + shift: x by its name in the old graph, and both [channels] or scalar, f64."""
     if node.op not in ("add", "sub", "mul", "div") or new.types[node.output].dtype != "f32":
         return None
     for x, constant, first in ((node.inputs[0], node.inputs[1], True), (node.inputs[1], node.inputs[0], False)):
@@ -69,14 +69,14 @@ def _affine(new: Rewrite, node: Node) -> tuple[str, Array, Array] | None:
 
 
 def _by_channel(array: Array) -> Array | None:
-    """A constant that differs along its last dimension at most, as f64[channels] or f64[]; None for others."""
+    """Return a constant that differs along its last dimension at most, as f64[channels] or f64[]; None for others."""
     if array.size == 1:
         return array.reshape(()).astype(np.float64)
     return array.reshape(-1).astype(np.float64) if array.size == array.shape[-1] else None
 
 
 def _with_affine(new: Rewrite, prior: Node, node: Node, scale: Array, shift: Array) -> Node | None:
-    """The convolution that computes prior * scale + shift as `node`'s output; None where that cannot be."""
+    """Return the convolution that computes prior * scale + shift as `node`'s output; None where that cannot be."""
     x, w, bias = prior.inputs[:3]
     residual = len(prior.inputs) > 3 and prior.inputs[3]
     channels = new.types[prior.output].shape[-1]
@@ -143,7 +143,8 @@ def fold_scale_before(graph: Graph) -> Graph:
 
 
 def _without_scale(new: Rewrite, node: Node) -> Node | None:
-    """A convolution that does what the mul or add before it did; None where there is none that it can take in."""
+    """Return a convolution that does what the mul or add before it did; None where there is none that it can take
+    in."""
     x, w, bias = node.inputs[:3]
     maker = new.made.get(new.of(x))
     weights, old_bias = new.array(new.of(w)), new.array(new.of(bias))
@@ -182,7 +183,7 @@ def _along_inputs(node: Node, weights: Array, values: Array) -> Array:
 
 
 def _summed_dimensions(node: Node) -> tuple[int, ...]:
-    """The dimensions of the weights that one output is a sum over."""
+    """Return the dimensions of the weights that one output is a sum over."""
     if node.op == "conv2d":
         return (1, 2, 3)
     return (1,) if node.attr("transpose_b") else (0,)

@@ -35,7 +35,7 @@ class ImageNode:
     block: int
 
     def channels(self, name: str) -> int:
-        """Number of channels of an image."""
+        """Return the number of channels of an image."""
         return self.graph.shape(name)[3]
 
     @property
@@ -65,7 +65,7 @@ def is_entry(node: Node, graph: Graph) -> bool:
 
 
 def layouts_of(node: Node, graph: Graph, block: int) -> tuple[Layout, ...]:
-    """The layouts in which a node can be done, all images that it reads and writes in the same one.
+    """Return the layouts in which a node can be done, all images that it reads and writes in the same one.
 
     block: channels of a block of CHWc. Every node can be done in HWC.
     """
@@ -110,14 +110,14 @@ class Placed:
         return self.case.node
 
     def image(self, name: str) -> str:
-        """An input: an image in the layout, or a constant laid out so that it broadcasts as before."""
+        """Return an input: an image in the layout, or a constant laid out so that it broadcasts as before."""
         if name in self.inputs:
             return self.inputs[name]
         array = self.case.graph.constants[name]
         return self.new.constant(self.constant(np.asarray(array)), name)
 
     def constant(self, array: Array) -> Array:
-        """A constant that broadcasts to the output, in the layout."""
+        """Return a constant that broadcasts to the output, in the layout."""
         whole = array.reshape((1,) * (4 - array.ndim) + array.shape)
         if self.layout is Layout.CHWC:
             channels = self.case.channels(self.node.output)
@@ -132,7 +132,7 @@ class Placed:
         return (0, 1, 2, 0)[axis] if self.layout is Layout.CHWC else AXES[self.layout][axis]
 
     def entries(self, name: str, channels: int) -> list[int]:
-        """An attribute with an entry for each of N, H, W, C. channels: the one of CHWc's blocks."""
+        """Return an attribute with an entry for each of N, H, W, C. channels: the one of CHWc's blocks."""
         values = self.node.attr(name)
         if self.layout is Layout.CHWC:
             return [channels, values[1], values[2], 0]
@@ -142,11 +142,11 @@ class Placed:
         return found
 
     def add(self, op: str, inputs: Sequence[str], **attrs: object) -> str:
-        """A node of the same origin."""
+        """Return a node of the same origin."""
         return self.new.add(op, inputs, self.node.output, self.node.origin, **attrs)  # type: ignore[arg-type]
 
     def same(self, **changed: object) -> str:
-        """The same operator with some attributes changed."""
+        """Return the same operator with some attributes changed."""
         names = [self.image(name) if name else "" for name in self.node.inputs]
         return self.add(self.node.op, names, **(dict(self.node.attrs) | changed))
 
@@ -209,7 +209,7 @@ def _write_pool(placed: Placed) -> str:
 
 
 def _along(placed: Placed, x: str, axis: int) -> str:
-    """The pool along rows (0) or columns (1) alone."""
+    """Return the pool along rows (0) or columns (1) alone."""
     node = placed.node
     attrs = {name: tuple(node.attr(name)[axis] if i == axis else 1 for i in (0, 1)) for name in ("kernel", "stride")}
     attrs["dilation"] = tuple(node.attr("dilation")[axis] if i == axis else 1 for i in (0, 1))

@@ -84,7 +84,7 @@ class _Legaliser:
         return self.new.finish()
 
     def read(self, name: str, layout: Layout) -> str:
-        """A tensor of the old graph in a layout, converted where nobody has made that yet."""
+        """Return a tensor of the old graph in a layout, converted where nobody has made that yet."""
         made_in = self.made_in.get(name, Layout.HWC)
         if (not name) or (name not in self.old.constants and layout is made_in):
             return self.have.get((name, layout), name)
@@ -111,7 +111,7 @@ class _Legaliser:
         return self._step(name, self.read(name, made_in), made_in, layout)
 
     def read_along(self, name: str, chain: Chain) -> str:
-        """The tensor in the last layout of a chain, by this chain if it is not there yet."""
+        """Return the tensor in the last layout of a chain, by this chain if it is not there yet."""
         layout = chain[-1]
         if len(chain) == 1:
             return self.read(name, layout)

@@ -67,7 +67,7 @@ def _no_negative(new: Rewrite, name: str, most: int = 64) -> bool:
 
 
 def _sign(new: Rewrite, name: str) -> tuple[str, ...] | None:
-    """The tensors that have no negative element only if this has none; None where it may have one anyhow."""
+    """Return the tensors that have no negative element only if this has none; None where it may have one anyhow."""
     node = new.made.get(name)
     if node is None:
         array = new.array(name)

@@ -9,22 +9,22 @@ T = TypeVar("T")
 
 
 def identity(rank: int) -> Perm:
-    """The order that leaves all as it is."""
+    """Return the order that leaves all as it is."""
     return tuple(range(rank))
 
 
 def compose(first: Perm, second: Perm) -> Perm:
-    """One order for two transposes, `first` before `second`."""
+    """Return one order for two transposes, `first` before `second`."""
     return tuple(first[i] for i in second)
 
 
 def inverse(perm: Perm) -> Perm:
-    """The order that undoes `perm`."""
+    """Return the order that undoes `perm`."""
     return tuple(perm.index(i) for i in range(len(perm)))
 
 
 def scatter(values: Sequence[T], perm: Perm) -> tuple[T, ...]:
-    """One entry a dimension of the transposed tensor -> one entry a dimension of the tensor before."""
+    """Return one entry a dimension of the transposed tensor -> one entry a dimension of the tensor before."""
     return tuple(values[i] for i in inverse(perm))
 
 
@@ -46,7 +46,8 @@ class Group:
 
 
 def reshape_groups(before: Sequence[int], after: Sequence[int]) -> tuple[Group, ...]:
-    """A reshape's dimensions in the smallest groups of equal products. Neither shape has a dimension of length 0."""
+    """Return a reshape's dimensions in the smallest groups of equal products. Neither shape has a dimension of length
+    0."""
     left = [i for i, n in enumerate(before) if n != 1]
     right = [i for i, n in enumerate(after) if n != 1]
     groups = []
@@ -65,7 +66,7 @@ def reshape_groups(before: Sequence[int], after: Sequence[int]) -> tuple[Group, 
 
 
 def after_groups(groups: Sequence[Group], after: Sequence[int]) -> Perm:
-    """The dimensions of a reshape's result in the order of its groups.
+    """Return the dimensions of a reshape's result in the order of its groups.
 
     A dimension of length 1 follows the one that it follows in the result, so that groups in their own order give the
     identity.

@@ -35,7 +35,7 @@ PASSES: tuple[Pass, ...] = (
 
 
 def optimise(graph: Graph, dump: Dump | None = None) -> Graph:
-    """The graph that kernels are made of, with the same inputs and outputs.
+    """Return the graph that kernels are made of, with the same inputs and outputs.
 
     dump: called with the name of each pass and what it made, so that somebody can look (MAVCG_DUMP). Raises: MavcgError
     where a graph, at first or after a pass, does not keep to the rules.

@@ -40,7 +40,8 @@ def fuse_pointwise(graph: Graph) -> Graph:
 
 
 def _open(new: Rewrite, name: str, ops: tuple[str, ...]) -> Node | None:
-    """The node that makes a tensor, if it is one of these, has no activation, and nobody else needs the tensor."""
+    """Return the node that makes a tensor, if it is one of these, has no activation, and nobody else needs the
+    tensor."""
     maker = new.made.get(name)
     free = maker is not None and maker.op in ops and not maker.attr("act") and new.only_reader(name)
     return maker if free else None

@@ -51,7 +51,7 @@ def _long(graph: Graph, name: str) -> int:
 
 
 def _before_reshape(graph: Graph, node: Node, order: Perm) -> Perm:
-    """The order of a reshape's input under which its result is nearest to `order` without moving elements."""
+    """Return the order of a reshape's input under which its result is nearest to `order` without moving elements."""
     before, after = graph.shape(node.inputs[0]), node.attr("shape")
     groups = reshape_groups(before, after)
     arranged = sorted(groups, key=lambda group: min(order.index(i) for i in group.after))

@@ -161,7 +161,7 @@ def _slice(new: Rewrite, node: Node) -> str | None:
 
 
 def _part(new: Rewrite, concat: Node, starts: tuple[int, ...], stops: tuple[int, ...]) -> tuple[str, int] | None:
-    """The input of a concat that a slice lies in, and the length of those before it."""
+    """Return the input of a concat that a slice lies in, and the length of those before it."""
     axis, before = concat.attr("axis"), 0
     for name in concat.inputs:
         length = new.types[name].shape[axis]
@@ -212,7 +212,8 @@ def _reduce(new: Rewrite, node: Node) -> str | None:
 
 
 def _neutral(value: float, either: bool) -> "Rule":
-    """A binary operator that returns its other operand where one is `value` everywhere, on the right or on either."""
+    """Return a binary operator that returns its other operand where one is `value` everywhere, on the right or on
+    either."""
 
     def rule(new: Rewrite, node: Node) -> str | None:
         a, b = (new.of(name) for name in node.inputs)

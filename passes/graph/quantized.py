@@ -92,7 +92,7 @@ class _QuantizedRewrite:
             self.new.alias(node.output, found)
 
     def eight_bit_source(self, name: str, depth: int = 0) -> EightBitTensor | None:
-        """An f32 tensor that is a dequantized 8-bit one, or a move of one."""
+        """Return an f32 tensor that is a dequantized 8-bit one, or a move of one."""
         if name not in self.held:
             self.held[name] = self._find_eight_bit(name, depth + 1) if depth < MOST_STEPS else None
         return self.held[name]
@@ -116,14 +116,14 @@ class _QuantizedRewrite:
         return EightBitTensor(self.move(node, [p.name for p in parts if p], first.format), first.format)
 
     def move(self, node: Node, inputs: list[str], format: Format) -> str:
-        """A move of 8-bit tensors instead of f32 ones."""
+        """Return a move of 8-bit tensors instead of f32 ones."""
         attrs = dict(node.attrs)
         if node.op == "pad":
             attrs["value"] = float(min(max(bound_of(node.attr("value"), format)[0], format.lo), format.hi))
         return self.new.add(node.op, inputs, node.output, node.origin, **attrs)
 
     def quantize(self, name: str, to: Format, depth: int = 0) -> str | None:
-        """An 8-bit tensor equal to quantize(name) in this format; None where it takes f32 to get it."""
+        """Return an 8-bit tensor equal to quantize(name) in this format; None where it takes f32 to get it."""
         key = (name, to)
         if key not in self.done:
             self.done[key] = self._quantize(name, to, depth + 1) if depth < MOST_STEPS else None
@@ -152,7 +152,7 @@ class _QuantizedRewrite:
         return self.function(name, to) if node.op in POINTWISE else None
 
     def requantize(self, name: str, to: Format) -> str | None:
-        """A dequantized tensor in another format: the same numbers, bounded ones, or a table's."""
+        """Return a dequantized tensor in another format: the same numbers, bounded ones, or a table's."""
         held = self.eight_bit_source(name)
         if held is None:
             return None
@@ -229,7 +229,7 @@ class _QuantizedRewrite:
         return self.new.add("q" + node.op, inputs, node.output, node.origin, **attrs)
 
     def whole_bias(self, name: str, scales: Array) -> Array | None:
-        """A bias in units of the sums, i64[channels]; None where it is computed or not finite."""
+        """Return a bias in units of the sums, i64[channels]; None where it is computed or not finite."""
         if not name:
             return np.zeros(len(scales), np.int64)
         array, node = self.new.array(name), self.new.made.get(name)
@@ -281,7 +281,7 @@ class _QuantizedRewrite:
         return self.look_up(held, table_of(held.format, to, steps, source, name, plain), to)
 
     def collect_chain(self, name: str, nodes: list[Node], depth: int = 0) -> str | None:
-        """The one dequantized tensor that a chain of such operators starts from; its nodes in order."""
+        """Return the one dequantized tensor that a chain of such operators starts from; its nodes in order."""
         if self.eight_bit_source(name) is not None:
             return name
         node = self.new.made.get(name)
@@ -294,5 +294,5 @@ class _QuantizedRewrite:
 
 
 def _single(value: float) -> float:
-    """A float that f32 holds."""
+    """Return a float that f32 holds."""
     return float(np.float32(value))

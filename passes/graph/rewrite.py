@@ -39,11 +39,11 @@ class Rewrite:
         return self._uses.get(name, 0) == 1
 
     def array(self, name: str) -> Array | None:
-        """The array of a constant; None for "" and for what is computed."""
+        """Return the array of a constant; None for "" and for what is computed."""
         return self.constants.get(name)
 
     def fresh(self, stem: str) -> str:
-        """A name that neither graph has: stem.1, stem.2, ..."""
+        """Return a name that neither graph has: stem.1, stem.2, ..."""
         stem = re.sub(r"(\.\d+)+$", "", stem)
         number = self._numbers.get(stem, 0) + 1
         while f"{stem}.{number}" in self.types:
@@ -52,18 +52,18 @@ class Rewrite:
         return f"{stem}.{number}"
 
     def constant(self, array: Array, stem: str = "c") -> str:
-        """A new constant. The array is made contiguous and must not be written to later."""
+        """Return a new constant. The array is made contiguous and must not be written to later."""
         name = self.fresh(stem)
         self.constants[name] = np.ascontiguousarray(array) if array.ndim else array
         self.types[name] = type_of(array)
         return name
 
     def add(self, op: str, inputs: Sequence[str], stem: str, origin: str = "", **attrs: AttrValue) -> str:
-        """A new node with one output, under a fresh name."""
+        """Return a new node with one output, under a fresh name."""
         return self._append(make_node(op, tuple(inputs), (self.fresh(stem),), origin, **attrs))
 
     def into(self, name: str, op: str, inputs: Sequence[str], origin: str = "", **attrs: AttrValue) -> str:
-        """A new node that makes a tensor of the old graph, instead of the node that did."""
+        """Return a new node that makes a tensor of the old graph, instead of the node that did."""
         return self._append(make_node(op, tuple(inputs), (name,), origin, **attrs))
 
     def keep(self, node: Node) -> None:
@@ -71,7 +71,7 @@ class Rewrite:
         self._append(node.with_inputs(self._now))
 
     def put(self, node: Node) -> str:
-        """A node made elsewhere, its inputs named as in the new graph. Returns: its output."""
+        """Return a node made elsewhere, its inputs named as in the new graph. Returns: its output."""
         return self._append(node)
 
     def alias(self, old: str, new: str) -> None:
@@ -88,7 +88,7 @@ class Rewrite:
         return node.outputs[0]
 
     def finish(self) -> Graph:
-        """The new graph, without what its outputs do not need."""
+        """Return the new graph, without what its outputs do not need."""
         names: dict[str, str] = {}  # tensors that take the name of the output they stand for
         taken = set(self.old.inputs) | set(self.constants) | {o for o in self.old.outputs if self.of(o) == o}
         for output in self.old.outputs:
@@ -121,7 +121,7 @@ def use_counts(graph: Graph) -> dict[str, int]:
 
 
 def scalar_of(array: Array | None) -> float | None:
-    """The one value that fills an array; None where there are several, or no array."""
+    """Return the one value that fills an array; None where there are several, or no array."""
     if array is None or array.size == 0:
         return None
     first = array.reshape(-1)[0]

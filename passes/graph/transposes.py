@@ -129,7 +129,7 @@ class _TransposeRewrite:
         self.held[node.output] = TransposedTensor(node.output, identity(len(self.graph.shape(node.output))))
 
     def get(self, name: str, order: Perm | None = None) -> str:
-        """The tensor of which `name` is transpose(.., order); without an order: `name` itself."""
+        """Return the tensor of which `name` is transpose(.., order); without an order: `name` itself."""
         held = self.held[name]
         rotation = held.perm if order is None else compose(held.perm, inverse(order))
         return self.transpose(held.name, rotation, name if order is None else "")
@@ -196,13 +196,13 @@ class _TransposeRewrite:
         return TransposeCost(round(count + later, 6), size + later * result.bytes, reshapes, last)
 
     def extend_rank(self, name: str, rank: int) -> TransposedTensor:
-        """An operand of lower rank, seen with dimensions of length 1 before its own."""
+        """Return an operand of lower rank, seen with dimensions of length 1 before its own."""
         held = self.held[name]
         more = rank - len(held.perm)
         return TransposedTensor(held.name, (*range(more), *(more + i for i in held.perm)))
 
     def align(self, name: str, order: Perm, rank: int) -> str:
-        """An operand as it broadcasts to a tensor held in `order`."""
+        """Return an operand as it broadcasts to a tensor held in `order`."""
         if self.graph.types[name].elements == 1:
             return self.get(name)
         held = self.extend_rank(name, rank)
@@ -273,7 +273,7 @@ class _TransposeRewrite:
         self.put(node.with_attrs(transpose_b=transpose_b), (self.get(a), second, *rest))
 
     def with_rows(self, name: str, rows: Array, axis: int) -> str:
-        """A constant, or a dequantized one, with the elements along an axis in another order."""
+        """Return a constant, or a dequantized one, with the elements along an axis in another order."""
         array = self.new.array(name)
         if array is not None:
             return self.new.constant(np.take(array, rows, axis=axis), name)

@@ -71,7 +71,7 @@ def _explicit_line(line: str, fused: Collection[str]) -> str:
 
 
 def _value(argument: str) -> str:
-    """The value of "float noundef %x": what follows the type and the attributes."""
+    """Return the value of "float noundef %x": what follows the type and the attributes."""
     rest = split_type(argument)[1]
     return re.sub(r"^(?:noundef |nofpclass\([^)]*\) )+", "", rest)
 

@@ -52,7 +52,7 @@ class CpuChoice:
 
 
 def features_of(attributes: str) -> tuple[str, ...]:
-    """The signed entries of "target-features" in an attribute text; () where there is none."""
+    """Return the signed entries of "target-features" in an attribute text; () where there is none."""
     match = re.search(r'"target-features"="([^"]*)"', attributes)
     return tuple(entry for entry in match[1].split(",") if entry) if match else ()
 
@@ -71,8 +71,8 @@ def base_features(features: Iterable[str], arch: str) -> tuple[str, ...]:
 
 
 def choose_cpu(core: Core, base: Iterable[str], narrow_floats: bool) -> CpuChoice:
-    """The cpu attributes of `core`'s version of a function: what the program demands comes last and wins, so that a
-    core's "-dotprod" does not take away what the program was compiled with.
+    """Return the cpu attributes of `core`'s version of a function: what the program demands comes last and wins, so
+    that a core's "-dotprod" does not take away what the program was compiled with.
 
     base: `base_features` of the function. narrow_floats: whether the function computes in half or bfloat, so that
     extensions which round differently have to be left out unless the base has them.
@@ -105,5 +105,5 @@ def has_attribute(attributes: str, name: str) -> bool:
 
 
 def cpu_attributes_of(attributes: str) -> str:
-    """The cpu attributes of an attribute text, as written: what the program itself was compiled for."""
+    """Return the cpu attributes of an attribute text, as written: what the program itself was compiled for."""
     return " ".join(match.strip() for match in _CPU_ATTRIBUTES.findall(attributes))

@@ -24,7 +24,7 @@ def why_not_clonable(module: ModuleText, name: str) -> str | None:
 
 
 def symbols_in_asm(module: ModuleText) -> frozenset[str]:
-    """The module's local symbols that inline or module-level assembly knows by their names, which must stay."""
+    """Return the module's local symbols that inline or module-level assembly knows by their names, which must stay."""
     inline = (text for function in module.objects.functions.values() for text in function.body.assembly)
     words = _WORD.findall("\n".join([*(unescape(line) for line in module.module_asm), *inline]))
     return frozenset(word for word in words if module.is_local(word))

@@ -47,7 +47,7 @@ class Version:
 
 
 def make_version(hot: HotModule, name: str, label: str) -> Version:
-    """The module of hot function `name`'s version `label`, with no cpu attributes yet."""
+    """Return the module of hot function `name`'s version `label`, with no cpu attributes yet."""
     builder = _Builder(hot, label)
     builder.add_hot(name, defined_here=True)
     builder.drain()

@@ -66,7 +66,8 @@ def _own(name: str, symbol: str) -> str:
 
 
 def plain_definition(definition: Entity, new_linkage: str, comdat: str = "") -> Entity:
-    """A definition with another linkage and without what belongs to the original symbol only: its comdat, section."""
+    """Return a definition with another linkage and without what belongs to the original symbol only: its comdat,
+    section."""
     first, _, body = definition.text.partition("\n")
     first = re.sub(r' (?:section|partition) "[^"]*"', "", _COMDAT.sub("", first))
     plain = with_linkage(Entity(definition.name, "define", first + "\n" + body), new_linkage)
@@ -98,7 +99,7 @@ def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:
 
 
 def with_linkage(entity: Entity, new: str) -> Entity:
-    """The same global with another linkage; new: "" for external, or such as "hidden", "weak_odr hidden".
+    """Return the same global with another linkage; new: "" for external, or such as "hidden", "weak_odr hidden".
 
     A visibility keyword already there goes when the new linkage brings one or is local; dso_local stays, as it holds
     for hidden symbols too.

@@ -56,7 +56,7 @@ class Dispatch:
 def add_dispatchers(
     hot: HotModule, base: ModuleText, dispatches: Sequence[Dispatch], runtime: RuntimeNames
 ) -> ModuleText:
-    """The program's module with the body of each dispatched function replaced by its dispatcher."""
+    """Return the program's module with the body of each dispatched function replaced by its dispatcher."""
     entities = dict(base.entities)
     groups = dict(base.attribute_groups)
     for dispatch in dispatches:

@@ -36,12 +36,12 @@ def version_stem(hot: HotModule, name: str) -> str:
 
 
 def version_symbol(hot: HotModule, name: str, label: str) -> str:
-    """The symbol of a version: f.cortex-a55."""
+    """Return the symbol of a version: f.cortex-a55."""
     return f"{version_stem(hot, name)}.{label}"
 
 
 def shared_name(hot: HotModule, name: str) -> str:
-    """The name under which version modules reach a symbol that stays single: local ones are promoted, as ThinLTO
+    """Return the name under which version modules reach a symbol that stays single: local ones are promoted, as ThinLTO
     does, to hidden ones with a name of their own."""
     if not hot.module.is_local(name):
         return name

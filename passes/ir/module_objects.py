@@ -133,7 +133,7 @@ class IrObjects:
     variables: Mapping[str, "ValueRef"]
 
     def linkage(self, name: str) -> str | None:
-        """The linkage of a function or variable, in the words of the text; None for what has no object."""
+        """Return the linkage of a function or variable, in the words of the text; None for what has no object."""
         function = self.functions.get(name)
         value = function.value if function else self.variables.get(name)
         return None if value is None else _LINKAGE.get(value.linkage.name, value.linkage.name)
@@ -149,7 +149,8 @@ def read_objects(text: str) -> IrObjects:
 
 
 def _name(value: "ValueRef") -> str:
-    """The name as text spells it; LLVM numbers what has none, and names need not be UTF-8: both are in printed text."""
+    """Return the name as text spells it; LLVM numbers what has none, and names need not be UTF-8: both are in printed
+    text."""
     try:
         name = value.name
     except UnicodeDecodeError:
@@ -170,7 +171,7 @@ def _symbols(operand: "ValueRef", instruction: "ValueRef", function: str) -> Ite
 
 
 def _template(callee: "ValueRef") -> str:
-    """The template of inline assembly: the first of its two strings."""
+    """Return the template of inline assembly: the first of its two strings."""
     return unescape(str(callee).split('"', 2)[1])
 
 

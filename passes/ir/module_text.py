@@ -70,7 +70,8 @@ class ModuleText:
         return read_objects(str(self))
 
     def linkage(self, name: str) -> str:
-        """The linkage of a symbol of the module; llvmlite has no list of aliases and ifuncs, whose line says it."""
+        """Return the linkage of a symbol of the module; llvmlite has no list of aliases and ifuncs, whose line says
+        it."""
         return self.objects.linkage(name) or linkage(self.entities[name])
 
     def is_local(self, name: str) -> bool:
@@ -93,7 +94,7 @@ class ModuleText:
         return "\n".join(lines) + "\n"
 
     def definitions(self) -> list[str]:
-        """Names of the functions that have a body here."""
+        """Return the names of the functions that have a body here."""
         return [entity.name for entity in self.entities.values() if entity.kind == "define"]
 
 
@@ -153,8 +154,8 @@ def _add(entities: dict[str, Entity], name: str, kind: str, text: str) -> None:
 
 
 def with_entities(module: ModuleText, entities: Mapping[str, Entity]) -> ModuleText:
-    """The module with other contents; metadata that names a symbol which is gone names null instead, as LLVM does
-    when it deletes a value; comdats that nobody uses any more go."""
+    """Return the module with other contents; metadata that names a symbol which is gone names null instead, as LLVM
+    does when it deletes a value; comdats that nobody uses any more go."""
     known = set(entities)
 
     def drop_unknown(match: re.Match[str]) -> str:
@@ -174,7 +175,7 @@ def _used_comdats(entities: Mapping[str, Entity]) -> set[str]:
 
 
 def linkage(entity: Entity) -> str:
-    """The linkage keyword in a global's text; "external" where none is written."""
+    """Return the linkage keyword in a global's text; "external" where none is written."""
     rest = entity.header.partition(" = ")[2] if entity.header.startswith("@") else entity.header.partition(" ")[2]
     word = rest.split(" ", 1)[0]
     return word if word in LINKAGES else "external"

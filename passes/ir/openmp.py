@@ -17,7 +17,7 @@ _OUTLINED = re.compile(r"\.?omp_outlined\b")
 
 
 def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
-    """The outlined OpenMP regions that a function starts, and those that these start."""
+    """Return the outlined OpenMP regions that a function starts, and those that these start."""
     regions: dict[str, None] = {}
     pending = [function]
     while pending:
@@ -31,7 +31,8 @@ def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
 
 
 def why_foreign(module: ModuleText, function: str) -> str | None:
-    """The reason why a function cannot be versioned where the program links another OpenMP library than LLVM's."""
+    """Return the reason why a function cannot be versioned where the program links another OpenMP library than
+    LLVM's."""
     if module.entities[function].kind != "define":
         return None
     version = make_version(HotModule(module, frozenset({function}), ""), function, GENERIC)

@@ -12,7 +12,7 @@ _COMDAT = re.compile(rf"\$({NAME})")
 
 
 def relabel_module(text: str, old_label: str, new_label: str) -> ModuleText:
-    """The module with every symbol `name.old_label` renamed to `name.new_label`, and no cpu attributes.
+    """Return the module with every symbol `name.old_label` renamed to `name.new_label`, and no cpu attributes.
 
     define hidden float @f.generic(...) #0     ->     define hidden float @f.cortex-a55(...) #0
     """

@@ -83,7 +83,7 @@ def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str, 
 
 
 def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
-    """The program's own module with every symbol that versions need from it kept and reachable.
+    """Return the program's own module with every symbol that versions need from it kept and reachable.
 
     @table = internal constant ...           @table.1f2e = hidden constant ...
     define linkonce_odr void @g()      ->    define weak_odr void @g()
@@ -115,7 +115,7 @@ def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
 
 
 def alias_of(entity: Entity, name: str) -> Entity:
-    """A hidden second name of a local symbol."""
+    """Return a hidden second name of a local symbol."""
     if entity.kind == "define":
         value_type = function_type(parse_signature(entity))
         return Entity(name, "alias", f"@{quote(name)} = hidden alias {value_type}, ptr @{quote(entity.name)}")

@@ -73,7 +73,7 @@ def parse_signature(entity: Entity) -> Signature:
 
 
 def function_type(signature: Signature) -> str:
-    """The type as an alias spells it: float (ptr, i32)."""
+    """Return the type as an alias spells it: float (ptr, i32)."""
     return f"{signature.return_type} ({', '.join(_type_alone(p) for p in split_commas(signature.parameters))})"
 
 
@@ -82,7 +82,7 @@ def _type_alone(parameter: str) -> str:
 
 
 def declaration(entity: Entity, name: str | None = None, visibility: str | None = None, linkage: str = "") -> Entity:
-    """A declaration of the function that `entity` defines or declares; attributes that the ABI needs stay."""
+    """Return a declaration of the function that `entity` defines or declares; attributes that the ABI needs stay."""
     sig = parse_signature(entity)
     groups = " ".join(re.findall(r"(?<![\w.])#\d+", re.sub(r'"[^"]*"', "", sig.after)))
     shown = sig.visibility if visibility is None else visibility

@@ -10,17 +10,18 @@ SYMBOL_OR_TEXT = re.compile(rf'[@$](?P<name>{NAME})|c?"[^"]*"')
 
 
 def unquote(name: str) -> str:
-    """The symbol itself: `"operator new"` -> `operator new`; escapes such as \\22 stay as LLVM writes them."""
+    """Return the symbol itself: `"operator new"` -> `operator new`; escapes such as \\22 stay as LLVM writes them."""
     return name[1:-1] if name.startswith('"') else name
 
 
 def quote(name: str) -> str:
-    """A symbol as IR text spells it: in quotes unless it is made of plain characters."""
+    """Return a symbol as IR text spells it: in quotes unless it is made of plain characters."""
     return name if re.fullmatch(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*", name) else f'"{name}"'
 
 
 def escape(name: str) -> str:
-    r"""A value's name in LLVM as text spells it between quotes: printable ASCII but for " and \, else \ and two digits.
+    r"""Return a value's name in LLVM as text spells it between quotes: printable ASCII but for " and \, else \ and two
+    digits.
 
     Source: printEscapedString in LLVM's StringExtras.cpp.
     """
@@ -28,7 +29,7 @@ def escape(name: str) -> str:
 
 
 def unescape(text: str) -> str:
-    r"""Text without LLVM's escapes of two hexadecimal digits: \0A -> a line's end."""
+    r"""Return the text without LLVM's escapes of two hexadecimal digits: \0A -> a line's end."""
     return re.sub(r"\\([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), text)
 
 

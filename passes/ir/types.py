@@ -46,7 +46,7 @@ def split_type(text: str) -> tuple[str, str]:
 
 
 def split_commas(text: str) -> list[str]:
-    """The comma-separated items of an argument list, brackets and quotes kept whole; [] for blank text."""
+    """Return the comma-separated items of an argument list, brackets and quotes kept whole; [] for blank text."""
     items: list[str] = []
     start = position = 0
     while position < len(text):
@@ -73,7 +73,7 @@ def vector_bits(text: str) -> int:
 
 
 def mangle_type(type_text: str) -> str:
-    """The suffix of an overloaded intrinsic for a floating-point type: float -> f32, <4 x float> -> v4f32."""
+    """Return the suffix of an overloaded intrinsic for a floating-point type: float -> f32, <4 x float> -> v4f32."""
     scalable = re.fullmatch(r"<(vscale x )?(\d+) x (\w+)>", type_text)
     if scalable:
         return f"{'nx' if scalable[1] else ''}v{scalable[2]}{mangle_type(scalable[3])}"
@@ -89,6 +89,6 @@ def mangle_type(type_text: str) -> str:
 
 
 def scalar_of(type_text: str) -> str:
-    """The element of a vector type, or the type itself: <4 x float> -> float."""
+    """Return the element of a vector type, or the type itself: <4 x float> -> float."""
     match = re.fullmatch(r"<(?:vscale x )?\d+ x (\w+)>", type_text)
     return match[1] if match else type_text

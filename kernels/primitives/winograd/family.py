@@ -103,7 +103,7 @@ def pack_winograd(tiles: Tiles, weights: Array) -> Array:
 
 
 def packed_winograd(tiles: Tiles, tensor: str) -> PackedConstant:
-    """The recipe of `pack_winograd` for a constant, [O, KH, KW, I]."""
+    """Return the recipe of `pack_winograd` for a constant, [O, KH, KW, I]."""
     return PackedConstant(_pack_constant, (tensor,), (tiles,), (tiles.planes, tiles.panels, tiles.terms, tiles.lanes))
 
 

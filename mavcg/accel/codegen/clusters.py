@@ -47,7 +47,7 @@ def clusters_of(nodes: Sequence[XNode], by_name: Mapping[str, XNode]) -> tuple[N
 
 
 def channel_step(path: Datapath) -> int:
-    """The smallest range of channels that begins at a word and at a block of the array."""
+    """Return the smallest range of channels that begins at a word and at a block of the array."""
     return lcm(path.word, path.oc_lanes)
 
 

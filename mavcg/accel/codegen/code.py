@@ -58,7 +58,7 @@ class CodeState:
         self.instructions.append(one)
 
     def origin(self, node: XNode, region: Region, channel: int) -> Origin:
-        """The origin of an instruction that computes a region of a node's tensor from a channel on."""
+        """Return the origin of an instruction that computes a region of a node's tensor from a channel on."""
         return Origin(self.numbers[node.name], region.top, region.left, channel)
 
     def new_tile(self, name: str, region: Region, first: int, channels: int, cached: bool = True) -> ChipTile:

@@ -56,7 +56,7 @@ def divide(graph: XGraph) -> Division:
 
 
 def _dependencies(graph: XGraph, chosen: set[str]) -> set[str]:
-    """Nodes outside of `chosen` that its nodes depend on."""
+    """Return the nodes outside of `chosen` that its nodes depend on."""
     needed: set[str] = set()
     for node in reversed(graph.nodes):
         if node.name in chosen or node.name in needed:

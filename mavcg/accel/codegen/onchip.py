@@ -70,7 +70,7 @@ class OnChipMemory:
         one.pins -= 1
 
     def pinned_words(self) -> int:
-        """Words of buffers in use."""
+        """Return the words of buffers in use."""
         return sum(one.end - one.first for one in self._buffers if one.pins)
 
     def forget(self) -> None:

@@ -36,7 +36,7 @@ def read_channels(node: XNode, in_ch: int, first: int, end: int, path: Datapath)
 
 
 def slice_words(node: XNode, in_ch: int, part: WeightSlice, path: Datapath) -> int:
-    """Words of weight memory that a slice takes."""
+    """Return the words of weight memory that a slice takes."""
     taps = node.kernel[0] * node.kernel[1]
     words = path.block_words(taps, part.in_end - part.in_first, is_depthwise(node, in_ch))
     return words * blocks(part.end - part.first, path.oc_lanes)
@@ -76,7 +76,7 @@ def _shifts(node: XNode, in_radix: int) -> Array:
 
 
 def _dense_weights(node: XNode, weights: Array, in_ch: int, part: WeightSlice) -> Array:
-    """Weights [out, k_h, k_w, in] of a slice, 0 where a group does not read a channel."""
+    """Return the weights [out, k_h, k_w, in] of a slice, 0 where a group does not read a channel."""
     own = weights[part.first : part.end]
     groups = in_ch if node.kind == "depthwise" else node.groups
     if is_depthwise(node, in_ch) or groups == 1:

@@ -35,7 +35,7 @@ class Region:
         )
 
     def hull(self, other: "Region | None") -> "Region":
-        """The smallest region with both."""
+        """Return the smallest region with both."""
         if other is None:
             return self
         return Region(
@@ -45,7 +45,7 @@ class Region:
 
 
 def whole_map(node: XNode) -> Region:
-    """The region of a node's whole tensor."""
+    """Return the region of a node's whole tensor."""
     return Region(0, node.shape[1], 0, node.shape[2])
 
 

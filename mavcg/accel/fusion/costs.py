@@ -30,7 +30,7 @@ class GroupCosts(Protocol):
         ...
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        """The cost of a group; None if it cannot run. nodes: in the graph's order."""
+        """Return the cost of a group; None if it cannot run. nodes: in the graph's order."""
         ...
 
 
@@ -50,12 +50,12 @@ class ModelledGroupCosts:
         """Do nothing: each cost is quick."""
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        """The modelled cost. A concat that copies nothing costs nothing."""
+        """Return the modelled cost. A concat that copies nothing costs nothing."""
         found = self.work(graph, nodes)
         return None if found is None else GroupCost(found[1].cycles(self.target), found[0])
 
     def work(self, graph: XGraph, nodes: Sequence[str]) -> tuple[GroupTile, GroupWork] | None:
-        """The tile and the work of a group; None if it does not fit."""
+        """Return the tile and the work of a group; None if it does not fit."""
         if self._facts is None or self._facts.graph is not graph:
             self._facts = GraphFacts(graph)
         shape = group_shape(self._facts, nodes)
@@ -73,7 +73,7 @@ class ModelledGroupCosts:
         return whole or best_tile(shape, self.target)
 
     def _concat(self, facts: GraphFacts, shape: GroupShape) -> tuple[GroupTile, GroupWork]:
-        """A concat by itself: parts that lie elsewhere are loaded and saved."""
+        """Return a concat by itself: parts that lie elsewhere are loaded and saved."""
         (node,) = shape.nodes
         moved = 0
         for at in facts.copied_parts[node.name]:

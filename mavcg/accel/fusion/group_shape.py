@@ -82,18 +82,18 @@ class GroupShape:
         return tuple(node for node in self.nodes if node.kind in CONVOLUTIONS)
 
     def channels_in(self, node: XNode) -> int:
-        """Channels of a node's first input."""
+        """Return the channels of a node's first input."""
         by_name = {n.name: n.channels for n in (*self.inputs, *self.nodes)}
         return by_name[node.inputs[0]]
 
     def weight_bytes(self, node: XNode) -> int:
-        """Bytes of a convolution's weights and biases, which have 4 bytes each."""
+        """Return the bytes of a convolution's weights and biases, which have 4 bytes each."""
         depth = 1 if node.kind == "depthwise" else self.channels_in(node) // node.groups
         return node.channels * (node.kernel[0] * node.kernel[1] * depth + 4)
 
 
 def group_shape(facts: GraphFacts, names: Iterable[str]) -> GroupShape:
-    """The group of some nodes."""
+    """Return the group of some nodes."""
     inside = frozenset(names)
     nodes = tuple(facts.nodes[name] for name in sorted(inside, key=facts.place.__getitem__))
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name not in inside)

@@ -23,7 +23,7 @@ class Opportunity:
 
 
 def label_by_name(graph: XGraph) -> LabelledGraph:
-    """The graph with each node's own name as its label, so that templates see all of a node's parameters."""
+    """Return the graph with each node's own name as its label, so that templates see all of a node's parameters."""
     edges = {(name, node.name): "" for node in graph.nodes for name in node.inputs}
     return LabelledGraph({node.name: node.name for node in graph.nodes}, edges)
 

@@ -38,7 +38,7 @@ class FusionChoices:
     seconds: Mapping[str, float]
 
     def plan(self, search: str) -> FusionPlan:
-        """The groups that a search has chosen, in an order in which they can run."""
+        """Return the groups that a search has chosen, in an order in which they can run."""
         groups = []
         for index in self.paths[search].chosen:
             cost = self.costs[index]
@@ -107,7 +107,7 @@ def choose_fusion(
 
 
 def _screen(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:
-    """The groups that gain by cheaper costs, single ones all."""
+    """Return the groups that gain by cheaper costs, single ones all."""
     alone: dict[str, float] = {}
     gains: list[tuple[float, int]] = []
     for at, one in enumerate(found):

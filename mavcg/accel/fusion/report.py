@@ -17,7 +17,7 @@ def accelerated_operations(graph: XGraph) -> int:
 
 
 def gops(graph: XGraph, cycles: float, target: IsaTarget) -> float:
-    """10^9 operations a second, of all cores."""
+    """Return 10^9 operations a second, of all cores."""
     return accelerated_operations(graph) * target.batch * target.frequency_mhz / cycles / 1000 if cycles else 0.0
 
 
@@ -73,13 +73,13 @@ def group_rows(choices: FusionChoices, search: str, target: IsaTarget) -> list[d
 
 
 def tile_json(tile: GroupTile) -> dict[str, Any]:
-    """The sizes of a tile by name."""
+    """Return the sizes of a tile by name."""
     return {"rows": tile.rows, "columns": tile.columns, "out_ch": tile.out_ch, "in_ch": tile.in_ch,
             "order": tile.order, "whole": tile.whole}  # fmt: skip
 
 
 def fusion_json(choices: FusionChoices, target: IsaTarget, model: str, costs: str) -> dict[str, Any]:
-    """The whole answer of `mavcg accel fuse` for scripts."""
+    """Return the whole answer of `mavcg accel fuse` for scripts."""
     work = accelerated_operations(choices.graph)
     return {
         "model": model, "target": target.name, "costs": costs,

@@ -41,7 +41,7 @@ class FusionTemplate:
 
 
 def read_templates(path: Path = OURS) -> tuple[FusionTemplate, ...]:
-    """The templates of a file. Raises: MavcgError naming file, key and value."""
+    """Return the templates of a file. Raises: MavcgError naming file, key and value."""
     table = read_toml(path)
     _only(path, "", table, ("kinds", "template"))
     names = {kind: (kind,) for kind in ACCELERATED}

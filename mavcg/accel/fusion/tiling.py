@@ -15,7 +15,7 @@ from mavcg.accel.target import IsaTarget
 
 
 def paper_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
-    """The tile of equations 5 and 6 and its work; None if not even a column fits."""
+    """Return the tile of equations 5 and 6 and its work; None if not even a column fits."""
     rows, columns, channels = _greatest(shape)
     found: list[tuple[float, GroupTile, GroupWork]] = []
     for order in ORDERS:
@@ -50,7 +50,8 @@ def whole_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWo
 
 
 def best_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
-    """The tile with the least modelled time over a grid of heights, widths, channels and orders; None if none fits."""
+    """Return the tile with the least modelled time over a grid of heights, widths, channels and orders; None if none
+    fits."""
     best: tuple[float, int, GroupTile, GroupWork] | None = None
     for tile in _grid(shape, target):
         work = group_work(shape, tile, target)
@@ -65,7 +66,7 @@ def best_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWor
 
 
 def _greatest(shape: GroupShape) -> tuple[int, int, int]:
-    """Rows, columns and channels of the largest result."""
+    """Return the rows, columns and channels of the largest result."""
     results = [node.shape for node in shape.nodes if node.name in shape.results]
     return max(s[1] for s in results), max(s[2] for s in results), max(s[3] for s in results)
 

@@ -43,7 +43,7 @@ class GroupWork:
         return self.load_bytes + self.save_bytes
 
     def cycles(self, target: IsaTarget) -> float:
-        """The time, in cycles of the accelerator."""
+        """Return the time, in cycles of the accelerator."""
         rate = target.ddr_bytes_per_cycle
         busiest = max(self.conv_cycles, self.pool_cycles, self.misc_cycles, self.ddr_bytes / rate)
         if self.ddr_bytes == 0:
@@ -72,15 +72,15 @@ class _Tiled:
     columns: list[dict[str, Interval]]
 
     def area(self, name: str) -> int:
-        """Pixels of a tensor over all tiles, with halos counted each time."""
+        """Return the pixels of a tensor over all tiles, with halos counted each time."""
         return _sum(self.rows, name) * _sum(self.columns, name)
 
     def largest(self, name: str) -> int:
-        """Pixels of a tensor in its largest tile."""
+        """Return the pixels of a tensor in its largest tile."""
         return _most(self.rows, name) * _most(self.columns, name)
 
     def whole(self, name: str) -> int:
-        """Pixels of a tensor."""
+        """Return the pixels of a tensor."""
         return self.shape.lengths[0][name] * self.shape.lengths[1][name]
 
     @property
@@ -119,7 +119,7 @@ def is_channelwise_after_first(shape: GroupShape) -> bool:
 
 
 def group_work(shape: GroupShape, tile: GroupTile, target: IsaTarget) -> GroupWork | None:
-    """The work of a group with a tile; None if it does not fit on chip.
+    """Return the work of a group with a tile; None if it does not fit on chip.
 
     Fitting: two tiles of each input (one is loaded while the other is read) or, in order channels_rows_columns and
     for a single tile, all of it; two ranges of weights or all; tensors inside whole, results twice (one is saved
@@ -167,7 +167,7 @@ def _first_weights(shape: GroupShape, tile: GroupTile) -> int:
 
 
 def _weights(shape: GroupShape, tile: GroupTile, tiled: _Tiled, target: IsaTarget) -> int | None:
-    """Bytes of weights that are loaded; None where they do not fit."""
+    """Return the bytes of weights that are loaded; None where they do not fit."""
     total = sum(shape.weight_bytes(node) for node in shape.convolutions)
     if total <= target.weight_bytes:
         return total
@@ -187,7 +187,7 @@ def _weights(shape: GroupShape, tile: GroupTile, tiled: _Tiled, target: IsaTarge
 def _loads(
     shape: GroupShape, tile: GroupTile, tiled: _Tiled, passes: int, chunk: dict[str, int], target: IsaTarget
 ) -> int | None:
-    """Bytes of feature maps that are loaded; None where they do not fit."""
+    """Return the bytes of feature maps that are loaded; None where they do not fit."""
     mixed = {name for node in shape.nodes if node.kind not in _CHANNELWISE for name in node.inputs}
     whole = sum(tiled.whole(n.name) * n.channels for n in shape.inputs)
     if whole <= target.input_bytes:
@@ -203,7 +203,7 @@ def _loads(
 
 
 def _unit_cycles(shape: GroupShape, tiled: _Tiled, target: IsaTarget) -> tuple[int, int, int]:
-    """Cycles of the array, the pooling unit and the element-wise unit, halos computed anew in each tile."""
+    """Return the cycles of the array, the pooling unit and the element-wise unit, halos computed anew in each tile."""
     conv = pool = misc = 0
     for node in shape.nodes:
         pixels = tiled.area(node.name)
@@ -223,7 +223,8 @@ def array_cycles(
     columns: list[dict[str, Interval]],
     target: IsaTarget,
 ) -> int:
-    """Cycles of the array for a convolution: rows_parallel rows, oc_parallel and ic_parallel / 2 channels at a time."""
+    """Return the cycles of the array for a convolution: rows_parallel rows, oc_parallel and ic_parallel / 2 channels at
+    a time."""
     depth = 1 if node.kind == "depthwise" else shape.channels_in(node) // node.groups
     blocks = node.groups if node.kind != "depthwise" else 1
     out_ch = node.channels // blocks

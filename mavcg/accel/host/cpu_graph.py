@@ -149,7 +149,7 @@ def _max_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
 
 
 def _avg_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
-    """Sums of windows times the accelerator's 16-bit reciprocals of what they count."""
+    """Return the sums of windows times the accelerator's 16-bit reciprocals of what they count."""
     shape = maker.graph.types[inputs[0]].shape
     ones = maker.graph.constant(np.ones((node.channels, *node.kernel, 1), np.float32), "ones")
     sums = maker.graph.add(

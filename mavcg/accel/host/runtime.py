@@ -67,7 +67,7 @@ class DeviceDriver:
 
     @staticmethod
     def of(text: str) -> "DeviceDriver":
-        """The driver of LIBRARY or LIBRARY:ARGUMENT. Raises: MavcgError where there is no such file."""
+        """Return the driver of LIBRARY or LIBRARY:ARGUMENT. Raises: MavcgError where there is no such file."""
         library, _, argument = text.partition(":")
         if not Path(library).is_file():
             raise MavcgError(f"--driver {text}: there is no file {library}; give LIBRARY.so or LIBRARY.so:ARGUMENT")

@@ -47,7 +47,7 @@ class HostPlan:
     after: CpuPart = CpuPart()
 
     def tensor(self, name: str) -> HostTensor:
-        """The tensor of this name."""
+        """Return the tensor of this name."""
         return next(tensor for tensor in self.tensors if tensor.name == name)
 
     @property

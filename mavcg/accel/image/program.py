@@ -78,7 +78,7 @@ class AccelProgram:
     nchw: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> StoredTensor:
-        """The stored tensor of this name."""
+        """Return the stored tensor of this name."""
         return next(one for one in self.tensors if one.name == name)
 
     @property

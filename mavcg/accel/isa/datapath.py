@@ -42,7 +42,7 @@ class Datapath:
         return blocks(ENTRY_BYTES * self.oc_lanes, self.weight_word)
 
     def block_words(self, taps: int, channels: int, depthwise: bool) -> int:
-        """Words of weight memory that a block of output channels takes: entries and weights."""
+        """Return the words of weight memory that a block of output channels takes: entries and weights."""
         weights = blocks(taps, self.word) if depthwise else taps * blocks(channels, self.word)
         return self.entry_words + weights
 

@@ -55,7 +55,7 @@ def accesses(one: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
 
 
 def input_size(one: AccelInstruction) -> tuple[int, int]:
-    """Rows and columns of the input tile of misc.upsample or misc.reorganise."""
+    """Return the rows and columns of the input tile of misc.upsample or misc.reorganise."""
     v = one.values
     if one.form.name == "misc.reorganise":
         return v["out_rows"] * v["factor_rows"], v["out_columns"] * v["factor_columns"]
@@ -66,7 +66,7 @@ def input_size(one: AccelInstruction) -> tuple[int, int]:
 
 
 def parameter_words(one: AccelInstruction, path: Datapath) -> int:
-    """Words of weight memory that a convolution reads."""
+    """Return the words of weight memory that a convolution reads."""
     v = one.values
     taps = v["kernel_rows"] * v["kernel_columns"]
     return blocks(v["out_channels"], path.oc_lanes) * path.block_words(
@@ -75,7 +75,7 @@ def parameter_words(one: AccelInstruction, path: Datapath) -> int:
 
 
 def sum_words(one: AccelInstruction, path: Datapath) -> int:
-    """Words of feature memory that a convolution's 32-bit sums take."""
+    """Return the words of feature memory that a convolution's 32-bit sums take."""
     v = one.values
     return SUM_WORDS * v["out_rows"] * v["out_columns"] * blocks(v["out_channels"], path.word)
 

@@ -38,7 +38,7 @@ def network(name: str) -> Graph:
 
 
 def with_seeded_weights(graph: Graph) -> Graph:
-    """The graph with an array for each input but the first. The same for the same names and shapes."""
+    """Return the graph with an array for each input but the first. The same for the same names and shapes."""
     constants = {name: _draw(name, graph.types[name].shape) for name in graph.inputs[1:]}
     return replace(graph, inputs=graph.inputs[:1], constants={**graph.constants, **constants})
 

@@ -7,12 +7,12 @@ _CHANNELS = (64, 128, 256, 512)
 
 
 def resnet50() -> Graph:
-    """53 convolutions, 16 sums."""
+    """Return 53 convolutions, 16 sums."""
     return _residual_network("resnet50", (3, 4, 6, 3))
 
 
 def resnet152() -> Graph:
-    """155 convolutions, 50 sums."""
+    """Return 155 convolutions, 50 sums."""
     return _residual_network("resnet152", (3, 8, 36, 3))
 
 

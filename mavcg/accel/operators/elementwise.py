@@ -24,7 +24,7 @@ def add_eltwise(maker: XGraphMaker, node: Node) -> bool:
 
 
 def _add_scale(maker: XGraphMaker, node: Node, shape: tuple[int, ...]) -> bool:
-    """x * c or x + c with a constant for each channel, or for all: a depthwise convolution of one position."""
+    """Return x * c or x + c with a constant for each channel, or for all: a depthwise convolution of one position."""
     a, b = node.inputs
     for x_name, c_name, first in ((a, b, True), (b, a, False)):
         x, c = maker.image(x_name), maker.constant(c_name)

@@ -22,7 +22,7 @@ class XGraphMaker:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def name(self, stem: str) -> str:
-        """A free name made of the characters that names have."""
+        """Return a free name made of the characters that names have."""
         plain = "".join(c if NAME.fullmatch(c) else "_" for c in stem) or "node"
         name, number = plain, 0
         while name in self.shapes:
@@ -42,12 +42,12 @@ class XGraphMaker:
         return named.name
 
     def image(self, tensor: str) -> str | None:
-        """The XGraph's node for a tensor that is a feature map there too; None for other ones."""
+        """Return the XGraph's node for a tensor that is a feature map there too; None for other ones."""
         name = self.now.get(tensor)
         return name if name is not None and self.shapes[name] == self.graph.types[tensor].shape else None
 
     def constant(self, tensor: str) -> Array | None:
-        """The array of an f32 constant; None for others."""
+        """Return the array of an f32 constant; None for others."""
         array = self.graph.constants.get(tensor)
         return array if array is not None and array.dtype == np.float32 else None
 

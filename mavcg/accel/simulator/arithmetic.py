@@ -32,7 +32,7 @@ def _window(v: Values, x: Array, outside: int) -> Iterator[tuple[int, int, Array
 
 
 def _pick_pixels(x: Array, rows: Array, columns: Array, outside: int) -> Array:
-    """The pixels x[rows, columns], `outside` where an index is outside of x or is no whole number (-1)."""
+    """Return the pixels x[rows, columns], `outside` where an index is outside of x or is no whole number (-1)."""
     inside_r, inside_c = (rows >= 0) & (rows < x.shape[0]), (columns >= 0) & (columns < x.shape[1])
     if inside_r.all() and inside_c.all():
         return np.asarray(x[np.ix_(rows, columns)])
@@ -57,7 +57,7 @@ def _transposed_window(v: Values, x: Array) -> Iterator[tuple[int, int, Array]]:
 
 
 def convolution_sums(mode: str, v: Values, x: Array, weights: Array) -> Array:
-    """Sums of products as int64, [out_rows, out_columns, out_channels], without bias.
+    """Return the sums of products as int64, [out_rows, out_columns, out_channels], without bias.
 
     x: int8 [rows, columns, channels]. weights: int8 [out_channels, kernel_rows, kernel_columns, channels]; 1 channel
     for depthwise.
@@ -80,7 +80,7 @@ def convolution_result(v: Values, sums: Array, start: Array, shifts: Array, roun
 
 
 def pool(mode: str, v: Values, x: Array, rounding: str) -> Array:
-    """Greatest or average element of each window; positions outside of the tile do not count."""
+    """Return the greatest or average element of each window; positions outside of the tile do not count."""
     if mode == "max":
         greatest = np.full((v["out_rows"], v["out_columns"], v["channels"]), -128, np.int8)
         for _, _, seen in _window(v, x, -128):

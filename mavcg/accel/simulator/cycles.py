@@ -123,7 +123,7 @@ class _Simulation:
         return started
 
     def _lacking(self, index: int, number: int) -> int | None:
-        """The first unit whose token an instruction of unit `number` waits for; None if it can start."""
+        """Return the first unit whose token an instruction of unit `number` waits for; None if it can start."""
         for other in self.waits[index]:
             if not self.tokens[other][number]:
                 return other

@@ -62,7 +62,7 @@ def work_of(one: AccelInstruction, path: Datapath, target: IsaTarget) -> Work:
 
 
 def map_bytes(one: AccelInstruction) -> int:
-    """Bytes that load.map or save.map moves: each contiguous run of the DDR memory in whole beats."""
+    """Return the bytes that load.map or save.map moves: each contiguous run of the DDR memory in whole beats."""
     v = one.values
     pixels, row = v["rows"] * v["columns"], v["columns"] * v["channels"]
     if v["ddr_pixel"] != v["channels"] and pixels > 1:

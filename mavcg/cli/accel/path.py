@@ -49,7 +49,7 @@ def path(
 
 
 def searches() -> "Mapping[str, Callable[[PathInstance], ChosenPath]]":
-    """The searches by their names."""
+    """Return the searches by their names."""
     from mavcg.accel.path_exact import cheapest_path
     from mavcg.accel.path_greedy import greedy_path, unfused_path
     from mavcg.accel.path_paper import paper_path

@@ -40,7 +40,7 @@ class CaffeCall(NodeCall):
         return f"layer '{self.origin}' ({self.op})"
 
     def values(self, least: int = 1) -> tuple[Value, ...]:
-        """All inputs of a layer that takes any number. Raises: MavcgError where there are fewer than `least`."""
+        """Return all inputs of a layer that takes any number. Raises: MavcgError where there are fewer than `least`."""
         if len(self.inputs) < least:
             raise self.fail(f"{len(self.inputs)} bottoms; at least {least} are needed")
         return tuple(self.input(i) for i in range(len(self.inputs)))
@@ -48,7 +48,7 @@ class CaffeCall(NodeCall):
     # Weights
 
     def blob(self, i: int, shape: Sequence[int], what: str) -> Value:
-        """Weights of the layer, in this shape.
+        """Return the weights of the layer, in this shape.
 
         Raises: MavcgError where there is no such blob, or it is of another shape. A blob of 4 dimensions may have ones
         before the shape, as files before 2015 write all blobs.
@@ -74,24 +74,24 @@ class CaffeCall(NodeCall):
         return constant(array.reshape(needed), "f32", stem=f"{self.origin}.{what}")
 
     def blob_shape(self, i: int) -> tuple[int, ...] | None:
-        """The shape that the weights' file gives a blob, None where there is none."""
+        """Return the shape that the weights' file gives a blob, None where there is none."""
         blobs = (self.weights.blobs or {}).get(self.origin, ())
         return blobs[i].shape if i < len(blobs) else None
 
     # Parameters
 
     def at_least(self, least: int, name: str, value: int, most: int = LARGEST_STEP) -> int:
-        """The value of a parameter. Raises: MavcgError where it is not from `least` to `most`."""
+        """Return the value of a parameter. Raises: MavcgError where it is not from `least` to `most`."""
         if not least <= value <= most:
             raise self.fail(f"{name} is {value}; {least} to {most} is supported")
         return value
 
     def axis_option(self, rank: int, default: int, name: str = "axis") -> int:
-        """A parameter that is an axis, counted from 0."""
+        """Return a parameter that is an axis, counted from 0."""
         return self.axis(self.options.integer(name, default), rank, name)
 
     def along_h_and_w(self, single: str, stem: str, default: int | None, least: int) -> tuple[int, int]:
-        """A parameter for height and width: `single` once or twice, or `stem`_h and `stem`_w.
+        """Return a parameter for height and width: `single` once or twice, or `stem`_h and `stem`_w.
 
         Raises: MavcgError where both spellings are there, one of _h and _w is missing, or none is without a default.
         """
@@ -110,7 +110,7 @@ class CaffeCall(NodeCall):
         return values[0], values[-1]
 
     def check_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """A shape of f32 that the file asks for. Raises: MavcgError where it is too large."""
+        """Return a shape of f32 that the file asks for. Raises: MavcgError where it is too large."""
         total = DTYPES["f32"].itemsize
         for length in shape:
             total *= max(1, length)  # in Python's whole numbers, which do not overflow
@@ -121,7 +121,7 @@ class CaffeCall(NodeCall):
     # Images: Caffe has N, C, H, W; graphs have N, H, W, C.
 
     def image(self, i: int = 0) -> Value:
-        """An input that is images: N, C, H, W."""
+        """Return an input that is images: N, C, H, W."""
         return self.input(i, rank=4)
 
     def nhwc(self, x: Value) -> Value:
@@ -133,7 +133,7 @@ class CaffeCall(NodeCall):
         return self.transpose(x, (0, 3, 1, 2))
 
     def along(self, values: Value, x: Value, axis: int) -> Value:
-        """Values in a shape that broadcasts to x, their first dimension at an axis of x."""
+        """Return the values in a shape that broadcasts to x, their first dimension at an axis of x."""
         return self.reshape(values, (*values.shape, *(1,) * (x.rank - axis - values.rank)))
 
     def same_shapes(self, values: Sequence[Value]) -> None:

@@ -12,7 +12,7 @@ from mavcg.importers.limits import MOST_INTS
 
 
 def _axis(call: CaffeCall, rank: int, old: str) -> int:
-    """The axis of Concat and Slice; `old` is the name that it had."""
+    """Return the axis of Concat and Slice; `old` is the name that it had."""
     if call.options.has(old) and call.options.has("axis"):
         raise call.fail(f"axis and {old}; use one of them")
     return call.axis_option(rank, 1, old if call.options.has(old) else "axis")
@@ -42,7 +42,7 @@ def slice_(call: CaffeCall) -> Results:
 
 
 def _part(call: CaffeCall, x: Value, ranges: Mapping[int, tuple[int, int]]) -> Value:
-    """The elements within ranges along some axes."""
+    """Return the elements within ranges along some axes."""
     bounds = [ranges.get(i, (0, n)) for i, n in enumerate(x.shape)]
     if all(bound == (0, n) for bound, n in zip(bounds, x.shape, strict=True)):
         return x

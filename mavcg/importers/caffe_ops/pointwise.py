@@ -42,7 +42,7 @@ def power(call: CaffeCall) -> Results:
 
 
 def _base(call: CaffeCall) -> float:
-    """The natural logarithm of the parameter base; -1 is e."""
+    """Return the natural logarithm of the parameter base; -1 is e."""
     base = call.options.number("base", -1.0)
     if base == -1.0:
         return 1.0

@@ -21,5 +21,5 @@ TRAINING = (
 
 
 def supported_layers() -> str:
-    """The layers that there are, for messages."""
+    """Return the layers that there are, for messages."""
     return ", ".join(sorted((*LAYERS, "Input"), key=str.lower))

@@ -29,7 +29,8 @@ class OnnxCall(NodeCall):
     # Inputs
 
     def all_inputs(self) -> list[Value]:
-        """The inputs of an operator that takes any number. Raises: MavcgError where there is none, or one is absent."""
+        """Return the inputs of an operator that takes any number. Raises: MavcgError where there is none, or one is
+        absent."""
         if not self.inputs:
             raise self.fail("it has no inputs")
         return [self.input(i) for i in range(len(self.inputs))]
@@ -48,7 +49,7 @@ class OnnxCall(NodeCall):
         return super().ints(i, what, length)
 
     def maybe_array(self, i: int, what: str) -> Array | None:
-        """An input that must be known at import where it is there."""
+        """Return an input that must be known at import where it is there."""
         return None if self.maybe(i) is None else self.array(i, what)
 
     def maybe_ints(self, i: int, what: str) -> tuple[int, ...] | None:
@@ -58,24 +59,24 @@ class OnnxCall(NodeCall):
     # Attributes
 
     def attr_int(self, name: str, default: int | None = None) -> int:
-        """A whole number. Raises: MavcgError where it is of another kind, or absent without a default."""
+        """Return a whole number. Raises: MavcgError where it is of another kind, or absent without a default."""
         return self._attr(name, default, int, "a whole number")  # type: ignore[no-any-return]
 
     def attr_float(self, name: str, default: float | None = None) -> float:
-        """A number, of f32 as all of ONNX's: the default too."""
+        """Return a number, of f32 as all of ONNX's: the default too."""
         number = None if default is None else float(np.float32(default))
         return self._attr(name, number, float, "a number")  # type: ignore[no-any-return]
 
     def attr_str(self, name: str, default: str | None = None) -> str:
-        """A word."""
+        """Return a word."""
         return self._attr(name, default, str, "a word")  # type: ignore[no-any-return]
 
     def attr_bool(self, name: str, default: bool = False) -> bool:
-        """A whole number that stands for a truth."""
+        """Return a whole number that stands for a truth."""
         return self.attr_int(name, int(default)) != 0
 
     def attr_ints(self, name: str, default: Sequence[int] | None = None, length: int | None = None) -> tuple[int, ...]:
-        """A list of whole numbers, of this length where that is given."""
+        """Return a list of whole numbers, of this length where that is given."""
         found = self._attr(name, tuple(default) if default is not None else None, tuple, "a list of whole numbers")
         if not all(isinstance(v, int) for v in found):
             raise self.fail(f"attribute {name} is not a list of whole numbers")
@@ -84,7 +85,7 @@ class OnnxCall(NodeCall):
         return tuple(found)
 
     def maybe_ints_attr(self, name: str) -> tuple[int, ...] | None:
-        """A list of whole numbers, None where the attribute is absent."""
+        """Return a list of whole numbers, None where the attribute is absent."""
         return self.attr_ints(name) if name in self.attrs else None
 
     def _attr(self, name: str, default: Any, kind: type, what: str) -> Any:
@@ -100,7 +101,7 @@ class OnnxCall(NodeCall):
     # Axes
 
     def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
-        """Dimensions counted from 0, in the order given. Raises: MavcgError where one comes twice."""
+        """Return the dimensions counted from 0, in the order given. Raises: MavcgError where one comes twice."""
         found = tuple(self.axis(a, rank, "axes") for a in axes)
         if len(set(found)) != len(found):
             raise self.fail(f"axes {list(axes)}: a dimension comes twice")

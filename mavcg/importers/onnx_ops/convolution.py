@@ -13,7 +13,8 @@ def conv(call: OnnxCall) -> Results:
 
 
 def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None, exact: bool = False) -> Value:
-    """A convolution with the attributes of the node. x: [N, C, spatial..]; w: [O, C/groups, spatial..]; bias: [O].
+    """Return a convolution with the attributes of the node. x: [N, C, spatial..]; w: [O, C/groups, spatial..]; bias:
+    [O].
 
     exact: of whole numbers, all sums of which the type holds; no algorithm may round.
     """
@@ -36,7 +37,7 @@ def check_filter(call: OnnxCall, x: Value, w: Value) -> None:
 
 
 def kernel_shape(call: OnnxCall, w: Value) -> tuple[int, ...]:
-    """The filter's spatial dimensions. Raises: MavcgError where the attribute differs."""
+    """Return the filter's spatial dimensions. Raises: MavcgError where the attribute differs."""
     declared = call.attr_ints("kernel_shape", w.shape[2:])
     if declared != w.shape[2:]:
         raise call.fail(f"kernel_shape {list(declared)} with a filter {w.type}")

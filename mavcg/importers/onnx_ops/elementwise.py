@@ -35,7 +35,7 @@ _EXACT_IN_F32 = 1 << 24  # bounds of whole numbers up to here may stand in a flo
 
 
 def unary(call: OnnxCall) -> Results:
-    """Operators of one input that graphs have too."""
+    """Return the operators of one input that graphs have too."""
     return call.add(_UNARY[call.op], call.input(0))
 
 
@@ -133,7 +133,7 @@ def prelu(call: OnnxCall) -> Results:
 
 
 def binary(call: OnnxCall) -> Results:
-    """Operators of two inputs that graphs have too."""
+    """Return the operators of two inputs that graphs have too."""
     return call.add(_BINARY[call.op], call.input(0), call.input(1))
 
 

@@ -11,7 +11,7 @@ LARGEST_STEP = 1 << 24
 
 
 def spatial_rank(call: OnnxCall, x: Value) -> int:
-    """1 or 2. Raises: UnsupportedOp for images of another kind."""
+    """Return 1 or 2. Raises: UnsupportedOp for images of another kind."""
     if x.rank < 3:
         raise call.fail(f"its input is {x.type}; batch, channels and one or two spatial dimensions are needed")
     if x.rank > 4:
@@ -48,12 +48,12 @@ class Window:
 
 
 def pair(values: Sequence[int], along_h: int) -> tuple[int, int]:
-    """Values along H and W; with one spatial dimension, H is `along_h`."""
+    """Return the values along H and W; with one spatial dimension, H is `along_h`."""
     return (along_h, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
 def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Window:
-    """The window of a convolution or pooling, its pads made explicit.
+    """Return the window of a convolution or pooling, its pads made explicit.
 
     image, kernel: along the spatial dimensions. ceil: a last window that reaches over the end counts, unless it would
     begin there.
@@ -99,7 +99,8 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
 def _same(
     image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], upper: bool
 ) -> tuple[int, ...]:
-    """Pads such that every stride in the image has its window; an odd one lies at the end (upper) or the start."""
+    """Return the pads such that every stride in the image has its window; an odd one lies at the end (upper) or the
+    start."""
     totals = []
     for n, k, s, d in zip(image, kernel, stride, dilation, strict=True):
         count = -(-n // s)

@@ -28,7 +28,7 @@ def slice_(call: OnnxCall) -> Results:
 
 
 def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
-    """A slice. ranges: start, end, step along some axes, as Python's slices take them."""
+    """Return a slice. ranges: start, end, step along some axes, as Python's slices take them."""
     whole = [(0, n, 1) for n in x.shape]
     found = list(whole)
     for axis, (start, end, step) in ranges.items():

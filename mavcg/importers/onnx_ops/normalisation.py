@@ -10,7 +10,7 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
 
 def per_channel(call: OnnxCall, values: Value, x: Value) -> Value:
-    """One value a channel, in a shape that broadcasts to x [N, C, ..], in x's type."""
+    """Return one value a channel, in a shape that broadcasts to x [N, C, ..], in x's type."""
     if values.shape != (x.shape[1],):
         raise call.fail(f"{values.type} where {x.type} has {x.shape[1]} channels")
     return call.cast(call.reshape(values, (x.shape[1], *(1,) * (x.rank - 2))), x.dtype)

@@ -33,7 +33,7 @@ def average_pool(call: OnnxCall) -> Results:
 
 
 def average_windows(call: OnnxCall, x: Value) -> Value:
-    """The means in the windows that the node's attributes say. x: [N, C, spatial..]."""
+    """Return the means in the windows that the node's attributes say. x: [N, C, spatial..]."""
     view = _window(call, x)
     counted = view.given_pads if call.attr_bool("count_include_pad") else (0, 0, 0, 0)
     made = call.add(
@@ -96,7 +96,8 @@ def global_lp_pool(call: OnnxCall) -> Results:
 
 
 def over_image(call: OnnxCall, x: Value, op: str) -> Value:
-    """A reduction over all spatial dimensions, which stay with length 1. x: [N, C, spatial..], any number of them."""
+    """Return a reduction over all spatial dimensions, which stay with length 1. x: [N, C, spatial..], any number of
+    them."""
     if x.rank < 3:
         raise call.fail(f"its input is {x.type}; batch, channels and at least one spatial dimension are needed")
     if x.rank > 4:

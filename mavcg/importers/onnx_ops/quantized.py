@@ -37,7 +37,7 @@ def _parameters(call: OnnxCall, x: Value, scale: Value, zero: Value | None, dtyp
 
 
 def dequantize_values(call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0) -> Value:
-    """(x - zero) * scale in f32."""
+    """Return (x - zero) * scale in f32."""
     if x.dtype not in ("i8", "u8", "i16", "u16", "i32"):
         raise call.unsupported(f"elements of type {x.dtype}", "i8, u8, i16, u16, i32")
     scale, zero = _parameters(call, x, scale, zero, x.dtype)
@@ -48,7 +48,7 @@ def dequantize_values(call: OnnxCall, x: Value, scale: Value, zero: Value | None
 def quantize_values(
     call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0, dtype: str = "u8"
 ) -> Value:
-    """x / scale + zero, rounded and saturated."""
+    """Return x / scale + zero, rounded and saturated."""
     dtype = zero.dtype if zero is not None else dtype
     if dtype not in ("i8", "u8"):
         raise call.unsupported(f"quantisation to {dtype}", "i8, u8")
@@ -135,7 +135,7 @@ def qlinear_matmul(call: OnnxCall) -> Results:
 
 
 def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: str) -> Value:
-    """x - zero as whole numbers of a wider type, or as floats; a zero point per position runs along `axis`."""
+    """Return x - zero as whole numbers of a wider type, or as floats; a zero point per position runs along `axis`."""
     if x.dtype not in ("i8", "u8"):
         raise call.unsupported(f"elements of type {x.dtype}", "i8, u8")
     wide = call.cast(x, dtype)

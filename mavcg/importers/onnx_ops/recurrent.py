@@ -51,28 +51,28 @@ class _Direction:
     clip: float
 
     def rows(self, array: Array, first: int, count: int = 1) -> Value:
-        """The part of some gates, as a constant."""
+        """Return the part of some gates, as a constant."""
         return constant(np.ascontiguousarray(array[first * self.hidden : (first + count) * self.hidden]))
 
     def input_sums(self, x: Value, bias: Array) -> Value:
-        """The input's part of all gates, with a bias. x: [rows, input]."""
+        """Return the input's part of all gates, with a bias. x: [rows, input]."""
         if self.weights.times_input is not None:
             return self.call.add("add", self.weights.times_input(x), constant(bias))
         return self.call.add("matmul", x, constant(self.weights.of_input), constant(bias), transpose_b=True)
 
     def state_sums(self, hidden: Value) -> Value:
-        """The state's part of all gates."""
+        """Return the state's part of all gates."""
         if self.weights.times_state is not None:
             return self.weights.times_state(hidden)
         return self.call.add("matmul", hidden, constant(self.weights.of_state), transpose_b=True)
 
     def columns(self, x: Value, first: int, count: int = 1) -> Value:
-        """The part of some gates, of [batch, gates * hidden]."""
+        """Return the part of some gates, of [batch, gates * hidden]."""
         starts, stops = (0, first * self.hidden), (x.shape[0], (first + count) * self.hidden)
         return x if stops[1] - starts[1] == x.shape[1] else _slice(self.call, x, starts, stops)
 
     def activate(self, i: int, x: Value) -> Value:
-        """The activation i of a sum of gates, which is clipped first where the node says so."""
+        """Return the activation i of a sum of gates, which is clipped first where the node says so."""
         if self.clip:
             x = self.call.add("clip", x, lo=-self.clip, hi=self.clip)
         return self.call.add(self.activations[i], x)
@@ -171,7 +171,7 @@ def rnn(call: OnnxCall) -> Results:
 
 
 def _weights(call: OnnxCall, i: int, what: str, number: int) -> Array | None:
-    """An input [directions, ..] of one direction; it must be known. None where it is absent."""
+    """Return an input [directions, ..] of one direction; it must be known. None where it is absent."""
     array = call.maybe_array(i, what)
     if array is not None and (array.ndim < 2 or number >= array.shape[0]):
         raise call.fail(f"its input {what} has the shape {list(array.shape)}; a direction is missing")
@@ -194,7 +194,7 @@ def _recurrent(
     make_step: Callable[[_Direction, int], Step],
     read_weights: ReadWeights = _read_weights,
 ) -> Results:
-    """All directions of an operator. Returns Y, and the last value of each state."""
+    """Return all directions of an operator. Returns Y, and the last value of each state."""
     x = call.input(0, rank=3)
     batch_first = call.attr_bool("layout")
     if batch_first:
@@ -244,7 +244,7 @@ def _join(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:
 def _direction(
     call: OnnxCall, both: Weights, number: int, gates: int, width: int, defaults: tuple[str, ...]
 ) -> _Direction:
-    """The weights and activations of one direction. Raises: MavcgError where shapes do not go together."""
+    """Return the weights and activations of one direction. Raises: MavcgError where shapes do not go together."""
     weights, recurrent = both.of_input, both.of_state
     if weights.ndim != 2 or recurrent.ndim != 2:
         raise call.fail("its inputs W and R; [directions, gates * hidden, ..] are needed")
@@ -270,7 +270,7 @@ def _direction(
 
 
 def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, batch_first: bool) -> Value:
-    """The initial value of a state, [batch, hidden]; zeros where it is absent."""
+    """Return the initial value of a state, [batch, hidden]; zeros where it is absent."""
     value = call.maybe(i)
     if value is None:
         return constant(np.zeros((batch, d.hidden), DTYPES[call.input(0).dtype]))

@@ -15,7 +15,7 @@ from mavcg.importers.onnx_ops.recurrent import Product, Weights, long_short_term
 
 
 def _product(call: OnnxCall, weights: Array, scale: Array, zero: Array) -> Product:
-    """A product with 8-bit weights [4 * hidden, input], which stand for (w - zero) * scale.
+    """Return a product with 8-bit weights [4 * hidden, input], which stand for (w - zero) * scale.
 
     Differences of 8-bit numbers are exact in f32, as are their products, and sums below 2 ** 24.
     """
@@ -32,7 +32,7 @@ def _product(call: OnnxCall, weights: Array, scale: Array, zero: Array) -> Produ
 
 
 def _weights(call: OnnxCall, number: int, at: int, scales: int, what: str) -> tuple[Array, Array, Array]:
-    """The 8-bit weights of a direction [4 * hidden, input], their scales and zero points, one or one a row."""
+    """Return the 8-bit weights of a direction [4 * hidden, input], their scales and zero points, one or one a row."""
     weights = call.array(at, what)
     scale, zero = call.array(scales, what + "_scale"), call.array(scales + 1, what + "_zero_point")
     if weights.ndim != 3 or weights.dtype not in (np.int8, np.uint8) or zero.dtype != weights.dtype:

@@ -26,7 +26,7 @@ _AXES_ARE_AN_INPUT = {"ReduceSum": 13}  # since which opset; 18 for the others
 
 @round_once
 def reduce(call: OnnxCall) -> Results:
-    """All reductions but ReduceLogSumExp."""
+    """Return all reductions but ReduceLogSumExp."""
     x = call.input(0)
     before, op, after = _FORMS[call.op]
     axes = _axes(call, x)
@@ -65,7 +65,7 @@ def _extreme(dtype: str, least: bool) -> np.generic:
 
 
 def _axes(call: OnnxCall, x: Value) -> tuple[int, ...] | None:
-    """The dimensions to reduce, rising; None where nothing is to be reduced."""
+    """Return the dimensions to reduce, rising; None where nothing is to be reduced."""
     if call.version >= _AXES_ARE_AN_INPUT.get(call.op, 18):
         given = call.maybe_ints(1, "axes")
     else:

@@ -124,7 +124,8 @@ def _by_sizes(call: OnnxCall, x: Value, sizes: Sequence[int], axes: Sequence[int
 
 
 def resample_axes(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
-    """x resampled along each axis whose length or position changes. Raises: MavcgError for rules that there are not."""
+    """Return x resampled along each axis whose length or position changes. Raises: MavcgError for rules that there are
+    not."""
     work = [s for s in steps if s.made != s.length or s.scale != 1.0 or rule.coordinates == "tf_crop_and_resize"]
     work = [s for s in work if not _is_identity(call, s, rule)]
     for s in work:
@@ -235,7 +236,7 @@ def _cubic(distance: Array, a: float) -> Array:
 
 
 def _extrapolate(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
-    """Elements that lie outside the image along any axis are the extrapolation value."""
+    """Return the elements that lie outside the image along any axis are the extrapolation value."""
     for s in steps:
         at = coordinates(call, s, rule)
         outside = (at < 0) | (at > s.length - 1)

@@ -48,5 +48,5 @@ HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
 
 
 def supported_operators(domain: str) -> str:
-    """The operators of a domain that have a handler, for messages."""
+    """Return the operators of a domain that have a handler, for messages."""
     return ", ".join(sorted(op for of, op in HANDLERS if of == domain)) or "none of this domain"

@@ -72,7 +72,7 @@ class TfliteCall(NodeCall):
         return any(t is not None and t.eight_bit and v is not None and not v.is_constant for t, v in pairs)
 
     def dequantize(self, value: Value, tensor: TfliteTensor) -> Value:
-        """The real numbers that a tensor stands for."""
+        """Return the real numbers that a tensor stands for."""
         quant = tensor.quant
         assert quant is not None
         if quant.scale.size > 1 and (quant.axis >= value.rank or value.shape[quant.axis] != quant.scale.size):
@@ -81,7 +81,8 @@ class TfliteCall(NodeCall):
         return self.add("dequantize", value, scale, zero, axis=quant.axis)
 
     def all_inputs(self) -> range:
-        """The indices of the inputs of an operator that takes any number. Raises: MavcgError where there is none."""
+        """Return the indices of the inputs of an operator that takes any number. Raises: MavcgError where there is
+        none."""
         if not self.inputs:
             raise self.fail("it has no inputs")
         return range(len(self.inputs))
@@ -96,21 +97,21 @@ class TfliteCall(NodeCall):
         return True
 
     def stored_inputs(self, *inputs: int) -> tuple[Value, ...]:
-        """Inputs of an operator that only chooses among them: as they are stored where all mean the same."""
+        """Return the inputs of an operator that only chooses among them: as they are stored where all mean the same."""
         get = self.input if self.alike(*inputs) else self.operand
         return tuple(get(i) for i in inputs)
 
     # Options
 
     def option(self, name: str, default: Any = None) -> Any:
-        """An option. Raises: MavcgError where the file has none and there is no default."""
+        """Return an option. Raises: MavcgError where the file has none and there is no default."""
         value = self.options.get(name, default)
         if value is None:
             raise self.fail(f"its option {name} is missing; the file has {', '.join(self.options) or 'none'}")
         return value
 
     def positive(self, *names: str) -> tuple[int, ...]:
-        """Options that count from 1."""
+        """Return the options that count from 1."""
         values = tuple(int(self.option(name)) for name in names)
         for name, value in zip(names, values, strict=True):
             if value < 1:
@@ -123,7 +124,7 @@ class TfliteCall(NodeCall):
         return int(self.option("FusedActivationFunction", 0)) != 0
 
     def activate(self, x: Value) -> Value:
-        """A result after the activation that the operator ends with."""
+        """Return a result after the activation that the operator ends with."""
         number = int(self.option("FusedActivationFunction", 0))
         if number == 0:
             return x
@@ -135,7 +136,7 @@ class TfliteCall(NodeCall):
     # Axes and shapes
 
     def check_shape(self, shape: Sequence[int], like: Value) -> tuple[int, ...]:
-        """A shape that the file gives. Raises: MavcgError where a dimension is negative, or it is too large."""
+        """Return a shape that the file gives. Raises: MavcgError where a dimension is negative, or it is too large."""
         total = DTYPES[like.dtype].itemsize
         for length in shape:
             total *= max(1, length)  # in Python's whole numbers, which do not overflow
@@ -146,7 +147,7 @@ class TfliteCall(NodeCall):
     # Small words that many handlers use
 
     def pad(self, x: Value, before: Sequence[int], after: Sequence[int], value: float, mode: str = "constant") -> Value:
-        """Elements put around a tensor; nothing where that is none."""
+        """Return the elements put around a tensor; nothing where that is none."""
         if not any(before) and not any(after):
             return x
         if any(n < 0 for n in (*before, *after)):

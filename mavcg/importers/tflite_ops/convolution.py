@@ -66,7 +66,7 @@ def pads_of(
 
 
 def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> Value | None:
-    """An input that is added, one element a channel; None where it is absent.
+    """Return an input that is added, one element a channel; None where it is absent.
 
     Of an operator on 8-bit numbers it is i32 in units of the sums, the product of the two scales.
     """

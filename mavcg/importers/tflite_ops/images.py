@@ -40,7 +40,7 @@ def resize_nearest_neighbor(call: TfliteCall) -> Results:
 
 
 def _sizes(call: TfliteCall, x: Value) -> list[tuple[int, int]]:
-    """The axes to resize and the lengths that they get."""
+    """Return the axes to resize and the lengths that they get."""
     sizes = call.ints(1, "size", 2)
     if any(not 1 <= n <= LARGEST_LENGTH for n in sizes) or not all(x.shape[1:3]):
         raise call.fail(f"{x.type} resized to {list(sizes)}; each from 1 to {LARGEST_LENGTH}")
@@ -138,7 +138,7 @@ def batch_to_space_nd(call: TfliteCall) -> Results:
 
 
 def _blocks(call: TfliteCall, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The block's size along the dimensions after the batch; two numbers for each of them."""
+    """Return the block's size along the dimensions after the batch; two numbers for each of them."""
     blocks = call.ints(1, "block_shape")
     pairs = call.ints(2, "paddings or crops", 2 * len(blocks))
     if len(blocks) > x.rank - 1 or any(not 1 <= n <= LARGEST_LENGTH for n in blocks) or any(n < 0 for n in pairs):

@@ -132,7 +132,7 @@ def _choose_elements(call: TfliteCall, condition: Value) -> Value:
 
 
 def cast(call: TfliteCall) -> Results:
-    """CAST: of numbers as they are stored."""
+    """Import CAST: numbers as they are stored, in another type."""
     to = call.results[0].dtype
     if to not in DTYPES:
         raise call.unsupported(f"a cast to {call.results[0].kind}", ", ".join(DTYPES))

@@ -15,5 +15,5 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
 
 
 def supported_operators() -> str:
-    """The operators that there are, for messages."""
+    """Return the operators that there are, for messages."""
     return ", ".join(sorted(HANDLERS))

@@ -88,7 +88,7 @@ BASELINES: tuple[str, ...] = tuple(_PLANNERS)
 
 
 def _start(layer: ConvLayer, accelerator: Accelerator, halo: bool) -> Tile:
-    """The smallest tile. Raises: NoTiling where it does not fit."""
+    """Return the smallest tile. Raises: NoTiling where it does not fit."""
     tile = space.initial_tile(layer, accelerator)
     if not space.fits(layer, tile, accelerator, halo):
         raise space.no_tiling(layer, accelerator, halo)
@@ -96,7 +96,7 @@ def _start(layer: ConvLayer, accelerator: Accelerator, halo: bool) -> Tile:
 
 
 def _largest(layer: ConvLayer, accelerator: Accelerator, tile: Tile, name: str, halo: bool) -> Tile:
-    """The tile with one loop as long as fits, the others as they are. The tile itself fits."""
+    """Return the tile with one loop as long as fits, the others as they are. The tile itself fits."""
     sizes = space.axes(layer, accelerator, tile)[name].tolist()
     tiles = (replace(tile, **{name.lower(): size}) for size in reversed(sizes))
     return next((larger for larger in tiles if space.fits(layer, larger, accelerator, halo)), tile)

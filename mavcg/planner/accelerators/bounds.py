@@ -70,7 +70,8 @@ def use_of_array(accelerator: Accelerator, name: str, factor: Integers) -> Float
 
 
 def channels(accelerator: Accelerator, name: str, length: int, factors: Integers, tile_roof: bool) -> ChannelFactors:
-    """The factors of one loop that no other dominates: of each trip count the smallest, or also better used ones.
+    """Return the factors of one loop that no other dominates: of each trip count the smallest, or also better used
+    ones.
 
     length: trip count of the loop, in elements; factors: [count], ascending.
     """
@@ -101,7 +102,7 @@ class Half:
 def spatial(
     layer: ConvLayer, accelerator: Accelerator, grid: Axes, *, halo_traffic: bool, halo_fits: bool, tile_roof: bool
 ) -> Spatial:
-    """All combinations of the other four loops whose halves, down and across, no other dominates.
+    """Return all combinations of the other four loops whose halves, down and across, no other dominates.
 
     grid: the factors of each loop to choose from, ascending.
     """
@@ -117,7 +118,7 @@ def spatial(
 
 
 def combine_maps(layer: ConvLayer, down: Half, across: Half, halo_fits: bool = True) -> Spatial:
-    """Each of one half with each of the other; the input's bytes are those that the windows read."""
+    """Return each of one half with each of the other; the input's bytes are those that the windows read."""
     of_down, of_across = (
         places.ravel() for places in np.meshgrid(np.arange(len(down)), np.arange(len(across)), indexing="ij")
     )

@@ -123,7 +123,7 @@ def search(
     metric: Metric = performance_per_access,
     options: ExactOptions = PAPER,
 ) -> Planned:
-    """The tiling with the largest metric of all in the space that the options name.
+    """Return the tiling with the largest metric of all in the space that the options name.
 
     metric: no worse for fewer bytes or a higher roof, as those of roofline.METRICS.
     `candidates` of what it returns: bounds and tilings that were looked at.
@@ -168,7 +168,7 @@ def performance_of(
 
 
 def axes_of(layer: ConvLayer, accelerator: Accelerator, options: ExactOptions = PAPER) -> Axes:
-    """Every factor of each loop that the options' grid has, ascending."""
+    """Return every factor of each loop that the options' grid has, ascending."""
     if options.grid == "full":
         return {name: np.arange(1, length + 1, dtype=np.int64) for name, length in layer.loops.items()}
     return space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
@@ -229,7 +229,7 @@ def _may_beat(task: _SearchTask, best: _Found, total_bytes: int, steps: int, use
 
 
 def _front(task: _SearchTask, at: Spatial) -> Iterator[_Found]:
-    """The tilings with these entries of which none is better both in bytes and in the use of the array."""
+    """Yield the tilings with these entries of which none is better both in bytes and in the use of the array."""
     layer, oc, ic = task.layer, task.oc, task.ic
     most = most_input_channels(task.memory, at, oc.factor)
     if task.options.tile_roof:

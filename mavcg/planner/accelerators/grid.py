@@ -66,7 +66,8 @@ def _unlike_tilings(layer: ConvLayer, accelerator: Accelerator, axes: Axes, halo
 
 
 def _blocks(axes: Axes) -> Iterator[dict[str, Integers]]:
-    """The grid in pieces of at most _BLOCK tiles, in order: factors that broadcast to a piece's six dimensions."""
+    """Yield the grid in pieces of at most _BLOCK tiles, in order: factors that broadcast to a piece's six
+    dimensions."""
     lengths = [len(axes[name]) for name in DIMENSIONS]
     cut, inside = len(lengths) - 1, 1
     while cut > 0 and inside * lengths[cut] <= _BLOCK:

@@ -68,7 +68,7 @@ class _Reached:
 
 
 def plan_levels(layer: ConvLayer, accelerator: Accelerator, most_tried: int = MOST_TRIED) -> LevelsPlan:
-    """The tilings with the highest of the lowest roofs; of those, the first by traffic into the outermost level.
+    """Return the tilings with the highest of the lowest roofs; of those, the first by traffic into the outermost level.
 
     most_tried: tilings of a level, within each of the level behind it.
     Raises: NoTiling for a level that holds no tile, with the smallest memory that would do.
@@ -135,7 +135,8 @@ class _LevelsTask:
         return level.bandwidth_gb_per_s * self.layer.macs / total_bytes
 
     def solve(self, number: int, behind: Pieces, best: float) -> _Reached:
-        """The tilings of levels[number] and of all before it, within tiles `behind`; best: what none can exceed."""
+        """Return the tilings of levels[number] and of all before it, within tiles `behind`; best: what none can
+        exceed."""
         level = self.accelerator.levels[number]
         found: _Reached | None = None
         all_proved = True
@@ -158,7 +159,8 @@ class _LevelsTask:
         return replace(found, proved=all_proved and tried < self.most_tried)
 
     def rank_tilings(self, level: MemoryLevel, behind: Pieces) -> Iterator[_Ranked]:
-        """Tilings of a level by ascending traffic, then steps: for each choice of maps and OC the largest IC."""
+        """Return the tilings of a level by ascending traffic, then steps: for each choice of maps and OC the largest
+        IC."""
         oc, ic = (self.channels(name, behind[name]) for name in ("OC", "IC"))
         down, across = axes(self.layer)
         entries = combine_maps(
@@ -191,7 +193,7 @@ class _LevelsTask:
     def ascending(
         self, level: MemoryLevel, entries: Spatial, oc: ChannelFactors, ic: ChannelFactors, outside: Before
     ) -> Iterator[_Ranked]:
-        """All tilings that fit, one for each entry and factor of OC, by bytes and steps."""
+        """Yield all tilings that fit, one for each entry and factor of OC, by bytes and steps."""
         bound, steps, fits = least(self.layer, level, entries, oc, ic, outside)
         order = np.lexsort((steps, bound))
         order = order[fits[order]]
@@ -215,7 +217,7 @@ class _LevelsTask:
     def tilings(
         self, level: MemoryLevel, at: Spatial, oc: ChannelFactors, ic: ChannelFactors, outside: Before
     ) -> Iterator[_Ranked]:
-        """One for each of these entries and each factor of OC that fits: the best, as many as will be tried."""
+        """Yield one for each of these entries and each factor of OC that fits: the best, as many as will be tried."""
         most = most_input_channels(level, at, oc.factor)
         ic_place = largest(ic, most)
         by_flow = np.stack(totals(self.layer, at, oc.trips, ic.trips[ic_place], outside))
@@ -261,7 +263,7 @@ class _LevelsTask:
         return self.halves[key]
 
     def factors(self, name: str, pieces: Integers) -> tuple[Integers, Integers]:
-        """Every factor of a loop for tiles behind as `pieces`, ascending, and how many tiles it makes."""
+        """Return every factor of a loop for tiles behind as `pieces`, ascending, and how many tiles it makes."""
         lengths, times = np.unique(pieces[:, 1], return_counts=True)
         most = int(lengths[-1])
         step = self.accelerator.parallel(name)
@@ -280,6 +282,6 @@ def _smallest_of_each(half: Half) -> Half:
 
 
 def _rows_read_at_all(axis: WindowAxis) -> int:
-    """Rows of input that some window of one row of output and one of the kernel reads."""
+    """Return the rows of input that some window of one row of output and one of the kernel reads."""
     rows = np.arange(axis.out)[:, None] * axis.stride + np.arange(axis.taps) * axis.dilation - axis.before
     return len(np.unique(rows[(rows >= 0) & (rows < axis.length)]))

@@ -68,12 +68,12 @@ class LevelsPlan:
 
 
 def whole(layer: ConvLayer) -> Pieces:
-    """The layer as its own only tile."""
+    """Return the layer as its own only tile."""
     return {name: np.array([[0, length]], np.int64) for name, length in layer.loops.items()}
 
 
 def cut(pieces: Integers, factor: int) -> Integers:
-    """Each tile of a loop in tiles of `factor`; the last of each may be smaller.
+    """Return each tile of a loop in tiles of `factor`; the last of each may be smaller.
 
     pieces: [tiles, 2], the begin and the length of each, in elements.
     """
@@ -85,12 +85,12 @@ def cut(pieces: Integers, factor: int) -> Integers:
 
 
 def cut_all(behind: Pieces, tile: Tile) -> Pieces:
-    """The tiles of a level from those of the level behind it."""
+    """Return the tiles of a level from those of the level behind it."""
     return {name: cut(behind[name], factor) for name, factor in tile.factors.items()}
 
 
 def rows_of(axis: WindowAxis, out: Integers, taps: Integers) -> int:
-    """Rows of input in the windows of all tiles of the output with all of the kernel, without padding.
+    """Return the rows of input in the windows of all tiles of the output with all of the kernel, without padding.
 
     out, taps: [tiles, 2], the begin and the length of each, in rows.
     """
@@ -107,7 +107,7 @@ def before(pieces: Pieces) -> Before:
 
 
 def traffic_into(layer: ConvLayer, behind: Pieces, here: Pieces, dataflow: Dataflow) -> Traffic:
-    """Bytes that move into a level and back, its tiles being `here`, those behind it `behind`."""
+    """Return the bytes that move into a level and back, its tiles being `here`, those behind it `behind`."""
     items = layer.items
     down, across = axes(layer)
     positions = rows_of(down, here["OH"], here["KH"]) * rows_of(across, here["OW"], here["KW"])
@@ -123,7 +123,7 @@ def traffic_into(layer: ConvLayer, behind: Pieces, here: Pieces, dataflow: Dataf
 
 
 def traffic_of_levels(layer: ConvLayer, tilings: tuple[Tiling, ...]) -> tuple[Traffic, ...]:
-    """Bytes that move into each level; tilings and result of the nearest level first.
+    """Return the bytes that move into each level; tilings and result of the nearest level first.
 
     Raises: MavcgError for a tile that is larger than the one behind it.
     """
@@ -151,7 +151,7 @@ def plan_of(
     candidates: int,
     proved: bool,
 ) -> LevelsPlan:
-    """All that the model says of a layer's tilings."""
+    """Return all that the model says of a layer's tilings."""
     moved = traffic_of_levels(layer, tilings)
     roofs = tuple(
         level.bandwidth_gb_per_s * layer.macs / traffic.total_bytes

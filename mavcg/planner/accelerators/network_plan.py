@@ -19,7 +19,7 @@ def plan_layers(
     metric: Metric = performance_per_access,
     cache: ScheduleCache | None = None,
 ) -> tuple[Planned, ...]:
-    """A plan for each layer, in order; layers that agree in all tensor parameters share one.
+    """Return a plan for each layer, in order; layers that agree in all tensor parameters share one.
 
     cache: plans kept on disk, opened for this machine, search and metric (schedule_cache.open_cache); what it lacks is
     searched for and saved, also where a later layer fails. Raises: NoTiling, for the first layer that nothing fits.

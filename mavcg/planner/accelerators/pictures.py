@@ -84,7 +84,7 @@ def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Fl
 
 
 def _thin(axes: Mapping[str, Integers]) -> dict[str, Integers]:
-    """Every second value of the longest axis, with its last, until at most MOST_TILES are left."""
+    """Return every second value of the longest axis, with its last, until at most MOST_TILES are left."""
     kept = dict(axes)
     while prod(len(values) for values in kept.values()) > MOST_TILES:
         longest = max(kept, key=lambda name: len(kept[name]))
@@ -93,7 +93,7 @@ def _thin(axes: Mapping[str, Integers]) -> dict[str, Integers]:
 
 
 def _fitting_tiles(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, Integers]) -> Iterator[Tile]:
-    """Tiles that fit, evenly spaced so that they make at most MOST_POINTS with three dataflows."""
+    """Yield the tiles that fit, evenly spaced so that they make at most MOST_POINTS with three dataflows."""
     memory, names = accelerator.memory, list(layer.loops)
     grid = dict(zip(names, np.ix_(*(axes[name] for name in names)), strict=True))
     sizes = bytes_of(layer, grid, halo=True)

@@ -18,12 +18,12 @@ FIGURES_ARE = "modelled (roofline), not measured"
 
 
 def traffic_json(moved: Traffic) -> dict[str, int]:
-    """Bytes by operand."""
+    """Return the bytes by operand."""
     return {"input": moved.input_bytes, "weight": moved.weight_bytes, "output": moved.output_bytes}
 
 
 def layer_json(planned: Planned, plan: NetworkPlan, request: PlanRequest) -> dict[str, Any]:
-    """One layer's row."""
+    """Return one layer's row."""
     layer, tile, found = planned.layer, planned.tiling.tile, planned.reached
     return {
         "name": layer.name,
@@ -52,7 +52,7 @@ def plan_json(
     compared: Sequence[Compared] = (),
     floors: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """The document of `mavcg plan --json`: layers, space and seconds are of the first machine.
+    """Return the document of `mavcg plan --json`: layers, space and seconds are of the first machine.
 
     accelerators: of the plans, with all levels of their memory.
     """
@@ -99,7 +99,7 @@ def plan_json(
 
 
 def _levels_json(plan: NetworkPlan, accelerator: Accelerator) -> dict[str, Any]:
-    """Tiles within tiles, the nearest level first; nothing where they were not requested."""
+    """Return the tiles within tiles, the nearest level first; nothing where they were not requested."""
     if not plan.levels:
         return {}
     return {

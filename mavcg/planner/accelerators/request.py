@@ -92,7 +92,7 @@ def read_graph(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant:
 
 
 def read_layers(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant: bool) -> tuple[ConvLayer, ...]:
-    """The layers of a built-in network, or of a model's file after fusion.
+    """Return the layers of a built-in network, or of a model's file after fusion.
 
     Raises: MavcgError for what is neither, for a file that cannot be imported, and where there is nothing to plan.
     """
@@ -125,7 +125,7 @@ def plan_network(
     machine: str,
     assumed: tuple[str, ...] = (),
 ) -> NetworkPlan:
-    """Every layer's best tiling for the accelerator's outermost memories, whose traffic is off-chip.
+    """Return every layer's best tiling for the accelerator's outermost memories, whose traffic is off-chip.
 
     Raises: MavcgError for an unknown search or metric, and for an option that the search does not have; NoTiling.
     """
@@ -147,7 +147,7 @@ def _plan_levels(layers: Sequence[ConvLayer], accelerator: Accelerator) -> tuple
 
 
 def _search(request: PlanRequest) -> tuple[Search, dict[str, Option], type[Reached]]:
-    """The search, its options by name, and what its plans have reached."""
+    """Return the search, its options by name, and what its plans have reached."""
     given = {"halo": request.halo, "double-buffer": request.double_buffer, "full-grid": request.full_grid}
     if request.search == "exact":
         options = exact.ExactOptions(
@@ -185,7 +185,7 @@ class Compared:
 
 
 def compare(plan: NetworkPlan, metric: str) -> tuple[tuple[Compared, ...], dict[str, str]]:
-    """The planners of table 8.3 on the same layers and machine; and why others of them have no plan, by name.
+    """Return the planners of table 8.3 on the same layers and machine; and why others of them have no plan, by name.
 
     Their tiles are of whole lengths of the array and whole rows: smaller memories may hold ours alone.
     """
@@ -204,7 +204,8 @@ def compare(plan: NetworkPlan, metric: str) -> tuple[tuple[Compared, ...], dict[
 
 
 def floors(plan: NetworkPlan) -> tuple[int, int]:
-    """Bytes of all layers with nothing moved twice (figure 8.2's "optimal"), and by the communication lower bound."""
+    """Return the bytes of all layers with nothing moved twice (figure 8.2's "optimal"), and by the communication lower
+    bound."""
     on_chip = memory_bytes(plan.accelerator.memory)
     once = sum(no_reload(p.layer).total_bytes for p in plan.planned)
     return once, sum(int(lower_bound_bytes(p.layer, on_chip)) for p in plan.planned)

@@ -42,7 +42,7 @@ class ScheduleCache:
         return len(self._rows)
 
     def get(self, layer: ConvLayer) -> Planned | None:
-        """The plan kept for a layer like this one, as a plan of this one; None where there is none."""
+        """Return the plan kept for a layer like this one, as a plan of this one; None where there is none."""
         row = self._rows.get(_key(layer))
         try:
             return None if row is None else _planned_layer(layer, row, self._kind)

@@ -24,7 +24,8 @@ _INNERMOST = {Dataflow.INPUT: ("OC", "KW", "KH"), Dataflow.WEIGHT: ("OW", "OH"),
 
 
 def unpruned_size(layer: ConvLayer) -> int:
-    """Tilings before any pruning: every size of every loop, three dataflows (table 8.5 has the mean over layers)."""
+    """Return the tilings before any pruning: every size of every loop, three dataflows (table 8.5 has the mean over
+    layers)."""
     return len(Dataflow) * prod(layer.loops.values())
 
 
@@ -99,7 +100,7 @@ def axes(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> dict[str, 
 
 
 def size(candidates: Axes) -> int:
-    """Tilings that there are: of all tiles, whether they fit or not, with three dataflows each."""
+    """Return the tilings that there are: of all tiles, whether they fit or not, with three dataflows each."""
     return len(Dataflow) * prod(len(values) for values in candidates.values())
 
 
@@ -111,7 +112,7 @@ def no_tiling(
     copies: int = 1,
     any_size: str = "--search exact --full-grid",
 ) -> NoTiling:
-    """The error for a layer whose smallest tile does not fit: by operand what it needs, which is what would do.
+    """Return the error for a layer whose smallest tile does not fit: by operand what it needs, which is what would do.
 
     smallest: algorithm 1's tile if not given. copies: of each tile, 2 for double buffering. any_size: the options by
     which tiles of any size are searched, named where one of these would fit; "" if the search had them.

@@ -33,7 +33,8 @@ def read_plans(path: Path) -> tuple[TextPlan, ...]:
 
 
 def check_file(path: Path) -> list[dict[str, Any]]:
-    """Each plan of a file with the bytes that it moves. Raises: MavcgError for the first that is wrong."""
+    """Check the plans of a file; return each with the bytes that it moves. Raises: MavcgError for the first that is
+    wrong."""
     found = []
     for plan in read_plans(path):
         verify_plan(plan)
@@ -42,7 +43,7 @@ def check_file(path: Path) -> list[dict[str, Any]]:
 
 
 def run_file(path: Path) -> list[dict[str, Any]]:
-    """Each plan run on whole numbers from -7 to 7, seeded by its place in the file.
+    """Run each plan of a file on whole numbers from -7 to 7, seeded by its place in the file.
 
     checksum: SHA-256 of the output as little-endian 64-bit integers, row-major.
     Raises: MavcgError for the first plan that is wrong.

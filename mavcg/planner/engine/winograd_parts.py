@@ -91,7 +91,8 @@ def layer_ns(spec: Winograd, min_chunk: int, team: WinogradTeam) -> float:
 
 
 def weights_read_ns(size: int, core: Accelerator) -> float:
-    """Nanoseconds in which a core alone reads so many bytes over and over, from the nearest level that holds them."""
+    """Return the nanoseconds in which a core alone reads so many bytes over and over, from the nearest level that holds
+    them."""
     return read_ns(size, size, core.levels)
 
 

@@ -15,7 +15,7 @@ _CARRIERS = frozenset(("reshape", "transpose", "cast", "dequantize", "slice", "c
 
 
 def layers_of(graph: Graph, fully_connected: bool = True) -> tuple[ConvLayer, ...]:
-    """Every convolution and, unless fully_connected is False, every product with weights, in the graph's order.
+    """Return every convolution and, unless fully_connected is False, every product with weights, in the graph's order.
 
     conv2d and qconv2d: each is a layer, and a pad before it counts as its own padding. conv_transpose2d: a layer
     for each position within its stride, of stride 1 and with the taps that meet there; each is counted with the input
@@ -54,7 +54,7 @@ class _LayerReader:
     def image_before_pads(
         self, name: str, pads: tuple[int, ...], zero: float
     ) -> tuple[TensorType, tuple[int, int, int, int]]:
-        """An image before the pad nodes that make it, and all pads together: top, left, bottom, right."""
+        """Return an image before the pad nodes that make it, and all pads together: top, left, bottom, right."""
         top, left, bottom, right = pads
         node = self.producers.get(name)
         while node is not None and node.op == "pad":
@@ -112,7 +112,7 @@ def _transposed_convolution(reader: _LayerReader, node: Node) -> Iterator[ConvLa
 
 
 def _product(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
-    """a[.., M, K] with b[.., K, N]; where a is the weights, y^T = b^T a^T is the same product."""
+    """Yield a[.., M, K] with b[.., K, N]; where a is the weights, y^T = b^T a^T is the same product."""
     a, b, y = (reader.types[name] for name in (node.inputs[0], node.inputs[1], node.output))
     rows, depth, width = a.shape[-2], a.shape[-1], y.shape[-1]
     batch = y.shape[:-2]
@@ -164,7 +164,7 @@ def _name(node: Node) -> str:
 
 
 def _unique(taken: dict[str, int], name: str) -> str:
-    """`name`, or with a number where another layer has it: NAME.2, NAME.3, ..."""
+    """Return `name`, or with a number where another layer has it: NAME.2, NAME.3, ..."""
     unique = name
     while unique in taken:
         taken[name] += 1

@@ -59,7 +59,7 @@ def loop_order_traffic(layer: ConvLayer, tile: Tile, order: tuple[str, ...]) -> 
 
 
 def loop_order(layer: ConvLayer, tiling: Tiling) -> tuple[str, ...]:
-    """The off-chip loops of a group, outermost first; the loop over groups is outside all of them.
+    """Return the off-chip loops of a group, outermost first; the loop over groups is outside all of them.
 
     Innermost are the loops that leave the stationary operand as it is: OC for the input, OH and OW for the weights,
     IC, KH and KW for the output. The other two sets come in the order that moves fewer bytes. That only differs where

@@ -48,7 +48,7 @@ class Reached:
 
 
 def iterations(tile: Tile, accelerator: Accelerator) -> int:
-    """Steps of the array for a whole tile (equation 6.9)."""
+    """Return the steps of the array for a whole tile (equation 6.9)."""
     count = 1
     for name, factor in tile.factors.items():
         count *= -(-factor // accelerator.parallel(name))
@@ -77,7 +77,7 @@ def memory_gmac_per_s(accelerator: Accelerator, macs: int, off_chip: Traffic) ->
 def roofline_performance(
     layer: ConvLayer, off_chip: Traffic, accelerator: Accelerator, tile: Tile | None = None
 ) -> Reached:
-    """All of it for one layer, with the computation roof of `tile`, or that of all elements."""
+    """Return the roofline's figures of one layer, with the computation roof of `tile`, or that of all elements."""
     return Reached(
         layer.macs,
         off_chip,

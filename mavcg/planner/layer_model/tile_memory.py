@@ -17,14 +17,14 @@ Axes = Mapping[str, Integers]
 
 
 def tile_bytes(layer: ConvLayer, tile: Tile, halo: bool) -> tuple[int, int, int]:
-    """Bytes on chip of the input, weights and output of one tile, of one group."""
+    """Return the bytes on chip of the input, weights and output of one tile, of one group."""
     factors = {name: np.asarray(factor, np.int64) for name, factor in tile.factors.items()}
     input_bytes, weight_bytes, output_bytes = bytes_of(layer, factors, halo)
     return int(input_bytes), int(weight_bytes), int(output_bytes)
 
 
 def bytes_of(layer: ConvLayer, factors: Axes, halo: bool) -> tuple[Integers, Integers, Integers]:
-    """The same for many tiles, whose factors are broadcast. The output's items may have to hold partial sums."""
+    """Return the same for many tiles, whose factors are broadcast. The output's items may have to hold partial sums."""
     rows = _span(factors["OH"], factors["KH"], layer.oh, layer.ih, layer.stride[0], layer.dilation[0], halo)
     columns = _span(factors["OW"], factors["KW"], layer.ow, layer.iw, layer.stride[1], layer.dilation[1], halo)
     return (
@@ -35,7 +35,7 @@ def bytes_of(layer: ConvLayer, factors: Axes, halo: bool) -> tuple[Integers, Int
 
 
 def _span(out: Integers, taps: Integers, outs: int, ins: int, stride: int, dilation: int, halo: bool) -> Integers:
-    """Rows (columns) of input for `out` of `outs` rows of output; the input has `ins`."""
+    """Return the rows (columns) of input for `out` of `outs` rows of output; the input has `ins`."""
     if halo:
         span: Integers = np.minimum((out - 1) * stride + (taps - 1) * dilation + 1, ins)
     else:

@@ -45,7 +45,7 @@ class TilingModel:
     must_fit: bool
 
     def value(self, cost: "TilingCost") -> float:
-        """Return what is to be small: cycles, or by equation 6.13 cycles x bytes, its inverse for a layer."""
+        """Return the objective to be minimised: cycles, or by equation 6.13 cycles x bytes, its inverse for a layer."""
         return cost.cycles if self.metric == "latency" else cost.cycles * cost.l2_bytes
 
     def without(self, term: Term) -> "TilingModel":

@@ -34,7 +34,7 @@ class Traffic:
 
 
 def reload_input(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
-    """Number of times that the input is read: equation 6.2, and 1 where it stays."""
+    """Return the number of times that the input is read: equation 6.2, and 1 where it stays."""
     if _stays(Dataflow.INPUT, tiling, kept):
         return 1
     n = trips(layer, tiling.tile)
@@ -42,7 +42,7 @@ def reload_input(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | 
 
 
 def reload_weight(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
-    """Number of times that the weights are read: equation 6.3, and 1 where they stay."""
+    """Return the number of times that the weights are read: equation 6.3, and 1 where they stay."""
     if _stays(Dataflow.WEIGHT, tiling, kept):
         return 1
     n = trips(layer, tiling.tile)
@@ -50,20 +50,20 @@ def reload_weight(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] |
 
 
 def reload_psum(layer: ConvLayer, tile: Tile) -> int:
-    """Number of times that partial sums are moved, each once out and once in: equation 6.4."""
+    """Return the number of times that partial sums are moved, each once out and once in: equation 6.4."""
     n = trips(layer, tile)
     return 2 * (n["KW"] * n["KH"] * n["IC"] - 1)
 
 
 def reload_output(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
-    """Number of times that the output is moved: equation 6.5, and 1 where it stays."""
+    """Return the number of times that the output is moved: equation 6.5, and 1 where it stays."""
     if _stays(Dataflow.OUTPUT, tiling, kept):
         return 1
     return reload_psum(layer, tiling.tile) + 1
 
 
 def traffic(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> Traffic:
-    """Bytes of a layer by equation 6.1. Partial sums take the bytes that layer.items says.
+    """Return the bytes of a layer by equation 6.1. Partial sums take the bytes that layer.items says.
 
     kept: the operands that stay from one tile to the next; None: that of the dataflow alone, as in the paper.
     """
@@ -81,7 +81,7 @@ def _stays(operand: Dataflow, tiling: Tiling, kept: Collection[Dataflow] | None)
 
 
 def no_reload(layer: ConvLayer) -> Traffic:
-    """Everything moved once: the paper's "optimal" line of figure 8.2."""
+    """Return the traffic with every operand moved once: the paper's "optimal" line of figure 8.2."""
     items = layer.items
     return Traffic(
         layer.input_elements * items.input,

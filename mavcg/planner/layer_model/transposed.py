@@ -23,7 +23,8 @@ class Phase:
 
 
 def phases(length: int, outputs: int, kernel: int, stride: int, dilation: int, pad: int) -> tuple[Phase, ...]:
-    """The convolutions of one axis: output o sums input i times tap k wherever i * stride + k * dilation = o + pad.
+    """Return the convolutions of one axis: output o sums input i times tap k wherever i * stride + k * dilation = o +
+    pad.
 
     Outputs that agree modulo the stride meet the same taps. Those that no tap meets, and those whose every input would
     lie outside, are bias alone and left out. length, outputs: of input and output. pad: before the output.

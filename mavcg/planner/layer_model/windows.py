@@ -43,20 +43,21 @@ class WindowAxis:
 
 
 def axes(layer: ConvLayer) -> tuple[WindowAxis, WindowAxis]:
-    """The two directions of a layer: down, across."""
+    """Return the two directions of a layer: down, across."""
     down = WindowAxis(layer.oh, layer.kh, layer.ih, layer.stride[0], layer.dilation[0], layer.pads[0])
     across = WindowAxis(layer.ow, layer.kw, layer.iw, layer.stride[1], layer.dilation[1], layer.pads[1])
     return down, across
 
 
 def cuts(length: int, part: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of each tile of a loop; the last one may be shorter."""
+    """Return (first, count) of each tile of a loop; the last one may be shorter."""
     return ((first, min(part, length - first)) for first in range(0, length, part))
 
 
 @cache
 def rows_read(axis: WindowAxis, out_part: int, tap_part: int) -> int:
-    """Rows of input in all windows of an axis that is cut into such tiles: a row counts as often as a window has it."""
+    """Return the rows of input in all windows of an axis that is cut into such tiles: a row counts as often as a window
+    has it."""
     return sum(
         axis.window(*out, *taps).length for out in cuts(axis.out, out_part) for taps in cuts(axis.taps, tap_part)
     )

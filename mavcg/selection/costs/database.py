@@ -88,7 +88,7 @@ def default_path(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def open_db(path: Path) -> "CostDb":
-    """The database in a file, which is made where there is none.
+    """Return the database in a file, which is made where there is none.
 
     Raises: MavcgError for a file that is no database of costs, or cannot be read and written.
     """
@@ -156,7 +156,7 @@ class CostDb:
         return self.measured_cost(record) is not None
 
     def measured_cost(self, record: Record) -> Cost | None:
-        """The measured cost that is kept for what the record says, of these kernels."""
+        """Return the measured cost that is kept for what the record says, of these kernels."""
         where = " AND ".join(f"{column} = ?" for column in KEY)
         query = (
             f"SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE {where} AND kind = '{MEASURED}' AND kernels = ?"
@@ -176,7 +176,7 @@ class CostDb:
     def find(
         self, what: tuple[Scenario, str] | Conversion, core: str, threads: int, block: int, by: str
     ) -> Cost | None:
-        """The cost that is kept; measured ones of this compiler and these kernels first, then imported ones."""
+        """Return the cost that is kept; measured ones of this compiler and these kernels first, then imported ones."""
         kernels = kernel_version(what)
         with self._errors():
             rows = self._rows(_FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))

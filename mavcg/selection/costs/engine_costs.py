@@ -101,7 +101,7 @@ class _InNetwork:
 
 
 def conversions_in_network(known: CostProvider, modelled: CostProvider, safety_factors: SafetyFactors) -> CostProvider:
-    """The same costs, with conversions as in a network.
+    """Return the same costs, with conversions as in a network.
 
     One that is measured again and again has its image in the nearest cache; in a network it was written last by other
     threads, and by those of another layer. So it counts for no less than what is modelled, and with the same
@@ -130,7 +130,7 @@ def in_library(
     problem: Problem, graph: Graph, model: LibraryModel, predicted: Predicted,
     safety_factors: SafetyFactors,
 ) -> Problem:  # fmt: skip
-    """The problem with costs as in a library.
+    """Return the problem with costs as in a library.
 
     predicted: as predicted_costs has it: by that alone, the choice among the engine's own algorithms is the engine's.
     """
@@ -225,7 +225,7 @@ def _with_ms(one: Alternative, ms: float) -> Alternative:
 
 
 def _joined_tensors(graph: Graph) -> frozenset[str]:
-    """Tensors that are joined to others along the channels."""
+    """Return the tensors that are joined to others along the channels."""
     joins = (node for node in graph.nodes if node.op == "concat" and node.attr("axis") == 3 and len(node.inputs) > 1)
     return frozenset(name for node in joins for name in node.inputs)
 

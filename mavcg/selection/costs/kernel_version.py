@@ -50,7 +50,7 @@ def version_of_module(module: str) -> str:
 
 
 def sources_of(module: str) -> frozenset[str]:
-    """The names of these modules."""
+    """Return the names of these modules."""
     found, to_do = set(_COMMON), [module, *_ELSEWHERE.get(module, ())]
     while to_do:
         name = to_do.pop()

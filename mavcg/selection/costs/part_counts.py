@@ -128,7 +128,7 @@ def _direct(model: PrimitiveModel, s: Scenario, p: DirectPrimitive) -> Parts:
 
 
 def _single(model: PrimitiveModel, tile_extent: TileExtent, scalars: int, columns: int) -> float:
-    """Cycles of a step of all tiles of one scalar and several vectors, or of one vector and several scalars.
+    """Return the cycles of a step of all tiles of one scalar and several vectors, or of one vector and several scalars.
 
     A core that does fewer multiply-adds a cycle than tiles are chosen by takes longer for them, but its latency is the
     same.

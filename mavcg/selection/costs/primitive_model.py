@@ -96,19 +96,20 @@ class PrimitiveModel:
         return count / self.lanes * self.vector_slowdown * self.cycle_ns * cycles
 
     def bytes_ns(self, moved: float, footprint: float = 0) -> float:
-        """Nanoseconds for so many bytes of a footprint (as many, if none is given): from the first level that holds it.
+        """Return the nanoseconds for so many bytes of a footprint (as many, if none is given): from the first level
+        that holds it.
 
         Nothing where that is the nearest one.
         """
         return read_ns(moved, footprint or moved, self.rates.levels)
 
     def product(self, rows: int, columns: int, terms: int) -> float:
-        """Cycles of a product of matrices by kernels.tiling; vectors are of columns."""
+        """Return the cycles of a product of matrices by kernels.tiling; vectors are of columns."""
         vectors = -(-columns // self.lanes)
         tiling = choose(self.machine, rows, vectors, terms)
         tiles = (tiling.widths.count + tiling.widths.count_less) * -(-vectors // tiling.vectors)
         return tiling.cycles * terms + tiles * self.fit.tile_cycles
 
     def stored_channels(self, layout: Layout, channels: int) -> int:
-        """Channels that an image has in memory."""
+        """Return the channels that an image has in memory."""
         return -(-channels // self.block) * self.block if layout is Layout.CHWC else channels

@@ -130,7 +130,8 @@ class _MeanOf:
 
 
 def mean_of(one: CostProvider, other: CostProvider) -> CostProvider:
-    """The geometric mean of what both know, of the kind, and with as large a part as spread, as the first one's."""
+    """Return the geometric mean of what both know, of the kind, and with as large a part as spread, as the first
+    one's."""
     return _MeanOf(one, other)
 
 
@@ -155,10 +156,10 @@ class _Weighted:
 
 
 def weighted_sum(providers: Sequence[CostProvider], weights: Sequence[float]) -> CostProvider:
-    """Sums of what they all know, each so many times; of the kind that all are of, or else modelled."""
+    """Return a provider of the weighted sums of others' costs; of the kind that all are of, or else modelled."""
     return _Weighted(tuple(providers), tuple(weights))
 
 
 def first_of(*providers: CostProvider) -> CostProvider:
-    """Each cost from the first of them that knows it."""
+    """Return a provider that has each cost from the first provider that knows it."""
     return _FirstOf(providers)

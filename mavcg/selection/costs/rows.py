@@ -133,7 +133,7 @@ def row_of(record: Record) -> tuple[Any, ...]:
 
 
 def table_text(rows: list[tuple[Any, ...]]) -> str:
-    """Rows as JSON that read_table takes."""
+    """Return the rows as JSON that read_table takes."""
     costs = [{**dict(zip(COLUMNS, row, strict=True)), "what": json.loads(row[0])} for row in rows]
     return json.dumps({"format": FORMAT, "version": VERSION, "costs": costs}, indent=1) + "\n"
 

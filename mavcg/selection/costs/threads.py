@@ -97,7 +97,7 @@ class ThreadedCosts:
 
 
 def threaded_costs(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> ThreadedCosts:
-    """Costs of a thread on each of these cores, whose machines have the shares that are left to them.
+    """Return the costs of a thread on each of these cores, whose machines have the shares that are left to them.
 
     between_bytes: as PrimitiveModel.
     """

@@ -38,13 +38,13 @@ class CandidateGroup:
     rest: tuple[Job, ...] = ()
 
     def groups(self, entrants: Sequence[Job]) -> Iterator[tuple[Job, ...]]:
-        """The base with some of these, and with the next ones."""
+        """Yield the base with some of these, and with the next ones."""
         for first in range(0, len(entrants), GROUP - 1):
             yield (self.base, *entrants[first : first + GROUP - 1])
 
 
 def contests_of(plan: Plan, known: Known) -> list[CandidateGroup]:
-    """One for each scenario of which not all that may be the fastest were measured interleaved.
+    """Return one for each scenario of which not all that may be the fastest were measured interleaved.
 
     known: what was measured of a job of these kernels. Besides those near to the fastest the base takes part, and what
     the model takes for the fastest.
@@ -101,7 +101,7 @@ def ratio_of(ratios: Sequence[float]) -> Ratio:
 
 @cache
 def _rank(count: int) -> int:
-    """The largest k >= 1 such that k-th values from both ends enclose the median with CONFIDENCE, or 1."""
+    """Return the largest k >= 1 such that k-th values from both ends enclose the median with CONFIDENCE, or 1."""
     k, outside = 0, 0.0
     while 2 * (outside := outside + math.comb(count, k) / 2**count) <= 1 - CONFIDENCE:
         k += 1

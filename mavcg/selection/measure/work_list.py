@@ -54,7 +54,7 @@ class Plan:
 
 
 def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvider) -> Plan:
-    """Every scenario of a network once, by each primitive that may be the best; every conversion of its images.
+    """Return every scenario of a network once, by each primitive that may be the best; every conversion of its images.
 
     Raises: MavcgError where the network has no convolution that primitives compute.
     """
@@ -91,7 +91,7 @@ def _ends(link: Link) -> tuple[str, str]:
 def _order_by_promise(
     scenario: Scenario, primitives: Sequence[Primitive], model: CostProvider
 ) -> tuple[list[Job], int]:
-    """The usual one, then best first, and how many more apply. What the model does not know is measured last."""
+    """Return the usual one, then best first, and how many more apply. What the model does not know is measured last."""
     jobs = []
     for primitive in primitives:
         if primitive.applies(scenario):

@@ -4,7 +4,7 @@ from mavcg.selection.pbqp.problem import PbqpProblem
 
 
 def leaf_block(problem: PbqpProblem) -> tuple[int, list[int]] | None:
-    """(cut, nodes): removing the node `cut` parts these nodes, ascending and without it, from all others.
+    """Return (cut, nodes): removing the node `cut` parts these nodes, ascending and without it, from all others.
 
     Of a connected problem; the smallest such part that has no smaller one in it, None where no single node parts any.
     Source: Hopcroft and Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", CACM 1973 (low points).

@@ -158,7 +158,8 @@ def _finite(costs: Costs) -> Costs:
 
 
 def _disjoint(problem: PbqpProblem) -> list[list[tuple[int, int]]]:
-    """The edges, in few sets in which no node is twice; edges of many alternatives together, as they are padded."""
+    """Return the edges, in few sets in which no node is twice; edges of many alternatives together, as they are
+    padded."""
     size = {node: len(costs) for node, costs in problem.costs.items()}
     pairs = [(a, b) for a in sorted(problem.edges) for b in sorted(problem.edges[a]) if a < b]
     pairs.sort(key=lambda pair: -size[pair[0]] * size[pair[1]])

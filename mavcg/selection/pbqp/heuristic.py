@@ -7,7 +7,8 @@ from mavcg.selection.pbqp.reductions import reduce
 
 
 def choose_greedily(problem: PbqpProblem) -> tuple[float, dict[int, int]] | None:
-    """A choice by RN: where no reduction goes on, the node with most neighbours takes what is cheapest around it.
+    """Return a choice by RN: where no reduction goes on, the node with most neighbours takes what is cheapest around
+    it.
 
     Then each node by itself takes what is best beside the others, until none changes. The problem is left as it is.
     Returns: the cost and the choice, by the instance's numbers; None when RN ends where nothing finite is left.

@@ -38,7 +38,7 @@ class Instance:
 def make_instance(
     nodes: Mapping[str, ArrayLike], edges: Sequence[tuple[str, str, ArrayLike] | PbqpEdge] = ()
 ) -> Instance:
-    """An instance of vectors by node, and of (source, target, matrix) by edge.
+    """Return an instance of vectors by node, and of (source, target, matrix) by edge.
 
     Raises: MavcgError for a node without alternatives, an edge to an unknown node or of another shape than its nodes'
     alternatives, a NaN, minus infinity, or a finite cost beyond 1e200.
@@ -98,7 +98,7 @@ def total_cost(instance: Instance, choice: Mapping[str, int]) -> float:
 
 
 def cost_terms(instance: Instance, choice: Mapping[str, int]) -> Iterator[float]:
-    """The costs that a choice adds up, node by node and edge by edge. Raises: as total_cost."""
+    """Yield the costs that a choice adds up, node by node and edge by edge. Raises: as total_cost."""
     for name, costs in instance.nodes.items():
         if name not in choice or not 0 <= choice[name] < len(costs):
             raise MavcgError(

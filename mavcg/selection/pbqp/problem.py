@@ -73,14 +73,14 @@ class PbqpProblem:
     origin: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> "PbqpProblem":
-        """The same problem without its past: choices of its nodes are what can be won back."""
+        """Return the same problem without its past: choices of its nodes are what can be won back."""
         edges = {node: dict(row) for node, row in self.edges.items()}
         return PbqpProblem(
             self.constant, dict(self.costs), dict(self.labels), edges, [], dict(self.dirty), set(self.changed)
         )
 
     def part(self, nodes: Iterable[int]) -> "PbqpProblem":
-        """Some nodes and the edges between them, without the constant."""
+        """Return some nodes and the edges between them, without the constant."""
         some = set(nodes)
         made = PbqpProblem()
         for node in sorted(some):
@@ -202,7 +202,7 @@ class PbqpProblem:
         return chosen
 
     def least(self) -> float:
-        """A bound that no choice can beat, after every edge was normalised (its costs are then none below 0)."""
+        """Return a bound that no choice can beat, after every edge was normalised (its costs are then none below 0)."""
         return self.constant + sum(float(costs.min()) for costs in self.costs.values())
 
     def components(self) -> list[list[int]]:
@@ -222,7 +222,8 @@ class PbqpProblem:
 
 
 def problem_of(instance: Instance) -> tuple[PbqpProblem, list[str]]:
-    """The problem of an instance, and its nodes' names by number: ascending, whatever order the instance has them in.
+    """Return the problem of an instance, and its nodes' names by number: ascending, whatever order the instance has
+    them in.
 
     Raises: DeadEnd for a node without a finite alternative.
     """

@@ -108,7 +108,7 @@ def _take_out(problem: PbqpProblem, node: int) -> None:
 
 
 def _least_between(left: Costs, right: Costs) -> Costs:
-    """[a, b] -> min over n of left[a, n] + right[n, b]."""
+    """Return [a, b] -> min over n of left[a, n] + right[n, b]."""
     least = np.full((left.shape[0], right.shape[1]), np.inf)
     step = max(1, _SUMS_AT_ONCE // least.size)
     for at in range(0, right.shape[0], step):

@@ -56,7 +56,7 @@ class Found:
 
 
 def search(problem: PbqpProblem, known: Found, limit: float, effort: Effort, is_first: bool = True) -> Found:
-    """The cheapest choice of the problem's nodes, if one costs less than the limit and than the known one.
+    """Return the cheapest choice of the problem's nodes, if one costs less than the limit and than the known one.
 
     The problem is used up. Returns: the known choice where none is cheaper; a bound below cost and limit where time
     ran out.
@@ -128,7 +128,7 @@ def _without_branching(problem: PbqpProblem, limit: float, effort: Effort) -> Fo
 
 
 def _parts(problem: PbqpProblem, parts: list[PbqpProblem], limit: float, effort: Effort) -> Found:
-    """Each part by itself: what the others cost at least lowers the limit of one."""
+    """Solve each connected part by itself: the least cost of the others lowers the limit of one."""
     lower = [part.least() for part in parts]
     cost, chosen = problem.constant, dict[int, int]()
     for i in sorted(range(len(parts)), key=lambda i: (len(parts[i].costs), i)):
@@ -197,7 +197,7 @@ def _fold(problem: PbqpProblem, cut: int, nodes: list[int], limit: float, effort
 
 
 def _branch(problem: PbqpProblem) -> tuple[int, int]:
-    """The node with most pairs of alternatives on its edges, and the alternative that looks cheapest."""
+    """Return the node with most pairs of alternatives on its edges, and the alternative that looks cheapest."""
 
     def pairs(node: int) -> int:
         return len(problem.costs[node]) * sum(len(problem.costs[other]) for other in problem.edges[node])

@@ -83,7 +83,8 @@ def solve(instance: Instance, time_limit_s: float = 60.0) -> Solution:
 def _search_parts(
     instance: Instance, problem: PbqpProblem, names: list[str], effort: Effort, time_limit_s: float
 ) -> tuple[dict[int, int], float]:
-    """(choice of all nodes, bound of the whole): each connected part of what reductions left by itself, small first."""
+    """Return (choice of all nodes, bound of the whole): each connected part of what reductions left by itself, small
+    first."""
     parts = sorted(problem.components(), key=lambda nodes: (len(nodes), nodes))
     rests = [problem.part(nodes) for nodes in parts]
     starts = []

@@ -45,7 +45,8 @@ def split_nodes(problem: PbqpProblem, first_free: int) -> None:
 
 
 def _sides(problem: PbqpProblem, node: int) -> list[_Side]:
-    """The neighbours in as few sets as their classes allow: one whose classes another's refine goes with that."""
+    """Return the neighbours in as few sets as their classes allow: one whose classes another's refine goes with
+    that."""
     sides: list[_Side] = []
     for other in sorted(problem.edges[node]):
         matrix = problem.edges[node][other]

@@ -23,7 +23,8 @@ class _Table:
 
 
 def order_of_leaving(problem: PbqpProblem, most_entries: int) -> list[int] | None:
-    """Nodes in an order in which tables have no more entries than this, all together; None when none is found.
+    """Return the nodes in an order in which tables have no more entries than this, all together; None when none is
+    found.
 
     The next to leave is the node with the smallest table, and of those alike the lower number.
     """
@@ -53,7 +54,7 @@ def _entries(node: int, near: dict[int, set[int]], size: dict[int, int]) -> int:
 
 
 def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict[int, int]]:
-    """The least cost, and the choice that has it, by the instance's numbers. The problem is left as it is."""
+    """Return the least cost, and the choice that has it, by the instance's numbers. The problem is left as it is."""
     tables = [_Table((node,), costs) for node, costs in problem.costs.items()]
     tables += [_Table((a, b), problem.edges[a][b]) for a in problem.edges for b in problem.edges[a] if a < b]
     constant = problem.constant
@@ -79,7 +80,7 @@ def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict
 
 
 def _spread(table: _Table, axes: tuple[int, ...]) -> Costs:
-    """The table's costs with an axis for each of these, of length 1 where the table knows nothing of it."""
+    """Return the table's costs with an axis for each of these, of length 1 where the table knows nothing of it."""
     order = [table.nodes.index(node) for node in axes if node in table.nodes]
     costs = table.costs.transpose(order)
     return costs.reshape([costs.shape[order.index(table.nodes.index(n))] if n in table.nodes else 1 for n in axes])

@@ -19,7 +19,7 @@ _SHOWN = 40  # characters of a wrong value
 
 
 def read_instance(path: Path) -> Instance:
-    """The instance of a file. Raises: MavcgError as parse_instance; OSError when the file cannot be read."""
+    """Return the instance of a file. Raises: MavcgError as parse_instance; OSError when the file cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -28,7 +28,8 @@ def read_instance(path: Path) -> Instance:
 
 
 def parse_instance(text: str, file: str = "instance") -> Instance:
-    """The instance of a text. file: what errors call it. Raises: MavcgError naming file, key, value and remedy."""
+    """Return the instance of a text. file: what errors call it. Raises: MavcgError naming file, key, value and
+    remedy."""
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
         return _instance(document)
@@ -122,7 +123,8 @@ def _short(value: Any) -> str:
 
 
 def print_instance(instance: Instance) -> str:
-    """The text that `parse_instance` makes the same instance of, bit for bit; a line for each node and each edge."""
+    """Return the text that `parse_instance` makes the same instance of, bit for bit; a line for each node and each
+    edge."""
     nodes = [f"    {json.dumps(name)}: {_text(costs)}" for name, costs in instance.nodes.items()]
     edges = [
         f'    {{"from": {json.dumps(edge.source)}, "to": {json.dumps(edge.target)}, "costs": {_text(edge.costs)}}}'

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def batch_json(plans: Sequence[BatchPlan], images: int) -> dict[str, Any]:
-    """The entry `batch` of `mavcg select --batch --json`; the first division is the one that is taken."""
+    """Return the entry `batch` of `mavcg select --batch --json`; the first division is the one that is taken."""
     return {
         "images": images,
         "divisions": [

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def board_json(found: BoardSelection) -> dict[str, Any]:
-    """The answer of `mavcg select --per-cluster --json`; each cluster's own is as that of `mavcg select`."""
+    """Return the answer of `mavcg select --per-cluster --json`; each cluster's own is as that of `mavcg select`."""
     choice = found.selected.choice
     return {
         "model": found.model,

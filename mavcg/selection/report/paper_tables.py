@@ -20,7 +20,7 @@ Compared = Mapping[str, Selected | None]
 
 
 def rows_of(found: Selection) -> list[tuple[str, int, Compared]]:
-    """("S" or "M", threads, strategies)."""
+    """Return ("S" or "M", threads, strategies)."""
     if not found.single:
         return [("S" if found.threads == 1 else "M", found.threads, found.compared)]
     return [("S", 1, found.single), ("M", found.threads, found.compared)]

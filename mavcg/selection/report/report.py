@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def selection_json(found: Selection) -> dict[str, Any]:
-    """The answer of `mavcg select --json`."""
+    """Return the answer of `mavcg select --json`."""
     choice, network = found.choice, found.problem.network
     return {
         "model": found.model,
@@ -79,14 +79,14 @@ def _node_json(found: Selection, name: str, scenario: Scenario) -> dict[str, Any
 
 
 def _next_best(found: Selection, node: str) -> Alternative | None:
-    """The cheapest by itself of another family than the chosen one's; it may be cheaper than that."""
+    """Return the cheapest by itself of another family than the chosen one's; it may be cheaper than that."""
     chosen = found.choice.chosen[node]
     others = [one for one in found.problem.alternatives[node] if family_of(one) != family_of(chosen)]
     return min(others, key=lambda one: one.cost.ms, default=None)
 
 
 def _fastest(found: Selection, node: str) -> Alternative:
-    """The cheapest of all by itself: the chosen one, where nothing is cheaper."""
+    """Return the cheapest of all by itself: the chosen one, where nothing is cheaper."""
     return min((found.choice.chosen[node], *found.problem.alternatives[node]), key=lambda one: one.cost.ms)
 
 

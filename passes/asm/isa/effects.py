@@ -53,12 +53,12 @@ class Effects:
     target: str = ""
 
     def reads(self) -> frozenset[str]:
-        """Registers read, the flags as "nzcv" among them."""
+        """Return the registers read, the flags as "nzcv" among them."""
         found = {access.register for access in self.accesses if access.read}
         return frozenset(found | {FLAGS} if self.reads_flags else found)
 
     def writes(self) -> frozenset[str]:
-        """Registers written, in whole or in part."""
+        """Return the registers written, in whole or in part."""
         found = {access.register for access in self.accesses if access.write}
         return frozenset(found | {FLAGS} if self.writes_flags else found)
 

@@ -36,19 +36,19 @@ class NetworkBuilder:
         groups: int = 1,
         act: str = "relu",
     ) -> str:
-        """A square convolution with bias; act: "relu", "leaky" or "" for none."""
+        """Return a square convolution with bias; act: "relu", "leaky" or "" for none."""
         weights = self._weights(name, (out_ch, kernel, kernel, self.shape(x)[3] // groups))
         made = self._graph.add("conv2d", (x, *weights), name, stride=(stride, stride), pads=(pad,) * 4, groups=groups)
         return self.activation(made, name, act)
 
     def dense(self, x: str, name: str, out_ch: int, act: str = "relu") -> str:
-        """A fully connected layer over everything that an image holds: [1, out_ch]."""
+        """Return a fully connected layer over everything that an image holds: [1, out_ch]."""
         x = x if len(self.shape(x)) == 2 else self.flat(x)
         w, bias = self._weights(name, (out_ch, self.shape(x)[1]))
         return self.activation(self._graph.add("matmul", (x, w, bias), name, transpose_b=True), name, act)
 
     def activation(self, x: str, name: str, act: str) -> str:
-        """An activation as a node of its own, as importers write it; "" is none."""
+        """Return an activation as a node of its own, as importers write it; "" is none."""
         if not act:
             return x
         if act == "leaky":
@@ -60,7 +60,7 @@ class NetworkBuilder:
         return self._graph.add("clip", (x,), lo=0.0, hi=6.0)
 
     def upsample(self, x: str, factor: int) -> str:
-        """Every position factor x factor times: nearest neighbours."""
+        """Return every position factor x factor times: nearest neighbours."""
         for axis in (1, 2):
             index = np.arange(factor * self.shape(x)[axis], dtype=np.int32)[:, None] // factor
             parts = self._graph.constant(index), self._graph.constant(np.ones(index.shape, np.float32))
@@ -84,11 +84,11 @@ class NetworkBuilder:
         return self._graph.add("concat", parts, axis=3)
 
     def add(self, a: str, b: str, name: str, act: str = "") -> str:
-        """A residual sum."""
+        """Return a residual sum."""
         return self.activation(self._graph.add("add", (a, b), name), name, act)
 
     def widen(self, x: str, out_ch: int, stride: int) -> str:
-        """Every stride-th row and column, with channels of zeros behind its own: a shortcut without weights."""
+        """Return every stride-th row and column, with channels of zeros behind its own: a shortcut without weights."""
         if stride > 1:
             steps = (1, stride, stride, 1)
             x = self._graph.add("slice", (x,), starts=(0,) * 4, stops=self.shape(x), steps=steps)
@@ -96,7 +96,7 @@ class NetworkBuilder:
         return self._graph.add("pad", (x,), before=(0,) * 4, after=(0, 0, 0, missing)) if missing else x
 
     def space_to_depth(self, x: str, block: int) -> str:
-        """Every block x block of positions as channels of one."""
+        """Return every block x block of positions as channels of one."""
         n, height, width, channels = self.shape(x)
         rows, columns = height // block, width // block
         x = self._graph.add("reshape", (x,), shape=(n, rows, block, columns, block, channels))
@@ -108,11 +108,11 @@ class NetworkBuilder:
         return self._graph.add("softmax", (x,), axis=-1)
 
     def flat(self, x: str) -> str:
-        """[1, elements]."""
+        """Return [1, elements]."""
         return self._graph.add("reshape", (x,), shape=(1, self._graph.types[x].elements))
 
     def finish(self, output: str) -> Graph:
-        """The graph."""
+        """Return the graph."""
         return self._graph.finish((output,))
 
     def _weights(self, name: str, shape: tuple[int, ...]) -> tuple[str, str]:

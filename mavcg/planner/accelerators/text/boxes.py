@@ -11,7 +11,7 @@ Box = tuple[tuple[int, int], ...]  # (first, count) along each dimension
 
 
 def box_of(tile: PlanTile, tensor: Dims) -> Box:
-    """A tile's box, of its offset. It may leave the tensor: `inside` tells."""
+    """Return a tile's box, of its offset. It may leave the tensor: `inside` tells."""
     rest = tile.offset
     firsts = []
     for length in reversed(tensor[1:]):
@@ -31,7 +31,7 @@ def slices(box: Box) -> tuple[slice, ...]:
 
 
 def overlap(boxes: Iterable[Box], shape: tuple[int, ...]) -> Box | None:
-    """The first box that shares an element with one before it; None where all are disjoint."""
+    """Return the first box that shares an element with one before it; None where all are disjoint."""
     seen = np.zeros(shape, dtype=bool)
     for box in boxes:
         part = seen[slices(box)]
@@ -42,5 +42,5 @@ def overlap(boxes: Iterable[Box], shape: tuple[int, ...]) -> Box | None:
 
 
 def volume(box: Box) -> int:
-    """Elements of a box."""
+    """Return the elements of a box."""
     return prod(count for _, count in box)

@@ -61,7 +61,7 @@ def multiply_add(psum: str) -> str:
 
 
 def library_of(plans: Sequence[TextPlan], types: Types) -> Iterator[str]:
-    """The functions of the library that the commands of plans of these types call."""
+    """Yield the functions of the library that the commands of plans of these types call."""
     head = c_library.HEAD.replace("@MULTIPLY_ADD@", multiply_add(types.psum))
     names = {"@INPUT@": types.input, "@WEIGHT@": types.weight, "@OUTPUT@": types.output, "@PSUM@": types.psum}
     for key, name in names.items():

@@ -105,7 +105,7 @@ PLAN_APART void @NAME@(const input_t *in, psum_t *ot, const struct plan_conv *p)
 
 
 def pool(maximum: bool, lowest: str) -> str:
-    """The C of a pooling. lowest: the expression of the least value, what a maximum of nothing is."""
+    """Return the C of a pooling. lowest: the expression of the least value, what a maximum of nothing is."""
     names = {
         "@HOOK@": "PLAN_MAXPOOL" if maximum else "PLAN_AVGPOOL",
         "@NAME@": "plan_maxpool_by_loops" if maximum else "plan_avgpool_by_loops",

@@ -11,7 +11,7 @@ MOST_ELEMENTS = 2**30
 
 
 def verify_declared(plan: TextPlan) -> dict[str, PlanTile]:
-    """The tiles by name. Raises: MavcgError with the line of the tile or memory that is wrong."""
+    """Return the tiles by name. Raises: MavcgError with the line of the tile or memory that is wrong."""
     _shapes(plan)
     tiles = tiles_by_name(plan)
     for tile in plan.tiles:
@@ -86,7 +86,8 @@ def _in_tensor(plan: TextPlan, tile: PlanTile) -> None:
 
 
 def regions(plan: TextPlan, tiles: dict[str, PlanTile]) -> dict[tuple[str, str], int]:
-    """Bytes of each (memory, operand): of its largest tile. A memory is divided among its operands once for all.
+    """Return the bytes of each (memory, operand): of its largest tile. A memory is divided among its operands once for
+    all.
 
     The output's region of a memory has room for every tile that is stored from it or loaded into it.
     """

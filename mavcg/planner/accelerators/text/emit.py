@@ -125,7 +125,7 @@ def _walk(tiles: _Tiles, order: tuple[str, ...], memories: tuple[str, str, str],
 def emit_plan(
     layer: ConvLayer, tiling: Tiling, accelerator: Accelerator, types: Types | None = None, relu: bool = False
 ) -> TextPlan:
-    """The plan of a layer for an accelerator's nearest memories, in the loop order of layer_model/loop_order.py.
+    """Emit the plan of a layer for an accelerator's nearest memories, in the loop order of layer_model/loop_order.py.
 
     types: element types of the same sizes as layer.items; without them, `types_of`. relu: the output goes through one
     before it is stored. Whether the tiles fit is `verify_plan`'s to say: the paper's own fit test leaves out the halo.

@@ -14,7 +14,7 @@ from mavcg.planner.layer_model.windows import axes, cuts
 def emit_pool(
     layer: ConvLayer, tile: Tile, accelerator: Accelerator, maximum: bool, types: Types | None = None
 ) -> TextPlan:
-    """The plan of a pooling. layer: as a depthwise convolution, a group a channel; tile.oc: channels of a tile.
+    """Emit the plan of a pooling. layer: as a depthwise convolution, a group a channel; tile.oc: channels of a tile.
 
     The kernel is never cut. Raises: MavcgError for a tile that is not of this layer, or a layer that is no pooling.
     """

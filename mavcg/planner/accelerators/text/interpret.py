@@ -54,7 +54,7 @@ class Ran:
 
 
 def count_plan(plan: TextPlan) -> CountedTraffic:
-    """The bytes that a plan's LOAD and STORE commands move. Nothing is computed, and nothing verified.
+    """Return the bytes that a plan's LOAD and STORE commands move. Nothing is computed, and nothing verified.
 
     Raises: MavcgError where a command names no tile of the plan.
     """
@@ -85,7 +85,8 @@ def count_plan(plan: TextPlan) -> CountedTraffic:
 
 
 def _sum_type(plan: TextPlan, x: Array, w: Array | None) -> np.dtype[Any]:
-    """The type of sums: the arrays' own type, of as many bytes as the plan's partial sums have if that is more."""
+    """Return the type of sums: the arrays' own type, of as many bytes as the plan's partial sums have if that is
+    more."""
     both = np.result_type(x) if w is None else np.result_type(x, w)
     if both.kind not in "iuf":
         raise MavcgError(f"plan of {plan.name or 'a layer'}: arrays of {both}; give whole numbers or floats")
@@ -166,7 +167,7 @@ class _Interpreter:
         return source[slices(self.boxes[name])]
 
     def take_tile(self, command: Conv | PoolCommand, outside: Any) -> Array:
-        """The input's tile with its padding, [channels, rows, columns]."""
+        """Return the input's tile with its padding, [channels, rows, columns]."""
         left, right, above, below = command.pads
         # A tile that is nothing but padding is never loaded.
         tile = self.chip[command.input] if command.input in self.chip else self.fetch(command.input)
@@ -211,7 +212,7 @@ class _Interpreter:
         return np.asarray(mean, self.sum_type)[None]
 
     def input_count(self, command: PoolCommand) -> Array:
-        """1 where the padded tile is input, 0 where it is padding."""
+        """Return 1 where the padded tile is input, 0 where it is padding."""
         left, right, above, below = command.pads
         ones = np.ones((1, *(count for _, count in self.boxes[command.input][2:])), self.sum_type)
         return np.pad(ones, ((0, 0), (above, below), (left, right)))

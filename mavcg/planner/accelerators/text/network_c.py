@@ -56,7 +56,7 @@ class _NetworkWriter:
         self.nodes = NodeWriter(self.graph, self.value)
 
     def sources(self, node: Node) -> tuple[str, ...]:
-        """Tensors that a node's C reads: before the pads that its plan has in it."""
+        """Return the tensors that a node's C reads: before the pads that its plan has in it."""
         if node.output in self.text.plans:
             return (self.text.before_pads(node.inputs[0]), *node.inputs[1:])
         return node.inputs
@@ -72,13 +72,13 @@ class _NetworkWriter:
         return (f"static {kind} {array}[{size}];" for (kind, array), size in largest.items())
 
     def layers(self) -> Iterator[str]:
-        """A static function for each plan."""
+        """Yield a static function for each plan."""
         for number, writer in enumerate(self.writers):
             _, *lines = writer.function(f"layer_{number}")  # no declaration: the definition comes first
             yield "\n".join(["static " + line if line.startswith("void") else line for line in lines]) + "\n\n"
 
     def constant(self, array: Array) -> str:
-        """A place in `weights` for an array in f32."""
+        """Return a place in `weights` for an array in f32."""
         place = f"weights + {self.elements}"
         self.weights.append(np.ascontiguousarray(array, "<f4").tobytes())
         self.elements += array.size
@@ -93,7 +93,8 @@ class _NetworkWriter:
         return self.tensors[name]
 
     def body(self) -> Iterator[str]:
-        """Lines of the function: each tensor is allocated when it is made, and freed after its last reader."""
+        """Yield the lines of the function: each tensor is allocated when it is made, and freed after its last
+        reader."""
         made: list[str] = []
         last: dict[str, int] = {}  # of a buffer, aliases included
         for at, node in enumerate(self.graph.nodes):
@@ -122,7 +123,7 @@ class _NetworkWriter:
         yield "    return 0;"
 
     def function(self, name: str, body: list[str]) -> Iterator[str]:
-        """The function that is called from outside."""
+        """Yield the function that is called from outside."""
         arguments = "const float *weights, const float *input, float *output"
         yield f"int {name}({arguments});"
         yield f"int {name}({arguments}) {{"
@@ -130,11 +131,12 @@ class _NetworkWriter:
         yield "}"
 
     def call(self, node: Node, out: str) -> Iterator[str]:
-        """The lines that compute a node into a buffer."""
+        """Return the lines that compute a node into a buffer."""
         return self.layer(node, out) if node.output in self.text.plans else self.nodes.call(node, out)
 
     def layer(self, node: Node, out: str) -> Iterator[str]:
-        """A plan between images of the graph: channels first, the plan's function, bias, residual and activation."""
+        """Yield a plan between images of the graph: channels first, the plan's function, bias, residual and
+        activation."""
         plan = self.text.plans[node.output]
         _, channels, rows, columns = plan.info.input
         _, out_ch, out_h, out_w = plan.info.output

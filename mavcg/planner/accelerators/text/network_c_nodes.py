@@ -23,7 +23,7 @@ class NodeWriter:
         self.graph, self.value = graph, value
 
     def call(self, node: Node, out: str) -> Iterator[str]:
-        """The lines that compute a node into a buffer. Raises: MavcgError for a node that this has no C for."""
+        """Yield the lines that compute a node into a buffer. Raises: MavcgError for a node that this has no C for."""
         make: Callable[[Node, str], Iterator[str]] | None = {
             "max_pool2d": self.pool, "avg_pool2d": self.pool, "reduce_mean": self.mean, "concat": self.concat,
             "softmax": self.softmax, "lrn": self.lrn, "transpose": self.transpose,
@@ -37,13 +37,13 @@ class NodeWriter:
         yield from make(node, out)
 
     def act(self, node: Node, act: str, values: list[float]) -> tuple[str, str] | None:
-        """The function and the rest of the arguments of an activation; None for none."""
+        """Return the function and the rest of the arguments of an activation; None for none."""
         if act and act not in _ACTS:
             raise refuse(node, f"with {act}")
         return (f"act_{act}", "".join(f", (float){value!r}" for value in values)) if act else None
 
     def activation(self, node: Node, out: str) -> Iterator[str]:
-        """An activation on its own."""
+        """Yield an activation on its own."""
         count = prod(self.graph.types[node.output].shape)
         act = self.act(node, node.op, [float(node.attr(name)) for name in _ACTS[node.op]])
         assert act
@@ -51,7 +51,7 @@ class NodeWriter:
         yield f"{act[0]}({out}, {count}{act[1]});"
 
     def binary(self, node: Node, out: str) -> Iterator[str]:
-        """Two tensors of one shape."""
+        """Yield the C of an elementwise operator on two tensors of one shape."""
         if any(self.graph.types[name].shape != self.graph.types[node.output].shape for name in node.inputs[:2]):
             raise refuse(node, "of two shapes")
         a, b = (self.value(name) for name in node.inputs[:2])
@@ -74,7 +74,7 @@ class NodeWriter:
         yield f"pool({self.value(node.inputs[0])}, {out}, {int(node.op == 'max_pool2d')}, {words});"
 
     def mean(self, node: Node, out: str) -> Iterator[str]:
-        """Rows and columns of one image."""
+        """Yield the C of a mean over the rows and columns of one image."""
         shape = self.graph.types[node.inputs[0]].shape
         if tuple(node.attr("axes")) != (1, 2) or len(shape) != 4 or shape[0] != 1:
             raise refuse(node, "of other dimensions than rows and columns of one image")
@@ -83,7 +83,7 @@ class NodeWriter:
         yield f"pool({self.value(node.inputs[0])}, {out}, 0, {', '.join(map(str, sizes))});"
 
     def concat(self, node: Node, out: str) -> Iterator[str]:
-        """Tensors joined along any dimension: runs of each, one after the other."""
+        """Yield the C of a concatenation along any dimension: runs of each tensor, one after the other."""
         shape, axis = self.graph.types[node.output].shape, node.attr("axis") % len(self.graph.types[node.output].shape)
         outer, pitch, begin = prod(shape[:axis]), prod(shape[axis:]), 0
         for name in node.inputs:

@@ -31,7 +31,7 @@ class NetworkText:
     image: str
 
     def before_pads(self, name: str) -> str:
-        """The tensor that a plan reads where its node reads `name`."""
+        """Return the tensor that a plan reads where its node reads `name`."""
         while name in self.skipped:
             name = self.skipped[name]
         return name
@@ -80,13 +80,13 @@ def _pads(graph: Graph, plans: Mapping[str, TextPlan]) -> dict[str, str]:
 
 
 def plan_input(text: NetworkText, node: Node, x: Array) -> Array:
-    """The input of a node's plan, [1, channels, rows, columns], from the graph's tensor."""
+    """Return the input of a node's plan, [1, channels, rows, columns], from the graph's tensor."""
     dims = text.plans[node.output].info.input
     return x.transpose(0, 3, 1, 2) if node.op == "conv2d" else x.reshape(dims[2], dims[1]).T.reshape(dims)
 
 
 def plan_weights(text: NetworkText, node: Node, w: Array) -> Array:
-    """The weights in a plan's order, [out channels, in channels, rows, columns], from the graph's tensor."""
+    """Return the weights in a plan's order, [out channels, in channels, rows, columns], from the graph's tensor."""
     if node.op == "conv2d":
         return np.ascontiguousarray(w.transpose(0, 3, 1, 2))
     dims = text.plans[node.output].info.weight

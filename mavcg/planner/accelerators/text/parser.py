@@ -242,7 +242,7 @@ def _layer_name(file: str, number: int, text: str) -> str:
 
 
 def parse_plans(text: str, file: str = "<plan>") -> tuple[TextPlan, ...]:
-    """All plans of a text: each begins with its [layer NAME], or with [info] where it has no name.
+    """Return all plans of a text: each begins with its [layer NAME], or with [info] where it has no name.
 
     Raises: MavcgError with file, line, what is wrong and what to write.
     """
@@ -275,7 +275,7 @@ def parse_plans(text: str, file: str = "<plan>") -> tuple[TextPlan, ...]:
 
 
 def parse_plan(text: str, file: str = "<plan>") -> TextPlan:
-    """The one plan of a text. Raises: MavcgError, also where there are several."""
+    """Return the one plan of a text. Raises: MavcgError, also where there are several."""
     plans = parse_plans(text, file)
     if len(plans) > 1:
         raise MavcgError(f"{file}: {len(plans)} plans where one is expected; take parse_plans or cut the file")

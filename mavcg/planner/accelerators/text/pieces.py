@@ -8,7 +8,7 @@ from mavcg.planner.layer_model.windows import InputWindow
 
 
 def types_of(items: ItemBytes) -> Types:
-    """The types that a layer's sizes suggest: whole numbers where an operand has one byte, else floats.
+    """Return the types that a layer's sizes suggest: whole numbers where an operand has one byte, else floats.
 
     Raises: MavcgError for a size that no type has.
     """
@@ -22,7 +22,7 @@ def types_of(items: ItemBytes) -> Types:
 
 
 def memories_of(level: MemoryLevel) -> tuple[PlanMemory, ...]:
-    """A memory of each operand, or the one that all share."""
+    """Return a memory of each operand, or the one that all share."""
     if level.shared_bytes:
         return (PlanMemory("MEM_0", level.shared_bytes),)
     sizes = {"IN_MEM_0": level.input_bytes, "WT_MEM_0": level.weight_bytes, "OT_MEM_0": level.output_bytes}
@@ -30,16 +30,16 @@ def memories_of(level: MemoryLevel) -> tuple[PlanMemory, ...]:
 
 
 def paper_pads(pads: tuple[int, int, int, int]) -> Dims:
-    """A layer's pads in the order of the paper's CONV: left, right, above, below."""
+    """Return a layer's pads in the order of the paper's CONV: left, right, above, below."""
     above, left, below, right = pads
     return left, right, above, below
 
 
 def element_offset(dims: Dims, channel: int, row: int, column: int) -> int:
-    """Offset of an element of the first batch in a row-major tensor of these dims."""
+    """Return the offset of an element of the first batch in a row-major tensor of these dims."""
     return (channel * dims[2] + row) * dims[3] + column
 
 
 def window_pads(rows: InputWindow, columns: InputWindow) -> Dims:
-    """The padding of one tile, in the order of the paper's CONV."""
+    """Return the padding of one tile, in the order of the paper's CONV."""
     return columns.before, columns.after, rows.before, rows.after

@@ -27,11 +27,11 @@ class Types:
     psum: str = "f32"
 
     def item_bytes(self, operand: str) -> int:
-        """Bytes of an element of an operand off chip."""
+        """Return the bytes of an element of an operand off chip."""
         return ITEM_BYTES[{"INPUT": self.input, "WEIGHT": self.weight, "OUTPUT": self.output}[operand]]
 
     def resident_bytes(self, operand: str) -> int:
-        """Bytes of an element of an operand on chip: outputs are partial sums there."""
+        """Return the bytes of an element of an operand on chip: outputs are partial sums there."""
         return ITEM_BYTES[self.psum] if operand == "OUTPUT" else self.item_bytes(operand)
 
 
@@ -54,7 +54,7 @@ class Info:
     types: Types = Types()
 
     def dims(self, operand: str) -> Dims | None:
-        """Elements of the whole tensor."""
+        """Return the elements of the whole tensor."""
         return {"INPUT": self.input, "WEIGHT": self.weight, "OUTPUT": self.output}[operand]
 
     @property
@@ -99,7 +99,7 @@ class PlanTile:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A tile comes on chip; one of the output brings its partial sums back."""
+    """Command that loads a tile; one of the output brings its partial sums back."""
 
     memory: str
     tile: str

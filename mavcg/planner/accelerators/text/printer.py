@@ -26,7 +26,7 @@ def _numbers(values: Iterable[int]) -> str:
 
 
 def _pair(pair: tuple[int, int]) -> str:
-    """One number where both are the same, as the paper has its stride."""
+    """Return one number where both are the same, as the paper has its stride."""
     return str(pair[0]) if pair[0] == pair[1] else _numbers(pair)
 
 
@@ -63,7 +63,7 @@ def _memory(memory: PlanMemory, types: Types) -> str:
 
 
 def print_command(command: Command) -> str:
-    """One line of [text]."""
+    """Print a command as one line of [text]."""
     match command:
         case Load(memory, tile):
             return f"LOAD {memory} {tile}"
@@ -94,10 +94,10 @@ def _lines(plan: TextPlan) -> Iterator[str]:
 
 
 def print_plan(plan: TextPlan) -> str:
-    """The whole text, a newline at its end. A layer's name stands above it as [layer NAME]."""
+    """Return the whole text, a newline at its end. A layer's name stands above it as [layer NAME]."""
     return "\n".join(_lines(plan)) + "\n"
 
 
 def print_plans(plans: Iterable[TextPlan]) -> str:
-    """The plans of several layers, one after the other."""
+    """Return the plans of several layers, one after the other."""
     return "\n".join(map(print_plan, plans))

@@ -6,7 +6,7 @@ from mavcg.planner.layer_model.windows import WindowAxis
 
 
 def axes_of(info: Info) -> tuple[WindowAxis, WindowAxis]:
-    """The layer's two directions: down, across."""
+    """Return the layer's two directions: down, across."""
     kh, kw = info.taps
     left, _, above, _ = info.pads
     down = WindowAxis(info.output[2], kh, info.input[2], info.stride[0], info.dilation[0], above)

@@ -129,7 +129,7 @@ class _PlanVerifier:
             raise self.fail(f"{name} is not on chip: not loaded, or another tile took its place; LOAD it before")
 
     def start_sums(self, output: PlanTile, target: str | None) -> _Sums:
-        """Sums that begin at this command."""
+        """Return the sums that begin at this command."""
         if output.name in self.sums:
             raise self.fail(f"{output.name} was begun before and would begin anew; write ADD, or remove the command")
         if target is None:
