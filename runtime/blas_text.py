@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from mavcg.runtime.core_speeds import MAX_SPEED
 from mavcg.runtime.coreset import X86_WORDS, CoreSet, c_array
 from mavcg.runtime.model_text import DEFAULT_SPIN_US
-from mavcg.specs.blas_blocks import ITEM_BYTES, ROUTINE_PREFIX, BlasBlocks
+from mavcg.specs.blas_blocks import ITEM_BYTES, ROUTINE_PREFIX, TALL_COLUMNS, BlasBlocks
 from mavcg.text.safe_text import c_string, comment
 
 BLAS_TABLES = "mavcg_blas_tables.h"
@@ -21,24 +21,22 @@ def blas_tables_text(
 ) -> str:  # fmt: skip
     """Return mavcg_blas_tables.h.
 
-    blocks: of f32 and f64, in this order. tiles: dtype -> symbols of its register tiles without versions: packed, then
-    strided, each by units of rows, then columns, from 1 on. vector_products: the same of products with a vector: by
+    blocks: of f32 and f64, in this order. tiles: dtype -> symbols of its register tiles without versions, by form, then
+    rows (narrow where there is such a tile, then units, from 1 on), then columns; then
+    the tall tiles by columns. vector_products: the same of products with a vector: by
     columns, then sums. dot_products: that of columns with columns. labels: the version that generic and each core of
     the set run, in the order of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID
     bits that every version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
     """
     assert all(1 <= speed <= MAX_SPEED for speed in speeds.values())
-    rows = [
-        f"{{{', '.join(map(str, (b.item_bytes, b.lanes, b.rows, b.columns, b.kc, b.mc, b.nc, b.dot_columns)))}}}, "
-        f"/* {b.dtype} */"
-        for b in blocks
-    ]
+    rows = ["{" + ", ".join(map(str, _fields(block))) + "}, " + f"/* {block.dtype} */" for block in blocks]
     parts = [
         "/* Register tiles of a BLAS library. Made by mavcg. */\n",
         f"#define MAVCG_SET {core_set.tag}\n#define VERSIONS {core_set.version_count}\n",
         c_array("uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{word:#x}" for word in base_needs) + "},"]),
         c_array("struct blas_blocks blocks_table[]", rows),
-        f"#define SPIN_US {spin_us}\n#define EQUAL_CORES {int(len(set(speeds.values())) == 1)}\n",
+        f"#define TALL_COLUMNS {TALL_COLUMNS}\n#define SPIN_US {spin_us}\n",
+        f"#define EQUAL_CORES {int(len(set(speeds.values())) == 1)}\n",
         _array("void *const core_ids[]", [f"(void *){number}," for number in range(core_set.version_count)]),
         f"static uint64_t core_runs[{core_set.version_count}];\n",
         c_array(
@@ -52,6 +50,11 @@ def blas_tables_text(
     ):
         parts += _versions(stem, kind, symbols, routine, core_set, labels)
     return "".join(parts)
+
+
+def _fields(b: BlasBlocks) -> tuple[int, ...]:
+    """Return the fields of struct blas_blocks (csrc/blas.h)."""
+    return b.item_bytes, b.lanes, b.narrow_rows, b.rows, b.columns, b.kc, b.mc, b.nc, b.dot_columns, b.tall_rows
 
 
 def _versions(

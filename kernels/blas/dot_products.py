@@ -13,13 +13,14 @@ from llvmlite import ir
 from mavcg.kernels.blas.product_tile import TYPES
 from mavcg.kernels.blas.vector_product import SUM_BYTES
 from mavcg.kernels.builder.emit import I32, I64, PTR, Values, address, const, fma, for_range, repeat, vector
+from mavcg.kernels.builder.prefetch import prefetch
 from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.specs.kernel import Machine
 
 FUNCTION_TYPE = ir.FunctionType(ir.VoidType(), [I64, I64, I64, I64, PTR, I64, PTR, I64, PTR, PTR, PTR])
 ARGUMENTS = ("steps", "tails", "a_columns", "b_columns", "a", "a_bytes", "b", "b_bytes", "a_tail", "b_tail", "sums")
 SUMS_COLUMN = 8  # elements between B's columns in `sums`: DOT_GROUP of csrc/blas_dots.c
-GROUPS = ((4, 4), (2, 3), (2, 2), (1, 2), (1, 1))  # columns of A and of B at a time, by multiply-adds a load
+GROUPS = ((4, 6), (2, 3), (2, 2), (1, 2), (1, 1))  # columns of A and of B at a time, by multiply-adds a load
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,29 @@ def emit_dot_products(module: ir.Module, machine: Machine, products: DotProducts
     a_group, b_group = dot_group(machine)
     a_columns, b_columns = function.args[2:4]
 
-    def add_for(j: ir.Value, columns: int) -> None:
+    def add_for(j: ir.Value, columns: int, last: bool) -> None:
         whole = b.mul(b.sdiv(a_columns, const(a_group)), const(a_group))
-        repeat(b, 0, whole, lambda i: emitter.add_dots(i, a_group, j, columns), "a_group", a_group)
-        repeat(b, whole, a_columns, lambda i: emitter.add_dots(i, 1, j, columns), "a_column")
+        repeat(b, 0, whole, lambda i: emitter.add_dots(i, a_group, j, columns, last), "a_group", a_group)
+        repeat(b, whole, a_columns, lambda i: emitter.add_dots(i, 1, j, columns, last), "a_column")
 
-    whole = b.mul(b.sdiv(b_columns, const(b_group)), const(b_group), name="whole")
-    repeat(b, 0, whole, lambda j: add_for(j, b_group), "b_group", b_group)
-    repeat(b, whole, b_columns, lambda j: add_for(j, 1), "b_column")
+    # Whole groups, then what is left, more than one group where there is so much, in two about equal ones: of few
+    # columns each load feeds few multiply-adds.
+    left = b.srem(b.sub(b_columns, const(1)), const(b_group))  # of the last group, less 1
+    one = b.icmp_signed("<=", b_columns, const(b_group), "one")
+    rest = b.select(one, b_columns, b.add(left, const(b_group + 1)), "rest")
+    whole = b.sub(b_columns, rest, "whole")
+    first = b.select(one, rest, b.sdiv(b.add(rest, const(1)), const(2)), "first")
+    repeat(b, 0, whole, lambda j: add_for(j, b_group, last=False), "b_group", b_group)
+
+    def add_rest(number: ir.Value) -> None:
+        is_first = b.icmp_signed("==", number, const(0))
+        j = b.select(is_first, whole, b.add(whole, first), "rest_column")
+        count = b.select(is_first, first, b.sub(rest, first), "rest_columns")
+        for columns in range(1, b_group + 1):
+            with b.if_then(b.icmp_signed("==", count, const(columns))):
+                add_for(j, columns, last=True)
+
+    repeat(b, 0, const(2), add_rest, "rest_group")
     b.ret_void()
 
 
@@ -89,8 +105,11 @@ class _DotEmitter:
         """Vectors of a dot product's partial sums."""
         return vectors_of_sum(self.machine)
 
-    def add_dots(self, i: ir.Value, a_count: int, j: ir.Value, b_count: int) -> None:
-        """Add the dot products of columns i.. of A and j.. of B to the sums."""
+    def add_dots(self, i: ir.Value, a_count: int, j: ir.Value, b_count: int, last: bool) -> None:
+        """Add the dot products of columns i.. of A and j.. of B to the sums.
+
+        last: these columns of A are not used again, so those after them are prefetched.
+        """
         b = self.b
         steps, tails, _, _, a, a_bytes, other, b_bytes, a_tail, b_tail, _ = b.function.args
         zero = ir.Constant(vector(TYPES[self.dtype], self.lanes), [0.0] * self.lanes)
@@ -98,7 +117,14 @@ class _DotEmitter:
         a_first, b_first = address(b, a, b.mul(i, a_bytes)), address(b, other, b.mul(j, b_bytes))
         a_lines = [address(b, a_first, b.mul(a_bytes, const(n))) for n in range(a_count)]
         b_lines = [address(b, b_first, b.mul(b_bytes, const(n))) for n in range(b_count)]
-        sums = for_range(b, const(0), steps, 1, start, lambda at, sums: self.step(at, a_lines, b_lines, sums), "step")
+        ahead = b.mul(a_bytes, const(a_count))  # to the columns that come next
+
+        def whole_step(at: ir.Value, sums: Values) -> Values:
+            for line in a_lines if last else []:
+                prefetch(b, address(b, address(b, line, ahead), b.mul(at, const(SUM_BYTES))), 0)
+            return self.step(at, a_lines, b_lines, sums)
+
+        sums = for_range(b, const(0), steps, 1, start, whole_step, "step")
         width = const(SUM_BYTES)
         a_ends = [address(b, a_tail, b.mul(b.add(i, const(n)), width)) for n in range(a_count)]
         b_ends = [address(b, b_tail, b.mul(b.add(j, const(n)), width)) for n in range(b_count)]

@@ -40,25 +40,43 @@ UNROLL = 4
 A_STEP, B_STEP, B_COLUMN, C_COLUMN, ALPHA, BETA = 0, 8, 16, 24, 32, 40
 
 
+PACKED, TERMS, COLUMNS = "packed", "terms", "columns"
+FORMS = (PACKED, TERMS, COLUMNS)  # in the order of enum blas_form of csrc/blas.h
+
+
 @dataclass(frozen=True)
 class ProductTile:
     """A register tile of `units` x `lanes` rows and `columns` columns.
 
-    packed: A and B are panels of exactly these rows and columns, term after term; else their steps are in `steps`, and
-    rows beyond last_rows are not read.
+    form: "packed" if A and B are panels of exactly these rows and columns, term after term; else A is read as it lies,
+    rows beyond last_rows are not read, and of B a column's "terms" or a term's "columns" lie side by side: the distance
+    of the others is in `steps`. narrow: the tile has the first half of a unit's rows only, in vectors of this length at
+    most: half a vector takes half the time where a core computes whole ones in two passes. prefetched_terms: distance
+    in terms at which A is prefetched, 0 for no prefetches.
     """
 
     dtype: str
     lanes: int
     units: int
     columns: int
-    packed: bool
+    form: str
+    narrow: bool = False
+    prefetched_terms: int = 0
 
     @property
     def symbol(self) -> str:
         """The function's name, without a version."""
-        form = "packed" if self.packed else "strided"
-        return f"mavcg_product_{self.dtype}_{self.units * self.lanes}x{self.columns}_{form}"
+        return f"mavcg_product_{self.dtype}_{self.rows}x{self.columns}_{self.form}"
+
+    @property
+    def unit_rows(self) -> int:
+        """Rows of the last unit, which may not all be there."""
+        return self.lanes // 2 if self.narrow else self.lanes
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile."""
+        return (self.units - 1) * self.lanes + self.unit_rows
 
 
 def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) -> None:
@@ -69,8 +87,8 @@ def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) ->
         argument.name = name
     function.args[3].add_attribute("noalias")
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    lanes = machine.vector_bytes // ITEM_BYTES[tile.dtype]
-    vectors = tile.units * tile.lanes // lanes
+    lanes = min(machine.vector_bytes // ITEM_BYTES[tile.dtype], tile.unit_rows)
+    vectors = tile.rows // lanes
     rows_each, columns_each = pass_shape(machine, vectors, tile.columns)
     for first_column in range(0, tile.columns, columns_each):
         for first_vector in range(0, vectors, rows_each):
@@ -124,7 +142,7 @@ class _TilePass:
     def emit(self) -> None:
         """The sums, then C."""
         b = self.b
-        if self.tile.packed:
+        if self.tile.form == PACKED:
             self.prefetch_results()
             self.finish(self.sums(None))
             return
@@ -134,7 +152,7 @@ class _TilePass:
         if self.masks_are_free():
             self.finish(self.sums(self.masks()))
             return
-        whole = b.icmp_signed("==", b.function.args[5], const(self.tile.lanes), "whole")
+        whole = b.icmp_signed("==", b.function.args[5], const(self.tile.unit_rows), "whole")
         with b.if_else(whole) as (full, partial):
             with full:
                 full_sums, full_block = self.sums(None), b.block
@@ -194,7 +212,7 @@ class _TilePass:
     def operands(self) -> tuple[ir.Value, ...]:
         """Return B's addresses, every third column's: the two beside it are one and two steps away."""
         b, first = self.b, self.b.function.args[2]
-        if self.tile.packed:
+        if self.tile.form != TERMS:
             return ()
         step = self.step(B_COLUMN)
         return tuple(address(b, first, b.mul(step, const(j)), "b_column") for j in self.columns[::3])
@@ -205,23 +223,37 @@ class _TilePass:
     ) -> Values:  # fmt: skip
         """Add term index + step to the sums, column by column: each of B's elements is needed for a moment only."""
         b, tile = self.b, self.tile
-        if tile.packed:
+        if tile.form == PACKED:
             a_step, b_step = tile.units * tile.lanes * self.item, tile.columns * self.item
             a_row = address(b, address(b, a, b.mul(index, const(a_step))), step * a_step)
             b_row = address(b, address(b, b.function.args[2], b.mul(index, const(b_step))), step * b_step)
             xs = [self.load(address(b, a_row, v * self.lanes * self.item), None) for v in self.vectors]
-            values = self.packed_columns(b_row)
+            values = self.adjacent_columns(b_row)
         else:
             term = b.add(index, const(step)) if step else index
             a_row = address(b, a, b.mul(term, self.step(A_STEP)))
             xs = [self.load(address(b, a_row, v * self.lanes * self.item), (masks or {}).get(v)) for v in self.vectors]
-            values = self.strided_columns(columns, b.mul(term, self.step(B_STEP)))
+            self.prefetch_rows(a_row)
+            if tile.form == TERMS:
+                values = self.distant_columns(columns, b.mul(index, const(self.item)), step * self.item)
+            else:
+                values = self.adjacent_columns(address(b, b.function.args[2], b.mul(term, self.step(B_STEP))))
         results: list[ir.Value] = []
         for value in values:
             results += [fma(b, x, value, sums[len(results) + v]) for v, x in enumerate(xs)]
         return tuple(results)
 
-    def packed_columns(self, row: ir.Value) -> Iterator[ir.Value]:
+    def prefetch_rows(self, row: ir.Value) -> None:
+        """Prefetch the rows of a later term of A: terms are so far apart that the hardware does not."""
+        b, tile = self.b, self.tile
+        if tile.prefetched_terms:
+            later = address(b, row, b.mul(self.step(A_STEP), const(tile.prefetched_terms)))
+            for first in range(
+                self.vectors[0] * self.lanes * self.item, (self.vectors[-1] + 1) * self.lanes * self.item, 64
+            ):
+                prefetch(b, later, first)
+
+    def adjacent_columns(self, row: ir.Value) -> Iterator[ir.Value]:
         """Yield B's elements of a term, each in every lane."""
         b, element = self.b, TYPES[self.tile.dtype]
         together = 16 // self.item
@@ -237,14 +269,14 @@ class _TilePass:
                 yield splat(b, single, self.lanes)
                 columns = columns[1:]
 
-    def strided_columns(self, columns: tuple[ir.Value, ...], offset: ir.Value) -> Iterator[ir.Value]:
-        """Yield the same of B as it lies in memory."""
+    def distant_columns(self, columns: tuple[ir.Value, ...], index: ir.Value, offset: int) -> Iterator[ir.Value]:
+        """Yield the same of B whose columns are B_COLUMN apart."""
         b, element, step = self.b, TYPES[self.tile.dtype], self.step(B_COLUMN)
         for number in range(len(self.columns)):
-            row = address(b, columns[number // 3], offset)
+            row = address(b, columns[number // 3], index)
             for _ in range(number % 3):
                 row = address(b, row, step)
-            yield splat(b, b.load(row, align=self.item, typ=element), self.lanes)
+            yield splat(b, b.load(address(b, row, offset), align=self.item, typ=element), self.lanes)
 
     def finish(self, sums: Values) -> None:
         """C = alpha * sums + beta * C; C is not read where beta is 0."""
@@ -261,7 +293,7 @@ class _TilePass:
         if self.masks_are_free():
             self.store(sums, alphas, betas, beta, self.masks())
             return
-        with b.if_else(b.icmp_signed("==", b.function.args[5], const(self.tile.lanes))) as (full, cut):
+        with b.if_else(b.icmp_signed("==", b.function.args[5], const(self.tile.unit_rows))) as (full, cut):
             with full:
                 self.store(sums, alphas, betas, beta, {})
             with cut:

@@ -18,7 +18,7 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
-from mavcg.kernels.blas.product_tile import ProductTile, emit_product_tile
+from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile, emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.emit import add_core_attributes
 from mavcg.lowering.kernel_code import KERNEL_FLAGS, version_symbol
@@ -38,10 +38,12 @@ from mavcg.runtime.build import compiler_needs, runtime_object
 from mavcg.runtime.coreset import X86_WORDS, CoreSet
 from mavcg.runtime.model_build import X86_BASE
 from mavcg.runtime.model_text import default_spin_us
-from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
+from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
 from mavcg.toolchain.zig import run_zig
+
+PREFETCHED_TERMS = 8  # of A, by tall tiles
 
 Progress = Callable[[str], None]
 Function = ProductTile | VectorProduct | DotProducts
@@ -159,13 +161,23 @@ def _routines(path: Path) -> list[str]:
 
 
 def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
-    """Return the register tiles of a type in the order of the table in C: each number of units and columns."""
-    return tuple(
-        ProductTile(blocks.dtype, blocks.lanes, units, columns, packed)
-        for packed in (True, False)
-        for units in range(1, blocks.units + 1)
+    """Return the register tiles of a type in the order of the table in C: each form, narrow or number of units, and
+    number of columns; then the tall ones by columns."""
+    heights = [(1, True)] if blocks.narrow_rows else []
+    heights += [(units, False) for units in range(1, blocks.units + 1)]
+    usual = [
+        ProductTile(blocks.dtype, blocks.lanes, units, columns, form, narrow)
+        for form in FORMS
+        for units, narrow in heights
         for columns in range(1, blocks.columns + 1)
-    )
+    ]
+    tall = [
+        ProductTile(
+            blocks.dtype, blocks.lanes, blocks.tall_units, columns, COLUMNS, prefetched_terms=PREFETCHED_TERMS
+        )
+        for columns in range(1, TALL_COLUMNS + 1)
+    ]  # fmt: skip
+    return (*usual, *(tall if blocks.tall_units else ()))
 
 
 @dataclass(frozen=True)
@@ -181,7 +193,7 @@ class _TileJob:
 def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str) -> list[_TileJob]:
     """Return a version's tiles by type and form: each is about as much work; and its other products."""
     parts: list[tuple[Function, ...]] = [
-        tuple(tile for tile in each if tile.packed == packed) for each in tiles.values() for packed in (True, False)
+        tuple(tile for tile in each if tile.form == form) for each in tiles.values() for form in FORMS
     ]
     parts[0] += tuple(VectorProduct(dtype, sums) for dtype in tiles for sums in (False, True))
     parts[0] += tuple(DotProducts(dtype) for dtype in tiles)

@@ -44,8 +44,12 @@ typedef void blas_dot_products(int64_t steps, int64_t tails, int64_t a_columns, 
 
 /* Register tile and blocks of a type (mavcg/specs/blas_blocks.py): item in bytes, the others in elements. */
 struct blas_blocks {
-    int64_t item, lanes, rows, columns, kc, mc, nc, dot_columns;
+    int64_t item, lanes, narrow_rows, rows, columns, kc, mc, nc, dot_columns, tall_rows;
 };
+
+/* How a register tile reads A and B (kernels/blas/product_tile.py): panels, or A as it lies and B with a column's terms
+ * or a term's columns side by side. */
+enum blas_form { FORM_PACKED, FORM_TERMS, FORM_COLUMNS, FORMS };
 
 /* C = alpha * op(A) * op(B) + beta * C: op(A) is m x k, op(B) k x n. Strides in bytes. */
 struct blas_product {

@@ -3,13 +3,8 @@
 
 #include "blas.h"
 #include "blas_pack.h"
+#include "blas_tiles.h"
 #include "internal.h"
-
-static blas_tile *const *tiles_of(enum blas_type type) {
-    void *version = MAVCG_NAME(version, MAVCG_SET)(&product_functions[type]);
-    if (!version) version = MAVCG_NAME(select, MAVCG_SET)(&product_functions[type]);
-    return version;
-}
 
 MAVCG_PRIVATE struct blas_panels rows_of_a(const struct blas_block *block) {
     const struct blas_product *p = block->product;
@@ -37,12 +32,10 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
     const struct blas_blocks *blocks = &blocks_table[p->type];
     const struct blas_panels a = rows_of_a(block), b = columns_of_b(block);
     const int64_t item = blocks->item, panel_bytes = block->terms * item;
-    const int lanes_shift = __builtin_ctzll(
-        (uint64_t)blocks->lanes); /* a power of two: no division for small products */
-    const int64_t units = blocks->rows >> lanes_shift;
     struct blas_steps steps = {a.term_stride, b.term_stride, b.line_stride, p->c_stride, p->alpha, block->beta};
-    /* The forms packed and strided lie one after the other. */
-    blas_tile *const *tiles = tiles_of(p->type) + (block->a_panels && block->b_panels ? 0 : units * blocks->columns);
+    const bool packed = block->a_panels && block->b_panels, adjacent = block->b_panels || p->b_transposed;
+    const enum blas_form form = packed ? FORM_PACKED : adjacent ? FORM_COLUMNS : FORM_TERMS;
+    blas_tile *const *tiles = tiles_of(p->type);
     for (int64_t j = first_column; j < last_column; j += blocks->columns) {
         int64_t columns = least(last_column - j, blocks->columns);
         const char *b_first = b.from + j * b.line_stride;
@@ -52,33 +45,20 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
             steps.b_step = columns * item;
             steps.b_column = item;
         }
-        for (int64_t i = first_row; i < last_row; i += blocks->rows) {
-            int64_t rows = least(last_row - i, blocks->rows), used = (rows + blocks->lanes - 1) >> lanes_shift;
+        int64_t i = first_row;
+        if (blocks->tall_rows && columns <= TALL_COLUMNS && form == FORM_COLUMNS && !block->a_panels)
+            for (; i + blocks->tall_rows <= last_row; i += blocks->tall_rows)
+                tall_tiles(tiles, blocks)[columns](block->terms, a.from + i * a.line_stride, b_first, c + i * item,
+                                                   &steps, blocks->lanes);
+        for (; i < last_row; i += blocks->rows) {
+            int64_t rows = least(last_row - i, blocks->rows);
             const char *a_first = a.from + i * a.line_stride;
             if (block->a_panels) {
                 a_first = block->a_panels + i * panel_bytes;
-                steps.a_step = used * blocks->lanes * item;
+                steps.a_step = units_of(blocks, rows) * blocks->lanes * item;
             }
-            tiles[(used - 1) * blocks->columns + columns - 1](block->terms, a_first, b_first, c + i * item, &steps,
-                                                              ((rows - 1) & (blocks->lanes - 1)) + 1);
-        }
-    }
-}
-
-MAVCG_PRIVATE void multiply_unpacked(const struct blas_product *p) {
-    const struct blas_blocks *blocks = &blocks_table[p->type];
-    const int64_t item = blocks->item, lanes = blocks->lanes;
-    const int64_t b_term = p->b_transposed ? p->b_stride : item, b_column = p->b_transposed ? item : p->b_stride;
-    const int lanes_shift = __builtin_ctzll((uint64_t)lanes);
-    const struct blas_steps steps = {p->a_stride, b_term, b_column, p->c_stride, p->alpha, p->beta};
-    blas_tile *const *tiles = tiles_of(p->type) + (blocks->rows >> lanes_shift) * blocks->columns - 1;
-    for (int64_t j = 0; j < p->n; j += blocks->columns) {
-        const int64_t columns = least(p->n - j, blocks->columns);
-        for (int64_t i = 0; i < p->m; i += blocks->rows) {
-            const int64_t rows = least(p->m - i, blocks->rows), used = (rows - 1) >> lanes_shift;
-            tiles[used * blocks->columns + columns](p->k, p->a + i * item, p->b + j * b_column,
-                                                    p->c + j * p->c_stride + i * item, &steps,
-                                                    ((rows - 1) & (lanes - 1)) + 1);
+            tiles_of_rows(tiles, blocks, form, rows)[columns](block->terms, a_first, b_first, c + i * item, &steps,
+                                                              last_rows_of(blocks, rows));
         }
     }
 }

@@ -7,6 +7,7 @@
 
 #include "blas.h"
 #include "blas_pack.h"
+#include "blas_tiles.h"
 #include "internal.h"
 
 /* rows x columns of C from `row` and `column`, `terms` terms of its sums from `term` on. a_panels, b_panels: where A and
@@ -18,7 +19,6 @@ struct blas_block {
     union blas_scalar beta;
 };
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 /* The panels of a block's part of A and of B, for pack_panels. */
@@ -29,8 +29,5 @@ MAVCG_PRIVATE struct blas_panels columns_of_b(const struct blas_block *block);
  * first ones are multiples of the register tile. */
 MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_row, int64_t last_row,
                                   int64_t first_column, int64_t last_column);
-
-/* Compute a whole product of one block of terms, with A and B as they lie; A is not transposed. */
-MAVCG_PRIVATE void multiply_unpacked(const struct blas_product *product);
 
 #endif

@@ -13,7 +13,7 @@ enum {
     STEP_BYTES = 64,       /* of a dot product's partial sums: kernels take as many terms at a time */
     DOT_ROWS = 64,         /* rows of C that threads take at least */
     LEAST_DOT_TERMS = 64,  /* terms from which on the sums of vectors' elements cost little */
-    TERMS_OF_COLUMN = 4,   /* the same for each column of more than a few: packed panels are used often then */
+    TERMS_OF_COLUMN = 8,   /* the same for each column of more than a few: packed panels are used often then */
     FEW_COLUMNS = 16,      /* for which any sum that long will do */
     MOST_DOT_COLUMNS = 96, /* that any library has */
 };
@@ -61,9 +61,10 @@ static void compute_dot_rows(const struct blas_product *p, int64_t first, int64_
     __attribute__((aligned(STEP_BYTES))) char a_tail[DOT_GROUP * STEP_BYTES], b_tail[MOST_DOT_COLUMNS * STEP_BYTES];
     if (tail) copy_tails(b_tail, p->b + whole, p->b_stride, p->n, tail);
     for (int64_t row = first; row < last; row += DOT_GROUP) {
-        double sums[MOST_DOT_COLUMNS * DOT_GROUP] = {0}; /* floats in their first half */
+        double sums[MOST_DOT_COLUMNS * DOT_GROUP]; /* floats in their first half */
         const int64_t rows = least(last - row, DOT_GROUP);
         const char *a = p->a + row * p->a_stride;
+        memset(sums, 0, (size_t)(p->n * DOT_GROUP * item));
         if (tail) copy_tails(a_tail, a + whole, p->a_stride, rows, tail);
         for (int64_t at = 0; at < whole || at == 0; at += DOT_BYTES) {
             const bool ends = at + DOT_BYTES >= whole;

@@ -10,6 +10,7 @@
 #include "blas_errors.h"
 #include "blas_next.h"
 #include "blas_product.h"
+#include "blas_tiles.h"
 #include "blas_vector.h"
 #include "internal.h"
 
@@ -28,19 +29,13 @@ static const char *const gemm_names[] = {"SGEMM ", "DGEMM "}, *const cblas_gemm_
                                                                                            "cblas_dgemm"};
 
 /* 0 or 1 for a letter of the Fortran interface, NO_CHOICE for any other. */
-static int transposed_by_letter(char letter) {
-    switch (letter) {
-    case 'n':
-    case 'N': return 0;
-    case 't':
-    case 'T':
-    case 'c':
-    case 'C': return 1;
-    default: return NO_CHOICE;
-    }
+BLAS_INLINE int transposed_by_letter(char letter) {
+    const int upper = letter & ~('a' ^ 'A');
+    if (upper == 'N') return 0;
+    return upper == 'T' || upper == 'C' ? 1 : NO_CHOICE;
 }
 
-static int transposed_by_number(int number) {
+BLAS_INLINE int transposed_by_number(int number) {
     if (number == NOT_TRANSPOSED) return 0;
     return number == TRANSPOSED || number == CONJUGATE_TRANSPOSED ? 1 : NO_CHOICE;
 }
@@ -59,6 +54,22 @@ static int64_t bad_argument(int a_transposed, int b_transposed, const struct bla
     if (given->b_stride < at_least_one(b_transposed ? given->n : given->k) * item) return 10;
     if (given->c_stride < at_least_one(given->m) * item) return 13;
     return 0;
+}
+
+/* Compute a small column-major product whose arguments are right and whose A is not transposed; returns false for any
+ * other. It comes before all else: the arguments are still in registers, and a small product takes as long as a few
+ * checks. Leading dimensions in elements. */
+BLAS_INLINE bool multiplies_small(enum blas_type type, int a_transposed, int b_transposed, int64_t m, int64_t n,
+                                  int64_t k, union blas_scalar alpha, const void *a, int64_t lda, const void *b,
+                                  int64_t ldb, union blas_scalar beta, void *c, int64_t ldc) {
+    const struct blas_blocks *blocks = &blocks_table[type];
+    if (a_transposed || b_transposed == NO_CHOICE || !is_small_product(blocks, m, n, k) || !reads_rows(blocks, m))
+        return false;
+    if (lda < m || ldb < (b_transposed ? n : k) || ldc < m) return false;
+    if (type == BLAS_F32 ? alpha.f32 == 0 : alpha.f64 == 0) return false;
+    multiply_small(type, b_transposed, m, n, k, alpha, a, lda * blocks->item, b, ldb * blocks->item, beta, c,
+                   ldc * blocks->item);
+    return true;
 }
 
 /* Products are filled in by the entries and completed in place: copies of what was just written, in wider moves than it
@@ -201,26 +212,57 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
         }                                                                                                \
     }
 
+/* name##_at_first: before it is known whether the processor has the instructions, and where it lacks them. */
 #define FORTRAN_GEMM(symbol, type, real, field, integer)                                                           \
     BLAS_EXPORT void symbol(const char *transa, const char *transb, const integer *m, const integer *n,            \
                             const integer *k, const real *alpha, const real *a, const integer *lda, const real *b, \
                             const integer *ldb, const real *beta, real *c, const integer *ldc);                    \
+    __attribute__((noinline)) static void symbol##_at_first(                                                       \
+        const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,              \
+        const real *alpha, const real *a, const integer *lda, const real *b, const integer *ldb, const real *beta, \
+        real *c, const integer *ldc) {                                                                             \
+        FORWARD(symbol, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                              \
+        symbol(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                                      \
+    }                                                                                                              \
     void symbol(const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,      \
                 const real *alpha, const real *a, const integer *lda, const real *b, const integer *ldb,           \
                 const real *beta, real *c, const integer *ldc) {                                                   \
-        FORWARD(symbol, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                              \
+        if (!known_to_suffice()) {                                                                                 \
+            symbol##_at_first(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                       \
+            return;                                                                                                \
+        }                                                                                                          \
+        if (multiplies_small(type, transposed_by_letter(*transa), transposed_by_letter(*transb), *m, *n, *k,       \
+                             (union blas_scalar){.field = *alpha}, a, *lda, b, *ldb,                               \
+                             (union blas_scalar){.field = *beta}, c, *ldc))                                        \
+            return;                                                                                                \
         struct blas_product product = PRODUCT_OF(type, field, *m, *n, *k, *lda, *ldb, *ldc, *alpha, *beta);        \
         gemm(&product, sizeof(integer) == sizeof(int64_t), *transa, *transb);                                      \
     }
 
-#define CBLAS_GEMM(symbol, type, real, field, integer)                                                                \
-    BLAS_EXPORT void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha,           \
-                            const real *a, integer lda, const real *b, integer ldb, real beta, real *c, integer ldc); \
-    void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha, const real *a,        \
-                integer lda, const real *b, integer ldb, real beta, real *c, integer ldc) {                           \
-        FORWARD(symbol, order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                          \
-        struct blas_product product = PRODUCT_OF(type, field, m, n, k, lda, ldb, ldc, alpha, beta);                   \
-        cblas_gemm(&product, sizeof(integer) == sizeof(int64_t), order, transa, transb);                              \
+#define CBLAS_GEMM(symbol, type, real, field, integer)                                                                 \
+    BLAS_EXPORT void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha,            \
+                            const real *a, integer lda, const real *b, integer ldb, real beta, real *c, integer ldc);  \
+    __attribute__((noinline)) static void symbol##_at_first(                                                           \
+        int order, int transa, int transb, integer m, integer n, integer k, real alpha, const real *a, integer lda,    \
+        const real *b, integer ldb, real beta, real *c, integer ldc) {                                                 \
+        FORWARD(symbol, order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                           \
+        symbol(order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                                   \
+    }                                                                                                                  \
+    void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha, const real *a,         \
+                integer lda, const real *b, integer ldb, real beta, real *c, integer ldc) {                            \
+        if (!known_to_suffice()) {                                                                                     \
+            symbol##_at_first(order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                    \
+            return;                                                                                                    \
+        }                                                                                                              \
+        const int a_transposed = transposed_by_number(transa), b_transposed = transposed_by_number(transb);            \
+        const union blas_scalar factor = {.field = alpha}, other = {.field = beta};                                    \
+        if (order == COLUMN_MAJOR                                                                                      \
+                ? multiplies_small(type, a_transposed, b_transposed, m, n, k, factor, a, lda, b, ldb, other, c, ldc)   \
+                : order == ROW_MAJOR && multiplies_small(type, b_transposed, a_transposed, n, m, k, factor, b, ldb, a, \
+                                                         lda, other, c, ldc))                                          \
+            return;                                                                                                    \
+        struct blas_product product = PRODUCT_OF(type, field, m, n, k, lda, ldb, ldc, alpha, beta);                    \
+        cblas_gemm(&product, sizeof(integer) == sizeof(int64_t), order, transa, transb);                               \
     }
 
 #define FORTRAN_GEMV(symbol, type, real, field, integer)                                                             \

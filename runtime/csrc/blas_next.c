@@ -8,22 +8,18 @@
 #include "internal.h"
 #include "x86_features.h"
 
-enum { NOT_KNOWN, SUFFICIENT, TOO_FEW };
-
 static void *const after_this_library = (void *)-1L; /* RTLD_NEXT of glibc and musl */
 
 extern void *dlsym(void *handle, const char *name) MAVCG_WEAK_IMPORT;
 
+MAVCG_PRIVATE uint32_t base_instructions;
+
 /* The base needs stand where a core set has its first core's. */
-MAVCG_PRIVATE bool has_base_instructions(void) {
-    static uint32_t known;
-    uint32_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (answer == NOT_KNOWN) {
-        static const struct mavcg_set base = {.x86_needs = base_needs};
-        answer = x86_can_run(&base, MAVCG_FIRST_CORE) ? SUFFICIENT : TOO_FEW;
-        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-    }
-    return answer == SUFFICIENT;
+MAVCG_PRIVATE uint32_t find_base_instructions(void) {
+    static const struct mavcg_set base = {.x86_needs = base_needs};
+    const uint32_t found = x86_can_run(&base, MAVCG_FIRST_CORE) ? INSTRUCTIONS_SUFFICIENT : INSTRUCTIONS_TOO_FEW;
+    __atomic_store_n(&base_instructions, found, __ATOMIC_RELAXED);
+    return found;
 }
 
 MAVCG_PRIVATE void *next_routine(const char *name) {

@@ -12,13 +12,13 @@
 #include "blas_memory.h"
 #include "blas_pack.h"
 #include "blas_team.h"
+#include "blas_tiles.h"
 #include "internal.h"
 
 enum {
-    SMALL_PRODUCT = 112 * 112 * 112, /* multiply-adds below which nothing is packed that can be read as it lies */
-    PACKED_A_USES = 8,               /* panels of B that pass by A, from which on a copy of A is worth it */
-    PACKED_B_USES = 8,               /* the same of A's panels and B */
-    STACK_BYTES = 16 << 10,          /* of panels that need no buffer */
+    PACKED_A_USES = 8,      /* panels of B that pass by A, from which on a copy of A is worth it */
+    PACKED_B_USES = 8,      /* the same of A's panels and B */
+    STACK_BYTES = 16 << 10, /* of panels that need no buffer */
     PANEL_ALIGN = 128,
     TERMS_UNIT = 4,         /* of a register tile's unrolled loop */
     PANELS_FOR_THREADS = 8, /* for each thread: with fewer rows, threads share columns */
@@ -29,12 +29,6 @@ enum {
 
 /* Multiply-adds from which on threads are worth waking. */
 static const double PARALLEL_PRODUCT = 2e6;
-
-#if defined(__x86_64__)
-enum { READS_PARTIAL_VECTORS = 1 };
-#else
-enum { READS_PARTIAL_VECTORS = 0 }; /* NEON has no masked loads */
-#endif
 
 static bool equals(enum blas_type type, union blas_scalar scalar, double value) {
     return type == BLAS_F32 ? (double)scalar.f32 == value : scalar.f64 == value;
@@ -75,7 +69,7 @@ static bool is_small(const struct blas_product *p) {
 
 /* Whether the rows of A lie as register tiles read them. */
 static bool reads_a(const struct blas_product *p) {
-    return !p->a_transposed && (READS_PARTIAL_VECTORS || p->m % blocks_table[p->type].lanes == 0);
+    return !p->a_transposed && reads_rows(&blocks_table[p->type], p->m);
 }
 
 /* Block sizes, and what is packed. */
@@ -171,9 +165,11 @@ static void multiply_in_team(struct blas_team *team, const struct blas_block *bl
     int64_t row_panels = (block->rows + blocks->rows - 1) / blocks->rows;
     int64_t column_panels = (block->columns + blocks->columns - 1) / blocks->columns;
     struct product_step step = {block, blocks->mc, false};
+    int64_t row_chunk = ROW_CHUNK;
+    if (block->columns <= TALL_COLUMNS && blocks->tall_rows) row_chunk = blocks->tall_rows / blocks->rows;
     step.by_columns = row_panels < (int64_t)PANELS_FOR_THREADS * team_threads(team) && column_panels > row_panels;
     run_step(team, run_product_step, &step, (uint32_t)(step.by_columns ? column_panels : row_panels),
-             step.by_columns ? COLUMN_CHUNK : ROW_CHUNK);
+             step.by_columns ? COLUMN_CHUNK : (uint32_t)row_chunk);
 }
 
 static void compute_blocks(const struct blas_product *p, const struct plan *plan, char *buffer,
@@ -219,14 +215,38 @@ __attribute__((noinline)) static void compute_large_product(const struct blas_pr
     return_team(team);
 }
 
+/* The bytes of a copy of A whose rows lie side by side, in whole units. */
+static int64_t copy_bytes(const struct blas_product *p) {
+    const struct blas_blocks *blocks = &blocks_table[p->type];
+    return p->k * units_of(blocks, p->m) * blocks->lanes * blocks->item;
+}
+
+/* Compute a product of one block of terms whose A is copied to the stack. */
+BLAS_INLINE void multiply_copy(enum blas_type type, const struct blas_product *p) {
+    const struct blas_blocks *blocks = &blocks_table[type];
+    __attribute__((aligned(PANEL_ALIGN))) char copy[STACK_BYTES];
+    const int64_t width = units_of(blocks, p->m) * blocks->lanes;
+    const struct blas_block block = {.product = p, .rows = p->m, .terms = p->k, .a_panels = copy};
+    struct blas_panels panels = rows_of_a(&block);
+    panels.width = width;
+    pack_panels(&panels, 0, 1);
+    multiply_small(type, p->b_transposed, p->m, p->n, p->k, p->alpha, copy, width * blocks->item, p->b, p->b_stride,
+                   p->beta, p->c, p->c_stride);
+}
+
+__attribute__((noinline)) static void multiply_copy_f32(const struct blas_product *p) { multiply_copy(BLAS_F32, p); }
+
+__attribute__((noinline)) static void multiply_copy_f64(const struct blas_product *p) { multiply_copy(BLAS_F64, p); }
+
 MAVCG_PRIVATE void compute_product(const struct blas_product *p) {
     if (!p->m || !p->n) return;
     if (equals(p->type, p->alpha, 0) || !p->k) {
         if (!equals(p->type, p->beta, 1)) scale_result(p);
         return;
     }
-    if (is_small(p) && reads_a(p) && p->k <= blocks_table[p->type].kc) { /* one block, of nothing packed */
-        multiply_unpacked(p);
+    if (is_small_product(&blocks_table[p->type], p->m, p->n, p->k) && !reads_a(p) && copy_bytes(p) <= STACK_BYTES) {
+        if (p->type == BLAS_F32) multiply_copy_f32(p);
+        else multiply_copy_f64(p);
         return;
     }
     compute_large_product(p);

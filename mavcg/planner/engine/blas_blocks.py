@@ -13,7 +13,7 @@ from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
 from mavcg.planner.engine.level_traffic import l1_budget, l2_budget
-from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
+from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 
 MOST_COLUMNS, MOST_UNITS = 16, 8
@@ -28,6 +28,9 @@ TERMS_UNIT = 32
 # Columns up to which dot products are not slower than packed panels: on a Zen 4 with AVX-512 up to 96 (300 x 96 x 1000;
 # f64 is 1.4 times as fast for 96 x 96 x 8000). Where a load feeds fewer multiply-adds, few only.
 MANY_DOT_COLUMNS, FEW_DOT_COLUMNS = 96, 16
+# Rows of the tile for few columns: several cache lines side by side of each of A's columns, which are read one time
+# only, from far away.
+TALL_UNITS = 4
 FASTEST = 1024  # of the speeds of cores, which are whole numbers
 
 
@@ -56,7 +59,9 @@ def plan_blas_blocks(
     nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // (kc * item) for label in named)
     nc = min(MOST_BLOCK_COLUMNS, max(LEAST_BLOCK_COLUMNS, nc))
     dots = min(_dot_columns(machines[label], columns) for label in named)
-    return BlasBlocks(dtype, lanes, units, columns, kc, max(rows, mc // rows * rows), nc // columns * columns, dots)
+    mc, nc = max(rows, mc // rows * rows), nc // columns * columns
+    tall = TALL_UNITS if units < TALL_UNITS and all(_fits_tall(machines[label], item, lanes) for label in named) else 0
+    return BlasBlocks(dtype, lanes, units, columns, kc, mc, nc, dots, tall)
 
 
 def blas_core_speeds(
@@ -97,6 +102,12 @@ def _fits(machine: Machine, units: int, columns: int) -> bool:
     inputs = -(-columns // 4) if by_lane(machine) else 1
     spare = SPARE_OF_LLVM if machine.vector_registers > 16 else 0
     return units * columns + units + inputs + spare <= machine.vector_registers
+
+
+def _fits_tall(machine: Machine, item: int, lanes: int) -> bool:
+    """True if the sums of the tall tile fit the registers."""
+    vectors = TALL_UNITS * lanes * item // machine.vector_bytes
+    return vectors * TALL_COLUMNS + vectors + 1 <= machine.vector_registers
 
 
 def _most_terms(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> int:

@@ -5,9 +5,10 @@ static const uint32_t base_needs[1][X86_WORDS] = {
     {0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0},
 };
 static const struct blas_blocks blocks_table[] = {
-    {4, 4, 4, 1, 256, 64, 512, 16}, /* f32 */
-    {8, 2, 2, 1, 256, 64, 512, 16}, /* f64 */
+    {4, 4, 0, 4, 1, 256, 64, 512, 16, 0}, /* f32 */
+    {8, 2, 0, 2, 1, 256, 64, 512, 16, 0}, /* f64 */
 };
+#define TALL_COLUMNS 6
 #define SPIN_US 50
 #define EQUAL_CORES 0
 static void *const core_ids[] = {

@@ -15,7 +15,7 @@ from mavcg.planner.engine.blas_blocks import plan_blas_blocks
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of
 from mavcg.profiles.load import cores_for, load_boards
-from mavcg.specs.blas_blocks import BlasBlocks
+from mavcg.specs.blas_blocks import TALL_COLUMNS, BlasBlocks
 
 THREADS = {"mavcg_blas_set_num_threads", "mavcg_blas_get_num_threads"}
 
@@ -67,4 +67,7 @@ def test_blocks_fit_the_caches_of_every_board(board: str, dtype: str) -> None:
         core.levels[0].shared_bytes for core in levels.values()
     )
     assert all(blocks.lanes * blocks.item_bytes % machine.vector_bytes == 0 for machine in machines.values())
-    assert len({tile.symbol for tile in product_tiles(blocks)}) == 2 * blocks.units * blocks.columns
+    heights = blocks.units + (blocks.narrow_rows > 0)
+    tall = TALL_COLUMNS if blocks.tall_units else 0
+    assert len({tile.symbol for tile in product_tiles(blocks)}) == 3 * heights * blocks.columns + tall
+    assert blocks.narrow_rows in (0, blocks.lanes // 2)

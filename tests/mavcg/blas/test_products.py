@@ -72,6 +72,36 @@ def test_products_of_dots(letter: str, size: tuple[int, int, int], blas: ctypes.
 
 
 @pytest.mark.parametrize("letter", ["s", "d"])
+@pytest.mark.parametrize("size", [(2100, 1, 700), (1501, 5, 389), (1100, 6, 300), (1030, 7, 300), (1037, 22, 131)])
+def test_products_of_few_columns(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:
+    """A is not packed and B is: register tiles of many rows, and usual ones for the rows that are left."""
+    for trans_b, alpha, beta in ((False, 1.0, 0.0), (True, 1.5, -0.5)):
+        p = Product(letter, False, trans_b, *size, alpha, beta, (1, 2, 3))
+        a, b, before = p.matrices()
+        c = np.full_like(before, np.nan) if beta == 0 else before.copy()
+        c[:, p.m :] = before[:, p.m :]
+        fortran_gemm(blas, p, a, b, c)
+        assert_product(p, before, a, b, c)
+
+
+@pytest.mark.parametrize("letter", ["s", "d"])
+@pytest.mark.parametrize("size", [(4, 4, 4), (12, 17, 19), (24, 33, 8), (9, 18, 100), (68, 20, 33), (3, 100, 130)])
+def test_small_products_read_no_more_than_there_is(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:
+    """What lies beside A, B and C is NaN: none of it reaches C, and none of it is overwritten."""
+    for trans_a, trans_b, beta in ((False, False, 0.0), (False, True, 1.0), (True, False, 0.0), (True, True, -0.5)):
+        p = Product(letter, trans_a, trans_b, *size, 1.5, beta, (3, 2, 5))
+        a, b, before = p.matrices()
+        for matrix, rows in ((a, p.k if trans_a else p.m), (b, p.n if trans_b else p.k), (before, p.m)):
+            matrix[:, rows:] = np.nan
+        for call in ("fortran", COLUMN_MAJOR, ROW_MAJOR):
+            c = before.copy()
+            fortran_gemm(blas, p, a, b, c) if call == "fortran" else cblas_gemm(blas, p, a, b, c, int(call))
+            want, bound = p.expected(a, b, before)
+            assert (np.abs(c[: p.n, : p.m].T - want) <= bound).all(), p
+            assert np.isnan(c[:, p.m :]).all(), p
+
+
+@pytest.mark.parametrize("letter", ["s", "d"])
 @pytest.mark.parametrize("size", [5, 150])
 def test_nan_follows_the_reference(letter: str, size: int, blas: ctypes.CDLL) -> None:
     p = Product(letter, False, False, size, size, size, 1.0, 0.0)

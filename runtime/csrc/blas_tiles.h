@@ -1,0 +1,93 @@
+/* The register tiles of the core that a thread runs on, and small products, which they read as they lie.
+ *
+ * All is inline: with the type known to the compiler little is left of it, and a product of 4 x 4 x 4 takes no longer
+ * than the checks of its arguments. */
+#ifndef MAVCG_BLAS_TILES_H
+#define MAVCG_BLAS_TILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "blas.h"
+#include "internal.h"
+
+/* Multiply-adds up to which nothing is packed that can be read as it lies. */
+enum { SMALL_PRODUCT = 112 * 112 * 112 };
+
+#if defined(__x86_64__)
+enum { READS_PARTIAL_VECTORS = 1 };
+#else
+enum { READS_PARTIAL_VECTORS = 0 }; /* NEON has no masked loads */
+#endif
+
+#define BLAS_INLINE static inline __attribute__((always_inline))
+
+BLAS_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+BLAS_INLINE blas_tile *const *tiles_of(enum blas_type type) {
+    void *version = MAVCG_NAME(version, MAVCG_SET)(&product_functions[type]);
+    if (!version) version = MAVCG_NAME(select, MAVCG_SET)(&product_functions[type]);
+    return version;
+}
+
+/* Units of rows are powers of two: no division for small products. */
+BLAS_INLINE int64_t units_of(const struct blas_blocks *blocks, int64_t rows) {
+    return (rows + blocks->lanes - 1) >> __builtin_ctzll((uint64_t)blocks->lanes);
+}
+
+/* Rows of the last unit that there are. */
+BLAS_INLINE int64_t last_rows_of(const struct blas_blocks *blocks, int64_t rows) {
+    return ((rows - 1) & (blocks->lanes - 1)) + 1;
+}
+
+/* The tiles of a form and number of rows, by columns from 1 on. */
+BLAS_INLINE blas_tile *const *tiles_of_rows(blas_tile *const *tiles, const struct blas_blocks *blocks,
+                                            enum blas_form form, int64_t rows) {
+    const int64_t narrow = blocks->narrow_rows > 0, heights = units_of(blocks, blocks->rows) + narrow;
+    const int64_t height = narrow && rows <= blocks->narrow_rows ? 0 : units_of(blocks, rows) - 1 + narrow;
+    return tiles + ((int64_t)form * heights + height) * blocks->columns - 1;
+}
+
+/* The tall tiles, by columns from 1 to TALL_COLUMNS. */
+BLAS_INLINE blas_tile *const *tall_tiles(blas_tile *const *tiles, const struct blas_blocks *blocks) {
+    const int64_t heights = units_of(blocks, blocks->rows) + (blocks->narrow_rows > 0);
+    return tiles + (int64_t)FORMS * heights * blocks->columns - 1;
+}
+
+/* Columns of the next tile: the last two are about equal, since one of few columns waits for its sums. */
+BLAS_INLINE int64_t columns_of_tile(const struct blas_blocks *blocks, int64_t left) {
+    if (left <= blocks->columns) return left;
+    return left < 2 * blocks->columns ? (left + 1) >> 1 : blocks->columns;
+}
+
+BLAS_INLINE bool is_small_product(const struct blas_blocks *blocks, int64_t m, int64_t n, int64_t k) {
+    return m > 0 && n > 0 && k > 0 && m <= SMALL_PRODUCT && n <= SMALL_PRODUCT && k <= blocks->kc &&
+           m * n * k <= SMALL_PRODUCT;
+}
+
+/* Whether rows of A that lie side by side can be read as they lie. */
+BLAS_INLINE bool reads_rows(const struct blas_blocks *blocks, int64_t m) {
+    return READS_PARTIAL_VECTORS || m % blocks->lanes == 0;
+}
+
+/* Compute a product of one block of terms, with A and B as they lie; A is not transposed. Strides in bytes. */
+BLAS_INLINE void multiply_small(enum blas_type type, bool b_transposed, int64_t m, int64_t n, int64_t k,
+                                union blas_scalar alpha, const char *a, int64_t a_stride, const char *b,
+                                int64_t b_stride, union blas_scalar beta, char *c, int64_t c_stride) {
+    const struct blas_blocks *blocks = &blocks_table[type];
+    const int64_t item = blocks->item;
+    const int64_t b_term = b_transposed ? b_stride : item, b_column = b_transposed ? item : b_stride;
+    const enum blas_form form = b_transposed ? FORM_COLUMNS : FORM_TERMS;
+    const struct blas_steps steps = {a_stride, b_term, b_column, c_stride, alpha, beta};
+    blas_tile *const *tiles = tiles_of(type);
+    for (int64_t columns; n > 0; n -= columns, b += columns * b_column, c += columns * c_stride) {
+        columns = columns_of_tile(blocks, n);
+        for (int64_t i = 0; i < m; i += blocks->rows) {
+            const int64_t rows = least(m - i, blocks->rows);
+            tiles_of_rows(tiles, blocks, form, rows)[columns](k, a + i * item, b, c + i * item, &steps,
+                                                              last_rows_of(blocks, rows));
+        }
+    }
+}
+
+#endif
