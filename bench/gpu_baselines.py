@@ -68,8 +68,8 @@ def _speedups(record: Record, table: Callable[[Sequence[str], Sequence[Sequence[
         rows.append([f"setup {setup}, the thesis on a Jetson TX2", *(f"{value:.2f}" for value in measured)])
     text = (
         "Modelled, table 8.4: speed of the thesis's own search over the planners of its table 8.3 (mean of "
-        f"{', '.join(BASELINES)}), by the roofline with transfers beside computation, then in turns with it. No GPU "
-        "ran these tilings (E38's column for GPUs: not run); plans of setup A ran on an H100 (CUDA kernels beside "
+        f"{', '.join(BASELINES)}), by the roofline with transfers overlapping computation, then without "
+        "overlap. No GPU ran these tilings (not run); plans of setup A ran on an H100 (CUDA kernels beside "
         "cuDNN)."
     )
     return f"{text}\n\n" + table(["GPU", *NAMES], rows)

@@ -112,8 +112,8 @@ def _beside(record: Record, table: Table) -> str:
         if not one["library"]:
             rows.append([name, "none: PyTorch has no such convolution", "", "", "", f"{one['total_ms']:.2f}", *ends])
     text = (
-        "Measured: different layers of five networks, batch 1, sets of data in turn, medians of replayed graphs. "
-        "cuDNN (cuBLAS for products) through PyTorch, its fastest algorithm, without bias; ours have bias in them. "
+        "Measured: different layers of five networks, batch 1, alternating sets of data, medians of replayed graphs. "
+        "cuDNN (cuBLAS for products) through PyTorch, its fastest algorithm, without bias; mavcg's include bias. "
         f"{record['checked']} checks on the GPU, {record['wrong']} wrong; kernels that spill: "
         f"{sum(one['spilled'] for one in record['summary'].values())}. Roofline: the larger of bytes over a copy's "
         "rate and MAC over cuBLAS's f32 rate, twice that for int8; reads alone are faster than a copy. "

@@ -103,11 +103,9 @@ def pipelines(record: Record, table: Table) -> str:
         ]
         for row in record["rows"]
     ]  # fmt: skip
-    text = (
-        "Measured, in turns: frames per second, with the spread (interquartile range). The ratio is of the pipeline to "
-    )
-    text += "the better of the two single runs in the same round, above 1 where the pipeline completes more frames. "
-    text += "Stages are balanced by prediction, modelled in ms; two CPUs stand for two clusters."
+    text = "Measured, interleaved: frames per second, with the spread (interquartile range). The ratio is of the "
+    text += "pipeline to the better of the two single runs in the same round, above 1 where the pipeline completes "
+    text += "more frames. Stages are balanced by prediction, modelled in ms; two CPUs stand for two clusters."
     head = ["network", "one thread", "two threads", "pipeline, 1 + 1", "ratio", "ms of the stages, modelled",
             "kB between stages"]  # fmt: skip
     return f"{text}\n\n{table(head, rows)}"
@@ -125,10 +123,8 @@ def row_times(record: Record, table: Table) -> str:
                     f"{timed['ms'][way]:.2f}", f"{timed['ratio'][way]:.3f}",
                 ])  # fmt: skip
     said = "CPU time" if clock == "cpu_ms" else "time"
-    text = (
-        f"Measured, in turns: {said} of a run, and its ratio to layer by layer in the same round; above 1 is slower. "
-    )
-    text += "Arenas and moves are counted; the input is beside them."
+    text = f"Measured, interleaved: {said} of a run, and its ratio to layer by layer in the same round; above 1 is "
+    text += "slower. Arenas and moves are counted; the input is beside them."
     head = ["network", "limit", "arena, MB", "phases", "MB moved in a run", "ms", "ratio"]
     return f"{text}\n\n{table(head, rows)}"
 
@@ -145,14 +141,12 @@ def depth_first(record: Record, table: Table) -> str:
         times = [f"{timed['ms']['layers']:.2f}" for timed in row["timed"]]
         rows.append([row["network"], f"{row['ways']['layers']['arena_bytes'] / 1e6:.2f}", *times, *cells])
     threads = [timed["threads"] for timed in record["rows"][0]["timed"]]
-    text = (
-        "Measured, in turns: ms of a run layer by layer with one thread and with two, and the time by bands over it, "
-    )
-    text += "median of the rounds; below 1 is faster. `auto` takes bands where they are predicted to be faster by more "
+    text = "Measured, interleaved: ms of a run layer by layer with one thread and with two, and the time by bands over "
     text += (
-        "than the doubt, `on` wherever they are. Arenas are counted. Where `auto` takes none, both libraries do the "
+        "it, median of the rounds; below 1 is faster. `auto` takes bands where they are predicted to be faster by more "
     )
-    text += "same: such ratios are the noise."
+    text += "than the cost safety factor, `on` wherever they are. Arenas are counted. If `auto` takes none, both "
+    text += "libraries do the same: such ratios are the noise."
     head = ["network", "arena, MB", *(f"ms, {n} thread{'s' * (n > 1)}" for n in threads)]
     for way in ("auto", "on"):
         head += [way, *(f"{way}, {n} thread{'s' * (n > 1)}" for n in threads)]

@@ -94,7 +94,7 @@ def conv_layers(record: Record, table: Table) -> str:
         [row["name"], f"{row['gflops']:.1f}", f"{row['peak_gflops']:.1f}", f"{100 * row['share']:.0f} %"]
         for row in record["rows"]
     ]
-    text = "Measured: GFLOP/s of one thread, taking turns with a loop of independent multiply-adds, the peak; upper "
+    text = "Measured: GFLOP/s of one thread, interleaved with a loop of independent multiply-adds, the peak; upper "
     text += "quartiles of the rounds."
     return f"{text}\n\n" + table(["layer or product", "GFLOP/s", "peak", "share"], rows)
 
@@ -106,8 +106,8 @@ def winograd(record: Record, table: Table) -> str:
         [row["name"], *(f"{row['gflops'][way]:.0f}" for way in ways), row["best"], f"{row['gain']:.2f}"]
         for row in record["rows"]
     ]
-    text = "Measured: GFLOP/s of one thread, a multiply-add being two, counted as the definition has them: ways with "
-    text += "fewer multiplications may be above the peak. Gain: of the best way over the implicit product."
+    text = "Measured: GFLOP/s of one thread, a multiply-add being two, counted as in the definition: algorithms "
+    text += "with fewer multiplications may exceed the peak. Gain: best algorithm over the implicit product."
     return f"{text}\n\n" + table(["layer", *ways, "best", "gain"], rows)
 
 
@@ -227,7 +227,7 @@ def caffe_networks(record: Record, table: Table) -> str:
 def drop_in_times(record: Record, table: Table) -> str:
     """Models by file: what a whole-model build says now, the share of a partial one, times and their ratio."""
     text = (
-        "Measured, one thread on one CPU, sessions in turns: models that a whole-model build refused when partial "
+        "Measured, one thread on one CPU, interleaved sessions: models that a whole-model build refused when partial "
         "builds began. Ratio: median of rounds, with the library over without; below 1 it is a gain. -: the runtime "
         "cannot run the model by itself, or nothing in it can be built."
     )
@@ -290,7 +290,7 @@ def differential(record: Record, table: Table) -> str:
     text = (
         f"Counted: {record['graphs']} random graphs of {len(record['operators'])} operators ({formats}) in opsets "
         f"{record['opsets'][0]} to {record['opsets'][-1]}, a third of them with NaN, infinities, denormal and huge "
-        "numbers; many in one library, every input and output beside pages that nobody may touch. Float types: "
+        "numbers; many in one library, with guard pages around every input and output. Float types: "
         f"{types}. Graphs run by version, whose bits are the same: {versions}. Refused: by the importer, by name; "
         "skipped: the other runtime does not run it. The operators' page explains the classes.\n\n"
     )

@@ -158,12 +158,12 @@ def doubts(record: Record, table: Table) -> str:
     ]
     networks = ", ".join(dict.fromkeys(row["network"] for row in record["rows"]))
     text = (
-        "Measured: convolutions of libraries that are computed by other primitives than the engine's own: as how many "
+        "Measured: convolutions that libraries compute by other primitives than the engine's own. The ratio of their "
     )
     text += (
-        "times as long as in the engine's library they took, over what their cost said; quantiles of those that were "
+        "time to that in the engine's library, measured over predicted; quantiles of those that were predicted to take "
     )
-    text += f"said to take no more than {record['near']} times as long. {networks}; one thread, least times."
+    text += f"at most {record['near']} times as long. {networks}; one thread, least times."
     return f"{text}\n\n" + table(["costs that are", "convolutions", *quantiles], rows)
 
 

@@ -126,14 +126,14 @@ def _errors(record: Record, table: Table) -> str:
             cells += [_percent(old.get("bias")), _percent(old.get("mean_abs_error"))]
         rows.append(cells)
     text = (
-        f"Modelled by the {record['model']} model, beside what was published: cycles of calls (with everything that a "
-        "call costs; of long buffers, of the further bytes of a longer call) and of loops, times after a commit over "
+        f"Modelled by the {record['model']} model, beside what was published: cycles of calls (everything that a call "
+        "costs; with long buffers: of the additional bytes of a longer call) and of loops, times after a commit over "
         "times before it, and cycles an instruction. Bias above 0: "
-        f"the model is slower. A lot (seed {record['lot_seed']}) held {record['held_out_share']:.0%} of the kernels "
-        "that were not known before out of all fitting."
+        f"the model is slower. A random draw (seed {record['lot_seed']}) held {record['held_out_share']:.0%} of the "
+        "kernels that were new out of all fitting."
     )
     if earlier:
-        text += " Before: with the facts as they were when these figures had not been looked at."
+        text += " Before: with the facts from before these figures were known."
     return f"{text}\n\n{table(head, rows)}"
 
 
@@ -148,7 +148,7 @@ def _directions(record: Record, table: Table) -> str:
 
 def _left_out(record: Record, table: Table) -> str:
     rows = [[entry["why"].replace("|", "\\|"), entry["figures"]] for entry in record["not_modelled"]]
-    return f"Figures that the model cannot be asked about:\n\n{table(['why', 'figures'], rows)}"
+    return f"Figures that the model cannot predict:\n\n{table(['why', 'figures'], rows)}"
 
 
 def _held(entry: Record) -> str:

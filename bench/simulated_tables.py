@@ -26,7 +26,7 @@ def simulated_fits(record: Record, table: Table) -> str:
         "(docs/tuning-models.md); before: with constants that had been fitted on an x86 for all cores. A third of the "
         "rows was held out of the fit by lot."
     )
-    shown = "What shows of the time of a line beside 24 multiply-adds:"
+    shown = "Exposed part of the time of a cache line beside 24 multiply-adds:"
     return "\n\n".join([
         text, table(["core", "constants", *_HEAD], rows), table(["core", "family", *_HEAD], families), shown,
         table(["core", "from level 2", "from memory", "from memory, prefetched"], fills),
@@ -42,7 +42,7 @@ def _cells(found: Record) -> list[object]:
 
 def simulated_layers(record: Record, table: Table) -> str:
     """Return predicted over simulated times by network, and by kind of kernel."""
-    head = ("layers of weight", "within 10 %", "of the time", "predicted / simulated", "median of layers")
+    head = ("large layers", "within 10 %", "of the time", "predicted / simulated", "median of layers")
 
     def cells(entry: Record) -> list[object]:
         known = [entry[key] for key in ("within", "share_within", "ratio", "median_ratio")]
@@ -55,8 +55,8 @@ def simulated_layers(record: Record, table: Table) -> str:
     by_kind = [[e["core"], e["kind"], f"{e['ms']:.1f}", *cells(e)] for e in kinds]
     text = (
         f"Modelled and simulated, not measured: one core of {record['board']}, one thread; long layers by "
-        f"{record['samples']} samples. Of weight is a layer of at least {record['least_share']:.1%} of its network's "
-        "time; the share of the time counts all."
+        f"{record['samples']} samples. A large layer has at least {record['least_share']:.1%} of its network's "
+        "time; shares of the time count all layers."
     )
     return "\n\n".join([
         text, table(["core", "network", "simulated ms", *head], [*totals, *networks]), "By kind of kernel:",

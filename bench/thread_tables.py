@@ -69,7 +69,7 @@ def unequal_cores(record: Record, table: Table) -> str:
             cells.append(f"{statistics.geometric_mean(over):.2f} (worst {max(over):.2f})")
         rows.append(cells)
     text = f"Measured: time of a step over that of the ideal split; steps of 14 to 224 rows, {record['rounds']} "
-    text += "rounds, one thread's rows played slower by the ratio. Geometric means."
+    text += "rounds, one thread's rows slowed down by the ratio. Geometric means."
     rows_text = table(["speeds of the two", *KNOWN], rows)
     return f"{text}\n\n{rows_text}\n\nReal layers, over all ratios:\n\n" + _small_layers(record, table)
 

@@ -196,8 +196,8 @@ def _check_limit(file: ApplicationFile, application: ApplicationProgram) -> None
     if _excess(file, application) > 0:
         raise MavcgError(
             f"{file.path}: memory = {file.memory} bytes: the library takes {total}: {weights} of packed weights and "
-            f"{application.arena_bytes} of buffers, as far as parts of rows make them smaller; raise memory, leave a "
-            "network out, or pack fewer weights by --max-error 0"
+            f"{application.arena_bytes} of buffers, the least found with layers by parts of rows; raise memory, "
+            "leave a network out, or pack fewer weights by --max-error 0"
         )
 
 

@@ -70,7 +70,7 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
                 raise MavcgError(f"--args {text!r}: begins with no function; write 'FUNCTION: buf:4096 i:64'")
             arguments = parse_call(words, text, _BYTES_LIMIT, "a check")
             if not arguments:
-                raise MavcgError(f"--args {text!r}: says nothing of {name}'s arguments; give {_KINDS}")
+                raise MavcgError(f"--args {text!r}: has no arguments for {name}; give {_KINDS}")
             descriptions[name] = (*descriptions.get(name, ()), arguments)
     return descriptions
 

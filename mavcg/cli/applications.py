@@ -33,15 +33,17 @@ def make_application_verbs() -> typer.Typer:
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(metavar="APP.toml", help="Networks, limits, partitions, what runs together.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="APP.toml", help="File with networks, limits, partitions and what runs together.")
+    ],
     board: Annotated[str, typer.Option(metavar="B", help="Predict for this board; `host`: this machine.")],
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the memory over time, as .svg or .png.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the search; the same seed gives the same answer.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the search; the same seed gives the same answer.")] = 0,
     generations: Annotated[int, typer.Option(metavar="N", help="Of the genetic search.")] = 12,
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", metavar="N", help="Compilers at a time.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Plan one memory for all networks of an application: buffers shared, layers computed by rows where that is needed.
 
@@ -120,23 +122,37 @@ def _show_plan(planned: "ApplicationPlan") -> None:
 
 
 def build(
-    file: Annotated[Path, typer.Argument(metavar="APP.toml", help="Networks, the memory limit, what runs together.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="APP.toml", help="File with networks, the memory limit and what runs together.")
+    ],
     board: Annotated[
         str | None, typer.Option(metavar="B", help="A board: a version for each of its core types; `host`.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="LIB.so", help="The library; lib and the file's name.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="LIB.so", help="The library; default: lib and the file's name."),
     ] = None,
-    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Cores that get a version each.")] = None,
-    target: Annotated[str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17.")] = None,
-    threads: Annotated[str | None, typer.Option(metavar="N|auto", help="Default threads of a context; 1.")] = None,
-    tune: Annotated[str | None, typer.Option(metavar="off|fast|best", help="Machine passes of kernels; fast.")] = None,
-    max_error: Annotated[float | None, typer.Option(metavar="E", help="As of `mavcg build`; 1e-4.")] = None,
-    strategy: Annotated[str | None, typer.Option(metavar="S", help="As of `mavcg build`; pbqp.")] = None,
+    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Core types that get a version each.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="TRIPLE", help="System to build for, such as aarch64-linux-gnu.2.17.")
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N|auto", help="Number of threads of a context; default 1.")
+    ] = None,
+    tune: Annotated[
+        str | None, typer.Option(metavar="off|fast|best", help="Effort of the machine passes; default fast.")
+    ] = None,
+    max_error: Annotated[float | None, typer.Option(metavar="E", help="As in `mavcg build`; default 1e-4.")] = None,
+    strategy: Annotated[str | None, typer.Option(metavar="S", help="As in `mavcg build`; default pbqp.")] = None,
     strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")] = False,
-    max_seconds: Annotated[float | None, typer.Option(metavar="S", help="That the build may take.")] = None,
-    max_memory: Annotated[str | None, typer.Option(metavar="BYTES|GB", help="That its processes may take.")] = None,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(metavar="S", help="Most time that the build may take.")] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(metavar="BYTES|GB", help="Most memory that its processes may take.")
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Build one library of all networks of an application, in one memory: networks run in it one at a time, those that
@@ -182,7 +198,7 @@ def example(
     paper: Annotated[
         bool, typer.Option("--paper", help="The example of Minakova's thesis, sections 6.4 and 6.5.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="All tables as JSON, in elements.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all tables as JSON, in elements.")] = False,
 ) -> None:
     """Print the worked example of the method, number by number: Tables 6.1 to 6.3.
 

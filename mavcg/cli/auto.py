@@ -18,23 +18,30 @@ _WAITING = 1  # exit status: functions over the threshold are left
 
 def auto(
     config: Annotated[
-        Path | None, typer.Argument(metavar="[mavcg.toml]", help="Build file; ./mavcg.toml if not given.")
+        Path | None, typer.Argument(metavar="[mavcg.toml]", help="Build file; default ./mavcg.toml.")
     ] = None,
     runner: Annotated[
         str | None,
-        typer.Option(metavar="R", help="Where the program runs: ssh:user@host[:port], adb[:SERIAL]; this machine."),
+        typer.Option(metavar="R", help="Machine to run on: ssh:user@host[:port] or adb[:SERIAL]; default: this one."),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Share of the run that makes hot; the file's, else 5.")
+        float | None,
+        typer.Option(
+            metavar="PERCENT", help="Share of the run that makes a function hot; default: the file's, else 5."
+        ),
     ] = None,
     rounds: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most N rounds; 20.")] = None,
     per_round: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Take up N functions a round; all over the threshold.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Take N functions per round; default: all over the threshold."),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Measure by N runs as generic and as the core, each; 5.")
+        int | None, typer.Option(metavar="N", min=1, help="Measure N runs as generic and N as the core; default 5.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Profile a program, build versions of its hot functions, measure each on its core, drop those that do not help;

@@ -14,7 +14,7 @@ def bench(
         Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
     ],
     network: Annotated[
-        str | None, typer.Option(metavar="N", help="Of an application's library: the network to time.")
+        str | None, typer.Option(metavar="N", help="For an application's library: the network to time.")
     ] = None,
     threads: Annotated[
         str,
@@ -23,8 +23,8 @@ def bench(
         ),
     ] = "1",
     seconds: Annotated[float, typer.Option(min=0, help="Time spent on each thread count.")] = 1.0,
-    min_runs: Annotated[int, typer.Option("--runs", min=1, help="At least so many runs of each.")] = 10,
-    per_layer: Annotated[bool, typer.Option("--per-layer", help="Times of every step, too.")] = False,
+    min_runs: Annotated[int, typer.Option("--runs", min=1, help="Least number of runs of each.")] = 10,
+    per_layer: Annotated[bool, typer.Option("--per-layer", help="Also print the time of every step.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
     """Time a model library: median, minimum, spread (interquartile range) and number of runs, on random inputs.

@@ -33,20 +33,29 @@ def build(
     board: Annotated[
         str | None, typer.Option(metavar="NAME", help="The board it runs on: host, or one of `mavcg cores`.")
     ] = None,
-    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Cores in place of a board's.")] = None,
+    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Core types, in place of a board's.")] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17; the board's.")
+        str | None,
+        typer.Option(
+            metavar="TRIPLE", help="System to build for, such as aarch64-linux-gnu.2.17; default: the board's."
+        ),
     ] = None,
     ilp64: Annotated[
-        bool, typer.Option("--ilp64", help="64-bit integers in names without a suffix too, as Debian's libblas64 has.")
+        bool, typer.Option("--ilp64", help="Names without a suffix take 64-bit integers, as in Debian's libblas64.")
     ] = False,
-    soname: Annotated[str | None, typer.Option(metavar="NAME", help="The file's name; with --next its.")] = None,
+    soname: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name for the loader; default: the file's name, with --next that file's."),
+    ] = None,
     next_library: Annotated[
         Path | None,
         typer.Option("--next", metavar="FILE", help="The BLAS with all other routines: loaded with it, by whole path."),
     ] = None,
     strip: Annotated[bool, typer.Option("--strip", help="No local symbols.")] = False,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at once; all CPUs.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
     """Build a library with sgemm, dgemm, sgemv, dgemv, by Fortran and CBLAS names, for 32- and 64-bit integers.

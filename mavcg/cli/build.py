@@ -29,7 +29,7 @@ def build(
     ir: Annotated[list[str] | None, typer.Option(help="LLVM bitcode or textual IR; may be repeated.")] = None,
     compile_commands: Annotated[str | None, typer.Option(metavar="FILE", help="A compile_commands.json.")] = None,
     only_hot: Annotated[
-        bool, typer.Option("--only-hot", help="Of --compile-commands, build only files with hot functions.")
+        bool, typer.Option("--only-hot", help="With --compile-commands: build only files with hot functions.")
     ] = False,
     query_driver: Annotated[
         list[str] | None,
@@ -43,11 +43,19 @@ def build(
         list[str] | None, typer.Option(help="Compiler flag for --source, such as --flag=-Iinclude.")
     ] = None,
     compiler: Annotated[str | None, typer.Option(help="A clang to use instead of ziglang's.")] = None,
-    hot: Annotated[str | None, typer.Option(metavar="FUNCTION,..", help="What to version, by name or pattern.")] = None,
-    profile: Annotated[str | None, typer.Option(metavar="FILE", help="Version what is hot in this profile.")] = None,
-    threshold: Annotated[float | None, typer.Option(metavar="PERCENT", help="Share that makes hot; 5.")] = None,
-    max_functions: Annotated[int | None, typer.Option(metavar="N", min=1, help="Version at most N functions.")] = None,
-    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Cores that get a version each.")] = None,
+    hot: Annotated[
+        str | None, typer.Option(metavar="FUNCTION,..", help="Functions to make versions of, by name or pattern.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Make versions of the functions that are hot in this profile.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="Share of the run that makes a function hot; default 5.")
+    ] = None,
+    max_functions: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Make versions of at most N functions.")
+    ] = None,
+    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Core types that get a version each.")] = None,
     board: Annotated[str | None, typer.Option(help="A board: a version for each of its core types.")] = None,
     boards: Annotated[
         str | None,
@@ -66,7 +74,10 @@ def build(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17 (default for ARM).")
+        str | None,
+        typer.Option(
+            metavar="TRIPLE", help="System to build for, such as aarch64-linux-gnu.2.17 (the default for Arm)."
+        ),
     ] = None,
     output: Annotated[
         str | None,
@@ -76,7 +87,7 @@ def build(
         str | None, typer.Option(metavar="FILE", help="Measured gains, from mavcg measure.")
     ] = None,
     min_gain: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Drop versions known to gain less; 1.")
+        float | None, typer.Option(metavar="PERCENT", help="Drop versions with a smaller known gain; default 1.")
     ] = None,
     keep_slower: Annotated[
         bool,
@@ -87,31 +98,34 @@ def build(
     ] = False,
     max_growth: Annotated[float | None, typer.Option(metavar="PERCENT", help="Bound on code growth.")] = None,
     rounding: Annotated[
-        str | None, typer.Option(metavar="exact|per-core", help="May fast-math round differently per core?")
+        str | None, typer.Option(metavar="exact|per-core", help="Whether fast-math may round differently per core.")
     ] = None,
     tune: Annotated[
-        str | None, typer.Option(metavar="off|fast|best", help="Split and reschedule loops for cores that gain; fast.")
+        str | None,
+        typer.Option(metavar="off|fast|best", help="Split and reschedule loops for cores that gain; default fast."),
     ] = None,
     shape: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=1x3x224x224",
-            help="Of a model's input with free dimensions; 1..8x3.. or 1,4x3..: several sizes.",
+            help="Shape of a model's input with free dimensions; 1..8x3.. or 1,4x3..: several sizes.",
         ),
     ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Weights of a .prototxt; the .caffemodel of the same name beside it."),
+        typer.Option(metavar="FILE", help="Weights of a .prototxt; default: the .caffemodel of that name beside it."),
     ] = None,
     threads: Annotated[
         str | None,
-        typer.Option(metavar="N|auto", help="Default threads of a model library; 1. auto: the fastest, as predicted."),
+        typer.Option(
+            metavar="N|auto", help="Number of threads of a model library; default 1. auto: as predicted to be fastest."
+        ),
     ] = None,
     max_error: Annotated[
         float | None,
         typer.Option(
             metavar="E",
-            help="What a model's f32 operators may be off by, over their largest sum before the activation; 1e-4.",
+            help="Largest error of a model's f32 operators, relative to their largest sum; default 1e-4.",
         ),
     ] = None,
     strategy: Annotated[
@@ -124,21 +138,27 @@ def build(
         ),
     ] = None,
     db: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of a selection: costs that `mavcg tune` kept; this user's.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="For the selection: database of costs from `mavcg tune`; default: this user's."
+        ),
     ] = None,
     foreign: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME[=PATH]",
-            help="Refused: libraries call nothing foreign; `mavcg select` says what it would bring.",
+            help="Refused: built libraries call no foreign library; see `mavcg select --foreign`.",
         ),
     ] = None,
     max_workspace: Annotated[
-        int | None, typer.Option(metavar="BYTES", min=0, help="Of a selection: no primitive that needs more.")
+        int | None,
+        typer.Option(metavar="BYTES", min=0, help="For the selection: exclude primitives that need more memory."),
     ] = None,
     max_size: Annotated[
         str | None,
-        typer.Option(metavar="BYTES|MB", help="What a model's packed weights may take, such as 4000000 or 4MB."),
+        typer.Option(
+            metavar="BYTES|MB", help="Limit on the bytes of a model's packed weights, such as 4000000 or 4MB."
+        ),
     ] = None,
     partial: Annotated[
         bool,
@@ -150,23 +170,27 @@ def build(
     ] = False,
     also: Annotated[
         Path | None,
-        typer.Option(metavar="OUT.onnx", help="Of --partial: the model that calls the library; MODEL.mavcg.onnx."),
+        typer.Option(
+            metavar="OUT.onnx", help="With --partial: the model that calls the library; default MODEL.mavcg.onnx."
+        ),
     ] = None,
     min_share: Annotated[
         float | None,
-        typer.Option(metavar="PERCENT", help="Of --partial: MACs that a subgraph has at least, of the model's; 1."),
+        typer.Option(
+            metavar="PERCENT", help="With --partial: least share of the model's MACs in a subgraph; default 1."
+        ),
     ] = None,
     aar: Annotated[
         Path | None,
         typer.Option(
-            metavar="OUT.aar", help="Of a model for Android: also pack library and header for Gradle (prefab)."
+            metavar="OUT.aar", help="For a model for Android: also pack library and header for Gradle (prefab)."
         ),
     ] = None,
     max_arena: Annotated[
         str | None,
         typer.Option(
             metavar="BYTES|MB",
-            help="What the buffers of a model's context may take: layers are computed by parts of rows where needed.",
+            help="Limit on the buffers of a model's context; layers are computed by parts of rows where needed.",
         ),
     ] = None,
     depth_first: Annotated[
@@ -178,13 +202,13 @@ def build(
     ] = None,
     max_seconds: Annotated[
         float | None,
-        typer.Option(
-            metavar="S", help="That the build may take; of a model 900 and 30 for each MB of its file, else 3600."
-        ),
+        typer.Option(metavar="S", help="Limit on the build's time; default for a model 900 and 30 per MB, else 3600."),
     ] = None,
     max_memory: Annotated[
         str | None,
-        typer.Option(metavar="BYTES|GB", help="That the build's processes may take; 80 % of what the machine has."),
+        typer.Option(
+            metavar="BYTES|GB", help="Limit on the memory of the build's processes; default 80 % of the machine's."
+        ),
     ] = None,
     link_option: Annotated[
         list[str] | None,
@@ -197,17 +221,23 @@ def build(
         list[str] | None, typer.Option("-l", "--library", metavar="NAME", help="Link with libNAME; may be repeated.")
     ] = None,
     library_dir: Annotated[
-        list[str] | None, typer.Option("-L", "--library-dir", metavar="FOLDER", help="Where to look for -l NAME.")
+        list[str] | None,
+        typer.Option("-L", "--library-dir", metavar="FOLDER", help="Folder in which to look for -l NAME."),
     ] = None,
     soname: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The library's name for the loader; that of its file.")
+        str | None, typer.Option(metavar="NAME", help="The library's name for the loader; default: its file's name.")
     ] = None,
     strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")] = False,
     runtime: Annotated[
         str | None,
-        typer.Option(metavar="static|shared", help="The selector: a part of the library, or libmavcg_rt.so; static."),
+        typer.Option(
+            metavar="static|shared", help="The selector: a part of the library, or libmavcg_rt.so; default static."
+        ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Build a library in which every hot function, or every operator of a model, has a version per core; `generic` is

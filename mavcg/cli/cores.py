@@ -28,10 +28,10 @@ def cores(
         ),
     ] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="With `host`: measure anew, as after a first time on a busy machine.")
+        bool, typer.Option("--measure", help="With `host`: measure again, for example if the machine was busy before.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Audit the facts: same as `mavcg cores check`.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="The same as one JSON document on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the same as one JSON document on stdout.")] = False,
 ) -> None:
     """List cores and boards, how each is recognised, and what this machine has.
 

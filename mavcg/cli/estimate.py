@@ -23,36 +23,46 @@ def estimate(
         ),
     ],
     core: Annotated[
-        str | None, typer.Option(metavar="CORE", help="For loops: the core to model; `mavcg cores` lists them.")
+        str | None, typer.Option(metavar="CORE", help="For loops of code: the core to model; `mavcg cores` lists them.")
     ] = None,
     function: Annotated[
         str | None, typer.Option(metavar="F", help="The function; without it: all that have loops.")
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     blocks: Annotated[bool, typer.Option("--blocks", help="Also the blocks of loops that have several.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Every instruction, and what it waits for.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also print every instruction, and what it waits for.")
+    ] = False,
     board: Annotated[
         str | None,
-        typer.Option(metavar="B", help="Of models: the board; `host` is this machine, and is measured, too."),
+        typer.Option(metavar="B", help="For models: the board; `host`: this machine, which is also measured."),
     ] = None,
     threads: Annotated[
         str | None,
-        typer.Option(metavar="N|auto", help="Of models: threads, the fastest cores first; 1. auto: as predicted."),
+        typer.Option(
+            metavar="N|auto",
+            help="For models: number of threads, the fastest cores first; default 1. auto: as predicted.",
+        ),
     ] = None,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+        list[str] | None,
+        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input with free dimensions."),
     ] = None,
     sensitivity: Annotated[
         bool,
         typer.Option(
-            "--sensitivity", help="Of models: each fact of the board that is assumed halved and doubled: what changes."
+            "--sensitivity", help="For models: show the effect of halving and doubling each assumed fact of the board."
         ),
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of models: a timeline, a lane for each cluster; .svg or .png.")
+        Path | None,
+        typer.Option(metavar="FILE", help="For models: draw a timeline with a lane for each cluster, as .svg or .png."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Compilers at a time; all CPUs.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Estimate cycles of loops, and what they are lost to; or a model's latency by layer, cluster and threads.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def explain(
     source: Annotated[Path, typer.Argument(metavar="LIB.so", help="Library, object, program, or AArch64 assembly.")],
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="Its name, without a core's.")],
+    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="The function's name, without that of a core.")],
     core: Annotated[str, typer.Option(metavar="CORE", help="The core to model; `mavcg cores` lists them.")],
     svg: Annotated[
         Path | None,
@@ -44,7 +44,7 @@ def explain(
         bool, typer.Option("--blocks", help="All loops, and the blocks of those that have several.")
     ] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, with the pictures as text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, with the pictures as text.")] = False,
 ) -> None:
     """Picture how a core issues a function's hottest loop, or several.
 
@@ -61,7 +61,7 @@ def explain(
     """
     if loops is not None and (everything or loop is not None or blocks):
         other = "--all" if everything else "--blocks" if blocks else "--loop"
-        raise MavcgError(f"--loops {loops}: says nothing beside {other}; leave one of them out")
+        raise MavcgError(f"--loops {loops}: has no effect with {other}; leave one of them out")
     if svg is not None:
         from mavcg.drawing.svg_plots import check_plot
 

@@ -33,7 +33,7 @@ def explore(
         ),
     ] = None,
     no_prune: Annotated[
-        bool, typer.Option("--no-prune", help="Plan also points that bounds keep from the front.")
+        bool, typer.Option("--no-prune", help="Also plan points that bounds exclude from the front.")
     ] = False,
     workers: Annotated[
         str | None,
@@ -47,12 +47,13 @@ def explore(
         Path | None, typer.Option(metavar="FILE", help="Draw the points by the first two objectives, .svg or .png.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", metavar="FILE", help="Keep all results in an SQLite file, and go on from it.")
+        Path | None,
+        typer.Option("-o", metavar="FILE", help="Keep all results in an SQLite file, and continue from it."),
     ] = None,
     paper_variant: Annotated[
-        bool, typer.Option("--paper-variant", help="Of built-in networks: as the thesis counts them.")
+        bool, typer.Option("--paper-variant", help="Take built-in networks as the thesis counts them.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The front and the counts as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the front and the counts as JSON.")] = False,
 ) -> None:
     """Plan networks on every accelerator of a design space, and show those that no other one beats.
 

@@ -11,7 +11,8 @@ from mavcg.cli.output import console, print_json
 def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or object that mavcg built.")],
     network: Annotated[
-        str | None, typer.Option(metavar="N", help="Of an application's library: this network's kernels and steps.")
+        str | None,
+        typer.Option(metavar="N", help="For an application's library: show this network's kernels and steps."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
     sbom: Annotated[

@@ -65,7 +65,7 @@ def _launch(command: list[str], config: str | None, strict: bool) -> int:
     except Exception as error:  # a fault of ours must not break somebody's build, which has its object
         if strict or show_tracebacks():
             raise
-        say(f"the plain object stays: a fault of ours: {error!r}; MAVCG_DEBUG=1 shows where")
+        say(f"the plain object stays: a fault of mavcg: {error!r}; MAVCG_DEBUG=1 shows where")
         return 0
     if done:
         say(done)

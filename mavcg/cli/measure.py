@@ -20,9 +20,7 @@ def measure(
     ],
     command: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Program that loads it and works in it, with its arguments, after --.", metavar="COMMAND.."
-        ),
+        typer.Argument(help="Program that uses the library, with its arguments, after --.", metavar="COMMAND.."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -30,18 +28,24 @@ def measure(
             "-o",
             "--output",
             metavar="FILE",
-            help="Save for mavcg build --measurements; in a file that is there, entries of other cores stay.",
+            help="File for mavcg build --measurements; an existing file keeps entries of other cores.",
         ),
     ] = None,
-    runs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Rounds of two runs for each core; 5.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Rounds of two runs for each core; default 5.")
+    ] = None,
     frequency: Annotated[
-        int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; 1999.")
+        int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; default 1999.")
     ] = None,
     event: Annotated[
-        str | None, typer.Option(metavar="EVENT", help="Event that perf samples on; cycles, or cpu-clock where absent.")
+        str | None,
+        typer.Option(
+            metavar="EVENT", help="Event that perf samples on; default cycles, or cpu-clock without counters."
+        ),
     ] = None,
     min_gain: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Gain under which mavcg build would drop a version; 1.")
+        float | None,
+        typer.Option(metavar="PERCENT", help="Gain below which mavcg build would drop a version; default 1."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:

@@ -17,12 +17,12 @@ def memory(
     capacity: Annotated[
         int | None, typer.Option(metavar="N", help="Stop at a placement that fits; without it, the least memory.")
     ] = None,
-    nodes: Annotated[int, typer.Option(metavar="N", help="Nodes of the search tree, at most.")] = 2_000_000,
+    nodes: Annotated[int, typer.Option(metavar="N", help="Most nodes of the search tree.")] = 2_000_000,
     seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="Stop the search after this time, too; answers may then vary.")
+        float | None, typer.Option(metavar="S", help="Also stop the search after this time; answers may then vary.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the orders that are drawn; the same seed gives the same offsets.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Offsets, peak, lower bound, as JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the random orders; the same seed gives the same offsets.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print offsets, peak and lower bound as JSON.")] = False,
 ) -> None:
     """Place buffers in one memory so that those live at the same time do not overlap.
 

@@ -33,22 +33,25 @@ def plan(
     metric: Annotated[
         str, typer.Option(help="performance-per-access, latency, traffic or energy.")
     ] = "performance-per-access",
-    halo: Annotated[bool, typer.Option("--halo", help="Exact: count what neighbouring tiles read twice.")] = False,
-    double_buffer: Annotated[
-        bool, typer.Option("--double-buffer", help="Exact: every tile takes its memory twice.")
+    halo: Annotated[
+        bool, typer.Option("--halo", help="Exact search: count what two neighbouring tiles both read.")
     ] = False,
-    full_grid: Annotated[bool, typer.Option("--full-grid", help="Exact: tiles of any size.")] = False,
+    double_buffer: Annotated[
+        bool, typer.Option("--double-buffer", help="Exact search: reserve memory for two tiles of each operand.")
+    ] = False,
+    full_grid: Annotated[bool, typer.Option("--full-grid", help="Exact search: allow tiles of any size.")] = False,
     levels: Annotated[
         bool, typer.Option("--levels", help="Also tiles within tiles, for every level of the machine's memory.")
     ] = False,
     paper_variant: Annotated[
-        bool, typer.Option("--paper-variant", help="Of a built-in network: as the thesis counts it.")
+        bool, typer.Option("--paper-variant", help="Take a built-in network as the thesis counts it.")
     ] = False,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+        list[str] | None,
+        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input with free dimensions."),
     ] = None,
     baselines: Annotated[
-        bool, typer.Option("--baselines", help="Compare with Zhang, Ma, Smart-Shuttle and with what none can beat.")
+        bool, typer.Option("--baselines", help="Compare with the planners Zhang, Ma, Smart-Shuttle and lower bounds.")
     ] = False,
     plot: Annotated[
         Path | None,
@@ -66,7 +69,7 @@ def plan(
         Path | None, typer.Option(metavar="DIR", help="Write CUDA C++: a GPU's kernels, or an accelerator's plan.")
     ] = None,
     cuda_type: Annotated[
-        str | None, typer.Option(metavar="T", help="Of --emit-cuda: f32, f16 or i8; without it, as the model has.")
+        str | None, typer.Option(metavar="T", help="With --emit-cuda: f32, f16 or i8; default: the model's types.")
     ] = None,
     layer: Annotated[str | None, typer.Option(metavar="NAME", help="This layer alone.")] = None,
     check_ir: Annotated[
@@ -79,8 +82,8 @@ def plan(
         Path | None,
         typer.Option(metavar="DIR", help="Run the kernels of --emit-cuda by emulation; nothing is planned."),
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Search anew, keep nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Search again, and keep nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Plan tiles, dataflow and traffic of a network's layers by a roofline model.
 
@@ -232,7 +235,7 @@ def _plan_text(check: Path | None, run: Path | None, given: dict[str, Any], as_j
         if as_json:
             print_json({"file": str(path), "layers": found})
         else:
-            console().print(f"{path}: {len(found)} plans, all of them right")
+            console().print(f"{path}: {len(found)} plans checked, no fault found")
         return
     runs = run_file(path)
     if as_json:

@@ -37,16 +37,25 @@ SAMPLES = {
 def primitives(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[check]", help="check: run one against the definition; else they are listed."),
+        typer.Argument(
+            metavar="[check]", help="check: compare a primitive with the definition; without it they are listed."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Of the primitive to be checked.")] = None,
-    family: Annotated[str | None, typer.Option(metavar="F", help="Listed: those of this family only.")] = None,
-    scenario: Annotated[str | None, typer.Option(metavar=SCENARIO, help="Checked: what it is to compute.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of the primitive to check.")] = None,
+    family: Annotated[
+        str | None, typer.Option(metavar="F", help="For the list: only primitives of this family.")
+    ] = None,
+    scenario: Annotated[
+        str | None, typer.Option(metavar=SCENARIO, help="For check: the convolution to compute.")
+    ] = None,
     core: Annotated[
-        str | None, typer.Option(metavar="host|CORE", help="Checked: whose code is run; AArch64's is emulated. host.")
+        str | None,
+        typer.Option(
+            metavar="host|CORE", help="For check: the core to run code for; AArch64 is emulated. Default host."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Checked: of the random numbers.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="For check: seed of the random numbers.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """List convolution primitives, or check one against the definition in double precision.
 
@@ -66,7 +75,9 @@ def primitives(
         _list(family, as_json)
         return
     if what != "check":
-        raise MavcgError(f"mavcg primitives {what}: is no such question; leave it out for the list, or say check NAME")
+        raise MavcgError(
+            f"mavcg primitives {what}: is not a subcommand; leave it out for the list, or write check NAME"
+        )
     if family is not None:
         raise MavcgError(f"--family {family}: is for the list; leave it out beside check")
     if name is None:

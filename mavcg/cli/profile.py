@@ -46,22 +46,24 @@ def profile(
             "-o",
             "--output",
             metavar="FILE",
-            help="Where the profile is kept, for mavcg build --profile; mavcg-profile.json for a command.",
+            help="File for the profile; default for a command: mavcg-profile.json.",
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The mavcg.toml that names the command; ./mavcg.toml.")
+        Path | None, typer.Option(metavar="FILE", help="The mavcg.toml that names the command; default ./mavcg.toml.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON.")] = False,
     threshold: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Share over which a function is worth cloning; 5.")
+        float | None, typer.Option(metavar="PERCENT", help="Share above which a function is cloned; default 5.")
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Functions in the table and the picture.")] = 15,
+    top: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of functions in the table and the picture.")
+    ] = 15,
     board: Annotated[
         str | None,
         typer.Option(
             metavar="BOARD",
-            help="Board it was recorded on: maps CPU numbers to core types; this machine (host) for a command.",
+            help="Board of the recording, to map CPUs to core types; for a command: host.",
         ),
     ] = None,
     binary: Annotated[
@@ -76,13 +78,16 @@ def profile(
         typer.Option("--with", metavar="TOOL", help="perf (samples time) or callgrind (counts instructions exactly)."),
     ] = None,
     frequency: Annotated[
-        int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; 1999 when not given.")
+        int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; default 1999.")
     ] = None,
     event: Annotated[
-        str | None, typer.Option(metavar="EVENT", help="Event that perf samples on; cycles, or cpu-clock where absent.")
+        str | None,
+        typer.Option(
+            metavar="EVENT", help="Event that perf samples on; default cycles, or cpu-clock without counters."
+        ),
     ] = None,
     call_graph: Annotated[
-        bool, typer.Option("--call-graph", help="Record callers too, for --keep; the ranking is of self time anyway.")
+        bool, typer.Option("--call-graph", help="Record callers too, for --keep; the ranking is by self time anyway.")
     ] = False,
     classes: Annotated[
         bool,

@@ -84,7 +84,7 @@ def print_table(profile: "Profile", threshold: float, top: int) -> None:
     chosen = sum(1 for f in ranked if f.clonable and is_over(f, threshold, trusted))
     counted = f"{profile.records} samples" if profile.kind == "samples" else f"{profile.total:.0f} instructions"
     out.print(
-        Text(f"{counted} ({profile.event}); {chosen} functions over {100 * threshold:g} % are worth a version per core")
+        Text(f"{counted} ({profile.event}); functions over {100 * threshold:g} %, to get a version per core: {chosen}")
     )
     if any(core not in trusted for core in cores):
         out.print(Text(f"* fewer than {MIN_CORE_RECORDS} samples: too few to judge by this core type alone", "dim"))

@@ -21,11 +21,11 @@ def run(
         typer.Option("--input", metavar="[NAME=]X.npy|X.npz", help="An input; in order, or by name; may be repeated."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the outputs go, by name.")
+        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="File for the outputs, by name.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random normal inputs from this seed instead of files.")] = None,
     network: Annotated[
-        str | None, typer.Option(metavar="N", help="Of an application's library: the network to run.")
+        str | None, typer.Option(metavar="N", help="For an application's library: the network to run.")
     ] = None,
     threads: Annotated[
         str, typer.Option(metavar="N|auto", help="Threads; auto, or 0: the library chooses, or takes one for each CPU.")

@@ -11,7 +11,10 @@ from mavcg.errors import MavcgError
 
 def runtime(
     target: Annotated[
-        str | None, typer.Option(metavar="TRIPLE", help="Such as aarch64-linux-gnu.2.17; this machine's.")
+        str | None,
+        typer.Option(
+            metavar="TRIPLE", help="System to build for, such as aarch64-linux-gnu.2.17; default: this machine's."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to put it; here.")] = Path(
         "."

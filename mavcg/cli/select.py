@@ -29,53 +29,66 @@ def select(
     ] = None,
     board: Annotated[str | None, typer.Option(metavar="B", help="Select for it; `host`: this machine.")] = None,
     strategy: Annotated[str, typer.Option(help="pbqp, local, sum2d or family:NAME.")] = "pbqp",
-    core: Annotated[str, typer.Option(metavar="CORE", help="Of the board, or several with commas; its fastest.")] = "",
-    threads: Annotated[int, typer.Option(metavar="N", help="Each on a core of its own, the fastest first.")] = 1,
+    core: Annotated[
+        str, typer.Option(metavar="CORE", help="Core type of the board, or several with commas; default: its fastest.")
+    ] = "",
+    threads: Annotated[
+        int, typer.Option(metavar="N", help="Number of threads, each on a core of its own, the fastest first.")
+    ] = 1,
     batch: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Of N images: all threads on one after the other, or several at a time."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Select for a batch: all threads on one image after the other, or groups of threads.",
+        ),
     ] = None,
     per_cluster: Annotated[
-        bool, typer.Option("--per-cluster", help="What each cluster would choose, and the one choice for all.")
+        bool, typer.Option("--per-cluster", help="Show what each cluster would choose, and the one choice for all.")
     ] = False,
     db: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Costs that `mavcg tune` kept; those of this user.")
+        Path | None, typer.Option(metavar="FILE", help="Database of costs from `mavcg tune`; default: this user's.")
     ] = None,
     max_error: Annotated[
-        float | None, typer.Option(metavar="E", help="No primitive that may be further off, over the largest sum.")
+        float | None,
+        typer.Option(metavar="E", help="Exclude primitives with a larger error, relative to the largest sum."),
     ] = None,
     max_workspace: Annotated[
-        int | None, typer.Option(metavar="BYTES", min=0, help="No primitive that needs more beside its operands.")
+        int | None,
+        typer.Option(metavar="BYTES", min=0, help="Exclude primitives that need more memory beside their operands."),
     ] = None,
     max_arena: Annotated[
         int | None,
-        typer.Option(metavar="BYTES", min=0, help="No more of images alive at once, conversions and workspace."),
+        typer.Option(
+            metavar="BYTES", min=0, help="Limit images live at the same time, with conversions and workspace."
+        ),
     ] = None,
     share_conversions: Annotated[
-        bool, typer.Option("--share-conversions", help="Count one that several nodes read once, not for each.")
+        bool, typer.Option("--share-conversions", help="Count a conversion that several nodes read once, not for each.")
     ] = False,
     foreign: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME[=PATH]",
-            help="Offer the sgemm of a library of this machine too: openblas, or any CBLAS by its path.",
+            help="Also offer the sgemm of a library here: openblas, or a CBLAS by its path.",
         ),
     ] = None,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+        list[str] | None,
+        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input with free dimensions."),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="How fast each strategy is, and what was chosen where; .svg or .png."),
+        typer.Option(metavar="FILE", help="Draw the speed of each strategy and the choices, as .svg or .png."),
     ] = None,
     instance: Annotated[
         Path | None,
         typer.Option(metavar="FILE.json", help="Solve this PBQP instance: costs of nodes, and of pairs along edges."),
     ] = None,
     time_limit: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for the search; then the best so far, and its gap.")
+        float, typer.Option(metavar="S", help="Seconds for the search; after that, the best choice so far and its gap.")
     ] = TIME_LIMIT_S,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Choose a primitive and layouts for each convolution so that the whole network, conversions counted, costs least.
 
@@ -103,7 +116,7 @@ def select(
                  "--threads": None if threads == 1 else threads}  # fmt: skip
         for name, value in given.items():
             if value not in (None, "", []):
-                raise MavcgError(f"{name}: says nothing about an instance; leave it or --instance out")
+                raise MavcgError(f"{name}: has no effect on an instance; leave it or --instance out")
         _select_instance(instance, time_limit, as_json)
         return
     if model is None:

@@ -25,14 +25,17 @@ def simulate(
     core: Annotated[str, typer.Option(metavar="CORE", help="The core to simulate; `mavcg cores` lists them.")],
     function: Annotated[str | None, typer.Option(metavar="F", help="The function to call.")] = None,
     per_layer: Annotated[
-        bool, typer.Option("--per-layer", help="Of a model library, with --board: a whole run on one thread, by layer.")
+        bool,
+        typer.Option("--per-layer", help="For a model library, with --board: a whole run on one thread, by layer."),
     ] = False,
     whole: Annotated[
-        bool, typer.Option("--whole", help="With --per-layer: time every instruction, where else layers are sampled.")
+        bool, typer.Option("--whole", help="With --per-layer: time every instruction instead of sampling long layers.")
     ] = False,
     samples: Annotated[
         int | None,
-        typer.Option(min=2, max=10_000, metavar="N", help="With --per-layer: units timed of a long layer; 24."),
+        typer.Option(
+            min=2, max=10_000, metavar="N", help="With --per-layer: number of samples in a long layer; default 24."
+        ),
     ] = None,
     arguments: Annotated[
         str,
@@ -56,7 +59,7 @@ def simulate(
         str | None, typer.Option(metavar="B", help="A board that has the core: its caches, clock and memory.")
     ] = None,
     warm: Annotated[
-        int, typer.Option(min=0, max=1000, help="Calls before the one that is counted; 0: cold caches and predictor.")
+        int, typer.Option(min=0, max=1000, help="Calls before the counted one; 0: cold caches and predictor.")
     ] = 1,
     sharing: Annotated[
         int, typer.Option(min=1, max=64, help="Cores that run the same at the same time and share caches and memory.")
@@ -66,11 +69,11 @@ def simulate(
         typer.Option(
             min=1,
             metavar="N",
-            help="Instructions after which a call is given up; 1e9, with --per-layer 2e11.",
+            help="Stop a call after this many instructions; default 1e9, with --per-layer 2e11.",
         ),
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Simulate a call of a function: cycles, what they are lost to, cache hits and misses.
 

@@ -24,47 +24,52 @@ def tune(
             help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
         ),
     ] = None,
-    board: Annotated[str, typer.Option(metavar="B", help="What is measured; `host`: this machine.")] = HOST,
+    board: Annotated[str, typer.Option(metavar="B", help="The board to measure; `host`: this machine.")] = HOST,
     runner: Annotated[
         str,
         typer.Option(
-            metavar="R", help="Where it is: local, ssh:user@host[:port], adb or adb:SERIAL; fleet:FILE: many."
+            metavar="R",
+            help="How to reach the board: local, ssh:user@host[:port], adb or adb:SERIAL; fleet:FILE: several.",
         ),
     ] = LOCAL,
     core: Annotated[
-        list[str] | None, typer.Option(metavar="CORE", help="Of the board, may be repeated; each of its cores.")
+        list[str] | None,
+        typer.Option(metavar="CORE", help="Core type of the board, may be repeated; default: all of them."),
     ] = None,
     threads: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Measure so many together, each on a CPU of its own of that core.")
+        int, typer.Option(metavar="N", min=1, help="Measure with N threads, each on a CPU of its own of that core.")
     ] = 1,
     check: Annotated[
-        bool, typer.Option("--check", help="Only say what the machine says of itself, and what to mend before.")
+        bool,
+        typer.Option("--check", help="Only print what the machine reports about itself, and what to change first."),
     ] = False,
     db: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The database of costs; without: the one in MAVCG_CACHE.")
+        Path | None, typer.Option(metavar="FILE", help="The database of costs; default: the one in MAVCG_CACHE.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Do not measure again what is in the database.")] = False,
     export: Annotated[
-        Path | None, typer.Option("--export", metavar="FILE", help="Then write all costs as JSON, to be carried on.")
+        Path | None,
+        typer.Option("--export", metavar="FILE", help="At the end, write all costs as JSON, for another machine."),
     ] = None,
     import_: Annotated[
-        Path | None, typer.Option("--import", metavar="FILE", help="First take in costs that --export wrote.")
+        Path | None, typer.Option("--import", metavar="FILE", help="First import costs that --export wrote.")
     ] = None,
-    family: Annotated[str | None, typer.Option(metavar="F", help="Primitives of this family alone.")] = None,
+    family: Annotated[str | None, typer.Option(metavar="F", help="Only primitives of this family.")] = None,
     foreign: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME[=PATH]",
-            help="Measure the sgemm of a library of this machine too: openblas, or any CBLAS by its path.",
+            help="Also measure the sgemm of a library here: openblas, or a CBLAS by its path.",
         ),
     ] = None,
     limit_seconds: Annotated[
-        float | None, typer.Option(metavar="S", min=0, help="Begin no measurement after so many seconds.")
+        float | None, typer.Option(metavar="S", min=0, help="Start no measurement after this many seconds.")
     ] = None,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+        list[str] | None,
+        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input with free dimensions."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Measure primitives and conversions between layouts for a network's convolutions, warm and cold.
 
@@ -102,7 +107,7 @@ def tune(
         given = {"MODEL": model, "--db": db, "--resume": resume, "--export": export, "--import": import_,
                  "--family": family, "--limit-seconds": limit_seconds is not None, "--shape": shape,
                  "--core": core, "--threads": threads != 1, "--foreign": foreign}  # fmt: skip
-        _refuse(given, "says nothing to --check; leave one of them out")
+        _refuse(given, "has no effect with --check; leave one of them out")
         _check(board, runner, as_json)
         return
     document: dict[str, Any] = {}
@@ -273,7 +278,7 @@ def _show_facts(document: dict[str, Any]) -> None:
     out.print(table)
     room = [
         f"{document[key] / 1e9:.1f} GB {words}"
-        for key, words in (("memory_bytes", "of memory to be had"), ("free_bytes", "free for temporary files"))
+        for key, words in (("memory_bytes", "of memory available"), ("free_bytes", "free for temporary files"))
         if document[key] is not None
     ]
     heat = [f"{zone} {celsius:.0f}" for zone, celsius in document["celsius"].items()]

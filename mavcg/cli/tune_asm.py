@@ -27,13 +27,13 @@ def tune_asm(
     core: Annotated[str, typer.Option(metavar="CORE", help="The core to make it fast on; `mavcg cores` lists them.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="OUT.S", help="Where the new text goes; optional with --check."),
+        typer.Option("-o", "--output", metavar="OUT.S", help="File for the new text; optional with --check."),
     ] = None,
     function: Annotated[
-        list[str] | None, typer.Option(metavar="F", help="Only this function; may be given again.")
+        list[str] | None, typer.Option(metavar="F", help="Only this function; may be repeated.")
     ] = None,
     solver_seconds: Annotated[
-        float, typer.Option(metavar="S", min=0, help="The exact solver's time for each loop; 0: the heuristic alone.")
+        float, typer.Option(metavar="S", min=0, help="The exact solver's time for each loop; 0: only the heuristic.")
     ] = 8.0,
     check: Annotated[
         bool, typer.Option("--check", help="Run every changed function in an emulator, before and after: mavcg[check].")
@@ -43,14 +43,17 @@ def tune_asm(
         typer.Option("--args", metavar="'F: ARGS'", help="With --check: F's arguments, such as 'F: buf:4096 i:64'."),
     ] = None,
     unchecked_ok: Annotated[
-        bool, typer.Option("--unchecked-ok", help="With --check: write what it cannot decide, too; it is named.")
+        bool,
+        typer.Option(
+            "--unchecked-ok", help="With --check: also write functions that it cannot decide, which are named."
+        ),
     ] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     defines: Annotated[
-        list[str] | None, typer.Option("-D", metavar="NAME[=V]", help="Defined for the preprocessor.")
+        list[str] | None, typer.Option("-D", metavar="NAME[=V]", help="Define a macro for the preprocessor.")
     ] = None,
     includes: Annotated[
-        list[Path] | None, typer.Option("-I", metavar="DIR", help="Where the preprocessor looks for files.")
+        list[Path] | None, typer.Option("-I", metavar="DIR", help="Include folder of the preprocessor.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
@@ -132,7 +135,7 @@ def _check_output(source: Path, output: Path) -> None:
         if source.exists() and output.samefile(source):
             raise MavcgError(f"-o {output}: is the input itself, which other cores yet want; name another file")
         if not output.is_file():
-            raise MavcgError(f"-o {output}: is no file that could be written anew; name a file")
+            raise MavcgError(f"-o {output}: cannot be replaced by a file; name a file")
     elif not output.parent.is_dir():
         raise MavcgError(f"-o {output}: there is no folder {output.parent}; make it or name another file")
 

@@ -114,7 +114,7 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
 
     if core is None:
         remedy = "add its file (docs/add-a-core.md)"
-        notes.append(f"{place}: no such core is known: taken for a typical one of its kind; {remedy}")
+        notes.append(f"{place}: is not a known core, so a typical core of its kind is assumed; {remedy}")
     lanes = _vector_bytes(board, core) // F32_BYTES
     fma = cluster.fma_per_cycle or _fma_per_cycle(core, lanes)
     fma = known_or_assumed("fma_per_cycle", fma, typical.fma_per_cycle, "vector multiply-adds a cycle")

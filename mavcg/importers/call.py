@@ -68,8 +68,7 @@ class NodeCall:
     def not_known(self, i: int, what: str) -> MavcgError:
         """Return an error: an input that is known only at run time."""
         return self.fail(
-            f"its input {what} is known only when the model runs; a constant, or what follows from shapes alone, "
-            "is needed"
+            f"its input {what} is known only when the model runs; it must be a constant, or follow from shapes"
         )
 
     def ints(self, i: int, what: str, length: int | None = None) -> tuple[int, ...]:

@@ -89,7 +89,7 @@ def make_model_request(
     if strategy == ENGINE:
         for option, value in (("--db", selecting.db), ("--max-workspace", selecting.max_workspace)):
             if value is not None:
-                raise MavcgError(f"{option}: says nothing about --strategy {ENGINE}; give another, such as {PBQP}")
+                raise MavcgError(f"{option}: has no effect with --strategy {ENGINE}; give another, such as {PBQP}")
     elif its_board is None:
         raise MavcgError(f"--strategy {strategy}: costs are of a board; name one, or leave the choice to {ENGINE}")
     if board == HOST:  # with whatever strategy: what is selected and what the engine would take go by the same facts

@@ -37,8 +37,8 @@ def check_host(libraries: Sequence[ForeignLibrary], board: str) -> None:
     """Raise MavcgError where foreign libraries are to be used for another machine than this one."""
     if libraries and board != HOST:
         raise MavcgError(
-            f"--foreign {libraries[0].name}: is a library of this machine and says nothing of {board}; leave it out, "
-            f"or take --board {HOST}"
+            f"--foreign {libraries[0].name}: is a library of this machine and cannot be used for {board}; "
+            f"leave it out, or take --board {HOST}"
         )
 
 

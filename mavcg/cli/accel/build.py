@@ -35,16 +35,16 @@ def build(
         typer.Option("--per-tensor", help="One for each tensor; default: for channels of depthwise convolutions."),
     ] = False,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of an input with free dimensions.")
+        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input with free dimensions.")
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Weights of a .prototxt; the .caffemodel beside it.")
+        Path | None, typer.Option(metavar="FILE", help="Weights of a .prototxt; default: the .caffemodel beside it.")
     ] = None,
     board: Annotated[
-        str | None, typer.Option(metavar="B", help="Build what is left to the CPU for this board's cores.")
+        str | None, typer.Option(metavar="B", help="Build the nodes that the CPU computes, for this board's cores.")
     ] = None,
     cores: Annotated[
-        str | None, typer.Option(metavar="A,B", help="The same for these cores, such as cortex-a53.")
+        str | None, typer.Option(metavar="A,B", help="Build them for these cores, such as cortex-a53.")
     ] = None,
     costs: Annotated[
         str, typer.Option(help="Costs of groups: simulated; learned from a part of these; model; or device.")

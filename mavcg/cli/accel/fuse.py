@@ -23,14 +23,15 @@ def fuse(
     ],
     target: Annotated[str, typer.Option(metavar="T", help="A target's name or TOML file (mavcg accel targets).")],
     templates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your own fusion templates, TOML, in place of ours.")
+        Path | None, typer.Option(metavar="FILE", help="TOML file with fusion templates of your own.")
     ] = None,
     search: Annotated[
-        str, typer.Option(help="Whose groups are listed and drawn: exact, paper, greedy, none.")
+        str, typer.Option(help="Search whose groups are listed and drawn: exact, paper, greedy, none.")
     ] = "exact",
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the groups: .svg or .png.")] = None,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of a model's input with free dimensions.")
+        list[str] | None,
+        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input with free dimensions."),
     ] = None,
     costs: Annotated[
         str, typer.Option(help="Costs of groups: model; simulated; learned from a part of these; or device.")
@@ -41,7 +42,7 @@ def fuse(
     driver: Annotated[
         str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="The device's driver, for --costs device.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Find all groups of operations that could run as one, their costs, and the cheapest execution path.
 

@@ -15,7 +15,7 @@ MOST_STEPS = 20_000_000
 def match(
     graph: Annotated[Path, typer.Option(metavar="G.json", help="The graph to search.")],
     template: Annotated[Path, typer.Option(metavar="T.json", help="The template to search for.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The embeddings as a JSON list of lists.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the embeddings as a JSON list of lists.")] = False,
 ) -> None:
     """Find all embeddings of a template in a labelled graph, by subgraph isomorphism (DNNVM, algorithm 1).
 

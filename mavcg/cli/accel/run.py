@@ -20,7 +20,7 @@ def run(
         typer.Option("--input", metavar="[NAME=]X.npy|X.npz", help="An input; in order, or by name; may be repeated."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="Where the outputs go, by name.")
+        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="File for the outputs, by name.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random normal inputs from this seed instead of files.")] = None,
     integers: Annotated[

@@ -13,7 +13,7 @@ def simulate(
     timeline: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The units' work over time as a picture, .svg or .png.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Simulate a program cycle by cycle: time, utilisation of the array, stalls by cause, bytes moved, energy.
 

@@ -14,7 +14,7 @@ def targets(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME|FILE]", help="One target in full, with the source of each figure.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as one JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as one JSON document.")] = False,
 ) -> None:
     """List accelerators with an instruction set: DNNVM's two, and your own.
 

@@ -10,10 +10,12 @@ from mavcg.cli.output import Progress, console, print_json
 
 def validate(
     program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
-    model: Annotated[str, typer.Option(metavar="MODEL", help="What it was built from: a file, or a built-in network.")],
+    model: Annotated[
+        str, typer.Option(metavar="MODEL", help="The model that it was built from: a file, or a built-in network.")
+    ],
     seed: Annotated[int, typer.Option(min=0, help="Of the random inputs.")] = 0,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Of an input with free dimensions.")
+        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input with free dimensions.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:

@@ -177,7 +177,7 @@ def show_plan(plan: NetworkPlan, request: PlanRequest, out: "Console") -> None:
         )
     out.print(table)
     out.print(
-        f"{len(plan.planned)} layers, {len({p.layer.key for p in plan.planned})} different: "
+        f"{len(plan.planned)} layers, {len({p.layer.key for p in plan.planned})} of them different: "
         f"{plan.traffic.total_bytes / MIB:.2f} MiB off chip, {plan.latency_seconds * 1e3:.2f} ms by the model; "
         f"planned in {plan.seconds * 1e3:.0f} ms"
     )
@@ -188,9 +188,9 @@ def show_plan(plan: NetworkPlan, request: PlanRequest, out: "Console") -> None:
 def show_space(space: SpaceSize, out: "Console") -> None:
     """Table 8.5 in a line."""
     out.print(
-        f"search space: {space.unpruned / 1e6:.3f} M tilings of a convolution in the mean, {space.pruned} of all "
-        f"{space.convolutions} after the paper's pruning ({100 * space.pruned / space.unpruned_of_all:.6f} % of "
-        f"{space.unpruned_of_all:.4g})"
+        f"search space: {space.unpruned / 1e6:.3f} M tilings per convolution in the mean; the paper's pruning leaves "
+        f"{space.pruned} tilings of all {space.convolutions} convolutions "
+        f"({100 * space.pruned / space.unpruned_of_all:.6f} % of {space.unpruned_of_all:.4g})"
     )
 
 
@@ -201,7 +201,7 @@ def show_compared(
     from rich.table import Table
 
     table = Table("planner", title=f"{plan.machine}: planners compared (modelled, not measured)", title_justify="left")
-    for heading in ("off-chip MiB", "of it input", "weights", "output", "ms", "bytes over ours"):
+    for heading in ("off-chip MiB", "input", "weights", "output", "ms", "bytes / mavcg's"):
         table.add_column(heading, justify="right")
     ours = plan.traffic.total_bytes
     rows = [(f"mavcg, {request.search}", plan.traffic, plan.latency_seconds)]
@@ -209,6 +209,6 @@ def show_compared(
     for name, moved, seconds in rows:
         parts = (moved.total_bytes, moved.input_bytes, moved.weight_bytes, moved.output_bytes)
         table.add_row(name, *(f"{n / MIB:.1f}" for n in parts), f"{seconds * 1e3:.2f}", f"{parts[0] / ours:.2f}x")
-    for name, total in zip(("everything once", "communication lower bound"), floors, strict=True):
+    for name, total in zip(("each byte moved once", "communication lower bound"), floors, strict=True):
         table.add_row(name, f"{total / MIB:.1f}", "", "", "", "", f"{total / ours:.2f}x")
     out.print(table)

@@ -99,7 +99,7 @@ def test_the_hottest_loop_comes_first_and_alone(mavcg: Any, here: Path) -> None:
     document = json.loads(mavcg(*explain, "--json").stdout)
     assert document["hottest_by"] == "nesting and trip counts"
     assert [(loop["label"], loop["runs"]) for loop in document["loops"]] == [(".Lhot", 64), (".Lcold", 8)]
-    assert "--loops 2: says nothing beside --all" in mavcg(*explain, "--loops", "2", "--all").stderr
+    assert "--loops 2: has no effect with --all" in mavcg(*explain, "--loops", "2", "--all").stderr
 
 
 @pytest.fixture

@@ -311,7 +311,7 @@ def test_a_fault_of_ours_breaks_no_build(mavcg: Any, project: Path, monkeypatch:
     monkeypatch.setattr("mavcg.program_pipeline.program.make_versions", lambda *_: 1 / 0)
     ended = launch(mavcg, "gcc", "-c", "hot.c")
     assert ended.status == 0 and (project / "hot.o").is_file()
-    assert "the plain object stays: a fault of ours: ZeroDivisionError" in ended.stderr
+    assert "the plain object stays: a fault of mavcg: ZeroDivisionError" in ended.stderr
 
 
 @pytest.mark.parametrize("name", ["cold.c", "cold.cpp"])

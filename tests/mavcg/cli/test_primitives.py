@@ -75,7 +75,7 @@ def test_one_is_checked(mavcg: Any) -> None:
         (("check", "qconv_im2row_hwc_hwc", "--scenario", "3,5,5,1,3,4"), "whose sums are exact; check is for f32"),
         (("--family", "sum3d"), "there are sum2d"),
         (("--core", "host"), "is for checking one"),
-        (("chek",), "is no such question"),
+        (("chek",), "is not a subcommand"),
     ],
 )
 def test_bad_input_is_one_line(mavcg: Any, arguments: tuple[str, ...], words: str) -> None:

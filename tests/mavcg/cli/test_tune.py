@@ -131,7 +131,7 @@ def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> 
         ({"model": "squeezenet", "runner": "ssh:pi@10.0.0.7"}, "of which board"),
         ({"model": "squeezenet", "runner": "telnet:pi", "board": "rk3588"}, "telnet:pi: is none; give local, ssh"),
         ({"model": "squeezenet", "core": ["cortex-a55"]}, "--core cortex-a55: host has no such core"),
-        ({"model": "squeezenet", "check": True}, "tune MODEL: says nothing to --check"),
+        ({"model": "squeezenet", "check": True}, "tune MODEL: has no effect with --check"),
         ({"check": True, "board": "absent"}, "--board absent"),
         ({"model": "squeezenet", "threads": 4096}, "--threads 4096"),
         ({"threads": 2, "export": Path("x")}, "--threads"),

@@ -201,7 +201,7 @@ def test_data_from_elsewhere_does_not_hinder_the_check(mavcg: Any, here: Path) -
     [
         ("axpy buf:4096", "begins with no function"),
         ("buf:4096 i:3", "begins with no function"),
-        ("axpy:", "says nothing of axpy's arguments"),
+        ("axpy:", "has no arguments for axpy"),
         ("axpy: 64", "'64' is no argument; give buf:BYTES[+OFFSET], ptrs:COUNTxBYTES"),
         ("axpy: buf:many", "'buf:many' is no argument"),
         ("axpy: buf:16=7", "'buf:16=7' is no argument"),

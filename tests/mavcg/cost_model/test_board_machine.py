@@ -114,7 +114,7 @@ def test_unknown_core_is_a_typical_one_and_reported() -> None:
     (machine,) = cluster_machines(Board("b", "", "aarch64-linux-gnu.2.17", (replace(BIG, core="cortex-z99"),)))
     assert machine.core is None
     assert machine.accelerator.pe_len == (4, 2)
-    assert "no such core is known: taken for a typical one" in machine.assumed[0]
+    assert "is not a known core, so a typical core of its kind is assumed" in machine.assumed[0]
     assert "fma_per_cycle is not known: 2 vector multiply-adds" in machine.assumed[1]
 
 

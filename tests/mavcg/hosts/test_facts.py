@@ -217,7 +217,7 @@ def test_machine_that_nobody_knows_is_measured_as_generic(monkeypatch: pytest.Mo
     monkeypatch.setattr(mavcg.hosts.facts, "host_facts", lambda clusters, again: facts)
     board = measured_host_board()
     assert [(c.core, c.cpus, c.max_khz) for c in board.clusters] == [("generic", (0, 1), 3000000)]
-    assert "no such core is known" in cluster_machines(board)[0].assumed[0]
+    assert "is not a known core" in cluster_machines(board)[0].assumed[0]
 
 
 def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,8 +169,8 @@ def test_sizes(text: str | None, size: int | None) -> None:
     [
         (Selecting(max_size="4 potatoes"), "rk3588", (), "--max-size 4 potatoes: is no size"),
         (Selecting(max_size="-4"), "rk3588", (), "--max-size -4: is no size"),
-        (Selecting(db=Path("x")), None, ("cortex-a76",), "--db: says nothing about --strategy engine"),
-        (Selecting(ENGINE, max_workspace=5), "rk3588", (), "--max-workspace: says nothing about --strategy engine"),
+        (Selecting(db=Path("x")), None, ("cortex-a76",), "--db: has no effect with --strategy engine"),
+        (Selecting(ENGINE, max_workspace=5), "rk3588", (), "--max-workspace: has no effect with --strategy engine"),
         (Selecting("pbqp"), None, ("cortex-a76",), "--strategy pbqp: costs are of a board"),
     ],
 )
