@@ -100,7 +100,8 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Strings stay as they are; a comment becomes as many spaces, so that lines and columns stay true."""
+    """Blank comments: strings stay as they are; a comment becomes as many spaces, so that lines and columns stay
+    true."""
     return match[0] if match[0].startswith('"') else " " * len(match[0])
 
 

@@ -72,7 +72,7 @@ def read_board(path: Path) -> Board:
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """CPU numbers of a list as the kernel writes it: "0-3,6" is (0, 1, 2, 3, 6).
+    """Return CPU numbers of a list as the kernel writes it: "0-3,6" is (0, 1, 2, 3, 6).
 
     Raises: ValueError when it is no such list.
     """

@@ -99,7 +99,7 @@ def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
 
 
 def files(kind: str) -> dict[str, Path]:
-    """File by name, of a kind that SUFFIXES has, in the order of the names.
+    """Return the file by name, of a kind that SUFFIXES has, in the order of the names.
 
     Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing, and for two files of one
     name in one folder.

@@ -149,7 +149,8 @@ def source_of(path: Path, table: Table, place: str) -> str:
 
 
 def value_and_source(path: Path, table: Table, key: str, place: str = "") -> tuple[Any, str] | None:
-    """Value and source of a fact written as key = { value = ..., source = "..." }; None when the fact is absent."""
+    """Return the value and source of a fact written as key = { value = ..., source = "..." }; None when the fact is
+    absent."""
     place = place or key
     if key not in table:
         return None
@@ -162,7 +163,7 @@ def value_and_source(path: Path, table: Table, key: str, place: str = "") -> tup
 
 
 def check_name(path: Path, table: Table) -> None:
-    """The name must be the file's, and such that it can be part of a symbol."""
+    """Check that the name is the file's, and such that it can be part of a symbol."""
     name = text(path, table, "name")
     if name != path.stem:
         raise refuse(

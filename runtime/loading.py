@@ -118,7 +118,7 @@ class Model:
         return outputs
 
     def profile(self, *arrays: Array, runs: int = 1) -> tuple[StepTime, ...]:
-        """The median time of each step over `runs` runs. Raises: as run."""
+        """Return the median time of each step over `runs` runs. Raises: as run."""
         if runs < 1:
             raise MavcgError(f"{self.path}: runs={runs}; give 1 or more")
         times = np.zeros((runs, len(self._steps)))

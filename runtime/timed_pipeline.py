@@ -64,7 +64,7 @@ def _single_rate(model: Model, arrays: Sequence[Array]) -> Callable[[float], flo
 
 
 def _pipeline_rate(pipeline: Pipeline, arrays: Sequence[Array]) -> Callable[[float], float]:
-    """Frames that come out while the pipeline is full."""
+    """Return the frames that come out while the pipeline is full."""
 
     def rate(seconds: float) -> float:
         outputs = pipeline.map(repeat(arrays))

@@ -140,7 +140,7 @@ class _TilePass:
         return vector(TYPES[self.tile.dtype], self.lanes)
 
     def emit(self) -> None:
-        """The sums, then C."""
+        """Emit the sums, then the update of C."""
         b = self.b
         if self.tile.form == PACKED:
             self.prefetch_results()
@@ -279,7 +279,7 @@ class _TilePass:
             yield splat(b, b.load(address(b, row, offset), align=self.item, typ=element), self.lanes)
 
     def finish(self, sums: Values) -> None:
-        """C = alpha * sums + beta * C; C is not read where beta is 0."""
+        """Emit C = alpha * sums + beta * C; C is not read where beta is 0."""
         b = self.b
         element = TYPES[self.tile.dtype]
         alpha, beta = (

@@ -23,14 +23,15 @@ Value: TypeAlias = ir.Value
 
 
 def at_least(b: ir.IRBuilder, x: Value, low: Value) -> Value:
-    """max(x, low), NaN where x is NaN (on x86 not where low is): the form that the target has one instruction for."""
+    """Return max(x, low), NaN where x is NaN (on x86 not where low is): the form that the target has one instruction
+    for."""
     if b.module.triple.startswith("aarch64"):
         return intrinsic(b, "maximum", [x, low])
     return b.select(b.fcmp_ordered("<", x, low), low, x)
 
 
 def at_most(b: ir.IRBuilder, x: Value, high: Value) -> Value:
-    """min(x, high), NaN where x is NaN (on x86 not where high is)."""
+    """Return min(x, high), NaN where x is NaN (on x86 not where high is)."""
     if b.module.triple.startswith("aarch64"):
         return intrinsic(b, "minimum", [x, high])
     return b.select(b.fcmp_ordered(">", x, high), high, x)
@@ -43,7 +44,8 @@ def clip(b: ir.IRBuilder, x: Value, low: float, high: float) -> Value:
 
 
 def _where_positive(b: ir.IRBuilder, x: Value, positive: Value, rest: Value) -> Value:
-    """positive where x is at least 0, else rest; -0 counts as 0, so that it keeps its sign, and NaN is in rest."""
+    """Return positive where x is at least 0, else rest; -0 counts as 0, so that it keeps its sign, and NaN is in
+    rest."""
     return b.select(b.fcmp_ordered(">=", x, like(x, 0.0)), positive, rest)
 
 

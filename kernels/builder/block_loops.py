@@ -40,7 +40,7 @@ def channel_blocks(b: ir.IRBuilder, count: int, step: int | None, body: Callable
 
 
 def block_channels(macro: MacroTile, lanes: int) -> int | None:
-    """Output channels of a block: whole panels of `lanes`; None: all."""
+    """Return the output channels of a block: whole panels of `lanes`; None: all."""
     return None if macro.nc is None else -(-macro.nc // lanes) * lanes
 
 

@@ -51,7 +51,7 @@ def _series(b: ir.IRBuilder, x: ir.Value, coefficients: Sequence[float]) -> ir.V
 
 
 def exp64(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """e^x of f64; denormal results too."""
+    """Return e^x of f64; denormal results too."""
     x = b.select(b.fcmp_ordered("<", x, _real(x, -746.0)), _real(x, -746.0), x)
     x = b.select(b.fcmp_ordered(">", x, _real(x, 710.0)), _real(x, 710.0), x)
     shifted = fma(b, x, _real(x, 1 / log(2)), _real(x, _SHIFTER))
@@ -139,7 +139,7 @@ def _parts(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _scale_by_power(b: ir.IRBuilder, mantissa: ir.Value, exponent: ir.Value) -> ir.Value:
-    """m * 2^(e - 1075), exactly: m as a real number, times two powers of which each is one."""
+    """Return m * 2^(e - 1075), exactly: m as a real number, times two powers of which each is one."""
     value = b.uitofp(mantissa, F64)
     # In two steps, since 2^(e - 1075) alone may be no f64; after the first no number is a denormal yet.
     shift = b.sub(exponent, _whole(mantissa, 1075))

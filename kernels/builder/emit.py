@@ -41,7 +41,7 @@ def kernel_name(spec: KernelSpec) -> str:
 
 
 def kernel_function(module: ir.Module, spec: KernelSpec, machine: Machine) -> tuple[ir.Function, ir.IRBuilder]:
-    """An empty kernel with its arguments named args, begin, end, scratch, and a builder in its first block."""
+    """Return an empty kernel with its arguments named args, begin, end, scratch, and a builder in its first block."""
     function = ir.Function(module, KERNEL_TYPE, kernel_name(spec))
     for argument, name in zip(function.args, ("args", "begin", "end", "scratch"), strict=True):
         argument.name = name
@@ -87,7 +87,7 @@ def for_range(
     body: Callable[[ir.Value, Values], Sequence[ir.Value]],
     name: str = "i",
 ) -> Values:
-    """for (i = begin; i < end; i += step) carried = body(i, carried), signed; returns what the last one carried.
+    """Emit for (i = begin; i < end; i += step) carried = body(i, carried), signed; return what the last one carried.
 
     The builder stands behind the loop afterwards. With begin >= end the loop runs no iteration and gives back `init`.
     """
@@ -124,7 +124,7 @@ def repeat(
     name: str = "i",
     step: int = 1,
 ) -> None:
-    """for_range that carries nothing."""
+    """Emit a for_range loop without carried values."""
 
     def iteration(index: ir.Value, _: Values) -> Values:
         body(index)
@@ -224,7 +224,7 @@ def load_vector(
 
 
 def store_vector(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, used: int | None = None, align: int = 0) -> None:
-    """A vector's store at any element's address; of the first `used` lanes only, where that is given."""
+    """Emit a vector's store at any element's address; of the first `used` lanes only, where that is given."""
     typ = value.type
     lanes = typ.count if isinstance(typ, ir.VectorType) else 1
     element_type = typ.element if isinstance(typ, ir.VectorType) else typ

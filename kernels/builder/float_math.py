@@ -42,7 +42,7 @@ def as_bits(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def as_floats(b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """i32 lanes taken as the bits of f32 lanes."""
+    """Return i32 lanes taken as the bits of f32 lanes."""
     return b.bitcast(bits, F32 if not isinstance(bits.type, ir.VectorType) else ir.VectorType(F32, bits.type.count))
 
 
@@ -55,7 +55,7 @@ def polynomial(b: ir.IRBuilder, x: ir.Value, coefficients: Sequence[float]) -> i
 
 
 def _split(value: float, bits: int = 11) -> tuple[float, float]:
-    """value as a short f32, whose product with a small integer is exact, and the rest."""
+    """Return the value as a short f32, whose product with a small integer is exact, and the rest."""
     mantissa = np.float32(value).view(np.uint32) & np.uint32(0xFFFFFFFF << bits & 0xFFFFFFFF)
     high = float(np.uint32(mantissa).view(np.float32))
     return high, value - high
@@ -87,7 +87,7 @@ def _reduce(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def exp(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """e^x; denormal results too."""
+    """Return e^x; denormal results too."""
     x = _clamp(b, x, -104.0, 89.0)
     n, r = _reduce(b, x)
     value = b.fadd(fma(b, b.fmul(r, r), polynomial(b, r, _EXP_TAIL), r), like(x, 1.0))
@@ -96,7 +96,7 @@ def exp(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def expm1(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """e^x - 1, accurate near 0 too."""
+    """Return e^x - 1, accurate near 0 too."""
     small = fma(b, b.fmul(x, x), polynomial(b, x, [1 / factorial(k) for k in range(2, 11)]), x)
     large = b.fsub(exp(b, x), like(x, 1.0))
     return b.select(b.fcmp_ordered("<", intrinsic(b, "fabs", [x]), like(x, 0.5)), small, large)
@@ -133,7 +133,7 @@ def log_(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def log1p(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """log(1 + x) for x of 0 to 2 and so on: the rounding of 1 + x is taken out again (Kahan)."""
+    """Return log(1 + x) for x of 0 to 2 and so on: the rounding of 1 + x is taken out again (Kahan)."""
     one = b.fadd(x, like(x, 1.0))
     corrected = b.fmul(log_(b, one), b.fdiv(x, b.fsub(one, like(x, 1.0))))
     return b.select(b.fcmp_ordered("==", one, like(x, 1.0)), x, corrected)
@@ -181,6 +181,6 @@ def sigmoid(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def softplus(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """log(1 + e^x), without overflow."""
+    """Return log(1 + e^x), without overflow."""
     positive = b.select(b.fcmp_ordered("<", x, like(x, 0.0)), like(x, 0.0), x)
     return b.fadd(positive, log1p(b, exp(b, b.fneg(intrinsic(b, "fabs", [x])))))

@@ -36,7 +36,7 @@ _EXP2 = [log(2) ** k / factorial(k) for k in range(12)]  # for |x| <= 1/2 the ne
 
 
 def _log2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """log2 of normal, positive f64."""
+    """Return log2 of normal, positive f64."""
     ints = vector(I64, _lanes(x))
     bits = b.bitcast(x, ints)
     exponent = b.ashr(b.sub(bits, _number(ints, ROOT_HALF_BITS)), _number(ints, 52))

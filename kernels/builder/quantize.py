@@ -14,7 +14,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def widen(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
-    """Integer lanes of at most 32 bits as lanes of i32."""
+    """Return the integer lanes of at most 32 bits as lanes of i32."""
     typ = with_element(x, I32)
     if x.type == typ:
         return x
@@ -22,7 +22,7 @@ def widen(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
 
 
 def narrow(b: ir.IRBuilder, value: ir.Value, zero: ir.Value, low: float, high: float) -> ir.Value:
-    """round_half_even(value) + zero between low and high, as 8-bit lanes; NaN gives `low`.
+    """Return round_half_even(value) + zero between low and high, as 8-bit lanes; NaN gives `low`.
 
     value, zero: lanes of f32. A sum beyond 2^24 is inexact, and far outside the limits.
     """
@@ -40,7 +40,7 @@ def requantize_value(b: ir.IRBuilder, value: ir.Value, out_zero: int, low: int, 
 
 
 def quantize_value(b: ir.IRBuilder, to: str, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
-    """saturate(round_half_even(x / scale) + zero)."""
+    """Return saturate(round_half_even(x / scale) + zero)."""
     shift = b.sitofp(widen(b, zero, to), x.type)
     return narrow(b, b.fdiv(x, scale), shift, *limits(to))
 
@@ -59,7 +59,7 @@ def subtract_zero(b: ir.IRBuilder, x: ir.Value, dtype: str, zero: int) -> ir.Val
 def add_quantized(
     b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Sequence[ir.Value]
 ) -> ir.Value:
-    """qadd; args: a_scale, a_zero, b_scale, b_zero, out_zero, lo, hi."""
+    """Emit qadd. args: a_scale, a_zero, b_scale, b_zero, out_zero, lo, hi."""
     products = []
     for x, dtype, scale, zero in zip(values, dtypes, args[0:4:2], args[1:4:2], strict=False):
         real = b.sitofp(subtract_zero(b, x, dtype, int(zero)), with_element(x, F32))
@@ -70,7 +70,7 @@ def add_quantized(
 def multiply_quantized(
     b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Sequence[ir.Value]
 ) -> ir.Value:
-    """qmul; args: multiplier, a_zero, b_zero, out_zero, lo, hi."""
+    """Emit qmul. args: multiplier, a_zero, b_zero, out_zero, lo, hi."""
     factors = [subtract_zero(b, x, dtype, int(zero)) for x, dtype, zero in zip(values, dtypes, args[1:3], strict=False)]
     exact = b.sitofp(b.mul(*factors), with_element(factors[0], F32))
     return requantize_value(b, b.fmul(exact, number(exact, args[0])), int(args[3]), int(args[4]), int(args[5]))

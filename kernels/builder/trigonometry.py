@@ -67,7 +67,7 @@ def _zero_kept(b: ir.IRBuilder, x: ir.Value, value: ir.Value) -> ir.Value:
 
 
 def _sin_cos(b: ir.IRBuilder, x: ir.Value, quarter: int) -> ir.Value:
-    """sin(x + quarter * pi/2)."""
+    """Return sin(x + quarter * pi/2)."""
     n, r = _reduce(b, x)
     sine, cosine = _of_reduced(b, r)
     n = b.add(n, ints_like(x, quarter)) if quarter else n
@@ -77,7 +77,7 @@ def _sin_cos(b: ir.IRBuilder, x: ir.Value, quarter: int) -> ir.Value:
 
 
 def _of_reduced(b: ir.IRBuilder, r: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Sine and cosine of -0.8 to 0.8 by their series."""
+    """Return the sine and cosine of -0.8 to 0.8 by their series."""
     z = b.fmul(r, r)
     sine = fma(b, b.fmul(z, r), polynomial(b, z, _SIN), r)
     return sine, fma(b, z, polynomial(b, z, _COS), like(r, 1.0))
@@ -160,7 +160,7 @@ def _reduce_large(b: ir.IRBuilder, x: ir.Value) -> Reduced:
     one, two = _bit(b, at, 32), _bit(b, at, 64)
 
     def word(i: int) -> ir.Value:
-        """_WORDS[i + at / 32]; at / 32 is 0 to 3."""
+        """Return _WORDS[i + at / 32]; at / 32 is 0 to 3."""
         low, high = (b.select(one, ints_like(x, _WORDS[j + 1]), ints_like(x, _WORDS[j])) for j in (i, i + 2))
         return b.select(two, high, low)
 

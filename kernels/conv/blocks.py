@@ -48,11 +48,11 @@ class Blocks:
             self.weights = WeightLayout(F32_BYTES, k, k * spec.lanes, spec.lanes, False)
 
     def channels(self, run: ChannelRun) -> None:
-        """A block: for each block of terms, chunks of as many channels as a register tile has."""
+        """Emit a block: for each block of terms, chunks of as many channels as a register tile has."""
         sum_blocks(self.b, self.total, self.macro.kc, lambda block: self.chunks(run, block))
 
     def chunks(self, run: ChannelRun, block: SumBlock) -> None:
-        """A block's chunks for a block of terms."""
+        """Emit a block's chunks for a block of terms."""
         b = self.b
         tiling, crossing = register_tiling(self.spec, self.machine, self.macro, run.count)
         step = tiling.vectors * self.lanes

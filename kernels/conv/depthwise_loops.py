@@ -156,7 +156,7 @@ class _DepthwiseEmitter:
         )
 
     def unit(self, unit: _Unit) -> None:
-        """A line of channels, row by row; meanwhile the next unit's input and weights are prefetched.
+        """Emit a line of channels, row by row; meanwhile the next unit's input and weights are prefetched.
 
         What two neighbouring rows of outputs share of the input is prefetched at the beginning, the rest row by row.
         """

@@ -30,7 +30,8 @@ class DepthwiseWindow:
         return sorted({p * self.stride[1] + tap for p in range(pixels) for tap in taps})
 
     def inputs(self, rows: range, pixels: int) -> list[int]:
-        """Offsets of the inputs of neighbours in some rows, in bytes from the first; rows without a tap have none."""
+        """Return the offsets of the inputs of neighbours in some rows, in bytes from the first; rows without a tap have
+        none."""
         seen = [y for y in rows if y % self.dilation[0] == 0]
         down, across = self.x_strides
         return [(y * down + x * across) * F32_BYTES for y in seen for x in self.columns(pixels)]
@@ -38,7 +39,7 @@ class DepthwiseWindow:
     def sums(
         self, b: ir.IRBuilder, at: tuple[Value, Value], tile: tuple[int, int], used: tuple[int, ...], start: Values
     ) -> Values:
-        """start and all products, tap by tap: of each vector of channels every pixel's sum.
+        """Return start plus all products, tap by tap: of each vector of channels every pixel's sum.
 
         at: the first input; the weights, a cache line of channels a tap. tile: pixels; lanes of a vector. used: lanes
         that there are of each vector.
@@ -48,7 +49,8 @@ class DepthwiseWindow:
         down, typ = self.dilation[0] * self.x_strides[0] * F32_BYTES, ir.VectorType(F32, lanes)
 
         def row(x: Value, weights: Value, acc: Values) -> Values:
-            """A weight is loaded once for all pixels, an input once for all that see it."""
+            """Emit the products of a row of taps: a weight is loaded once for all pixels, an input once for all that
+            see it."""
             found = list(acc)
             for v, count in enumerate(used):
                 side = v * lanes * F32_BYTES

@@ -40,7 +40,8 @@ def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
 
 
 def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> tuple[RegisterTiling, bool]:
-    """The register tiles of a run of so many output channels, and whether they cross from a row of pixels to the next.
+    """Return the register tiles of a run of so many output channels, and whether they cross from a row of pixels to the
+    next.
 
     They cross only where one block is all rows of the images.
     """

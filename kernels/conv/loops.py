@@ -34,7 +34,7 @@ class _Conv2dEmitter(Blocks):
     """Loops around the blocks of one function."""
 
     def emit(self, begin: Value, end: Value) -> None:
-        """The task."""
+        """Emit the task's loops."""
         b, spec = self.b, self.spec
         if self.macro.parts > 1:
             rectangles(b, self.macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
@@ -103,7 +103,7 @@ class _Conv2dEmitter(Blocks):
             repeat(b, first, after, iteration, "group")
 
     def in_order(self, group: Value, begin: Value, end: Value, rows: tuple[Value, Value]) -> None:
-        """A range of a group's panels for a range of rows."""
+        """Emit a range of a group's panels for a range of rows."""
         if self.macro.order is Order.ROWS:
 
             def block(first: Value, last: Value) -> None:
@@ -123,14 +123,14 @@ class _Conv2dEmitter(Blocks):
         self.panels(begin, end, stationary)
 
     def clamp(self, value: Value, most: int) -> Value:
-        """value between 0 and most."""
+        """Clamp value between 0 and most."""
         b = self.b
         low = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
         return b.select(b.icmp_signed(">", low, const(most)), const(most), low)
 
     def panels(self, begin: Value, end: Value, run: Callable[[Value, int], None]) -> None:
-        """run(first channel, how many) over a range of a group's panels that is known at run time only: in blocks, then
-        in chunks as long as they fit, then one by one.
+        """Emit run(first channel, count) over a range of a group's panels that is known at run time only: in blocks,
+        then in chunks as long as they fit, then one by one.
         """
         b, spec = self.b, self.spec
         tail = spec.out_channels % spec.lanes

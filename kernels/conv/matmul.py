@@ -151,7 +151,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
     total = Sum(((spec.k, F32_BYTES),))
 
     def piece(rows: int, starts: list[ir.Value]) -> None:
-        """`rows` rows of one product, all its columns."""
+        """Emit `rows` rows of one product, all its columns."""
         terms = block_terms(total, macro.kc)[0]
         vectors = -(-spec.n // lanes)
         if macro.nr is not None:
@@ -162,7 +162,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
         step = tiling.vectors * lanes
 
         def columns(first: ir.Value, count: int, block: SumBlock) -> None:
-            """A register tile's columns, or fewer, for all rows."""
+            """Emit a register tile's columns, or fewer, for all rows."""
             used = count - (-(-count // lanes) - 1) * lanes
             column = b.mul(first, const(F32_BYTES))
             inputs = address(b, starts[0], block.in_bytes)
@@ -188,7 +188,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
                 done += mr * tiles
 
         def chunks(first: ir.Value, count: int, block: SumBlock) -> None:
-            """A block of columns."""
+            """Emit a block of columns."""
             whole = count // step * step
             repeat(b, 0, whole, lambda column: columns(b.add(first, column), step, block), "column", step)
             if count > whole:

@@ -34,7 +34,7 @@ class Plain(RowsOfPixels):
         repeat(b, 0, width, pixel, "pixel")
 
     def total(self, x: Value, y: Value, column: Value, channel: Value, start: Value) -> Value:
-        """start + the sum over taps down, taps across, channels."""
+        """Emit start + the sum over taps down, taps across, channels."""
         b, spec = self.b, self.spec
         taps = spec.kernel[0] * spec.kernel[1]
         w = address(b, self.w, scale_index(b, channel, taps * self.in_ch * F32_BYTES))
@@ -62,7 +62,7 @@ class Plain(RowsOfPixels):
         return for_range(b, const(0), const(spec.kernel[0]), 1, (start,), down, "ky")[0]
 
     def where_seen(self, axis: int, at: Value, k: Value, image: Value, weights: Value, acc: Value, more: Any) -> Value:
-        """more(the image moved to the pixel that tap k sees, weights, acc), or acc where it sees none."""
+        """Return more(the image moved to the pixel that tap k sees, weights, acc), or acc where it sees none."""
         b, spec = self.b, self.spec
         distance = b.sub(at, scale_index(b, k, spec.dilation[axis]))
         index, rest = b.sdiv(distance, const(spec.stride[axis])), b.srem(distance, const(spec.stride[axis]))

@@ -147,7 +147,8 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
 
 def emit_relaid(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """A row is a piece of the flattened elements; both places are computed anew for every element."""
+    """Emit a copy between two layouts whose rows are pieces of the flattened elements; both places are computed anew
+    for every element."""
     assert isinstance(spec, RelaidSpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.source.item_bytes
@@ -190,7 +191,8 @@ def relaid_steps(source: str, target: str, views: Mapping[str, View], origin: st
 
 
 def _common_lengths(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
-    """Lengths whose runs multiply to the lengths of x and, cut elsewhere, to those of y; () where there are none."""
+    """Return the lengths whose runs multiply to the lengths of x and, cut elsewhere, to those of y; () where there are
+    none."""
     left, right = [n for n in reversed(x) if n != 1], [n for n in reversed(y) if n != 1]
     found: list[int] = []
     while left and right:

@@ -94,7 +94,7 @@ class ElementwiseSpec(KernelSpec):
 
 
 def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: float) -> ir.Value:
-    """Between two bounds, which become integers, or say nothing where the type has no such number."""
+    """Clip between two bounds, which become integers, or say nothing where the type has no such number."""
     info = np.iinfo(dtype.replace("u", "uint") if dtype[0] == "u" else dtype.replace("i", "int"))
     if low > info.min:
         x = larger(b, dtype, x, number(x, info.max if low > info.max else int(np.ceil(low))))
@@ -113,7 +113,7 @@ def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Val
 
 
 def _clip_double(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
-    """Between two bounds; NaN stays NaN."""
+    """Clip between two bounds; NaN stays NaN."""
     x = b.select(b.fcmp_ordered("<", x, number(x, low)), number(x, low), x)
     return b.select(b.fcmp_ordered(">", x, number(x, high)), number(x, high), x)
 

@@ -169,7 +169,7 @@ def _lower_lookup(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 
 
 def emit_lookup(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """NEON looks 16 up at once in registers; elsewhere each is a load."""
+    """Emit a table look-up: NEON looks 16 up at once in registers; elsewhere each is a load."""
     assert isinstance(spec, LookupSpec)
     function, b = kernel_function(module, spec, machine)
     x, table, out = (operand(b, i, name) for i, name in enumerate(("x", "table", "out")))
@@ -211,7 +211,7 @@ def _table_registers(b: ir.IRBuilder, table: ir.Value) -> list[list[ir.Value]]:
 
 
 def _look_up(b: ir.IRBuilder, quarters: list[list[ir.Value]], numbers: ir.Value, flip: int) -> ir.Value:
-    """tbl gives 0 for an index beyond its 64 bytes, tbx leaves what is there."""
+    """Emit a look-up by tbl, which gives 0 for an index beyond its 64 bytes, and tbx, which leaves what is there."""
     index = b.xor(numbers, ir.Constant(_BYTES, [flip] * 16)) if flip else numbers
     found = _neon(b, "tbl4", [*quarters[0], index])
     for q in (1, 2, 3):

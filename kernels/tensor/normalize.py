@@ -147,7 +147,7 @@ def _line_load(b: ir.IRBuilder, pointer: ir.Value, i: ir.Value, step: int, lanes
 
 
 def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Three walks over a row: its sum, the squares of what is left, the results."""
+    """Emit a layer normalisation as three walks over a row: its sum, the squares of what is left, the results."""
     assert isinstance(spec, LayerNormSpec)
     function, b = kernel_function(module, spec, machine)
     pointers = [operand(b, i) for i in range(len(spec.inner.strides))]
@@ -268,7 +268,7 @@ def _divide(b: ir.IRBuilder, x: ir.Value, base: ir.Value, beta: float) -> ir.Val
 
 
 def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Squares go to scratch once; each sum then loads `size` neighbours."""
+    """Emit a local response normalisation: squares go to scratch once; each sum then loads `size` neighbours."""
     assert isinstance(spec, LrnSpec)
     function, b = kernel_function(module, spec, machine)
     x, out, scratch = operand(b, 0, "x"), operand(b, 1, "out"), function.args[3]

@@ -186,7 +186,7 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     step = spec.out.strides[spec.axis] * size if spec.rows else 0
 
     def box(region: Region) -> None:
-        """The part of it that is in the rows from begin to end."""
+        """Return the part of a box that is in the rows from begin to end."""
         low, high = region[spec.axis]
         rest = [(to - from_, stride) for (from_, to), stride in zip(region, spec.out.strides, strict=True)]
         del rest[spec.axis]
@@ -209,7 +209,7 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
 
 def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Element by element: padding by edges is seldom and small."""
+    """Emit a padding by edges, element by element: it is seldom and small."""
     assert isinstance(spec, PadMapped)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")

@@ -180,7 +180,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
 
 def _along_channels(b: ir.IRBuilder, channels: int, lanes: int, group: Callable[[Value, int, int], None]) -> None:
-    """group(first channel, vectors, elements used of each) over all channels."""
+    """Emit group(first channel, vectors, elements used of each) over all channels."""
     done = 0
     for count in (TOGETHER, 1):
         step = count * lanes
@@ -216,7 +216,7 @@ def _combine(b: ir.IRBuilder, spec: Pool) -> Callable[[Value, Value], Value]:
 
 
 def _larger(b: ir.IRBuilder, acc: Value, value: Value) -> Value:
-    """max(acc, value), NaN where one is NaN; of equal ones value, but +0 of both zeros on Arm."""
+    """Return max(acc, value), NaN where one is NaN; of equal ones value, but +0 of both zeros on Arm."""
     if b.module.triple.startswith("aarch64"):
         return intrinsic(b, "maximum", [acc, value])
     # x86's maximum is the second one where one is NaN: what is in acc would be lost.

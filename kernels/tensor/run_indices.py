@@ -135,8 +135,8 @@ def _lower_flat_index(node: Node, graph: Graph, views: Mapping[str, View], packi
 
 
 def emit_flat_index(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """A row is a piece of the flattened positions. Threads that write the fault word write the same aligned 32 bits,
-    which every core stores at once; the engine reads it when they are done."""
+    """Emit indices of flattened positions, of which a row is a piece. Threads that write the fault word write the same
+    aligned 32 bits, which every core stores at once; the engine reads it when they are done."""
     assert isinstance(spec, FlatIndexSpec)
     function, b = kernel_function(module, spec, machine)
     indices, out, fault = (operand(b, i, name) for i, name in enumerate(("indices", "out", "fault")))

@@ -72,7 +72,7 @@ def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 
 
 def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Three walks along the axis: the largest, the sum of exponentials, the results."""
+    """Emit a softmax as three walks along the axis: the largest, the sum of exponentials, the results."""
     assert isinstance(spec, Softmax)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")

@@ -121,7 +121,7 @@ def _singly(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range) -> N
 
 
 def _square(b: ir.IRBuilder, plane: _Plane, p: ir.Value, q: ir.Value, groups: int) -> None:
-    """n elements along p and groups x n along q, n elements being 16 bytes.
+    """Transpose n elements along p and groups x n along q, n elements being 16 bytes.
 
     The vector of row r holds row r of every group, 16 bytes each, so that the transposition of a square never crosses
     the 16 bytes, which is slow in wider registers.
@@ -166,7 +166,7 @@ def transpose_squares(b: ir.IRBuilder, rows: Sequence[ir.Value], n: int) -> list
 
 
 def _squares(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, groups: Sequence[int]) -> None:
-    """Squares of the largest number of groups first, then of smaller ones, single elements at the edges."""
+    """Emit squares of the largest number of groups first, then of smaller ones, single elements at the edges."""
     n = 16 // plane.item
     (p0, p1), (q0, q1) = p_range, q_range
     if not groups:
@@ -185,7 +185,7 @@ def _squares(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, gro
 
 
 def _interleave(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, lanes: int, count: int) -> None:
-    """q has `count` elements, 2 to 4, and lies densely with p in the target: lines along p are woven together."""
+    """Interleave lines along p, where q has `count` elements, 2 to 4, and lies densely with p in the target."""
     typ = ir.VectorType(ir.IntType(plane.item * 8), lanes)
     p0, p1 = p_range
     end = b.add(p0, b.and_(b.sub(p1, p0), const(-lanes)), name="p_end")
@@ -206,7 +206,7 @@ def _interleave(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, 
 
 
 def _separate(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, lanes: int, count: int) -> None:
-    """p has `count` elements, 2 to 4, and lies densely with q in the source: its lines are separated."""
+    """Separate the lines of p, which has `count` elements, 2 to 4, and lies densely with q in the source."""
     typ = ir.VectorType(ir.IntType(plane.item * 8), lanes * count)
     q0, q1 = q_range
     end = b.add(q0, b.and_(b.sub(q1, q0), const(-lanes)), name="q_end")
@@ -239,7 +239,7 @@ def _block_routine(spec: TransposeSpec, machine: Machine) -> Callable[[ir.IRBuil
 
 
 def emit_transpose(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """A row is a block of p and q at one place of the other dimensions."""
+    """Emit a transpose; a row is a block of p and q at one place of the other dimensions."""
     assert isinstance(spec, TransposeSpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes

@@ -71,7 +71,7 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
 
 
 def _add_input(maker: XGraphMaker, name: str) -> None:
-    """An input; one that is only read after a transpose from N, C, H, W is held as N, H, W, C, with op "nchw"."""
+    """Add an input; one that is only read after a transpose from N, C, H, W is held as N, H, W, C, with op "nchw"."""
     graph = maker.graph
     readers = graph.readers().get(name, ())
     if len(readers) == 1 and readers[0].op == "transpose" and readers[0].attr("perm") == (0, 2, 3, 1):

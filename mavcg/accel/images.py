@@ -16,7 +16,7 @@ MOST_IMAGES = 32  # more cost time and change positions no longer
 
 
 def seeded_images(graph: XGraph, count: int = SEEDED_IMAGES, seed: int = 0) -> list[dict[str, Array]]:
-    """Normal random images in the XGraph's order of dimensions, f32."""
+    """Return the normal random images in the XGraph's order of dimensions, f32."""
     numbers = np.random.default_rng(seed)
     return [
         {node.name: numbers.standard_normal(node.shape).astype(np.float32) for node in graph.inputs()}
@@ -25,7 +25,8 @@ def seeded_images(graph: XGraph, count: int = SEEDED_IMAGES, seed: int = 0) -> l
 
 
 def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
-    """Calibration images of a .npz file: for each input an array of its shape, or several, concatenated or stacked.
+    """Return the calibration images of a .npz file: for each input an array of its shape, or several, concatenated or
+    stacked.
 
     An .npy file has the images of the only input. Raises: MavcgError naming file, input and shapes.
     """

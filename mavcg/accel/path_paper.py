@@ -34,7 +34,8 @@ def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath
 
 
 def _regions(instance: PathInstance) -> list[tuple[list[list[int]], int | None]]:
-    """Chains by the barrier that they end at, in the order of the barriers; chains that end nowhere by themselves."""
+    """Return the chains by the barrier that they end at, in the order of the barriers; chains that end nowhere by
+    themselves."""
     readers: list[list[int]] = [[] for _ in instance.nodes]
     for a, b in instance.edges:
         readers[instance.place[a]].append(instance.place[b])
@@ -151,7 +152,7 @@ class _Chain:
         return cost, by
 
     def shortest(self, covered: int) -> tuple[float, list[int]]:
-        """Cost and groups for the pieces of the chain that are not covered."""
+        """Return the cost and groups for the pieces of the chain that are not covered."""
         total, taken, start = 0.0, list[int](), 0
         for end in range(len(self.places) + 1):
             if end == len(self.places) or covered >> self.places[end] & 1:

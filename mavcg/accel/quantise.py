@@ -100,7 +100,7 @@ def quantise(
 
 
 def sqnr_db(real: Sequence[Array], integers: Sequence[Array]) -> float:
-    """Signal to quantisation noise in dB, of several tensors together; inf for equal ones."""
+    """Return the signal to quantisation noise in dB, of several tensors together; inf for equal ones."""
     signal = sum(float((a.astype(np.float64) ** 2).sum()) for a in real)
     noise = sum(float(((a.astype(np.float64) - b) ** 2).sum()) for a, b in zip(real, integers, strict=True))
     if noise == 0:

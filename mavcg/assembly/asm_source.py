@@ -195,7 +195,7 @@ def _name_directive(message: re.Match[str], rows: Sequence[str]) -> str:
 
 
 def _first_use(label: str, text: str) -> tuple[int, int]:
-    """Line and column where a label is named first, from 1."""
+    """Return the line and column where a label is named first, from 1."""
     found = re.search(rf"(?<![\w.$]){re.escape(label)}(?![\w.$])", text)
     at = found.start() if found else 0
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)

@@ -161,7 +161,7 @@ class _OutOfReach(Exception):
 
 
 def _lay_out(elf: Any) -> dict[int, int]:
-    """Section number -> address, of all sections that are loaded; each on pages of its own."""
+    """Return section number -> address, of all sections that are loaded; each on pages of its own."""
     loaded = [
         (bool(s["sh_flags"] & _EXEC), s.name, index)
         for index, s in enumerate(elf.iter_sections())
@@ -193,7 +193,7 @@ def _contents(section: Any) -> bytearray:
 
 
 def _address(symbol: Any, places: Mapping[int, int]) -> int | None:
-    """None: defined elsewhere, in a section that is not loaded, or common."""
+    """Return a symbol's address; None for one defined elsewhere, in a section that is not loaded, or common."""
     index = symbol["st_shndx"]
     if index == "SHN_ABS":
         return int(symbol["st_value"])
@@ -201,7 +201,7 @@ def _address(symbol: Any, places: Mapping[int, int]) -> int | None:
 
 
 def _section_name(elf: Any, symbol: Any) -> str:
-    """Local labels are known by their section alone."""
+    """Return the name of a symbol's section, by which alone local labels are known."""
     index = symbol["st_shndx"]
     return str(elf.get_section(index).name) if isinstance(index, int) else "?"
 

@@ -164,7 +164,8 @@ class CodeFile:
         yield from table.iter_symbols() if table is not None else ()
 
     def _mapping_symbols(self) -> dict[int, list[tuple[int, bool]]]:
-        """Section -> (address, whether data begins there), sorted. Source: ELF for the Arm 64-bit Architecture, 5.5."""
+        """Return section -> (address, whether data begins there), sorted. Source: ELF for the Arm 64-bit Architecture,
+        5.5."""
         marks_of: dict[int, list[tuple[int, bool]]] = {}
         for symbol in self._all_symbols():
             if re.match(r"\$[dx](\.|$)", symbol.name) and isinstance(symbol["st_shndx"], int):

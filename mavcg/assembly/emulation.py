@@ -135,7 +135,7 @@ def run(image: CodeImage, function: str, state: State, limit: int = INSTRUCTION_
 
 
 def _emulator() -> tuple[Any, Any]:
-    """Unicorn's module and its constants for AArch64. They are loaded when first used."""
+    """Return unicorn's module and its constants for AArch64. They are loaded when first used."""
     try:
         return importlib.import_module("unicorn"), importlib.import_module("unicorn.arm64_const")
     except ImportError as error:

@@ -88,7 +88,7 @@ def open_store(environment: Mapping[str, str] | None = None) -> DiskStore | None
 
 @cache
 def fingerprint() -> str:
-    """Changes with the code of the machine passes: other passes do not get the schedules that these found."""
+    """Return a digest of the code of the machine passes: other passes do not get the schedules that these found."""
     sources = sorted(Path(str(mavcg.passes.asm.__file__)).parent.rglob("*.py"))
     digest = hashlib.sha256()
     for path in [*sources, Path(str(mavcg.hardware.timing.__file__))]:

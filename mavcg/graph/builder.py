@@ -108,7 +108,7 @@ class GraphBuilder:
                 return name
 
     def _normalise_axes(self, node: Node) -> Node:
-        """Negative axes count from the last dimension of the first input."""
+        """Replace negative axes, which count from the last dimension of the first input."""
         first = self.types.get(node.inputs[0]) if node.inputs else None
         if first is None:
             return node

@@ -61,7 +61,8 @@ class _Parser:
         return match[match.lastgroup] if match and match.lastgroup else ""
 
     def next(self, expected: str = "") -> tuple[str, str]:
-        """Kind and text of a token, which is taken. expected: what should be here, for the message where nothing is."""
+        """Return the kind and text of a token, which is taken. expected: what should be here, for the message where
+        nothing is."""
         match = self.look()
         if match is None or match.lastgroup is None:
             rest = self.text[self.start : self.start + 1]
@@ -93,7 +94,7 @@ class _Parser:
         return match[0]
 
     def tensor(self) -> str:
-        """%name, or _ for none."""
+        """Return %name, or _ for none."""
         if self.peek() == "_":
             self.next()
             return ""
@@ -101,7 +102,7 @@ class _Parser:
         return self.name()
 
     def definition(self) -> str:
-        """%name: type, of a tensor that has not come before."""
+        """Return %name: type, of a tensor that has not come before."""
         self.take("%")
         name, start = self.name(), self.start
         if name in self.types:
@@ -133,7 +134,7 @@ class _Parser:
         return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text)
 
     def list_to(self, end: str) -> tuple[Any, ...]:
-        """Numbers up to a bracket."""
+        """Return the numbers up to a bracket."""
         values = []
         while self.peek() != end:
             values.append(self.scalar())

@@ -57,5 +57,5 @@ class Board:
         return tuple(dict.fromkeys(cluster.core for cluster in self.clusters))
 
     def core_of_cpu(self, cpu: int) -> str | None:
-        """Core type of a Linux CPU number, or None when the board has no such CPU."""
+        """Return the core type of a Linux CPU number, or None when the board has no such CPU."""
         return next((c.core for c in self.clusters if cpu in c.cpus), None)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def cpu_ranges(cpus: Iterable[int]) -> str:
-    """CPU numbers, in any order, as a list of ranges: (0, 1, 2, 3, 6) is "0-3,6"."""
+    """Return CPU numbers, in any order, as a list of ranges: (0, 1, 2, 3, 6) is "0-3,6"."""
     ends: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if ends and cpu == ends[-1][1] + 1:
@@ -15,6 +15,6 @@ def cpu_ranges(cpus: Iterable[int]) -> str:
 
 
 def cpus_text(cpus: Iterable[int]) -> str:
-    """CPU numbers in words: "CPU 4", "CPUs 0-3"; "" for none."""
+    """Return CPU numbers in words: "CPU 4", "CPUs 0-3"; "" for none."""
     ranges = cpu_ranges(cpus)
     return f"CPU{'' if ranges.isdigit() else 's'} {ranges}" if ranges else ""

@@ -34,7 +34,7 @@ class Target:
 
 
 def parse_target(name: str) -> Target:
-    """Target of a name such as aarch64-linux-gnu.2.17, aarch64-linux-android or x86_64-linux-musl.
+    """Return the target of a name such as aarch64-linux-gnu.2.17, aarch64-linux-android or x86_64-linux-musl.
 
     Raises: MavcgError for an architecture or system that is not built for.
     """
@@ -49,7 +49,7 @@ def parse_target(name: str) -> Target:
 
 
 def host_target() -> Target:
-    """The machine we run on, with its own libc as the oldest one supported."""
+    """Return the target of the machine we run on, with its own libc as the oldest one supported."""
     arch = {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
     libc, version = platform.libc_ver()
     if libc == "glibc":
@@ -58,6 +58,6 @@ def host_target() -> Target:
 
 
 def default_target(arch: str) -> Target:
-    """Default target of a library for cores of this architecture: the host, or old glibc on ARM."""
+    """Return the default target of a library for cores of this architecture: the host, or old glibc on ARM."""
     host = host_target()
     return host if arch == host.arch else Target(arch, "linux-gnu", "2.17")

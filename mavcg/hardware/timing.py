@@ -135,7 +135,7 @@ class Timing:
         return {}
 
     def key(self) -> str:
-        """The same text for the same facts, whatever the run; for what is kept by content."""
+        """Return a text that is the same for the same facts, whatever the run; for what is kept by content."""
         return self._key
 
     @cached_property

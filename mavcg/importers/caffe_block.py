@@ -83,7 +83,7 @@ class FieldBlock:
         return default if value is None else _text(name, value)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Whole numbers."""
+        """Return whole numbers."""
         return tuple(_integer(name, value) for value in self.scalars(name))
 
     def integer(self, name: str, default: int) -> int:
@@ -97,7 +97,7 @@ class FieldBlock:
         return default if value is None else _number(name, value)
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """Real numbers."""
+        """Return real numbers."""
         return tuple(_number(name, value) for value in self.scalars(name))
 
     def boolean(self, name: str, default: bool) -> bool:

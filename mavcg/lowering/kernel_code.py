@@ -73,7 +73,8 @@ _TILE = re.compile(r'^!\d+ = !\{ !"([\w.]+)", !"(\d+x\d+)" \}$', re.MULTILINE)
 
 
 def tiles_of(module: str) -> dict[str, tuple[str, ...]]:
-    """Kernel -> its kinds of tiles, pixels x vectors of channels, the largest first; of a text of kernel_module."""
+    """Return kernel -> its kinds of tiles, pixels x vectors of channels, the largest first; of a text of
+    kernel_module."""
     found: dict[str, list[str]] = {}
     for kernel, tile in _TILE.findall(module):
         found.setdefault(kernel, []).append(tile)
@@ -90,7 +91,7 @@ class KernelCode:
     plan: TilePlan = UNPLANNED
 
     def code_bytes(self) -> dict[str, int]:
-        """Linkage name, <kernel>.<version>, -> bytes of its machine code."""
+        """Return linkage name, <kernel>.<version>, -> bytes of its machine code."""
         return {name: size for path in self.objects for name, size in function_symbols(path)}
 
     def __str__(self) -> str:

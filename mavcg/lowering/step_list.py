@@ -77,7 +77,7 @@ def _program_step(
 
 
 def call_rows(spec: KernelSpec) -> tuple[int, int]:
-    """Minimum rows of a chunk and call rows of a kernel without a planned tile.
+    """Return the minimum rows of a chunk and call rows of a kernel without a planned tile.
 
     A call of many rows is the faster, small chunks end at the same time: so these are smaller than a call, where a
     call of fewer rows does not read more. Work that is cut along output channels is taken by whole calls, each of
@@ -92,7 +92,7 @@ def call_rows(spec: KernelSpec) -> tuple[int, int]:
 
 
 def _chunk_rows(spec: KernelSpec, call_rows: int, parts: int = 1) -> int:
-    """Minimum rows of a chunk, or parts of rows, where calls have up to `call_rows`."""
+    """Return the minimum rows of a chunk, or parts of rows, where calls have up to `call_rows`."""
     if spec.by_channels:
         return call_rows
     return min(call_rows * parts, worthwhile_chunk_rows(spec, parts))

@@ -222,7 +222,7 @@ class _Demand:
                 self.compute(number, self._units_below(number, access, high))
 
     def _let_read(self, writer: int, written: ByteAccess, high: int) -> None:
-        """A step in place replaces what it reads: earlier steps first read all below byte `high`."""
+        """Compute the readers of a buffer that a step overwrites in place: they first read all below byte `high`."""
         step = self.steps[writer]
         if not any(a.buffer == written.buffer and not a.written for a in step.accesses):
             return

@@ -202,7 +202,7 @@ class _Assignment:
         return all(step == 1 for step in steps) and all(length == 1 for length in part[: max(differs, default=0)])
 
     def share_in_place(self, graph: Graph) -> None:
-        """An element-wise node's output takes the buffer of an input that nobody needs afterwards."""
+        """Let an element-wise node's output take the buffer of an input that no later node reads."""
         last: dict[str, int] = {}
         for index, node in enumerate(graph.nodes):
             for name in (*node.inputs, *node.outputs):

@@ -145,7 +145,7 @@ def predict_file(
 def measured_ms(
     path: Path, prediction: Prediction, shapes: Sequence[str], progress: Progress = lambda message: None
 ) -> tuple[float, ...]:
-    """ms of each step on this machine, with as many threads as the prediction's layers are for.
+    """Return the ms of each step on this machine, with as many threads as the prediction's layers are for.
 
     A model's file is built first. Raises: MavcgError, also where library and prediction are of different steps.
     """
@@ -160,7 +160,7 @@ def measured_ms(
 
 
 def time_layers(library: Path, prediction: Prediction) -> tuple[float, ...]:
-    """Measured milliseconds of each step of a built library. Raises: MavcgError where its steps differ."""
+    """Return the measured milliseconds of each step of a built library. Raises: MavcgError where its steps differ."""
     with load(library, threads=prediction.chosen.threads) as model:
         rng = np.random.default_rng(0)
         arrays = [rng.uniform(0, 1, tensor.shape).astype(tensor.dtype) for tensor in model.inputs]

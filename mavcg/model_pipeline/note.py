@@ -114,8 +114,8 @@ def _by_key(macro: MacroTile) -> dict[str, Any]:
 
 
 def layout_of(spec: KernelSpec) -> str:
-    """Layout of the tensor that the kernel writes: "NHWC", "row-major", with ", inside a larger buffer" where a
-    padded or concatenated tensor is around it; "" for kernels that say nothing of it."""
+    """Return the layout of the tensor that the kernel writes: "NHWC", "row-major", with ", inside a larger buffer"
+    where a padded or concatenated tensor is around it; "" for kernels that say nothing of it."""
     view = spec.out_view
     if view is None:
         return ""
@@ -123,5 +123,5 @@ def layout_of(spec: KernelSpec) -> str:
 
 
 def packing_of(spec: KernelSpec) -> str:
-    """Packing of the kernel's weights; "" where it has none, or reads them as they lie."""
+    """Return the packing of the kernel's weights; "" where it has none, or reads them as they lie."""
     return f"panels of {spec.panel_channels}" if spec.panel_channels else ""

@@ -140,7 +140,7 @@ class TypedNode:
                 raise self.fail(f"{name} {value} where {least} to {MOST} are possible")
 
     def broadcast(self, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-        """NumPy's common shape. Raises: MavcgError where there is none."""
+        """Return NumPy's common shape. Raises: MavcgError where there is none."""
         found = broadcast_shape(*shapes)
         if found is None:
             raise self.fail("shapes that do not broadcast")

@@ -34,7 +34,7 @@ def window_counts(case: TypedNode, kernel: tuple[int, ...], lengths: tuple[int, 
 
 
 def _filter(case: TypedNode) -> tuple[TensorType, TensorType]:
-    """Image and filter of a convolution, checked against each other."""
+    """Return the image and filter of a convolution, checked against each other."""
     x, w = case.type("x", FLOATS, rank=4), case.type("w", FLOATS, rank=4)
     case.same_dtype("x", "w", "bias")
     case.at_least(1, "groups")

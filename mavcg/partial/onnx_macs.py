@@ -94,7 +94,8 @@ def _einsum(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
 
 
 def _attention(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """com.microsoft's Attention: the projection of queries, keys and values, scores, and their product with values."""
+    """Return com.microsoft's Attention: the projection of queries, keys and values, scores, and their product with
+    values."""
     batch, length, _ = shape(node.input[0])
     width, three = shape(node.input[1])
     return batch * length * (width * three + 2 * length * (three // 3))

@@ -34,7 +34,8 @@ class BuiltLoop:
 
 
 def block_costs(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[str, dict[str, BlockCost]]:
-    """Kernel -> the emitter's name of a block -> its cost; of assembly that says after each label which block it is.
+    """Return kernel -> the emitter's name of a block -> its cost; of assembly that says after each label which block it
+    is.
 
     kernels: symbol -> kernel. Blocks with an instruction that the core's profile does not know are left out.
     """
@@ -63,7 +64,8 @@ def block_costs(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[s
 
 
 def built_loops(library: Path, core: Core, kernels: Sequence[str], timing: Timing) -> dict[str, list[BuiltLoop]]:
-    """Kernel -> its loops of one block, of the version that the core runs. Raises: MavcgError as read_asm_input."""
+    """Return kernel -> its loops of one block, of the version that the core runs. Raises: MavcgError as
+    read_asm_input."""
     from mavcg.assembly.asm_input import read_asm_input
     from mavcg.assembly.loop_estimates import estimate_function
 

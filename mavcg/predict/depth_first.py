@@ -237,7 +237,7 @@ class _Choice:
     def _kernels(
         self, specs: Sequence[KernelSpec], tiles: TilePlan, known: Mapping[str, Sequence[KernelModel]] | None = None
     ) -> dict[str, list[KernelModel]]:
-        """Models of kernels by name and cluster."""
+        """Return the models of kernels by name and cluster."""
         new = [spec for spec in dict.fromkeys(specs) if kernel_name(spec) not in (known or {})]
         found: dict[str, list[KernelModel]] = {kernel_name(spec): [] for spec in new}
         for cluster, label in zip(self.clusters, self.labels, strict=True):

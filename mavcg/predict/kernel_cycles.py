@@ -174,7 +174,7 @@ def _compile_costs(
     plan: TilePlan,
     progress: Callable[[str], None],
 ) -> dict[str, dict[str, BlockCost]]:
-    """Kernel -> block name -> what it costs, of compiled kernels."""
+    """Return kernel -> block name -> what it costs, of compiled kernels."""
     assert model.timing is not None
     text = kernel_module(specs, model.machine, model.label, target, plan)
     what = f"compiling kernels for {model.label}"

@@ -94,7 +94,7 @@ class StepModel:
         return exposed_ns(self.work.kernel, self.bytes_moved(worker).crossing, levels, worker.machine.fit.exposed)
 
     def together(self, workers: Sequence[Worker]) -> float:
-        """ms on several cores; the first one is the caller's."""
+        """Return the ms on several cores; the first one is the caller's."""
         if self.work.chunk_rows >= self.work.rows or len(workers) == 1:
             return self.alone(workers[0]).ms
         row_ns = []
@@ -109,7 +109,7 @@ class StepModel:
         return (ends + fits[0].step_cycles / workers[0].ghz + handover) / 1e6
 
     def weights(self, workers: Sequence[Worker]) -> list[int]:
-        """Relative speeds of these cores in this step, as the engine takes them; each works alone."""
+        """Return the relative speeds of these cores in this step, as the engine takes them; each works alone."""
         return core_shares([self.alone(worker).ms for worker in workers])
 
 

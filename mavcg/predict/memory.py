@@ -45,7 +45,7 @@ def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
 
 
 def _distance(steps: Sequence[StepWork], index: int, touch: Touch) -> int:
-    """Back to the last step that touched at least half of it."""
+    """Return a touch's reuse distance: bytes touched since the last step that touched at least half of it."""
     between: list[Touch] = [touch]
     for back in range(1, len(steps) + 1):
         step = steps[(index - back) % len(steps)]

@@ -100,7 +100,7 @@ def _threads(row: ThreadPrediction) -> dict[str, Any]:
 
 
 def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to: "Console") -> None:
-    """Tables: layers, totals, threads; then what was assumed."""
+    """Print tables of layers, totals and threads, then what was assumed."""
     from rich.table import Table
 
     chosen = prediction.chosen

@@ -66,7 +66,7 @@ class StepWork:
         return -(-self.rows // self.call_rows)
 
     def bytes_of(self, role: str) -> int:
-        """Unique bytes touched as INPUT, WEIGHT or OUTPUT."""
+        """Return the unique bytes touched as INPUT, WEIGHT or OUTPUT."""
         return sum(touch.bytes for touch in self.touches if touch.role == role)
 
     @property
@@ -75,7 +75,7 @@ class StepWork:
         return next((touch.bytes for touch in self.touches if touch.role == WEIGHT), 0)
 
     def as_json(self) -> dict[str, Any]:
-        """Enough to make it again."""
+        """Return the document that the step's work can be read back from."""
         return {
             "macs": self.macs,
             "by_channels": self.by_channels,
@@ -119,7 +119,7 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
 
 
 def _with_macs_of_primitives(works: list[StepWork], lowered: LoweredGraph) -> tuple[StepWork, ...]:
-    """A primitive's multiply-accumulates are the definition's: where no kernel counts them, the largest stage's."""
+    """Give primitives the multiply-accumulates of the definition: where no kernel counts them, the largest stage's."""
     stages: dict[str, list[int]] = {}
     for number, node in enumerate(lowered.nodes):
         if node.op == "primitive_conv2d":

@@ -20,7 +20,7 @@ def requantize(node: Node, value: Array) -> Array:
 
 
 def _scale(node: Node, total: Array, multiplier: Any) -> Array:
-    """Exact sums, at most 2**31, times an f32 multiplier, as f32 computes it."""
+    """Return the exact sums, at most 2**31, times an f32 multiplier, as f32 computes it."""
     return requantize(node, total.astype(np.float32) * np.asarray(multiplier, np.float32))
 
 

@@ -149,7 +149,7 @@ class ShellRunner:
             say(f"{error}; {folder} was left behind")
 
     def _find_again(self) -> None:
-        """The folder may be gone, if the machine was restarted; a program that still runs there would disturb."""
+        """End a program that still runs in the folder, and forget the folder if it is gone, as after a restart."""
         there = shlex.quote(self._folder)
         if self.script(f"{_kill(there)}; [ -d {there} ]").status:
             self._folder, self._sent = "", None

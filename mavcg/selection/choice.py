@@ -175,7 +175,7 @@ def _layouts(problem: Problem, link: Link, reads: bool) -> NDArray[np.int64]:
 
 
 def shared_images(problem: Problem) -> tuple[SharedImage, ...]:
-    """Images that several links carry, where their conversions are to be counted once."""
+    """Return the images that several links carry, where their conversions are to be counted once."""
     if not problem.shared:
         return ()
     of: dict[str, list[int]] = {}

@@ -47,7 +47,7 @@ class DtGraph:
     kinds: tuple[tuple[str, ...], ...]
 
     def ms(self, layout_from: Layout, layout_to: Layout) -> float:
-        """Cost of the cheapest chain, in ms; 0 from a layout into itself."""
+        """Return the cost of the cheapest chain, in ms; 0 from a layout into itself."""
         return float(self.shortest[NUMBER_OF[layout_from], NUMBER_OF[layout_to]])
 
     def chain(self, layout_from: Layout, layout_to: Layout) -> tuple[Layout, ...]:
@@ -68,7 +68,8 @@ class DtGraph:
 
 
 def dt_graph(costs: CostProvider, size: Size) -> DtGraph:
-    """Shortest paths by Floyd and Warshall, with the paths; a chain only where it costs less than the routine itself.
+    """Return the shortest paths by Floyd and Warshall, with the paths; a chain only where it costs less than the
+    routine itself.
 
     A routine that the provider has no cost of is not there.
     """

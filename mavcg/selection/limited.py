@@ -57,7 +57,7 @@ class _Limited:
     cautious: _Forbidden
 
     def instance(self, allowed: Allowed, cautious: bool) -> Instance:
-        """Without what is forbidden."""
+        """The instance without forbidden alternatives."""
         made, forbidden = instance_of(self.problem, allowed), self.cautious if cautious else self.plain
         nodes = {name: np.where(forbidden.alone[name], np.inf, costs) for name, costs in made.nodes.items()}
         edges = [

@@ -115,7 +115,7 @@ class _Reader:
         return Network(self.graph.name, self.nodes, tuple(self.links))
 
     def _kept_nodes(self) -> list[Node]:
-        """Without pads that all their readers do themselves."""
+        """Return the graph's nodes without pads that all their readers do themselves."""
         needed, kept = set(self.graph.outputs), list[Node]()
         for node in reversed(self.graph.nodes):
             if node.op == "pad" and node.output not in needed:

@@ -56,7 +56,7 @@ class View:
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides of a dense array, in elements."""
+    """Return the row-major strides of a dense array, in elements."""
     strides = [1] * len(shape)
     for i in range(len(shape) - 2, -1, -1):
         strides[i] = strides[i + 1] * shape[i + 1]
@@ -224,7 +224,8 @@ class KernelSpec(ABC):
         return WHOLE_WEIGHTS
 
     def loaded_iterations(self, weight_bytes: int) -> float | None:
-        """Mean iterations of the loops whose bounds are loaded from weights of so many bytes; None: there are none."""
+        """Return the mean iterations of the loops whose bounds are loaded from weights of so many bytes; None: there
+        are none."""
         return None
 
     @property

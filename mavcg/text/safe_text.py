@@ -40,7 +40,8 @@ def c_string(text: str) -> str:
 
 
 def utf8(text: str) -> bytes:
-    """UTF-8 of the text; bytes that Python read by surrogateescape as they were, other surrogates as three bytes."""
+    """Return UTF-8 of the text; bytes that Python read by surrogateescape as they were, other surrogates as three
+    bytes."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -76,7 +77,8 @@ def toml_string(text: str) -> str:
 
 
 def pkg_config_flag(text: str) -> str:
-    """Part of a flag in a .pc file: each character that a shell, or pkg-config, may read otherwise is escaped.
+    """Return the part of a flag in a .pc file: each character that a shell, or pkg-config, may read otherwise is
+    escaped.
 
     Control characters, which a line cannot hold, are "_". A "$" before an escaped "{" names no variable.
     """

@@ -61,7 +61,7 @@ def fold_constants(graph: Graph) -> Graph:
     room = GROWTH_BYTES + BLOWN_UP_TIMES * sum(array.nbytes for array in graph.constants.values())
 
     def place_constant(name: str) -> None:
-        """A folded value that something still reads becomes a constant of the new graph, under its own name."""
+        """Make a folded value that something still reads a constant of the new graph, under its own name."""
         if name in values and name not in new.constants and new.of(name) == name:
             if name in outputs:  # the engine writes outputs, so one needs a node
                 new.alias(name, new.constant(values[name], name))

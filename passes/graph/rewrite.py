@@ -67,7 +67,7 @@ class Rewrite:
         return self._append(make_node(op, tuple(inputs), (name,), origin, **attrs))
 
     def keep(self, node: Node) -> None:
-        """The node as it was, its inputs as they are now."""
+        """Keep the node as it was, with its inputs as they are now."""
         self._append(node.with_inputs(self._now))
 
     def put(self, node: Node) -> str:

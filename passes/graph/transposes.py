@@ -152,7 +152,7 @@ class _TransposeRewrite:
         return self.made[source, perm]
 
     def indifferent(self, node: Node) -> None:
-        """An operator that works in any order: in the one that costs least."""
+        """Give an operator that works in any order of dimensions the one that costs least."""
         operands = operands_in_order(node)
         rank = len(self.graph.shape(node.output if node.op in ELEMENTWISE else operands[0]))
         orders = {identity(rank)} | {self.extend_rank(n, rank).perm for n in operands}

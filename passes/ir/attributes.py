@@ -83,8 +83,8 @@ def choose_cpu(core: Core, base: Iterable[str], narrow_floats: bool) -> CpuChoic
 
 
 def fused_types(arch: str, base: Iterable[str]) -> frozenset[str]:
-    """Scalar types whose multiply-add is one fused instruction in every version: single and double always on AArch64,
-    on x86 with FMA3; half with the extension for it."""
+    """Return the scalar types whose multiply-add is one fused instruction in every version: single and double always on
+    AArch64, on x86 with FMA3; half with the extension for it."""
     base = tuple(base)
     if arch == "aarch64":
         return frozenset({"float", "double"} | ({"half"} if "+fullfp16" in base else set()))

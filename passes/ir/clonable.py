@@ -10,7 +10,8 @@ _GLOBAL_LABEL = re.compile(r"\.(?:globl|global|weak)\s+([\w.$]+)")
 
 
 def why_not_clonable(module: ModuleText, name: str) -> str | None:
-    """The reason why a function's body has to stay where it is, or None when copies of it may stand elsewhere."""
+    """Return the reason why a function's body has to stay where it is, or None when copies of it may stand
+    elsewhere."""
     if name in module.labels_in_data:
         return "the addresses of its labels are stored in data"
     asm = "\n".join(module.objects.functions[name].body.assembly)

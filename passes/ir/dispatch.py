@@ -69,7 +69,8 @@ def add_dispatchers(
 
 
 def _current_name(hot: HotModule, name: str, entities: Mapping[str, Entity]) -> str:
-    """A hot static function may have been promoted: versions or others take its address."""
+    """Return a function's name in the module: a hot static one was promoted where versions or others take its
+    address."""
     return name if name in entities else f"{name}.{hot.tag}"
 
 

@@ -176,7 +176,8 @@ def _template(callee: "ValueRef") -> str:
 
 
 def _vector_bits(value_type: "TypeRef") -> int:
-    """Bits of the widest fixed vector in a type; pointers count 64 bits, what they point to counts nothing."""
+    """Return the bits of the widest fixed vector in a type; pointers count 64 bits, what they point to counts
+    nothing."""
     kind = value_type.type_kind.name
     if kind == "vector":
         [element] = value_type.elements

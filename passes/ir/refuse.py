@@ -15,7 +15,7 @@ _AS_THE_VERSION_SAYS = "passed as the version's features say; compile the progra
 
 
 def why_not(module: ModuleText, name: str, arch: str) -> str | None:
-    """The reason why a function cannot get versions, or None when it can."""
+    """Return the reason why a function cannot get versions, or None when it can."""
     entity = module.entities.get(name)
     if entity is None or entity.kind == "declare":
         return "it has no body in this input"

@@ -47,7 +47,7 @@ class Signature:
 
 
 def parse_signature(entity: Entity) -> Signature:
-    """Signature of a function, declared or defined."""
+    """Return the signature of a function, declared or defined."""
     text = entity.header.partition(" ")[2].removesuffix(" {")
     text = re.sub(r"^(?:!\w+ !\d+ )+", "", text)  # a declaration's metadata comes first
     at = re.search(rf"@({NAME})\(", text)

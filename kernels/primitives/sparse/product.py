@@ -109,7 +109,7 @@ class SparseProduct(KernelSpec):
         return WeightParts(self.parts)
 
     def loaded_iterations(self, weight_bytes: int) -> float:
-        """Mean number of blocks in a row of blocks: the packed weights' size says how many are stored."""
+        """Return the mean number of blocks in a row of blocks: the packed weights' size says how many are stored."""
         elements = weight_bytes // F32_BYTES - (self.blocks + 1)
         return max(0.0, elements / (1 + self.block_rows) / self.blocks)
 

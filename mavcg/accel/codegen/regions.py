@@ -50,7 +50,8 @@ def whole_map(node: XNode) -> Region:
 
 
 def needed_region(node: XNode, out: Region, source: XNode) -> Region:
-    """The region of an input (all inputs are alike) that a region of the node's result needs; at least one pixel."""
+    """Return the region of an input (all inputs are alike) that a region of the node's result needs; at least one
+    pixel."""
     top, bottom = _needed_interval(node, 0, out.top, out.bottom, source.shape[1])
     left, right = _needed_interval(node, 1, out.left, out.right, source.shape[2])
     return Region(top, bottom, left, right)
@@ -77,7 +78,8 @@ def _needed_interval(node: XNode, axis: int, first: int, end: int, length: int) 
 def needed_regions(
     nodes: Sequence[XNode], written: Mapping[str, Region], by_name: Mapping[str, XNode]
 ) -> dict[str, Region]:
-    """Regions of the group's nodes and of what they read from outside, for regions of the tensors that it writes.
+    """Return the regions of the group's nodes and of what they read from outside, for regions of the tensors that it
+    writes.
 
     nodes: of the group, in order. A node that neither is written nor read in this part of the group has no region.
     """

@@ -134,7 +134,7 @@ class LearnedGroupCosts:
         return found[1].cycles(self.target)
 
     def _features(self, graph: XGraph, nodes: Sequence[str]) -> Array | None:
-        """Features of a group; None where the model has no work for it."""
+        """Return the features of a group; None where the model has no work for it."""
         found = self._modelled.work(graph, nodes)
         if found is None or found[1].cycles(self.target) <= 0:
             return None

@@ -43,7 +43,8 @@ def _label(node: XNode) -> str:
 
 
 def _layout(graph: XGraph) -> tuple[Mapping[str, tuple[float, float, float]], float, float]:
-    """Centre, top and width of each node's box: rows by the longest path from an input, side by side within a row."""
+    """Return the centre, top and width of each node's box: rows by the longest path from an input, side by side within
+    a row."""
     depth: dict[str, int] = {}
     rows: dict[int, list[XNode]] = {}
     for node in graph.nodes:

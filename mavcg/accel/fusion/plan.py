@@ -48,7 +48,7 @@ class FusionChoices:
 
 
 def _cpu_seconds() -> float:
-    """CPU time of this process and of those that it waited for."""
+    """Return CPU time of this process and of those that it waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 

@@ -81,7 +81,7 @@ def _grid(shape: GroupShape, target: IsaTarget) -> Iterator[GroupTile]:
 
 
 def _steps(length: int, unit: int) -> list[int]:
-    """Sizes that divide a dimension into about equal tiles, whole multiples of the array's."""
+    """Return the sizes that divide a dimension into about equal tiles, whole multiples of the array's."""
     found = dict.fromkeys([min(unit, length), length])
     parts = 2
     while length / parts > unit:

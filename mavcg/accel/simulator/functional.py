@@ -124,7 +124,7 @@ class _Tokens:
         self.counts = [[0] * len(UNITS) for _ in UNITS]
 
     def lacking(self, one: AccelInstruction) -> int:
-        """Mask of units that the instruction waits for without a token being there."""
+        """Return the mask of units that the instruction waits for without a token being there."""
         return sum(1 << u for u in range(len(UNITS)) if one.wait >> u & 1 and not self.counts[u][one.unit])
 
     def pass_on(self, one: AccelInstruction) -> None:

@@ -29,7 +29,8 @@ class Memories:
         self.parameters = np.frombuffer(parameters, np.int8)
 
     def _addresses(self, v: Mapping[str, int], side: str, rows: int, columns: int, channels: int) -> Array:
-        """Word addresses [rows, columns, blocks] of a tile. Raises: MavcgError where one is beyond the memory."""
+        """Return the word addresses [rows, columns, blocks] of a tile. Raises: MavcgError where one is beyond the
+        memory."""
         count = blocks(channels, self.path.word)
         row, block = v[f"{side}_row"], v[f"{side}_block"]
         if rows * columns * count > self.path.feature_words:  # of overlapping rows: no memory holds it
@@ -82,7 +83,8 @@ class Memories:
         self.features_written[at] = True
 
     def ddr_tile(self, v: Mapping[str, int]) -> Array:
-        """Byte offsets [rows, columns, channels] in the features segment. Raises: MavcgError past its end."""
+        """Return the byte offsets [rows, columns, channels] in the features segment. Raises: MavcgError past its
+        end."""
         rows, columns, channels = v["rows"], v["columns"], v["channels"]
         last = v["ddr"] + (rows - 1) * v["ddr_row"] + (columns - 1) * v["ddr_pixel"] + channels - 1
         if last >= len(self.ddr):

@@ -125,11 +125,11 @@ class CaffeCall(NodeCall):
         return self.input(i, rank=4)
 
     def nhwc(self, x: Value) -> Value:
-        """N, C, H, W -> N, H, W, C."""
+        """Return N, C, H, W -> N, H, W, C."""
         return self.transpose(x, (0, 2, 3, 1))
 
     def nchw(self, x: Value) -> Value:
-        """N, H, W, C -> N, C, H, W."""
+        """Return N, H, W, C -> N, C, H, W."""
         return self.transpose(x, (0, 3, 1, 2))
 
     def along(self, values: Value, x: Value, axis: int) -> Value:
@@ -142,7 +142,7 @@ class CaffeCall(NodeCall):
             raise self.fail(f"bottoms of shapes {', '.join(str(list(v.shape)) for v in values)}; equal ones are needed")
 
     def linear(self, x: Value, scale: float, shift: float) -> Value:
-        """shift + scale * x."""
+        """Return shift + scale * x."""
         if scale != 1.0:
             x = self.add("mul", x, self.scalar(scale, x))
         return x if shift == 0.0 else self.add("add", x, self.scalar(shift, x))

@@ -19,7 +19,7 @@ def _axis(call: CaffeCall, rank: int, old: str) -> int:
 
 
 def concat(call: CaffeCall) -> Results:
-    """Concat."""
+    """Import Concat."""
     values = call.values()
     return call.add("concat", *values, axis=_axis(call, values[0].rank, "concat_dim"))
 
@@ -51,7 +51,7 @@ def _part(call: CaffeCall, x: Value, ranges: Mapping[int, tuple[int, int]]) -> V
 
 
 def flatten(call: CaffeCall) -> Results:
-    """Flatten: the dimensions from axis to end_axis become one."""
+    """Import Flatten: the dimensions from axis to end_axis become one."""
     x = call.input(0, rank_min=1)
     start, end = call.axis_option(x.rank, 1 if x.rank > 1 else 0), call.axis_option(x.rank, -1, "end_axis")
     if end < start:
@@ -103,7 +103,7 @@ def crop(call: CaffeCall) -> Results:
 
 
 def tile(call: CaffeCall) -> Results:
-    """Tile: an axis repeated."""
+    """Import Tile: an axis repeated."""
     x = call.input(0, rank_min=1)
     axis = call.axis_option(x.rank, 1 if x.rank > 1 else 0)
     if not call.options.has("tiles"):
@@ -116,7 +116,7 @@ def tile(call: CaffeCall) -> Results:
 
 
 def reduction(call: CaffeCall) -> Results:
-    """Reduction of all dimensions from an axis on: sum, of absolute values, of squares, or mean; times coeff."""
+    """Import Reduction of all dimensions from an axis on: sum, of absolute values, of squares, or mean; times coeff."""
     x = call.input(0, rank_min=1)
     axis = call.axis_option(x.rank, 0)
     names = ("SUM", "ASUM", "SUMSQ", "MEAN")
@@ -131,7 +131,7 @@ def reduction(call: CaffeCall) -> Results:
 
 
 def arg_max(call: CaffeCall) -> Results:
-    """ArgMax: the position of the largest element as f32, its value, or both; of equal ones the last."""
+    """Import ArgMax: the position of the largest element as f32, its value, or both; of equal ones the last."""
     x = call.input(0, rank_min=1)
     if call.options.integer("top_k", 1) != 1:
         raise call.unsupported(f"top_k {call.options.integer('top_k', 1)}", "1")

@@ -12,7 +12,7 @@ from mavcg.importers.emitter import Value, constant
 
 
 def lrn(call: CaffeCall) -> Results:
-    """LRN across channels, or within each over a square of pixels: x / (k + alpha * mean of squares) ^ beta."""
+    """Import LRN across channels, or within each over a square of pixels: x / (k + alpha * mean of squares) ^ beta."""
     x = call.image()
     size = call.at_least(1, "local_size", call.options.integer("local_size", 5))
     if size % 2 == 0:
@@ -31,7 +31,7 @@ def lrn(call: CaffeCall) -> Results:
 
 
 def batch_norm(call: CaffeCall) -> Results:
-    """BatchNorm by the sums that training kept: blobs mean, variance, and by what both are to be divided."""
+    """Import BatchNorm by the sums that training kept: blobs mean, variance, and by what both are to be divided."""
     x = call.input(0, rank_min=1)
     if not call.options.boolean("use_global_stats", True):
         raise call.unsupported("use_global_stats is false", "the means and variances that training kept")
@@ -80,14 +80,14 @@ def scale(call: CaffeCall) -> Results:
 
 
 def bias(call: CaffeCall) -> Results:
-    """Bias: plus the second bottom or a blob."""
+    """Import Bias: plus the second bottom or a blob."""
     x = call.input(0)
     addend, axis = _operand(call, x, "bias")
     return call.add("add", x, call.along(addend, x, axis))
 
 
 def softmax(call: CaffeCall) -> Results:
-    """Softmax along an axis."""
+    """Import Softmax along an axis."""
     x = call.input(0, rank_min=1)
     return call.add("softmax", x, axis=call.axis_option(x.rank, 1 if x.rank > 1 else 0))
 

@@ -15,18 +15,18 @@ def _unary(op: str, call: CaffeCall) -> Results:
 
 
 def relu(call: CaffeCall) -> Results:
-    """ReLU, leaky with a negative_slope."""
+    """Import ReLU, leaky with a negative_slope."""
     slope = call.options.number("negative_slope", 0.0)
     return call.add("relu", call.input(0)) if slope == 0.0 else call.add("leaky_relu", call.input(0), alpha=slope)
 
 
 def elu(call: CaffeCall) -> Results:
-    """ELU."""
+    """Import ELU."""
     return call.add("elu", call.input(0), alpha=call.options.number("alpha", 1.0))
 
 
 def prelu(call: CaffeCall) -> Results:
-    """PReLU: a slope for each channel, or one for all."""
+    """Import PReLU: a slope for each channel, or one for all."""
     x = call.input(0, rank_min=2)
     if call.options.boolean("channel_shared", False):
         shape: tuple[int, ...] = (1,) if call.blob_shape(0) == (1,) else ()
@@ -35,7 +35,7 @@ def prelu(call: CaffeCall) -> Results:
 
 
 def power(call: CaffeCall) -> Results:
-    """Power: (shift + scale * x) ^ power."""
+    """Import Power: (shift + scale * x) ^ power."""
     x = call.linear(call.input(0), call.options.number("scale", 1.0), call.options.number("shift", 0.0))
     exponent = call.options.number("power", 1.0)
     return x if exponent == 1.0 else call.add("pow", x, call.scalar(exponent, x))
@@ -52,7 +52,7 @@ def _base(call: CaffeCall) -> float:
 
 
 def exp(call: CaffeCall) -> Results:
-    """Exp: base ^ (shift + scale * x)."""
+    """Import Exp: base ^ (shift + scale * x)."""
     factor = _base(call)
     scale, shift = call.options.number("scale", 1.0), call.options.number("shift", 0.0)
     return call.add("exp", call.linear(call.input(0), factor * scale, factor * shift))
@@ -68,13 +68,13 @@ def log(call: CaffeCall) -> Results:
 
 
 def threshold(call: CaffeCall) -> Results:
-    """Threshold: 1 where an element is above the threshold, else 0."""
+    """Import Threshold: 1 where an element is above the threshold, else 0."""
     x = call.input(0)
     return call.cast(call.add("greater", x, call.scalar(call.options.number("threshold", 0.0), x)), "f32")
 
 
 def dropout(call: CaffeCall) -> Results:
-    """Dropout: in inference its input."""
+    """Import Dropout: in inference its input."""
     return call.input(0)
 
 
@@ -84,12 +84,12 @@ def split(call: CaffeCall) -> Results:
 
 
 def silence(call: CaffeCall) -> Results:
-    """Silence: reads blobs that nothing else reads."""
+    """Import Silence: reads blobs that nothing else reads."""
     return ()
 
 
 def eltwise(call: CaffeCall) -> Results:
-    """Eltwise: product, sum with a coefficient for each bottom, or the largest."""
+    """Import Eltwise: product, sum with a coefficient for each bottom, or the largest."""
     values = call.values(2)
     call.same_shapes(values)
     operation = call.options.choice("operation", ("PROD", "SUM", "MAX")) if call.options.has("operation") else "SUM"

@@ -19,7 +19,7 @@ class _Windows:
 
 
 def pooling(call: CaffeCall) -> Results:
-    """Pooling by the largest element or the mean, in windows or over the whole image."""
+    """Import Pooling by the largest element or the mean, in windows or over the whole image."""
     x = call.image()
     method = call.options.choice("pool", ("MAX", "AVE", "STOCHASTIC"))
     if method == "STOCHASTIC":

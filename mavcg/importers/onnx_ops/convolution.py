@@ -45,7 +45,7 @@ def kernel_shape(call: OnnxCall, w: Value) -> tuple[int, ...]:
 
 
 def conv_transpose(call: OnnxCall) -> Results:
-    """ConvTranspose. ONNX's filter is [C, O/groups, spatial..]."""
+    """Import ConvTranspose. ONNX's filter is [C, O/groups, spatial..]."""
     x, w, bias = call.input(0), call.input(1), call.maybe(2)
     spatial = spatial_rank(call, x)
     check_filter(call, x, w)
@@ -77,7 +77,7 @@ def conv_transpose(call: OnnxCall) -> Results:
 def _transposed_pads(
     call: OnnxCall, image: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """pads and output_padding, both explicit."""
+    """Return pads and output_padding, both explicit."""
     spatial = len(image)
     mode = call.attr_str("auto_pad", "NOTSET")
     extra = list(call.attr_ints("output_padding", (0,) * spatial, length=spatial))

@@ -66,7 +66,7 @@ def gelu(call: OnnxCall) -> Results:
 
 
 def swish(call: OnnxCall) -> Results:
-    """Swish: x * sigmoid(alpha x)."""
+    """Import Swish: x * sigmoid(alpha x)."""
     x, alpha = call.input(0), call.attr_float("alpha", 1.0)
     if alpha == 1.0:
         return call.add("silu", x)
@@ -74,7 +74,7 @@ def swish(call: OnnxCall) -> Results:
 
 
 def shrink(call: OnnxCall) -> Results:
-    """Shrink: towards zero by bias outside of -lambd .. lambd, zero inside."""
+    """Import Shrink: towards zero by bias outside of -lambd .. lambd, zero inside."""
     x, lambd, bias = call.input(0), call.attr_float("lambd", 0.5), call.attr_float("bias", 0.0)
     zero, shift = call.scalar(0, x), call.scalar(bias, x)
     low = call.add("where", call.add("less", x, call.scalar(-lambd, x)), call.add("add", x, shift), zero)
@@ -82,7 +82,7 @@ def shrink(call: OnnxCall) -> Results:
 
 
 def is_nan(call: OnnxCall) -> Results:
-    """IsNaN: what differs from itself."""
+    """Import IsNaN: what differs from itself."""
     x = call.input(0)
     return call.add("not", call.add("equal", x, x))
 
@@ -99,7 +99,7 @@ def is_inf(call: OnnxCall) -> Results:
 
 
 def clip(call: OnnxCall) -> Results:
-    """Clip: bounds are attributes up to opset 10, inputs since."""
+    """Import Clip: bounds are attributes up to opset 10, inputs since."""
     x = call.input(0)
     if call.version < 11:
         # The defaults are the largest finite numbers, as the operator's page says.
@@ -138,7 +138,7 @@ def binary(call: OnnxCall) -> Results:
 
 
 def power(call: OnnxCall) -> Results:
-    """Pow: the exponent may be of another type; the result is of the base's."""
+    """Import Pow: the exponent may be of another type; the result is of the base's."""
     x, y = call.input(0), call.input(1)
     if x.dtype == y.dtype:
         return call.add("pow", x, y)
@@ -178,12 +178,12 @@ def cast_like(call: OnnxCall) -> Results:
 
 
 def identity(call: OnnxCall) -> Results:
-    """Identity, and what is one in inference."""
+    """Import Identity, and what is one in inference."""
     return call.input(0)
 
 
 def dropout(call: OnnxCall) -> Results:
-    """Dropout: in inference nothing is dropped. Raises: NeedsConstant where training_mode is no constant."""
+    """Import Dropout: in inference nothing is dropped. Raises: NeedsConstant where training_mode is no constant."""
     x = call.input(0)
     training = call.maybe(2)
     if training is not None and training.array is None:

@@ -20,7 +20,7 @@ def spatial_rank(call: OnnxCall, x: Value) -> int:
 
 
 def to_nhwc(call: OnnxCall, x: Value) -> Value:
-    """N, C, W or N, C, H, W -> N, H, W, C."""
+    """Return N, C, W or N, C, H, W -> N, H, W, C."""
     if x.rank == 3:
         n, c, w = x.shape
         x = call.reshape(x, (n, c, 1, w))
@@ -28,7 +28,7 @@ def to_nhwc(call: OnnxCall, x: Value) -> Value:
 
 
 def from_nhwc(call: OnnxCall, x: Value, spatial: int) -> Value:
-    """N, H, W, C -> N, C, W (one spatial dimension) or N, C, H, W (two)."""
+    """Return N, H, W, C -> N, C, W (one spatial dimension) or N, C, H, W (two)."""
     x = call.transpose(x, (0, 3, 1, 2))
     if spatial == 1:
         n, c, _, w = x.shape

@@ -60,7 +60,7 @@ def one_hot(call: OnnxCall) -> Results:
 
 
 def top_k(call: OnnxCall) -> Results:
-    """TopK; equal elements in order of their indices."""
+    """Import TopK; equal elements in order of their indices."""
     x = _array(call, 0, "X")
     count = call.ints(1, "K") if call.version >= 10 else (call.attr_int("k"),)
     axis = call.axis(call.attr_int("axis", -1), x.ndim)
@@ -76,7 +76,7 @@ def top_k(call: OnnxCall) -> Results:
 
 
 def eye_like(call: OnnxCall) -> Results:
-    """EyeLike: only the shape of its input counts."""
+    """Import EyeLike: only the shape of its input counts."""
     x = call.input(0, rank=2)
     number = call.attr_int("dtype", 0)
     dtype = dtype_of(number, call.location) if number else x.dtype
@@ -87,7 +87,7 @@ def eye_like(call: OnnxCall) -> Results:
 
 
 def trilu(call: OnnxCall) -> Results:
-    """Trilu, of anything: a mask decides."""
+    """Import Trilu, of anything: a mask decides."""
     x = call.input(0, rank_min=2)
     diagonals = call.maybe_ints(1, "k") or (0,)
     rows, columns = x.shape[-2:]
@@ -99,7 +99,8 @@ def trilu(call: OnnxCall) -> Results:
 
 
 def hardmax(call: OnnxCall) -> Results:
-    """Hardmax: 1 where the first largest element along an axis is (opset 13 and later), or of all from an axis on."""
+    """Import Hardmax: 1 where the first largest element along an axis is (opset 13 and later), or of all from an axis
+    on."""
     x = call.input(0, rank_min=1)
     axis = call.attr_int("axis", -1 if call.version >= 13 else 1)
     if call.version >= 13:

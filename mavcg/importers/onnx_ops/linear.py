@@ -31,7 +31,7 @@ def multiply(call: OnnxCall, a: Value, b: Value) -> Value:
 
 @round_once
 def gemm(call: OnnxCall) -> Results:
-    """Gemm: alpha * A' * B' + beta * C."""
+    """Import Gemm: alpha * A' * B' + beta * C."""
     return gemm_of(call, call.input(0, rank=2), call.input(1, rank=2), call.maybe(2))
 
 

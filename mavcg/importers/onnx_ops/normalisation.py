@@ -17,7 +17,8 @@ def per_channel(call: OnnxCall, values: Value, x: Value) -> Value:
 
 
 def batch_normalization(call: OnnxCall) -> Results:
-    """BatchNormalization in inference: x * factor + offset, both folded where the file's numbers are constants."""
+    """Import BatchNormalization in inference: x * factor + offset, both folded where the file's numbers are
+    constants."""
     x = call.input(0, rank_min=2)
     scale, bias, mean, var = (call.input(i) for i in range(1, 5))
     if any(call.required[1:]):
@@ -35,7 +36,7 @@ def batch_normalization(call: OnnxCall) -> Results:
 
 @round_once
 def instance_normalization(call: OnnxCall) -> Results:
-    """InstanceNormalization: each channel of each image by itself."""
+    """Import InstanceNormalization: each channel of each image by itself."""
     x = call.input(0, rank_min=3)
     made = _normalise(call, x, (*x.shape[:2], math.prod(x.shape[2:])), call.attr_float("epsilon", 1e-5))
     scaled = call.add("mul", made, per_channel(call, call.input(1), x))
@@ -44,7 +45,7 @@ def instance_normalization(call: OnnxCall) -> Results:
 
 @round_once
 def group_normalization(call: OnnxCall) -> Results:
-    """GroupNormalization: scale and bias are one a group up to opset 20, one a channel since."""
+    """Import GroupNormalization: scale and bias are one a group up to opset 20, one a channel since."""
     x, groups = call.input(0, rank_min=3), call.attr_int("num_groups")
     channels = x.shape[1]
     if groups < 1 or channels % groups:
@@ -65,7 +66,7 @@ def _repeat(call: OnnxCall, values: Value, groups: int, times: int) -> Value:
 
 
 def _normalise(call: OnnxCall, x: Value, rows: tuple[int, ...], epsilon: float) -> Value:
-    """Mean 0 and variance 1 along the last dimension of x seen in the shape `rows`."""
+    """Return the mean 0 and variance 1 along the last dimension of x seen in the shape `rows`."""
     ones = constant(np.ones(1), x.dtype, "ones")
     made = call.add("layer_norm", call.reshape(x, rows), ones, axis=len(rows) - 1, epsilon=epsilon)
     return call.reshape(made, x.shape)
@@ -73,7 +74,7 @@ def _normalise(call: OnnxCall, x: Value, rows: tuple[int, ...], epsilon: float) 
 
 @round_once
 def layer_normalization(call: OnnxCall) -> Results:
-    """LayerNormalization, with its mean and 1/deviation where somebody reads them."""
+    """Import LayerNormalization, with its mean and 1/deviation where somebody reads them."""
     x, scale, bias = call.input(0, rank_min=1), call.input(1), call.maybe(2)
     axis = call.axis(call.attr_int("axis", -1), x.rank)
     epsilon = call.attr_float("epsilon", 1e-5)
@@ -99,7 +100,7 @@ def layer_normalization(call: OnnxCall) -> Results:
 
 @round_once
 def rms_normalization(call: OnnxCall) -> Results:
-    """RMSNormalization: x / sqrt(mean of squares + epsilon) * scale."""
+    """Import RMSNormalization: x / sqrt(mean of squares + epsilon) * scale."""
     x, scale = call.input(0, rank_min=1), call.input(1)
     axes = tuple(range(call.axis(call.attr_int("axis", -1), x.rank), x.rank))
     squares = call.add("reduce_mean", call.add("mul", x, x), axes=axes, keepdims=True)
@@ -109,7 +110,7 @@ def rms_normalization(call: OnnxCall) -> Results:
 
 @round_once
 def lp_normalization(call: OnnxCall) -> Results:
-    """LpNormalization: divided by the norm along an axis; what has norm 0 stays 0."""
+    """Import LpNormalization: divided by the norm along an axis; what has norm 0 stays 0."""
     x, power = call.input(0, rank_min=1), call.attr_int("p", 2)
     axes = (call.axis(call.attr_int("axis", -1), x.rank),)
     if power not in (1, 2):
@@ -123,7 +124,7 @@ def lp_normalization(call: OnnxCall) -> Results:
 
 
 def lrn(call: OnnxCall) -> Results:
-    """LRN: over neighbouring channels, dimension 1 in ONNX and the last one in graphs."""
+    """Import LRN: over neighbouring channels, dimension 1 in ONNX and the last one in graphs."""
     x = call.input(0, rank_min=2)
     made = call.add(
         "lrn", call.transpose(x, (0, *range(2, x.rank), 1)),
@@ -134,7 +135,8 @@ def lrn(call: OnnxCall) -> Results:
 
 
 def softmax(call: OnnxCall) -> Results:
-    """Softmax and LogSoftmax: up to opset 12 over all dimensions from axis (1) on, since over axis (-1) alone."""
+    """Import Softmax and LogSoftmax: up to opset 12 over all dimensions from axis (1) on, since over axis (-1)
+    alone."""
     x, op = call.input(0), {"Softmax": "softmax", "LogSoftmax": "log_softmax"}[call.op]
     if call.version >= 13:
         if not x.rank:

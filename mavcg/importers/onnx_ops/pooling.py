@@ -16,7 +16,7 @@ def _window(call: OnnxCall, x: Value) -> Window:
 
 
 def max_pool(call: OnnxCall) -> Results:
-    """MaxPool; storage_order only concerns the second output."""
+    """Import MaxPool; storage_order only concerns the second output."""
     x = call.input(0)
     if len(call.required) > 1 and call.required[1]:
         raise call.unsupported("its output Indices is read", "the output Y alone")
@@ -45,7 +45,7 @@ def average_windows(call: OnnxCall, x: Value) -> Value:
 
 @round_once
 def lp_pool(call: OnnxCall) -> Results:
-    """LpPool: sums of |x|^p by a depthwise convolution with ones, then the root."""
+    """Import LpPool: sums of |x|^p by a depthwise convolution with ones, then the root."""
     x = call.input(0)
     power = _power(call)
     view = _window(call, x)

@@ -19,7 +19,8 @@ _EXACT_F32 = 1 << 24  # whole numbers up to here are exact in float32
 
 
 def _parameters(call: OnnxCall, x: Value, scale: Value, zero: Value | None, dtype: str) -> tuple[Value, Value]:
-    """scale and zero point as graphs want them: f32 and of the quantised type, both scalars or both along one axis."""
+    """Return scale and zero point as graphs want them: f32 and of the quantised type, both scalars or both along one
+    axis."""
     if scale.rank > 1 or (zero is not None and zero.rank > 1):
         raise call.unsupported(f"scale {scale.type}", "one scale, or one for each position along one axis")
     if scale.type.elements == 1:
@@ -98,14 +99,14 @@ def dynamic_range(call: OnnxCall, x: Value) -> tuple[Value, Value]:
 
 
 def dynamic_quantize_linear(call: OnnxCall) -> Results:
-    """DynamicQuantizeLinear: to u8."""
+    """Import DynamicQuantizeLinear: to u8."""
     x = call.input(0)
     scale, point = dynamic_range(call, x)
     return quantize_values(call, x, scale, point), scale, point
 
 
 def qlinear_conv(call: OnnxCall) -> Results:
-    """QLinearConv; its bias is in units of the product of both scales."""
+    """Import QLinearConv; its bias is in units of the product of both scales."""
     x, w = call.input(0, rank_min=3), call.input(3, rank_min=3)
     x_scale, w_scale, bias = call.input(1), call.input(4), call.maybe(8)
     real_bias = None
@@ -124,7 +125,7 @@ def qlinear_conv(call: OnnxCall) -> Results:
 
 
 def qlinear_matmul(call: OnnxCall) -> Results:
-    """QLinearMatMul: scales of a are one or one a row, of b one or one a column."""
+    """Import QLinearMatMul: scales of a are one or one a row, of b one or one a column."""
     a, b = call.input(0, rank_min=1), call.input(3, rank_min=1)
     made = multiply(
         call,
@@ -152,8 +153,8 @@ def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: s
 
 
 def matmul_integer(call: OnnxCall) -> Results:
-    """MatMulInteger: exact sums, in f32 where known weights are so small that no sum leaves its whole numbers (the
-    packed product is the faster by far), else in 32 bits."""
+    """Import MatMulInteger: exact sums, in f32 where known weights are so small that no sum leaves its whole numbers
+    (the packed product is the faster by far), else in 32 bits."""
     a, b = call.input(0, rank_min=1), call.input(1, rank_min=1)
     weights = _less_zero(call, b, call.maybe(3), -1, "i32")
     known = weights.array
@@ -165,7 +166,7 @@ def matmul_integer(call: OnnxCall) -> Results:
 
 
 def conv_integer(call: OnnxCall) -> Results:
-    """ConvInteger, by a convolution of floats wide enough for every sum to be exact."""
+    """Import ConvInteger, by a convolution of floats wide enough for every sum to be exact."""
     x, w = call.input(0, rank_min=3), call.input(1, rank_min=3)
     weights = _less_zero(call, w, call.maybe(3), 0, "i32")
     known = weights.array

@@ -89,7 +89,7 @@ def lstm(call: OnnxCall) -> Results:
 
 
 def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
-    """LSTM with weights of some form: gates i, o, f, c; peepholes P [directions, 3 * hidden] of i, o, f."""
+    """Import LSTM with weights of some form: gates i, o, f, c; peepholes P [directions, 3 * hidden] of i, o, f."""
     if call.attr_int("input_forget", 0):
         raise call.unsupported("input_forget is 1", "0")
 
@@ -122,7 +122,7 @@ def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
 
 @round_once
 def gru(call: OnnxCall) -> Results:
-    """GRU: gates z, r, h."""
+    """Import GRU: gates z, r, h."""
     linear_before_reset = call.attr_bool("linear_before_reset")
 
     def bias(d: _Direction) -> Array:
@@ -157,7 +157,7 @@ def gru(call: OnnxCall) -> Results:
 
 @round_once
 def rnn(call: OnnxCall) -> Results:
-    """RNN: one gate."""
+    """Import RNN: one gate."""
 
     def make_step(d: _Direction, number: int) -> Step:
         del number

@@ -77,7 +77,7 @@ def _axes(call: OnnxCall, x: Value) -> tuple[int, ...] | None:
 
 @round_once
 def log_sum_exp(call: OnnxCall) -> Results:
-    """ReduceLogSumExp, with the largest element taken out so that nothing overflows."""
+    """Import ReduceLogSumExp, with the largest element taken out so that nothing overflows."""
     x = call.input(0)
     axes = _axes(call, x)
     real = x.dtype
@@ -97,7 +97,7 @@ def log_sum_exp(call: OnnxCall) -> Results:
 
 
 def arg(call: OnnxCall) -> Results:
-    """ArgMax and ArgMin."""
+    """Import ArgMax and ArgMin."""
     x = call.input(0, rank_min=1)
     return call.add(
         "arg_max" if call.op == "ArgMax" else "arg_min", x,

@@ -52,7 +52,7 @@ def upsample(call: OnnxCall) -> Results:
 
 
 def resize(call: OnnxCall) -> Results:
-    """Resize: opset 10 is Upsample's rule, 11 names the rules."""
+    """Import Resize: opset 10 is Upsample's rule, 11 names the rules."""
     x = call.input(0)
     mode = _mode(call.attr_str("mode", "nearest"), call)
     if call.version < 11:
@@ -229,7 +229,7 @@ def _nearest(call: OnnxCall, at: Array, mode: str) -> Array:
 
 
 def _cubic(distance: Array, a: float) -> Array:
-    """Keys' kernel with the free parameter a, at distances from the coordinate."""
+    """Return keys' kernel with the free parameter a, at distances from the coordinate."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))

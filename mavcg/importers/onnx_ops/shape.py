@@ -37,7 +37,7 @@ def flatten(call: OnnxCall) -> Results:
 
 
 def squeeze(call: OnnxCall) -> Results:
-    """Squeeze: without axes all dimensions of length 1 go."""
+    """Import Squeeze: without axes all dimensions of length 1 go."""
     x = call.input(0)
     given = call.maybe_ints(1, "axes") if call.version >= 13 else call.maybe_ints_attr("axes")
     if given is None:
@@ -49,7 +49,7 @@ def squeeze(call: OnnxCall) -> Results:
 
 
 def unsqueeze(call: OnnxCall) -> Results:
-    """Unsqueeze: axes count in the result."""
+    """Import Unsqueeze: axes count in the result."""
     x = call.input(0)
     given = call.ints(1, "axes") if call.version >= 13 else call.attr_ints("axes")
     rank = x.rank + len(given)
@@ -85,7 +85,7 @@ def expand(call: OnnxCall) -> Results:
 
 
 def tile(call: OnnxCall) -> Results:
-    """Tile: each dimension gets one before it that is stretched, then both become one."""
+    """Import Tile: each dimension gets one before it that is stretched, then both become one."""
     x, repeats = call.input(0), call.ints(1, "repeats")
     if len(repeats) != x.rank or any(r < 0 for r in repeats):
         raise call.fail(f"repeats {list(repeats)} for {x.type}; a number of at least 0 for each dimension is needed")
@@ -116,7 +116,7 @@ def depth_to_space(call: OnnxCall) -> Results:
 
 
 def space_to_depth(call: OnnxCall) -> Results:
-    """SpaceToDepth: DepthToSpace (DCR, or CRD in mode CRD) undone."""
+    """Import SpaceToDepth: DepthToSpace (DCR, or CRD in mode CRD) undone."""
     x, block = call.input(0, rank=4), call.attr_int("blocksize")
     mode = call.attr_str("mode", "DCR")
     n, c, h, w = x.shape
@@ -130,7 +130,7 @@ def space_to_depth(call: OnnxCall) -> Results:
 
 
 def shape_of(call: OnnxCall) -> Results:
-    """Shape: known at import, since no dimension is free."""
+    """Import Shape: known at import, since no dimension is free."""
     x = call.input(0)
     start, end = call.attr_int("start", 0), call.attr_int("end", x.rank)
     return constant(np.array(x.shape[slice(_clamp(start, x.rank), _clamp(end, x.rank))], np.int64))
@@ -186,7 +186,7 @@ def check_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
 
 
 def arange(call: OnnxCall) -> Results:
-    """Range, of numbers that are known at import."""
+    """Import Range, of numbers that are known at import."""
     start, limit, delta = (call.array(i, ("start", "limit", "delta")[i]) for i in range(3))
     if any(v.size != 1 for v in (start, limit, delta)) or len({v.dtype for v in (start, limit, delta)}) > 1:
         raise call.fail("start, limit and delta; three scalars of one type are needed")

@@ -16,7 +16,7 @@ SAME, VALID = 0, 1  # schema.fbs, Padding
 
 
 def conv_2d(call: TfliteCall) -> Results:
-    """CONV_2D: filters O, KH, KW, I; groups where the image has a multiple of I channels."""
+    """Import CONV_2D: filters O, KH, KW, I; groups where the image has a multiple of I channels."""
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if not w.shape[3] or x.shape[3] % w.shape[3]:
         raise call.fail(f"an image {x.type} and filters {w.type}: channels that do not go together")
@@ -24,7 +24,7 @@ def conv_2d(call: TfliteCall) -> Results:
 
 
 def depthwise_conv_2d(call: TfliteCall) -> Results:
-    """DEPTHWISE_CONV_2D: filters 1, KH, KW, C * multiplier; output c * multiplier + m reads channel c."""
+    """Import DEPTHWISE_CONV_2D: filters 1, KH, KW, C * multiplier; output c * multiplier + m reads channel c."""
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if w.shape[0] != 1 or not x.shape[3] or w.shape[3] % x.shape[3]:
         raise call.fail(
@@ -51,7 +51,8 @@ def pads_of(
     stride: Sequence[int],
     dilation: Sequence[int] = (1, 1),
 ) -> tuple[int, int, int, int]:
-    """Top, left, bottom, right for the operator's Padding. SAME: ceil(length / stride) windows, an odd pad last."""
+    """Return the top, left, bottom, right for the operator's Padding. SAME: ceil(length / stride) windows, an odd pad
+    last."""
     padding = call.option("Padding")
     if padding not in (SAME, VALID):
         raise call.fail(f"padding {padding}; there are SAME (0) and VALID (1)")
@@ -93,7 +94,7 @@ def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> V
 
 
 def transpose_conv(call: TfliteCall) -> Results:
-    """TRANSPOSE_CONV: the image is spread by the strides; input 0 says the size of the result, padding included.
+    """Import TRANSPOSE_CONV: the image is spread by the strides; input 0 says the size of the result, padding included.
 
     Pads are those of the convolution from the result back to the image.
     """
@@ -127,7 +128,7 @@ _PADDINGS = {1: "SAME", 2: "VALID"}  # TfLitePadding
 
 
 def convolution_2d_transpose_bias(call: TfliteCall) -> Results:
-    """MediaPipe's custom operator: TRANSPOSE_CONV of image, filters [out, height, width, in] and bias.
+    """Import MediaPipe's custom operator: TRANSPOSE_CONV of image, filters [out, height, width, in] and bias.
 
     The result is the image's size times the strides (SAME), or as much as the filters reach (VALID). Only forms that
     cut no row or column off are read: for others no other runtime is here to compare with.
@@ -150,7 +151,7 @@ def convolution_2d_transpose_bias(call: TfliteCall) -> Results:
 
 
 def fully_connected(call: TfliteCall) -> Results:
-    """FULLY_CONNECTED: rows of the input times weights [units, depth]."""
+    """Import FULLY_CONNECTED: rows of the input times weights [units, depth]."""
     x, w = call.operand(0), call.operand(1, rank=2)
     if call.option("WeightsFormat", 0) != 0:
         raise call.unsupported("weights in a shuffled format", "the default format")
@@ -166,7 +167,7 @@ def fully_connected(call: TfliteCall) -> Results:
 
 
 def batch_matmul(call: TfliteCall) -> Results:
-    """BATCH_MATMUL: NumPy's matmul with the last two dimensions of either side swapped on request."""
+    """Import BATCH_MATMUL: NumPy's matmul with the last two dimensions of either side swapped on request."""
     a, b = call.operand(0, rank_min=2), call.operand(1, rank_min=2)
     if call.option("AdjX", False):
         a = call.transpose(a, (*range(a.rank - 2), a.rank - 1, a.rank - 2))

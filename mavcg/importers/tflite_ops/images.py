@@ -12,7 +12,7 @@ LARGEST_LENGTH = 1 << 16  # rows or columns of a resized image
 
 
 def resize_bilinear(call: TfliteCall) -> Results:
-    """RESIZE_BILINEAR: between the two neighbours along each axis."""
+    """Import RESIZE_BILINEAR: between the two neighbours along each axis."""
     x = call.operand(0, rank=4)
     for axis, made in _sizes(call, x):
         at = _sources(call, x.shape[axis], made)
@@ -26,7 +26,7 @@ def resize_bilinear(call: TfliteCall) -> Results:
 
 
 def resize_nearest_neighbor(call: TfliteCall) -> Results:
-    """RESIZE_NEAREST_NEIGHBOR: rows and columns chosen; 8-bit numbers as they are."""
+    """Import RESIZE_NEAREST_NEIGHBOR: rows and columns chosen; 8-bit numbers as they are."""
     x = call.input(0, rank=4)
     for axis, made in _sizes(call, x):
         at = _nearest(call, x.shape[axis], made)
@@ -73,7 +73,7 @@ def _nearest(call: TfliteCall, length: int, made: int) -> Array:
 
 
 def depth_to_space(call: TfliteCall) -> Results:
-    """DEPTH_TO_SPACE: channels are, in this order, the block's row, its column, and the new channel."""
+    """Import DEPTH_TO_SPACE: channels are, in this order, the block's row, its column, and the new channel."""
     x = call.input(0, rank=4)
     (block,) = call.positive("BlockSize")
     n, h, w, c = x.shape
@@ -84,7 +84,7 @@ def depth_to_space(call: TfliteCall) -> Results:
 
 
 def space_to_depth(call: TfliteCall) -> Results:
-    """SPACE_TO_DEPTH: the inverse of DEPTH_TO_SPACE."""
+    """Import SPACE_TO_DEPTH: the inverse of DEPTH_TO_SPACE."""
     x = call.input(0, rank=4)
     (block,) = call.positive("BlockSize")
     n, h, w, c = x.shape
@@ -95,7 +95,7 @@ def space_to_depth(call: TfliteCall) -> Results:
 
 
 def space_to_batch_nd(call: TfliteCall) -> Results:
-    """SPACE_TO_BATCH_ND: the positions in a block become outer dimensions of the batch, in their order."""
+    """Import SPACE_TO_BATCH_ND: the positions in a block become outer dimensions of the batch, in their order."""
     x = call.input(0, rank_min=1)
     blocks, pairs = _blocks(call, x)
     count = len(blocks)
@@ -116,7 +116,7 @@ def space_to_batch_nd(call: TfliteCall) -> Results:
 
 
 def batch_to_space_nd(call: TfliteCall) -> Results:
-    """BATCH_TO_SPACE_ND: the inverse of SPACE_TO_BATCH_ND, then pixels are cropped at the borders."""
+    """Import BATCH_TO_SPACE_ND: the inverse of SPACE_TO_BATCH_ND, then pixels are cropped at the borders."""
     x = call.input(0, rank_min=1)
     blocks, crops = _blocks(call, x)
     count = len(blocks)

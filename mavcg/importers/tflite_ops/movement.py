@@ -13,7 +13,7 @@ _REFLECT, _SYMMETRIC = 0, 1  # schema.fbs, MirrorPadMode
 
 
 def reshape(call: TfliteCall) -> Results:
-    """RESHAPE: to input 1, or to the option NewShape; -1 stands for what is left."""
+    """Import RESHAPE: to input 1, or to the option NewShape; -1 stands for what is left."""
     x = call.input(0)
     second = call.maybe(1)
     if second is not None and second.rank == 1:
@@ -34,7 +34,7 @@ def _without_hole(call: TfliteCall, required: Sequence[int], x: Value) -> tuple[
 
 
 def squeeze(call: TfliteCall) -> Results:
-    """SQUEEZE: takes the named dimensions away, or all of length 1."""
+    """Import SQUEEZE: takes the named dimensions away, or all of length 1."""
     x = call.input(0)
     named = {call.axis(a, x.rank, "SqueezeDims") for a in call.option("SqueezeDims", ())}
     for axis in named:
@@ -45,7 +45,7 @@ def squeeze(call: TfliteCall) -> Results:
 
 
 def expand_dims(call: TfliteCall) -> Results:
-    """EXPAND_DIMS."""
+    """Import EXPAND_DIMS."""
     x = call.input(0)
     (axis,) = call.ints(1, "axis", 1)
     at = call.axis(axis, x.rank + 1)
@@ -53,14 +53,14 @@ def expand_dims(call: TfliteCall) -> Results:
 
 
 def transpose(call: TfliteCall) -> Results:
-    """TRANSPOSE."""
+    """Import TRANSPOSE."""
     x = call.input(0)
     perm = tuple(call.axis(a, x.rank, "perm") for a in call.ints(1, "perm", x.rank))
     return call.transpose(x, perm)
 
 
 def concatenation(call: TfliteCall) -> Results:
-    """CONCATENATION: of 8-bit numbers as they are where all mean the same."""
+    """Import CONCATENATION: of 8-bit numbers as they are where all mean the same."""
     inputs = call.all_inputs()
     parts = [call.operand(i) for i in inputs] if call.has_activation else list(call.stored_inputs(*inputs))
     axis = call.axis(int(call.option("Axis")), parts[0].rank)
@@ -68,7 +68,7 @@ def concatenation(call: TfliteCall) -> Results:
 
 
 def pack(call: TfliteCall) -> Results:
-    """PACK: a new dimension of as many elements as there are inputs."""
+    """Import PACK: a new dimension of as many elements as there are inputs."""
     parts = call.stored_inputs(*call.all_inputs())
     axis = call.axis(int(call.option("Axis", 0)), parts[0].rank + 1)
     wide = [call.reshape(p, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
@@ -76,7 +76,7 @@ def pack(call: TfliteCall) -> Results:
 
 
 def unpack(call: TfliteCall) -> Results:
-    """UNPACK: a dimension's elements, each a result."""
+    """Import UNPACK: a dimension's elements, each a result."""
     x = call.input(0, rank_min=1)
     axis = call.axis(int(call.option("Axis", 0)), x.rank)
     if x.shape[axis] != len(call.results):
@@ -86,7 +86,7 @@ def unpack(call: TfliteCall) -> Results:
 
 
 def split(call: TfliteCall) -> Results:
-    """SPLIT: equal parts."""
+    """Import SPLIT: equal parts."""
     (axis,) = call.ints(0, "axis", 1)
     x = call.input(1)
     at, count = call.axis(axis, x.rank), len(call.results)
@@ -96,7 +96,7 @@ def split(call: TfliteCall) -> Results:
 
 
 def split_v(call: TfliteCall) -> Results:
-    """SPLIT_V: parts of given lengths, of which one may be -1, what is left."""
+    """Import SPLIT_V: parts of given lengths, of which one may be -1, what is left."""
     x = call.input(0)
     lengths = list(call.ints(1, "size_splits", len(call.results)))
     (axis,) = call.ints(2, "axis", 1)
@@ -127,7 +127,7 @@ def _cut(call: TfliteCall, x: Value, starts: Sequence[int], stops: Sequence[int]
 
 
 def slice_(call: TfliteCall) -> Results:
-    """SLICE: from begin as many elements as size says, -1 for all that follow."""
+    """Import SLICE: from begin as many elements as size says, -1 for all that follow."""
     x = call.input(0)
     begin, size = call.ints(1, "begin", x.rank), call.ints(2, "size", x.rank)
     stops = [n if s == -1 else b + s for n, b, s in zip(x.shape, begin, size, strict=True)]
@@ -137,7 +137,7 @@ def slice_(call: TfliteCall) -> Results:
 
 
 def strided_slice(call: TfliteCall) -> Results:
-    """STRIDED_SLICE: NumPy's x[begin:end:stride, ...], its masks as bits, one an entry."""
+    """Import STRIDED_SLICE: NumPy's x[begin:end:stride, ...], its masks as bits, one an entry."""
     x = call.input(0)
     begin = call.ints(1, "begin")
     end, stride = call.ints(2, "end", len(begin)), call.ints(3, "strides", len(begin))
@@ -176,7 +176,7 @@ def strided_slice(call: TfliteCall) -> Results:
 
 
 def reverse_v2(call: TfliteCall) -> Results:
-    """REVERSE_V2."""
+    """Import REVERSE_V2."""
     x = call.input(0)
     axes = {call.axis(a, x.rank, "axes") for a in call.ints(1, "axes")}
     turned = [i in axes and n > 0 for i, n in enumerate(x.shape)]
@@ -186,14 +186,14 @@ def reverse_v2(call: TfliteCall) -> Results:
 
 
 def pad(call: TfliteCall) -> Results:
-    """PAD: with what stands for 0."""
+    """Import PAD: with what stands for 0."""
     x = call.input(0)
     before, after = _paddings(call, x.rank)
     return call.pad(x, before, after, call.zero_of(0))
 
 
 def pad_v2(call: TfliteCall) -> Results:
-    """PADV2: with input 2."""
+    """Import PADV2: with input 2."""
     x, value = call.stored_inputs(0, 2)
     if value.array is None or value.array.size != 1:
         raise call.fail("its input constant_values must be one number, known at import")
@@ -207,7 +207,7 @@ def _paddings(call: TfliteCall, rank: int) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def mirror_pad(call: TfliteCall) -> Results:
-    """MIRROR_PAD: around the outermost element, or with it twice (a table of which element comes where)."""
+    """Import MIRROR_PAD: around the outermost element, or with it twice (a table of which element comes where)."""
     x = call.input(0)
     before, after = _paddings(call, x.rank)
     mode = call.option("Mode", _REFLECT)
@@ -225,7 +225,7 @@ def mirror_pad(call: TfliteCall) -> Results:
 
 
 def gather(call: TfliteCall) -> Results:
-    """GATHER: along one axis."""
+    """Import GATHER: along one axis."""
     x, places = call.input(0, rank_min=1), call.input(1)
     axis, batch = call.axis(int(call.option("Axis", 0)), x.rank), int(call.option("BatchDims", 0))
     if batch:
@@ -234,12 +234,12 @@ def gather(call: TfliteCall) -> Results:
 
 
 def gather_nd(call: TfliteCall) -> Results:
-    """GATHER_ND."""
+    """Import GATHER_ND."""
     return indices.gather_nd(call, call.input(0, rank_min=1), call.input(1), from_end=False)
 
 
 def scatter_nd(call: TfliteCall) -> Results:
-    """SCATTER_ND: updates are added up in zeros of shape input 2."""
+    """Import SCATTER_ND: updates are added up in zeros of shape input 2."""
     updates = call.input(1)
     shape = call.check_shape(call.ints(2, "shape"), updates)
     zeros = constant(np.zeros(shape, DTYPES[updates.dtype]), stem="zeros")
@@ -247,12 +247,12 @@ def scatter_nd(call: TfliteCall) -> Results:
 
 
 def embedding_lookup(call: TfliteCall) -> Results:
-    """EMBEDDING_LOOKUP: rows of input 1."""
+    """Import EMBEDDING_LOOKUP: rows of input 1."""
     return indices.gather_along(call, call.operand(1, rank_min=1), call.input(0), 0, from_end=False)
 
 
 def tile(call: TfliteCall) -> Results:
-    """TILE."""
+    """Import TILE."""
     x = call.input(0)
     times = call.ints(1, "multiples", x.rank)
     shape = call.check_shape([n * t for n, t in zip(x.shape, times, strict=True)], x)
@@ -264,14 +264,14 @@ def tile(call: TfliteCall) -> Results:
 
 
 def broadcast_to(call: TfliteCall) -> Results:
-    """BROADCAST_TO."""
+    """Import BROADCAST_TO."""
     x = call.input(0)
     shape = call.check_shape(call.ints(1, "shape"), x)
     return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
 
 
 def fill(call: TfliteCall) -> Results:
-    """FILL: input 1, a scalar, everywhere in a tensor of shape input 0."""
+    """Import FILL: input 1, a scalar, everywhere in a tensor of shape input 0."""
     value = call.input(1)
     if value.type.elements != 1:
         raise call.fail(f"its value is {value.type}; one number is needed")
@@ -279,17 +279,17 @@ def fill(call: TfliteCall) -> Results:
 
 
 def shape(call: TfliteCall) -> Results:
-    """SHAPE: known at import."""
+    """Import SHAPE: known at import."""
     return constant(np.array(call.input(0).shape), call.results[0].dtype or "i32")
 
 
 def densify(call: TfliteCall) -> Results:
-    """DENSIFY: a constant that the file stores sparse is dense since it was read."""
+    """Import DENSIFY: a constant that the file stores sparse is dense since it was read."""
     return call.input(0)
 
 
 def rank(call: TfliteCall) -> Results:
-    """RANK: known at import."""
+    """Import RANK: known at import."""
     return constant(np.array(call.input(0).rank), "i32")
 
 

@@ -23,7 +23,7 @@ def _binary(op: str, call: TfliteCall, **attrs: bool) -> Results:
 
 
 def add_n(call: TfliteCall) -> Results:
-    """ADD_N."""
+    """Import ADD_N."""
     total = call.operand(0)
     for i in call.all_inputs()[1:]:
         total = call.add("add", total, call.operand(i))
@@ -31,24 +31,24 @@ def add_n(call: TfliteCall) -> Results:
 
 
 def square(call: TfliteCall) -> Results:
-    """SQUARE."""
+    """Import SQUARE."""
     x = call.operand(0)
     return call.add("mul", x, x)
 
 
 def squared_difference(call: TfliteCall) -> Results:
-    """SQUARED_DIFFERENCE."""
+    """Import SQUARED_DIFFERENCE."""
     difference = call.add("sub", call.operand(0), call.operand(1))
     return call.add("mul", difference, difference)
 
 
 def rsqrt(call: TfliteCall) -> Results:
-    """RSQRT."""
+    """Import RSQRT."""
     return call.add("reciprocal", call.add("sqrt", call.operand(0)))
 
 
 def floor_div(call: TfliteCall) -> Results:
-    """FLOOR_DIV: rounds down, also whole numbers."""
+    """Import FLOOR_DIV: rounds down, also whole numbers."""
     a, b = call.operand(0), call.operand(1)
     if a.dtype in FLOATS:
         return call.add("floor", call.add("div", a, b))
@@ -57,27 +57,27 @@ def floor_div(call: TfliteCall) -> Results:
 
 
 def not_equal(call: TfliteCall) -> Results:
-    """NOT_EQUAL."""
+    """Import NOT_EQUAL."""
     return call.add("not", call.add("equal", call.operand(0), call.operand(1)))
 
 
 def prelu(call: TfliteCall) -> Results:
-    """PRELU: one slope an element of the trailing dimensions."""
+    """Import PRELU: one slope an element of the trailing dimensions."""
     return call.add("prelu", call.operand(0), call.operand(1))
 
 
 def leaky_relu(call: TfliteCall) -> Results:
-    """LEAKY_RELU."""
+    """Import LEAKY_RELU."""
     return call.add("leaky_relu", call.operand(0), alpha=float(call.option("Alpha")))
 
 
 def gelu(call: TfliteCall) -> Results:
-    """GELU, exact or by tanh."""
+    """Import GELU, exact or by tanh."""
     return call.add("gelu", call.operand(0), tanh=bool(call.option("Approximate", False)))
 
 
 def softmax(call: TfliteCall) -> Results:
-    """SOFTMAX over the last dimension of the input times beta."""
+    """Import SOFTMAX over the last dimension of the input times beta."""
     x = call.operand(0, rank_min=1)
     beta = float(call.option("Beta", 1.0))
     if beta != 1.0:
@@ -86,13 +86,13 @@ def softmax(call: TfliteCall) -> Results:
 
 
 def log_softmax(call: TfliteCall) -> Results:
-    """LOG_SOFTMAX over the last dimension."""
+    """Import LOG_SOFTMAX over the last dimension."""
     x = call.operand(0, rank_min=1)
     return call.add("log_softmax", x, axis=x.rank - 1)
 
 
 def l2_normalization(call: TfliteCall) -> Results:
-    """L2_NORMALIZATION: the last dimension over its length, which counts as at least 1e-6."""
+    """Import L2_NORMALIZATION: the last dimension over its length, which counts as at least 1e-6."""
     x = call.operand(0, rank_min=1)
     squares = call.add("reduce_sum", call.add("mul", x, x), axes=(x.rank - 1,), keepdims=True)
     length = call.add("clip", call.add("sqrt", squares), lo=1e-6)
@@ -100,7 +100,7 @@ def l2_normalization(call: TfliteCall) -> Results:
 
 
 def local_response_normalization(call: TfliteCall) -> Results:
-    """LOCAL_RESPONSE_NORMALIZATION: sums over 2 radius + 1 channels; ONNX's alpha is for their mean."""
+    """Import LOCAL_RESPONSE_NORMALIZATION: sums over 2 radius + 1 channels; ONNX's alpha is for their mean."""
     radius = int(call.option("Radius"))
     x = call.operand(0, rank_min=1)
     if radius < 0:
@@ -111,7 +111,7 @@ def local_response_normalization(call: TfliteCall) -> Results:
 
 
 def select(call: TfliteCall) -> Results:
-    """SELECT: a condition of one dimension chooses whole elements of the first dimension of the others."""
+    """Import SELECT: a condition of one dimension chooses whole elements of the first dimension of the others."""
     condition, a = call.input(0), call.input(1)
     if condition.rank == 1 and a.rank > 1:
         condition = call.reshape(condition, (*condition.shape, *(1,) * (a.rank - 1)))
@@ -119,7 +119,7 @@ def select(call: TfliteCall) -> Results:
 
 
 def select_v2(call: TfliteCall) -> Results:
-    """SELECT_V2: everything broadcasts."""
+    """Import SELECT_V2: everything broadcasts."""
     return _choose_elements(call, call.input(0))
 
 
@@ -140,12 +140,12 @@ def cast(call: TfliteCall) -> Results:
 
 
 def real(call: TfliteCall) -> Results:
-    """QUANTIZE and DEQUANTIZE: operands are dequantized, and results quantized, as everywhere."""
+    """Import QUANTIZE and DEQUANTIZE: operands are dequantized, and results quantized, as everywhere."""
     return call.operand(0)
 
 
 def zeros_like(call: TfliteCall) -> Results:
-    """ZEROS_LIKE."""
+    """Import ZEROS_LIKE."""
     x = call.input(0)
     return call.add("broadcast_to", constant(np.asarray(call.zero_of(0)), x.dtype), shape=x.shape)
 

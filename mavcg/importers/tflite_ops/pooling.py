@@ -9,18 +9,18 @@ from mavcg.importers.tflite_ops.convolution import pads_of
 
 
 def max_pool_2d(call: TfliteCall) -> Results:
-    """MAX_POOL_2D."""
+    """Import MAX_POOL_2D."""
     x = call.operand(0, rank=4) if call.has_activation or not call.alike(0) else call.input(0, rank=4)
     return call.activate(_pool(call, "max_pool2d", x))
 
 
 def average_pool_2d(call: TfliteCall) -> Results:
-    """AVERAGE_POOL_2D."""
+    """Import AVERAGE_POOL_2D."""
     return call.activate(_pool(call, "avg_pool2d", call.operand(0, rank=4)))
 
 
 def l2_pool_2d(call: TfliteCall) -> Results:
-    """L2_POOL_2D: the root of the mean of squares."""
+    """Import L2_POOL_2D: the root of the mean of squares."""
     x = call.operand(0, rank=4)
     return call.activate(call.add("sqrt", _pool(call, "avg_pool2d", call.add("mul", x, x))))
 

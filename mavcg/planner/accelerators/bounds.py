@@ -164,7 +164,7 @@ def _half(
 
 
 def _rows(axis: WindowAxis, out: Integers, tap: Integers) -> Integers:
-    """rows_read of many tiles. Without padding windows are never cut short, and a sum has a closed form."""
+    """Return rows_read of many tiles. Without padding windows are never cut short, and a sum has a closed form."""
     reach = (axis.out - 1) * axis.stride + (axis.taps - 1) * axis.dilation + 1
     if axis.before or reach > axis.length:
         return np.array([rows_read(axis, *pair) for pair in zip(out.tolist(), tap.tolist(), strict=True)], np.int64)
@@ -175,7 +175,8 @@ def _rows(axis: WindowAxis, out: Integers, tap: Integers) -> Integers:
 
 
 def pareto_indices(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArray[np.generic]]) -> Integers:
-    """Places of the entries that no other one of the same kind matches in every size and cost, in ascending order.
+    """Return the places of the entries that no other one of the same kind matches in every size and cost, in ascending
+    order.
 
     kind, each of sizes and of costs: [entries]. Sizes ascend with the place in at least the first key, so of equal
     entries the first stays.
@@ -197,8 +198,8 @@ def pareto_indices(kind: Integers, sizes: Sequence[Integers], costs: Sequence[ND
 
 
 def most_input_channels(memory: MemoryLevel, spatial: Spatial, out_channels: Integers) -> Integers:
-    """IC's largest factor that fits beside factors of OC, which broadcast against the entries of `spatial`; or less
-    than 1."""
+    """Return IC's largest factor that fits beside factors of OC, which broadcast against the entries of `spatial`; or
+    less than 1."""
     weights = out_channels * spatial.weight_bytes[:, None]
     outputs = out_channels * spatial.output_bytes[:, None]
     inputs = spatial.input_bytes[:, None]
@@ -209,7 +210,7 @@ def most_input_channels(memory: MemoryLevel, spatial: Spatial, out_channels: Int
 
 
 def most_output_channels(memory: MemoryLevel, spatial: Spatial, in_channels: int) -> Integers:
-    """OC's largest factor that fits beside one of IC, for each entry; or less than 1."""
+    """Return OC's largest factor that fits beside one of IC, for each entry; or less than 1."""
     weights = in_channels * spatial.weight_bytes
     inputs = in_channels * spatial.input_bytes
     if memory.shared_bytes:

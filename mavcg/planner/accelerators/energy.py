@@ -20,7 +20,8 @@ HOROWITZ_45_NM = AccessEnergy(off_chip_pj_per_byte=1300 / 8, on_chip_pj_per_byte
 
 
 def energy_pj(reached: Reached, of: AccessEnergy) -> float:
-    """Energy of a tiling's moves and arithmetic: each byte that moves is accessed once off chip and once on chip.
+    """Return the energy of a tiling's moves and arithmetic: each byte that moves is accessed once off chip and once on
+    chip.
 
     What the array reads on chip is the same for all tilings of this model and is left out.
     """

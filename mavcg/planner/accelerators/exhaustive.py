@@ -15,7 +15,7 @@ def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
 def search(
     layer: ConvLayer, accelerator: Accelerator, metric: Metric = performance_per_access, *, halo: bool = True
 ) -> Planned:
-    """Algorithms 1 and 4 without 2: the best tiling of the grid by the same model as pruned.search.
+    """Run algorithms 1 and 4 without 2: return the best tiling of the grid by the same model as pruned.search.
 
     halo: whether a tile has to fit with it. Seconds for each hundred million tilings, by how many fit.
     Raises: NoTiling, with the smallest memory that would do.

@@ -235,13 +235,13 @@ class _LevelsTask:
             yield _Ranked(int(total[entry, channel]), int(steps[entry, channel]), tiling)
 
     def channels(self, name: str, pieces: Integers) -> ChannelFactors:
-        """Factors of OC or IC for tiles behind as `pieces`: of each number of tiles the smallest."""
+        """Return the factors of OC or IC for tiles behind as `pieces`: of each number of tiles the smallest."""
         factors, trips = self.factors(name, pieces)
         kept = np.sort(np.unique(trips, return_index=True)[1])
         return ChannelFactors(factors[kept], trips[kept], np.ones(len(kept)))
 
     def half(self, axis: WindowAxis, out_name: str, out: Integers, tap_name: str, taps: Integers) -> Half:
-        """Factors of two loops along one direction for tiles behind as `out` and `taps`."""
+        """Return the factors of two loops along one direction for tiles behind as `out` and `taps`."""
         key = (out_name.encode(), out.tobytes(), taps.tobytes())
         if key not in self.halves:
             out_factors, out_trips = self.factors(out_name, out)

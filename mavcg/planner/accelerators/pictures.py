@@ -62,7 +62,7 @@ def is_file_name(path: Path) -> bool:
 
 
 def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Floats], ...]:
-    """MAC/byte and GMAC/s of tilings that fit: of the whole grid, above algorithm 1's tile, above algorithm 2's.
+    """Return MAC/byte and GMAC/s of tilings that fit: of the whole grid, above algorithm 1's tile, above algorithm 2's.
 
     The computation roof is that of each tile (equation 6.7), so that the clouds show who leaves elements idle. Of a
     grid with more than MOST_POINTS tilings evenly spaced ones are taken.

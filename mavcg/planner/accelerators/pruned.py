@@ -15,7 +15,7 @@ def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
 def search(
     layer: ConvLayer, accelerator: Accelerator, metric: Metric = performance_per_access, *, halo: bool = True
 ) -> Planned:
-    """Algorithms 1, 2 and 4, one after the other.
+    """Run algorithms 1, 2 and 4, one after the other.
 
     halo: whether the tiles that are compared have to fit with it. The lower bound is made without, as in the paper;
     only where nothing above it fits with halo, it is made with halo.

@@ -141,7 +141,7 @@ def show_levels(plan: NetworkPlan, accelerator: Accelerator, out: "Console") -> 
 
 
 def show_plan(plan: NetworkPlan, request: PlanRequest, out: "Console") -> None:
-    """A table with a row for each layer."""
+    """Print a table with a row for each layer."""
     from rich.table import Table
 
     memory = plan.accelerator.memory
@@ -186,7 +186,7 @@ def show_plan(plan: NetworkPlan, request: PlanRequest, out: "Console") -> None:
 
 
 def show_space(space: SpaceSize, out: "Console") -> None:
-    """Table 8.5 in a line."""
+    """Print table 8.5 in a line."""
     out.print(
         f"search space: {space.unpruned / 1e6:.3f} M tilings per convolution in the mean; the paper's pruning leaves "
         f"{space.pruned} tilings of all {space.convolutions} convolutions "
@@ -197,7 +197,7 @@ def show_space(space: SpaceSize, out: "Console") -> None:
 def show_compared(
     plan: NetworkPlan, compared: Sequence[Compared], floors: tuple[int, int], request: PlanRequest, out: "Console"
 ) -> None:
-    """Figure 8.2 as a table: bytes of the planners, and what none can do without."""
+    """Print figure 8.2 as a table: bytes of the planners, and what none can do without."""
     from rich.table import Table
 
     table = Table("planner", title=f"{plan.machine}: planners compared (modelled, not measured)", title_justify="left")

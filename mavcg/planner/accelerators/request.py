@@ -167,7 +167,7 @@ def _search(request: PlanRequest) -> tuple[Search, dict[str, Option], type[Reach
 
 
 def space_of(layers: Sequence[ConvLayer], accelerator: Accelerator) -> SpaceSize:
-    """Table 8.5 for these layers; a fully connected one is no convolution there (1x1 maps)."""
+    """Return the sizes in table 8.5 for these layers; a fully connected one is no convolution there (1x1 maps)."""
     convolutions = [layer for layer in layers if layer.oh * layer.ow > 1] or list(layers)
     of_all = sum(map(space.unpruned_size, convolutions))
     fewer = sum(pruned.space_size(layer, accelerator) for layer in convolutions)

@@ -99,7 +99,8 @@ def open_cache(
 
 @cache
 def fingerprint() -> str:
-    """Changes with the models and the searches: plans are not believed once the code that found them is another."""
+    """Return a digest of the code of the models and the searches: plans are not believed once the code that found them
+    is another."""
     planner = Path(str(mavcg.planner.__file__)).parent
     folders = (planner / "layer_model", planner / "accelerators")
     sources = [path for folder in folders for path in folder.glob("*.py")]

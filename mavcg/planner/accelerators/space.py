@@ -35,7 +35,8 @@ def fits(layer: ConvLayer, tile: Tile, accelerator: Accelerator, halo: bool) -> 
 
 
 def initial_tile(layer: ConvLayer, accelerator: Accelerator) -> Tile:
-    """Algorithm 1: kernel and width whole, mapped loops as long as the array, at most the loop itself; the rest 1."""
+    """Return the tile of algorithm 1: kernel and width whole, mapped loops as long as the array, at most the loop
+    itself; the rest 1."""
     loops = layer.loops
     factors = {name: loops[name] if name in _WHOLE else 1 for name in DIMENSIONS}
     for mapped in accelerator.pe_mapping:
@@ -45,7 +46,8 @@ def initial_tile(layer: ConvLayer, accelerator: Accelerator) -> Tile:
 
 
 def lower_bound(layer: ConvLayer, accelerator: Accelerator, halo: bool = False) -> Tile:
-    """Algorithm 2: of the eight choices to make OC, IC and OH whole, the one that fits and reloads fewest bytes.
+    """Return the tile of algorithm 2: of the eight choices to make OC, IC and OH whole, the one that fits and reloads
+    fewest bytes.
 
     The least tile is algorithm 1's, also where that does not fit. Line 4 of the paper makes each set whole on top of
     the best one so far; all of table 8.5 agrees with sets on top of the initial tile, as its text says, and only
@@ -65,7 +67,8 @@ def lower_bound(layer: ConvLayer, accelerator: Accelerator, halo: bool = False) 
 
 
 def reload_volume(layer: ConvLayer, tile: Tile) -> int:
-    """Algorithm 2's ReloadCount: bytes by equation 6.1 where no operand is stationary, 6.2 to 6.5 as they stand."""
+    """Return algorithm 2's ReloadCount: bytes by equation 6.1 where no operand is stationary, 6.2 to 6.5 as they
+    stand."""
     items = layer.items
     return (
         layer.input_elements * items.input * reload_input(layer, Tiling(tile, Dataflow.WEIGHT))
@@ -75,7 +78,8 @@ def reload_volume(layer: ConvLayer, tile: Tile) -> int:
 
 
 def loop_order(layer: ConvLayer, tile: Tile, dataflow: Dataflow | None = None) -> tuple[str, ...]:
-    """Algorithm 3: off-chip loops by how often they run, the most frequent innermost, which comes first here.
+    """Return the order of algorithm 3: off-chip loops by how often they run, the most frequent innermost, which comes
+    first here.
 
     With a dataflow: the loops that make it come before all others. Algorithm 4 tries the three dataflows anyway.
     """

@@ -77,7 +77,7 @@ def _moved_bytes(moved: CountedTraffic) -> dict[str, int]:
 
 
 def show_runs(runs: Sequence[dict[str, Any]], out: "Console") -> None:
-    """A row for each plan."""
+    """Print a table with a row for each plan."""
     from rich.table import Table
 
     table = Table("layer", "output", title="plans run; bytes off chip (counted)", title_justify="left")

@@ -154,7 +154,7 @@ def _one_image(node: Node, x: TensorType) -> None:
 
 
 def _items(x: TensorType, w: TensorType, y: TensorType) -> ItemBytes:
-    """Partial sums have 4 bytes, i32 or f32, but those of f64."""
+    """Return the element sizes of a layer: partial sums have 4 bytes, i32 or f32, but those of f64."""
     of_x, of_w, of_y = (DTYPES[t.dtype].itemsize for t in (x, w, y))
     return ItemBytes(of_x, of_w, of_y, psum=8 if y.dtype == "f64" else 4)
 

@@ -13,7 +13,8 @@ from mavcg.planner.layer_model.traffic import Traffic
 
 
 def traffic_with_halo(layer: ConvLayer, tiling: Tiling) -> Traffic:
-    """Off-chip bytes of a layer, read and written, its loops in the order of `loop_order`. Padding is not loaded.
+    """Return the off-chip bytes of a layer, read and written, its loops in the order of `loop_order`. Padding is not
+    loaded.
 
     The input's rows are summed over its windows; everything else is in closed form.
     """

@@ -41,12 +41,13 @@ def _times(n: dict[str, int], order: tuple[str, ...], free: tuple[str, ...]) -> 
 
 
 def reloads(n: dict[str, int], order: tuple[str, ...]) -> Reloads:
-    """Traffic of a tiling with these trips, in an order (outermost first). A loop of one trip brings nothing again."""
+    """Return the traffic of a tiling with these trips, in an order (outermost first). A loop of one trip brings nothing
+    again."""
     return Reloads(*(_times(n, order, FREE[stays]) for stays in (Dataflow.INPUT, Dataflow.WEIGHT, Dataflow.OUTPUT)))
 
 
 def loop_order_traffic(layer: ConvLayer, tile: Tile, order: tuple[str, ...]) -> Traffic:
-    """Off-chip bytes of a layer whose loops run in this order: with halo, without padding."""
+    """Return the off-chip bytes of a layer whose loops run in this order: with halo, without padding."""
     times = reloads(trips(layer, tile), order)
     down, across = axes(layer)
     items = layer.items

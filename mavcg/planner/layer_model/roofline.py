@@ -61,7 +61,7 @@ def pe_utilisation(tile: Tile, accelerator: Accelerator) -> float:
 
 
 def compute_gmac_per_s(accelerator: Accelerator, tile: Tile | None = None) -> float:
-    """Equation 6.6: of all elements, or of those that a tile keeps at work.
+    """Computation roof in GMAC/s (equation 6.6): of all elements, or of those that a tile keeps at work.
 
     The paper's algorithm 4 compares tilings under the first (its `GetComputationRoof(config)` sees no tile).
     """
@@ -70,7 +70,7 @@ def compute_gmac_per_s(accelerator: Accelerator, tile: Tile | None = None) -> fl
 
 
 def memory_gmac_per_s(accelerator: Accelerator, macs: int, off_chip: Traffic) -> float:
-    """Equation 6.10."""
+    """Bandwidth roof of a layer's tiling, in GMAC/s (equation 6.10)."""
     return accelerator.levels[-1].bandwidth_gb_per_s * macs / off_chip.total_bytes
 
 
@@ -87,17 +87,17 @@ def roofline_performance(
 
 
 def performance_per_access(reached: Reached) -> float:
-    """Equation 6.13, the paper's metric: GMAC/s for each off-chip byte. More is better, as of every metric."""
+    """Return the paper's metric, equation 6.13: GMAC/s for each off-chip byte. More is better, as of every metric."""
     return reached.gmac_per_s / reached.traffic.total_bytes
 
 
 def latency(reached: Reached) -> float:
-    """Minus the seconds of the layer."""
+    """Return minus the seconds of the layer, a metric of which more is better."""
     return -reached.seconds
 
 
 def least_traffic(reached: Reached) -> float:
-    """Minus the off-chip bytes."""
+    """Return minus the off-chip bytes, a metric of which more is better."""
     return -float(reached.traffic.total_bytes)
 
 

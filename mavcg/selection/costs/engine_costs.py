@@ -214,7 +214,8 @@ class _NodeCosts:
         return (ms + spread_ms) * factor + more
 
     def _without_border(self, name: str, ms: float) -> float:
-        """Without the copy into a border; with most of it, where costs and copies are of different sources."""
+        """Return a primitive's cost without the copy into a border; with most of it, where costs and copies are of
+        different sources."""
         if not self.border_ms or name.startswith("winograd"):  # which pads as it reads
             return ms
         return max(ms - self.border_ms, 0.5 * ms)

@@ -62,7 +62,7 @@ def sources_of(module: str) -> frozenset[str]:
 
 @cache
 def _imported_modules(module: str) -> tuple[str, ...]:
-    """Modules of kernels/ that a module names."""
+    """Return the modules of kernels/ that a module names."""
     found = []
     for source, names, alone in _IMPORT.findall(_text(module).decode()):
         # What is imported from a package may be a module of it.

@@ -69,7 +69,7 @@ def _pieces(pixels: int, rows: int, most: int) -> int:
 
 
 def _parts(pieces: int, groups: int, channels: int) -> int:
-    """Into which a group's output channels are cut where there are few pieces."""
+    """Return the number of parts of a group's output channels where there are few pieces."""
     return -(-channels // channels_of_part(channels, pieces * groups))
 
 

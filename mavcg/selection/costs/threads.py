@@ -69,7 +69,7 @@ class ThreadedCosts:
         return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, each)) / 1e6, MODELLED)
 
     def _stages(self, rows: StageRows, parts_ns: Sequence[dict[str, float]]) -> Iterator[float]:
-        """ns of each; what a kernel's beginning takes is the caller's alone."""
+        """Yield ns of each; what a kernel's beginning takes is the caller's alone."""
         yield parts_ns[0].get("kernel", 0.0)
         of: dict[int, list[str]] = {rows.main: []}
         for name in parts_ns[0]:
@@ -85,7 +85,8 @@ class ThreadedCosts:
         return fit_of(self.workers[0].machine).steps.handover_cycles * max(model.cycle_ns for model in self.workers)
 
     def _together(self, rows: int, alone_ns: Sequence[float]) -> float:
-        """ns of a stage that takes each worker so long alone; one that is sooner done by the first is left to it."""
+        """Return ns of a stage that takes each worker so long alone; one that is sooner done by the first is left to
+        it."""
         first = alone_ns[0]
         if len(alone_ns) == 1 or rows <= 1 or first <= self._handover_ns:
             return first

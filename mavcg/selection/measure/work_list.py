@@ -115,7 +115,7 @@ def _order_by_promise(
         fastest_of[pair] = min(job.predicted_ms, fastest_of.get(pair, math.inf))
 
     def instead(pair: tuple[Layout, Layout]) -> float:
-        """ms of the fastest that there is for these layouts, conversions counted."""
+        """Return the ms of the fastest that there is for these layouts, conversions counted."""
         chain_ms = (ends[0].ms(pair[0], a) + ms + ends[1].ms(b, pair[1]) for (a, b), ms in fastest_of.items())
         return min(chain_ms, default=math.inf)
 

@@ -105,7 +105,7 @@ class Bound:
             self._remove_without_partner()
 
     def _remove_without_partner(self) -> None:
-        """Alternatives of which an edge forbids every pair go, and with them the pairs that they are in."""
+        """Remove alternatives of which an edge forbids every pair, and the pairs that they are in."""
         left = -1
         while left != (left := self.alternatives):
             for matching in self._matchings:
@@ -152,7 +152,7 @@ class Bound:
 
 
 def _finite(costs: Costs) -> Costs:
-    """Nothing instead of the minimum of no alternatives."""
+    """Replace infinite costs, the minima of no alternatives, by 0."""
     costs[np.isinf(costs)] = 0
     return costs
 

@@ -206,7 +206,7 @@ class PbqpProblem:
         return self.constant + sum(float(costs.min()) for costs in self.costs.values())
 
     def components(self) -> list[list[int]]:
-        """Sets of nodes that edges join, each ascending."""
+        """Return the sets of nodes that edges join, each ascending."""
         found, seen = [], set[int]()
         for start in sorted(self.costs):
             if start in seen:

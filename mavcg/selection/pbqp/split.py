@@ -70,8 +70,8 @@ def _sides(problem: PbqpProblem, node: int) -> list[_Side]:
 
 
 def _split(problem: PbqpProblem, node: int, new: int, near: _Side, far: _Side) -> None:
-    """`node` keeps the first side's classes and neighbours, `new` takes the other's; between them is what the cheapest
-    alternative of both classes costs."""
+    """Split a node: it keeps the first side's classes and neighbours, `new` takes the other's; between them is what the
+    cheapest alternative of both classes costs."""
     costs, labels = problem.costs[node], problem.labels[node]
     between = np.full((near.count, far.count), np.inf)
     cheapest = np.zeros(between.shape, dtype=labels.dtype)

@@ -56,7 +56,7 @@ class Selection:
 
 
 def finite(ms: float) -> float | None:
-    """JSON has no infinity."""
+    """Return a number, or None for infinity, which JSON does not have."""
     return None if math.isinf(ms) else ms
 
 

@@ -29,7 +29,7 @@ def batch_json(plans: Sequence[BatchPlan], images: int) -> dict[str, Any]:
 
 
 def show_batch(plans: Sequence[BatchPlan], images: int, out: "Console") -> None:
-    """A table of the divisions, the one that is taken first."""
+    """Print a table of the divisions, the one that is taken first."""
     from rich.table import Table
 
     table = Table()

@@ -60,7 +60,7 @@ def _node_json(found: BoardSelection, node: str) -> dict[str, Any]:
 
 
 def show_board(found: BoardSelection, out: "Console") -> None:
-    """Tables: each node's primitive for all and for each cluster; what the board's choice costs each cluster."""
+    """Print tables: each node's primitive for all and for each cluster; what the board's choice costs each cluster."""
     from rich.table import Table
 
     table = Table("node", "the board's")

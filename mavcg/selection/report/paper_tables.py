@@ -63,7 +63,8 @@ def families_json(found: Selection, node: str) -> dict[str, dict[str, Any]]:
 
 
 def show_tables(found: Selection, out: "Console") -> None:
-    """All strategies, with what they cost and how much faster than sum2d they are, on one and on several threads."""
+    """Print all strategies, with what they cost and how much faster than sum2d they are, on one and on several
+    threads."""
     from rich.table import Table
 
     rows = rows_of(found)

@@ -12,7 +12,7 @@ from mavcg.text.safe_text import plot_label
 
 
 def write_picture(found: Selection, path: Path) -> None:
-    """Strategies on the left, layers on the right.
+    """Draw strategies on the left, layers on the right.
 
     Raises: MavcgError where matplotlib is missing, or the file cannot be written.
     """
@@ -32,7 +32,7 @@ def write_picture(found: Selection, path: Path) -> None:
 
 
 def _strategies(axes: Any, found: Selection) -> None:
-    """Figures 5 to 7: how many times as fast as sum2d on one thread each strategy is."""
+    """Draw figures 5 to 7: how many times as fast as sum2d on one thread each strategy is."""
     rows = rows_of(found)
     names = list(found.compared)
     for number, (row, threads, compared) in enumerate(rows):
@@ -50,7 +50,7 @@ def _strategies(axes: Any, found: Selection) -> None:
 
 
 def _layers(axes: Any, found: Selection, layers: Sequence[str]) -> None:
-    """Figure 4: the primitive of each layer; and what the fastest of each other family would take there."""
+    """Draw figure 4: the primitive of each layer; and what the fastest of each other family would take there."""
     families = sorted({family for layer in layers for family in families_json(found, layer)})
     colours = {family: f"C{number}" for number, family in enumerate(families)}
     longest = max((found.choice.chosen[layer].cost.ms for layer in layers), default=1.0)

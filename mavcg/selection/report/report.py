@@ -91,7 +91,7 @@ def _fastest(found: Selection, node: str) -> Alternative:
 
 
 def show_selection(found: Selection, out: "Console") -> None:
-    """Tables: nodes, conversions, strategies; and in words what is proven, and what was left out."""
+    """Print tables of nodes, conversions and strategies, and in words what is proven and what was left out."""
     kinds = Counter(one.cost.kind for one in found.choice.chosen.values() if one.primitive)
     are = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
     out.print(f"{found.model} on {found.board}, {found.core}, threads {found.threads}; costs of nodes: {are or 'none'}")

@@ -174,7 +174,7 @@ def _uses(op: Op, timing: Timing, units: tuple[str, ...]) -> tuple[Use, ...]:
 
 
 def _no_dual_issue(op: Op, indices_of: Mapping[str, Sequence[int]], timing: Timing) -> frozenset[int]:
-    """indices_of: the indices of all ops, by their class."""
+    """Return the ops that never issue in the same cycle as this one. indices_of: of all ops, by their class."""
     sides = [side for rule in timing.no_dual_issue for side in ((rule.these, rule.those), (rule.those, rule.these))]
     foes = [theirs for mine, theirs in sides if matches(op.op_class, mine)]
     return frozenset[int]().union(*(_indices_matching(foe, indices_of) for foe in foes))
@@ -183,7 +183,7 @@ def _no_dual_issue(op: Op, indices_of: Mapping[str, Sequence[int]], timing: Timi
 def _forbidden_distances(
     op: Op, indices_of: Mapping[str, Sequence[int]], timing: Timing
 ) -> tuple[tuple[int, frozenset[int]], ...]:
-    """indices_of: the indices of all ops, by their class."""
+    """Return (cycles, ops that may not issue so many cycles before this one). indices_of: of all ops, by class."""
     return tuple(
         (rule.cycles, _indices_matching(rule.first, indices_of))
         for rule in timing.forbidden_distances

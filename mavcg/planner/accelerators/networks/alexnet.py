@@ -5,7 +5,8 @@ from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 
 
 def alexnet(paper_variant: bool = False) -> Graph:
-    """AlexNet at 227x227, with two groups in conv2, conv4 and conv5 and response normalisation, as its authors had it.
+    """Return AlexNet at 227x227, with two groups in conv2, conv4 and conv5 and response normalisation, as its authors
+    had it.
 
     paper_variant: e-PlaNNer's, without groups (and without normalisation, of which the paper says nothing).
     """

@@ -22,7 +22,7 @@ class NetworkBuilder:
         self.image = self._graph.input("image", TensorType("f32", (1, height, width, 3)))
 
     def shape(self, x: str) -> tuple[int, ...]:
-        """Shape of a tensor."""
+        """Return the shape of a tensor."""
         return self._graph.types[x].shape
 
     def conv(
@@ -56,7 +56,7 @@ class NetworkBuilder:
         return self._graph.add(act, (x,), name)
 
     def relu6(self, x: str) -> str:
-        """min(max(x, 0), 6)."""
+        """Return min(max(x, 0), 6)."""
         return self._graph.add("clip", (x,), lo=0.0, hi=6.0)
 
     def upsample(self, x: str, factor: int) -> str:

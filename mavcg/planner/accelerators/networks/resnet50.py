@@ -7,7 +7,7 @@ _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels inside a block, bl
 
 
 def resnet50(paper_variant: bool = False) -> Graph:
-    """ResNet-50 at 224x224: 54 layers, with a projection (1x1 convolution) in the first block of each stage.
+    """Return ResNet-50 at 224x224: 54 layers, with a projection (1x1 convolution) in the first block of each stage.
 
     paper_variant: e-PlaNNer's 50 layers, those of Darknet's cfg/resnet50.cfg: at 256x256, a 2x2 pool, and no
     projections. A shortcut between different shapes is there what Darknet makes of it: every other row and column where

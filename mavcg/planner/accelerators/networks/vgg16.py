@@ -7,7 +7,7 @@ _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels, convolu
 
 
 def vgg16(paper_variant: bool = False) -> Graph:
-    """VGG-16 at 224x224. e-PlaNNer's variant is the same network."""
+    """Return VGG-16 at 224x224. e-PlaNNer's variant is the same network."""
     net = NetworkBuilder("vgg16", 224, 224)
     x = net.image
     for block, (channels, count) in enumerate(_BLOCKS, 1):

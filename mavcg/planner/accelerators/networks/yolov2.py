@@ -9,7 +9,7 @@ _GROUPS = ((32,), (64,), (128, 64, 128), (256, 128, 256), (512, 256, 512, 256, 5
 
 
 def yolov2(paper_variant: bool = False, conv2_kernel: int = 3) -> Graph:
-    """YOLOv2 at 416x416, 80 classes; its output is the map of 425 values a cell that boxes are read from.
+    """Return YOLOv2 at 416x416, 80 classes; its output is the map of 425 values a cell that boxes are read from.
 
     The passthrough takes blocks of 2x2 positions as channels in row-major order; Darknet's own `reorg` has another
     order of them, which only the order of the next layer's weights shows.

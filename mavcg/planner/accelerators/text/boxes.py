@@ -26,7 +26,7 @@ def inside(box: Box, tensor: Dims) -> bool:
 
 
 def slices(box: Box) -> tuple[slice, ...]:
-    """Slices to index an array by."""
+    """Return the slices to index an array by."""
     return tuple(slice(first, first + count) for first, count in box)
 
 

@@ -31,7 +31,8 @@ LOWEST = {"f": "-1.0 / 0.0", "i8": "INT8_MIN", "i16": "INT16_MIN", "i32": "INT32
 
 
 def plan_c(plan: TextPlan, function: str = "run") -> str:
-    """C11 that defines `void run(const INPUT *input, const WEIGHT *weight, OUTPUT *output)`; no weight for pooling.
+    """Return C11 that defines `void run(const INPUT *input, const WEIGHT *weight, OUTPUT *output)`; no weight for
+    pooling.
 
     The tensors are row-major as in the plan. The memories are static arrays, so run is for one thread at a time.
     function: another name for it. Raises: MavcgError for a plan that is wrong, or of a type that C lacks.

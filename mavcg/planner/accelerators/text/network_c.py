@@ -16,7 +16,8 @@ from mavcg.text.safe_text import c_identifier, comment
 
 
 def network_c(text: NetworkText, name: str, constants: Mapping[str, Array]) -> tuple[str, bytes]:
-    """C11 that defines `int NAME(const float *weights, const float *input, float *output)`, and what `weights` is.
+    """Return C11 that defines `int NAME(const float *weights, const float *input, float *output)`, and what `weights`
+    is.
 
     It returns 0, or 1 where memory lacks. Tensors are as in the graph: images have rows, columns, channels.
     constants: weights by name that the graph has as inputs.
@@ -85,7 +86,7 @@ class _NetworkWriter:
         return place
 
     def value(self, name: str) -> str:
-        """C for a tensor that a node reads."""
+        """Return C for a tensor that a node reads."""
         if name not in self.tensors:
             if name not in self.constants:
                 raise MavcgError(f"{self.graph.name}: no value for {name}")

@@ -61,7 +61,7 @@ class NodeWriter:
             yield f"{act[0]}({out}, {count}{act[1]});"
 
     def pool(self, node: Node, out: str) -> Iterator[str]:
-        """Windows of an image; a mean leaves pads out."""
+        """Yield the C of a pooling over windows of an image; a mean leaves pads out."""
         if node.op == "avg_pool2d" and any(node.attr("count_pads")):
             raise refuse(node, "that counts pads")
         (_, rows, columns, channels), (_, out_h, out_w, _) = (
@@ -92,21 +92,21 @@ class NodeWriter:
             begin += run
 
     def softmax(self, node: Node, out: str) -> Iterator[str]:
-        """Along the last dimension."""
+        """Yield the C of a softmax along the last dimension."""
         shape = self.graph.types[node.output].shape
         if node.attr("axis") not in (-1, len(shape) - 1):
             raise refuse(node, f"along dimension {node.attr('axis')}")
         yield f"softmax({self.value(node.inputs[0])}, {out}, {prod(shape[:-1])}, {shape[-1]});"
 
     def lrn(self, node: Node, out: str) -> Iterator[str]:
-        """Over channels."""
+        """Yield the C of a local response normalisation over channels."""
         shape = self.graph.types[node.output].shape
         values = ", ".join(repr(float(node.attr(name))) for name in ("alpha", "beta", "bias"))
         sizes = f"{prod(shape[:-1])}, {shape[-1]}, {node.attr('size')}"
         yield f"lrn({self.value(node.inputs[0])}, {out}, {sizes}, {values});"
 
     def transpose(self, node: Node, out: str) -> Iterator[str]:
-        """Any order of dimensions: one loop for each."""
+        """Yield the C of a transpose, one loop for each dimension."""
         shape, perm = self.graph.types[node.inputs[0]].shape, node.attr("perm")
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
         sizes = ", ".join(str(shape[axis]) for axis in perm)

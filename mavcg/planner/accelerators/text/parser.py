@@ -82,7 +82,7 @@ class _PlanParser:
         return found
 
     def dims(self, text: str) -> Dims:
-        """Four; three of the figure's input tiles lack the batch, which is 1 then."""
+        """Parse four dimensions; three of the figure's input tiles lack the batch, which is 1 then."""
         found = self.numbers(text, 3, 4)
         a, b, c, d = found if len(found) == 4 else (1, *found)
         return a, b, c, d

@@ -91,7 +91,7 @@ class _PlanVerifier:
         self.end()
 
     def put(self, memory_name: str, tile: PlanTile) -> None:
-        """A tile takes the place of the one of its operand in a memory."""
+        """Put a tile in the place of the one of its operand in a memory."""
         memory = self.memories.get(memory_name)
         if memory is None:
             raise self.fail(f"{memory_name} is no memory in [var]; declare it or name one that is there")
@@ -211,7 +211,7 @@ class _PlanVerifier:
             sums.complete = True
 
     def end(self) -> None:
-        """Every element of the output is in one tile, and that one is stored."""
+        """Check that every element of the output is in one tile, and that that one is stored."""
         for name, sums in self.sums.items():
             if not sums.complete:
                 tile = self.tiles[name]
