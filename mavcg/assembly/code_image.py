@@ -95,6 +95,16 @@ def read_image(path: Path, what: str) -> CodeImage:
     elf = open_elf(path)
     if elf["e_machine"] != "EM_AARCH64" or elf["e_type"] != "ET_REL":
         raise MavcgError(f"{what}: not an AArch64 object file; assemble it for AArch64")
+    try:
+        return _image_of(elf, what)
+    except MavcgError:
+        raise
+    except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
+        raise MavcgError(f"{what}: a damaged ELF file ({error}); build it again") from error
+
+
+def _image_of(elf: Any, what: str) -> CodeImage:
+    """Lay an object's sections out and apply its relocations. Raises: as read_image."""
     places = _lay_out(elf)
     table = elf.get_section_by_name(".symtab")
     symbols = list(table.iter_symbols()) if table is not None else []

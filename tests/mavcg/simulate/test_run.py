@@ -251,6 +251,30 @@ def test_files_that_hold_no_aarch64_code_are_refused(tmp_path: Path) -> None:
         read_program(tmp_path / "cut.so")
 
 
+@pytest.mark.parametrize("kind", ["-c", "-shared"])
+def test_damaged_files_are_errors_of_one_line(kind: str, tmp_path: Path) -> None:
+    """An object that was cut short ended in a traceback. Each cut or changed file is read, or refused by name."""
+    source, whole, damaged = (tmp_path / name for name in ("f.c", "f.elf", "damaged.elf"))
+    source.write_text("int table[3] = {1, 2};\nint g(int);\nint f(int i) { return table[i] + g(i); }\n")
+    flags = ["-target", "aarch64-linux-gnu.2.17", "-O1", "-fPIC", "-nostdlib", kind]
+    run_zig("cc", [*flags, "f.c", "-o", str(whole)], "building", tmp_path)
+    content, pick, refused = whole.read_bytes(), Random(7), 0
+    for number in range(150):
+        changed = bytearray(content)
+        if number % 2:
+            del changed[pick.randrange(len(content)) :]
+        else:
+            for at in pick.sample(range(64, len(content)), 10):
+                changed[at] = pick.choice((0, 1, 255, pick.randrange(256)))
+        damaged.write_bytes(changed)
+        try:
+            read_program(damaged)
+        except MavcgError as error:
+            assert str(error).startswith(f"{damaged}: ")
+            refused += 1
+    assert refused >= 70
+
+
 def test_the_report_has_what_scripts_rely_on(program: SimulatedProgram) -> None:
     found = simulate(program.image, "axpy", "buf:512 buf:512 i:128 f:1", CORE, TIMING, load_board("exynos9820"))
     report = simulation_json(found)
