@@ -95,7 +95,7 @@ def test_table_marks_what_is_over_the_threshold(script: Path) -> None:
     assert shown[1].split()[:4] == ["60.0", "%", "clone", "nn::relu"]
     assert shown[2].split()[:3] == ["30.0", "%", "nn::gemm"]
     assert "10.0 % in 1 more functions" in shown[3]
-    assert "1 functions over 40 %" in shown[4]
+    assert "functions over 40 %, to get a version per core: 1" in shown[4]
 
 
 def test_saved_profile_is_read_back(script: Path, tmp_path: Path) -> None:
