@@ -32,7 +32,7 @@ def load_timing(core: Core) -> Timing:
 @lru_cache(maxsize=256)
 def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
     """Return the timing by the core's file and those that it takes facts from, nearest first: a name, a path and a text
-    each. One command asks for the same core dozens of times."""
+    each. One command looks the same core up dozens of times."""
     chain = [(name, _read(path, text)) for name, path, text in texts]
     known = [own for _, own in chain]
     if not any(own.classes for own in known):
@@ -117,7 +117,7 @@ def _chain(name: str) -> list[tuple[str, Path]]:
             raise ProfileError(f"{place}: {next_name} is no core; mend the name or add cores/{next_name}.toml")
         if next_name in [seen for seen, _ in chain]:
             cycle = " -> ".join([*(seen for seen, _ in chain), next_name])
-            raise ProfileError(f"{place}: leads in a circle, {cycle}; remove one of them")
+            raise ProfileError(f"{place}: leads in a cycle, {cycle}; remove one of them")
         other = read_core(known[next_name])
         if (other.arch, other.order) != (kind.arch, kind.order):
             raise ProfileError(

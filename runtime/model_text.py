@@ -67,8 +67,8 @@ def tables_text(
     number = {kernel: i for i, kernel in enumerate(kernels)}
     symbols = {name: f"version_{i}" for i, name in enumerate(dict.fromkeys(v for k in kernels for v in versions[k]))}
     runs, operands = _runs(program, number)
-    external = [i for i, place in enumerate(operands) if place.base in ("input", "output")]
-    rings = [(i, ring) for i, place in enumerate(operands) if (ring := _ring_of(place, program)) is not None]
+    external = [i for i, operand in enumerate(operands) if operand.base in ("input", "output")]
+    rings = [(i, ring) for i, operand in enumerate(operands) if (ring := _ring_of(operand, program)) is not None]
     weight_lines, weights_of = speed_rows(program, core_set)
     counts = {
         "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps),
@@ -120,7 +120,7 @@ def tables_text(
         f"static uint64_t core_runs[{core_set.version_count}];\n",
         _array(
             "const struct engine_operand operand_table[]",
-            (f"{{{place.offset}, {_BASES[place.base]}, {place.index}}}," for place in operands),
+            (f"{{{operand.offset}, {_BASES[operand.base]}, {operand.index}}}," for operand in operands),
         ),
         _array("const uint32_t external_table[]", (f"{i}," for i in external), zero="0,"),
         _array(
@@ -171,11 +171,11 @@ def _runs(
     return runs, operands
 
 
-def _ring_of(place: OperandAddress, program: Program) -> RingBuffer | None:
+def _ring_of(operand: OperandAddress, program: Program) -> RingBuffer | None:
     """Return the buffer between stages in whose first copy an operand lies."""
-    if place.base != "arena":
+    if operand.base != "arena":
         return None
-    return next((ring for ring in program.rings if ring.offset <= place.offset < ring.offset + ring.stride), None)
+    return next((ring for ring in program.rings if ring.offset <= operand.offset < ring.offset + ring.stride), None)
 
 
 def _stages(program: Program, core_set: CoreSet) -> str:

@@ -244,7 +244,7 @@ class _TilePass:
         return tuple(results)
 
     def prefetch_rows(self, row: ir.Value) -> None:
-        """Prefetch the rows of a later term of A: terms are so far apart that the hardware does not."""
+        """Prefetch the rows of a later term of A: the distance of terms is too large for the hardware's prefetcher."""
         b, tile = self.b, self.tile
         if tile.prefetched_terms:
             later = address(b, row, b.mul(self.step(A_STEP), const(tile.prefetched_terms)))
@@ -270,7 +270,7 @@ class _TilePass:
                 columns = columns[1:]
 
     def distant_columns(self, columns: tuple[ir.Value, ...], index: ir.Value, offset: int) -> Iterator[ir.Value]:
-        """Yield the same of B whose columns are B_COLUMN apart."""
+        """Yield the same of B whose columns lie B_COLUMN from one another."""
         b, element, step = self.b, TYPES[self.tile.dtype], self.step(B_COLUMN)
         for number in range(len(self.columns)):
             row = address(b, columns[number // 3], index)

@@ -218,10 +218,10 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
         elif spec.pieces == 1:
             piece(rest, places)
         else:
-            with b.if_else(b.icmp_signed("==", part, const(spec.pieces - 1))) as (last, other):
+            with b.if_else(b.icmp_signed("==", part, const(spec.pieces - 1))) as (last, other_row):
                 with last:
                     piece(rest, places)
-                with other:
+                with other_row:
                     piece(PIECE_ROWS, places)
 
     repeat(b, function.args[1], function.args[2], task, "task")

@@ -61,9 +61,9 @@ class _Compared:
         self.wrong: dict[str, int] = {}
         self.first: dict[str, str] = {}
 
-    def take(self, index: int, one: AccelInstruction, made: Array) -> None:
+    def take(self, index: int, instruction: AccelInstruction, made: Array) -> None:
         """Compare the tile of an instruction."""
-        origin = one.origin
+        origin = instruction.origin
         if origin is None:
             return
         at = tuple(

@@ -1,4 +1,4 @@
-"""Checks what app.toml asks of a library, before anything is built."""
+"""Checks of what app.toml requires of a library, before anything is built."""
 
 from itertools import combinations
 

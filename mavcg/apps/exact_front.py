@@ -5,7 +5,7 @@ a block: an edge, or parallel branches. A cut layer that is computed whole separ
 after, and so does a block with a layer that is computed whole: all before it has run, and nothing after it has begun.
 Between two such separators all is by parts, and in memory at once. So the live peak is the largest of those of the
 regions between neighbouring separators, the time is the sum of the layers', and prefixes that are beaten in both can
-be dropped. For a chain all blocks are edges. Blocks are not taken apart: all sets of their layers by parts are tried.
+be dropped. For a chain all blocks are edges. Blocks are not divided: all sets of their layers by parts are tried.
 """
 
 from collections.abc import Iterator, Sequence

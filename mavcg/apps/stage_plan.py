@@ -31,7 +31,7 @@ def pipeline_of(
     request: ModelRequest,
     progress: Callable[[str], None],
 ) -> PipelinedModel:
-    """Cut a network into the stages that app.toml asks for.
+    """Cut a network into the stages that app.toml requests.
 
     Raises: MavcgError for layers that are not there, for `auto` without a board, for more partitions than the network
     has steps.

@@ -19,7 +19,7 @@ def recognition_text(core: Core) -> str:
     return kind + ", ".join(words)
 
 
-def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
+def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], detected: "Sequence[DetectedCpu]") -> None:
     """Print every core and board, each in a line."""
     from rich.table import Table
 
@@ -41,7 +41,7 @@ def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], found: "Seq
     for board in boards.values():
         table.add_row(board.name, board.soc, "\n".join(_cluster_text(cluster) for cluster in board.clusters))
     out.print(table)
-    show_machine(found)
+    show_machine(detected)
 
 
 def _assumed_texts(core: Core) -> list[tuple[str, str]]:
@@ -53,7 +53,7 @@ def _assumed_texts(core: Core) -> list[tuple[str, str]]:
     return [(f.key, f"{f.value:g} {f.unit}, assumed") for f in simulator_facts(core) if f.grade == ASSUMED]
 
 
-def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[DetectedCpu]") -> None:
+def show_core(core: Core, boards: Mapping[str, Board], detected: "Sequence[DetectedCpu]") -> None:
     """Print one core in full, with the boards that have it and the sources."""
     from rich.table import Table
 
@@ -78,8 +78,8 @@ def show_core(core: Core, boards: Mapping[str, Board], found: "Sequence[Detected
     for key, source in (*core.sources, *policy, *((fact.key, fact.source) for fact in core.facts)):
         table.add_row(key, source)
     out.print(table)
-    if found:
-        show_machine(found)
+    if detected:
+        show_machine(detected)
 
 
 def _pass_names(core: Core) -> str:
@@ -97,12 +97,16 @@ def _confidence_text(core: Core) -> str:
 
 def _silicon_text(core: Core) -> str:
     """Describe the model's errors against published figures."""
-    found = core.silicon
-    if found is None:
+    detected = core.silicon
+    if detected is None:
         return "not known: no published figure is compared" if core.confidence else ""
-    held = f"; {found.held_out_error:.1%} of the {found.held_out_figures} held out" if found.held_out_figures else ""
-    of = INSTRUCTIONS if list(found.kinds) == [INSTRUCTIONS] else "calls, loops and changes"
-    return f"{found.mean_abs_error:.1%} in the mean of {found.figures} published figures of {of}{held}"
+    held = (
+        f"; {detected.held_out_error:.1%} of the {detected.held_out_figures} held out"
+        if detected.held_out_figures
+        else ""
+    )
+    of = INSTRUCTIONS if list(detected.kinds) == [INSTRUCTIONS] else "calls, loops and changes"
+    return f"{detected.mean_abs_error:.1%} in the mean of {detected.figures} published figures of {of}{held}"
 
 
 def _timing_text(core: Core) -> str:
@@ -141,12 +145,12 @@ def show_board(board: Board) -> None:
         out.print(table)
 
 
-def show_machine(found: "Sequence[DetectedCpu]") -> None:
+def show_machine(detected: "Sequence[DetectedCpu]") -> None:
     """Print this machine's cores."""
     from rich.table import Table
 
     groups: dict[tuple[str | None, str], list[int]] = {}
-    for cpu in found:
+    for cpu in detected:
         groups.setdefault((cpu.core, cpu.how), []).append(cpu.cpu)
     table = Table("CPUs", "core", "how it is known", title="This machine")
     for (core, how), cpus in groups.items():

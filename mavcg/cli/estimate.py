@@ -143,15 +143,17 @@ def _estimate_model(
     if plot is not None:
         check_plot(plot)
     with Progress() as progress:
-        found = predict_file(source, board_of(board), count, parse_shapes(shapes), jobs or default_workers(), progress)
-        measured = measured_ms(source, found, shapes, progress) if board == HOST else None
+        estimates = predict_file(
+            source, board_of(board), count, parse_shapes(shapes), jobs or default_workers(), progress
+        )
+        measured = measured_ms(source, estimates, shapes, progress) if board == HOST else None
     if plot is not None:
-        write_timeline(found, measured, plot)
+        write_timeline(estimates, measured, plot)
         note(f"{plot}: the timeline")
     if as_json:
-        print_json(prediction_json(found, measured))
+        print_json(prediction_json(estimates, measured))
         return
-    show_prediction(found, measured, console())
+    show_prediction(estimates, measured, console())
 
 
 def _show_sensitivity(
@@ -166,8 +168,8 @@ def _show_sensitivity(
 
     place, workers = board_of(board), jobs or default_workers()
     with Progress() as progress:
-        found = sensitivity(source, place, _threads(threads), parse_shapes(shapes), workers, progress=progress)
-    report = sensitivity_json(found, place)
+        estimates = sensitivity(source, place, _threads(threads), parse_shapes(shapes), workers, progress=progress)
+    report = sensitivity_json(estimates, place)
     if as_json:
         print_json(report)
         return
@@ -210,15 +212,15 @@ def _estimate_loops(
 
     kind, timing = core_timing(core, settings or ())
     code = read_asm_input(source, kind, [function] if function else [])
-    found = [(f.name, estimate_function(code, f, timing)) for f in code.functions]
+    estimates = [(f.name, estimate_function(code, f, timing)) for f in code.functions]
     if function is None:
-        found = [(name, loops) for name, loops in found if loops]
+        estimates = [(name, loops) for name, loops in estimates if loops]
     if as_json:
-        functions = [function_json(name, loops) for name, loops in found]
+        functions = [function_json(name, loops) for name, loops in estimates]
         one = {"function": functions[0]["name"], "loops": functions[0]["loops"]} if function else {}
         print_json({**head_json(code.source.file, timing, settings or ()), **one, "functions": functions})
         return
-    shown = [(name, to_show(loops, blocks)) for name, loops in found]
+    shown = [(name, to_show(loops, blocks)) for name, loops in estimates]
     if function is None and not blocks:
         small = [(name, loops) for name, loops in shown if any(loop.kind == "loop" for loop in loops)]
         if small and len(small) < len(shown):
@@ -229,7 +231,7 @@ def _estimate_loops(
 
 def _show(
     file: str,
-    found: "Sequence[tuple[str, list[BlockEstimate]]]",
+    estimates: "Sequence[tuple[str, list[BlockEstimate]]]",
     timing: "Timing",
     settings: Sequence[str],
     verbose: bool,
@@ -245,12 +247,12 @@ def _show(
     rates = [
         heading
         for heading, work in (("FLOP", "flops"), ("int OP", "int_ops"), ("MAC", "macs"))
-        if any(getattr(loop.work, work) for _, loops in found for loop in loops)
+        if any(getattr(loop.work, work) for _, loops in estimates for loop in loops)
     ]
     for heading in ("cycles", "instr.", *(f"{rate}/cycle" for rate in rates)):
         table.add_column(heading, justify="right")
     table.add_column("bound by")
-    for name, loops in found:
+    for name, loops in estimates:
         for loop in loops:
             loop_location = loop.location if loop.kind == "loop" else f"{loop.location}, {loop.kind}"
             cycles = f"{loop.estimate.cycles:.2f}" if loop.estimate else "?"
@@ -269,12 +271,12 @@ def _show(
             name = ""
     if table.row_count:
         out.print(table)
-    for name, loops in found:
+    for name, loops in estimates:
         if not loops:
             out.print(f"{name}: has no loops")
         for loop in loops if verbose else ():
             _show_ops(name, loop)
-    if not found:
+    if not estimates:
         out.print(f"{file}: no function has loops")
 
 

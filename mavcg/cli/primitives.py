@@ -103,9 +103,9 @@ def parse_scenario(text: str) -> "Scenario":
     (c, _), (h, _), (w, _), (stride, stride_along), (k, k_along), (m, _), *rest = pairs
     (pad, pad_along), (groups, _) = [*rest, *((0, 0), (1, 1))[len(rest) :]]
     across = AxisWindow(k_along, stride_along, pad_along)
-    found = Scenario(c, h, w, stride, k, m, pad, groups, across=across)
-    verify_scenario(found)
-    return found
+    checked = Scenario(c, h, w, stride, k, m, pad, groups, across=across)
+    verify_scenario(checked)
+    return checked
 
 
 def primitive_json(primitive: "Primitive") -> dict[str, Any]:
@@ -155,14 +155,14 @@ def _list(family: str | None, as_json: bool) -> None:
     families = list(dict.fromkeys(primitive.family for primitive in known))
     if family is not None and family not in families:
         raise MavcgError(f"--family {family}: there is none of this name; there are {', '.join(families)}")
-    found = [primitive_json(primitive) for primitive in known if family in (None, primitive.family)]
+    checked = [primitive_json(primitive) for primitive in known if family in (None, primitive.family)]
     if as_json:
-        print_json(found)
+        print_json(checked)
         return
     from rich.table import Table
 
-    table = Table("primitive", "family", "in", "out", "workspace", "computes", title=f"{len(found)} primitives")
-    for each in found:
+    table = Table("primitive", "family", "in", "out", "workspace", "computes", title=f"{len(checked)} primitives")
+    for each in checked:
         kinds = "all" if len(each["applies_to"]) == len(SAMPLES) else ", ".join(each["applies_to"]) or "none of these"
         most = max(each["workspace"].values(), default=0)
         size = f"{most / 1e6:.2f} MB" if most else ""
@@ -193,30 +193,30 @@ def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> 
         machine = find_machine(core)
     except MavcgError as error:
         raise of_core_option(error) from error
-    found = check(primitive, scenario, machine, Epilogue(bias=True, residual=True, act="relu"), seed)
+    checked = check(primitive, scenario, machine, Epilogue(bias=True, residual=True, act="relu"), seed)
     if as_json:
-        print_json(_checked_json(found, core))
+        print_json(_checked_json(checked, core))
     else:
-        verdict = "right" if found.ok else "wrong"
+        verdict = "right" if checked.ok else "wrong"
         console().print(
-            f"{name} on {core}: {verdict}; largest error {found.max_error:.3g} of the largest sum, bound "
-            f"{found.bound:.3g}; {scenario.macs / 1e6:.2f} M multiply-accumulates, with bias, residual and relu"
+            f"{name} on {core}: {verdict}; largest error {checked.max_error:.3g} of the largest sum, bound "
+            f"{checked.bound:.3g}; {scenario.macs / 1e6:.2f} M multiply-accumulates, with bias, residual and relu"
         )
-    if not found.ok:
-        faults = "; ".join(found.faults) or f"error {found.max_error:.3g} is more than {found.bound:.3g}"
+    if not checked.ok:
+        faults = "; ".join(checked.faults) or f"error {checked.max_error:.3g} is more than {checked.bound:.3g}"
         raise MavcgError(f"{name}, scenario {text}, core {core}: {faults}; please report it")
 
 
-def _checked_json(found: "Checked", core: str) -> dict[str, Any]:
-    s = found.case.scenario
+def _checked_json(checked: "Checked", core: str) -> dict[str, Any]:
+    s = checked.case.scenario
     return {
-        "name": found.case.primitive.name,
+        "name": checked.case.primitive.name,
         "core": core,
         "scenario": {
             "c": s.c, "h": s.h, "w": s.w, "stride": s.stride, "k": s.k, "m": s.m, "pad": s.pad, "groups": s.groups
         } | ({} if s.across is None else {"across": asdict(s.across)}),
-        "max_error": found.max_error,
-        "error_bound": found.bound,
-        "faults": list(found.faults),
-        "ok": found.ok,
+        "max_error": checked.max_error,
+        "error_bound": checked.bound,
+        "faults": list(checked.faults),
+        "ok": checked.ok,
     }  # fmt: skip

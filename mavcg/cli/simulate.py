@@ -117,14 +117,14 @@ def simulate(
         )
     contents = read_buffers(inputs) if inputs else ()
     with Progress() as progress:
-        found = simulate_call(
+        simulation = simulate_call(
             source, function, arguments, kind, timing, place, warm=warm, sharing=sharing,
             limit=limit or INSTRUCTION_LIMIT, contents=contents, progress=progress,
         )  # fmt: skip
     if as_json:
-        print_json(simulation_json(found))
+        print_json(simulation_json(simulation))
         return
-    _show(found)
+    _show(simulation)
 
 
 def _refuse_beside_per_layer(given: dict[str, object]) -> None:
@@ -149,11 +149,11 @@ def _simulate_model(
 
     plan = None if units is None else SamplePlan(units=units)
     with Progress() as progress:
-        found = simulate_model(
+        simulation = simulate_model(
             source, core, timing, board, warm, limit or MODEL_INSTRUCTION_LIMIT, plan, progress,
             (lambda names: read_input_arrays(names, inputs)) if inputs else None,
         )  # fmt: skip
-    report = model_json(found)
+    report = model_json(simulation)
     if as_json:
         print_json(report)
         return
@@ -176,17 +176,17 @@ def _simulate_model(
             f"sampled: {sampling['timed_instructions']:,} of {report['instructions']:,} instructions were timed; "
             f"standard errors are of the sampling alone; --whole times all"
         )
-    for sentence in found.figures.assumed:
+    for sentence in simulation.figures.assumed:
         note(sentence)
 
 
-def _show(found: "Simulation") -> None:
+def _show(simulation: "Simulation") -> None:
     from rich.table import Table
 
     from mavcg.simulate.simulation import simulation_json
 
-    report, counts = simulation_json(found), found.counts
-    title = f"{found.file}: {found.function} on {found.core} (simulated, not measured)"
+    report, counts = simulation_json(simulation), simulation.counts
+    title = f"{simulation.file}: {simulation.function} on {simulation.core} (simulated, not measured)"
     table = Table("", "count", "of all cycles", title=title)
     table.columns[1].justify = table.columns[2].justify = "right"
 
@@ -207,8 +207,8 @@ def _show(found: "Simulation") -> None:
         row(f"calls of {name}", calls)
     out = console()
     out.print(table)
-    out.print(f"{report['ipc']} instructions a cycle; {report['milliseconds']} ms at {found.figures.ghz} GHz")
+    out.print(f"{report['ipc']} instructions a cycle; {report['milliseconds']} ms at {simulation.figures.ghz} GHz")
     for text, why in counts.unmodelled.items():
         note(f"`{text}` is timed as a default instruction: {why}")
-    for sentence in found.figures.assumed:
+    for sentence in simulation.figures.assumed:
         note(sentence)

@@ -122,7 +122,7 @@ class DaskEngine:
     def _client(self, stack: ExitStack, folder: Path) -> Any:
         """Return a client of the requested cluster, which it starts if it is one of this machine."""
         if isinstance(self.workers, int):
-            # security: other users of this machine could send work to a scheduler that asks for no certificate.
+            # security: other users of this machine could send work to a scheduler that requires no certificate.
             cluster = self._distributed.LocalCluster(
                 n_workers=self.workers, threads_per_worker=1, processes=True, security=True,
                 dashboard_address=_ANY_PORT, worker_dashboard_address=_ANY_PORT,

@@ -74,22 +74,22 @@ class ExplorationStore:
             layer = self._layer_ids[key.layer] = hashlib.sha256(text.encode()).hexdigest()[:16]
         return layer, " ".join(map(str, key.memory)), " ".join(f"{name}{length}" for name, length in key.arrays)
 
-    def put_tilings(self, found: Mapping[SearchKey, TileTraffic | None]) -> None:
+    def put_tilings(self, entries: Mapping[SearchKey, TileTraffic | None]) -> None:
         """Keep the results of searches. Raises: MavcgError for a full disk."""
-        layers = {self.tiling_key(key)[0]: json.dumps(astuple(key.layer)) for key in found}
+        layers = {self.tiling_key(key)[0]: json.dumps(astuple(key.layer)) for key in entries}
         with self._writing() as connection:
             connection.executemany("INSERT OR REPLACE INTO layers VALUES (?, ?)", layers.items())
-            connection.executemany(_PUT_TILING, [(*self.tiling_key(k), *row_of(t)) for k, t in found.items()])
+            connection.executemany(_PUT_TILING, [(*self.tiling_key(k), *row_of(t)) for k, t in entries.items()])
 
     def simulations(self) -> dict[str, Row]:
         """Return all rows of simulations by their keys."""
         with self._errors():
             return {row[0]: row[1:] for row in self._connection.execute("SELECT * FROM simulations")}
 
-    def put_simulations(self, found: Mapping[str, Row]) -> None:
+    def put_simulations(self, entries: Mapping[str, Row]) -> None:
         """Keep the results of simulations. Raises: MavcgError for a full disk."""
         with self._writing() as connection:
-            rows = [(key, *row) for key, row in found.items()]
+            rows = [(key, *row) for key, row in entries.items()]
             connection.executemany("INSERT OR REPLACE INTO simulations VALUES (?, ?, ?, ?)", rows)
 
     def predictions(self) -> dict[str, str]:
@@ -97,10 +97,10 @@ class ExplorationStore:
         with self._errors():
             return dict(self._connection.execute("SELECT * FROM predictions").fetchall())
 
-    def put_predictions(self, found: Mapping[str, str]) -> None:
+    def put_predictions(self, entries: Mapping[str, str]) -> None:
         """Keep the results of predictions. Raises: MavcgError for a full disk."""
         with self._writing() as connection:
-            connection.executemany("INSERT OR REPLACE INTO predictions VALUES (?, ?)", found.items())
+            connection.executemany("INSERT OR REPLACE INTO predictions VALUES (?, ?)", entries.items())
 
     def put_points(self, request: Mapping[str, Any], points: Iterable[PointRow]) -> None:
         """Keep an exploration's request and points, in place of those of the last one. Raises: MavcgError."""

@@ -19,7 +19,7 @@ class Gpu:
     """A GPU's facts. arch: "sm_62"; sms: multiprocessors; lanes: f32 multiply-adds of one in a cycle.
 
     dp4a: four-element int8 dot products of a multiprocessor in a cycle. shared_bytes_of_block: the most that a block
-    may ask for; shared_bytes_of_sm: of a multiprocessor, for all its blocks. registers_of_block, registers_of_sm: the
+    may request; shared_bytes_of_sm: of a multiprocessor, for all its blocks. registers_of_block, registers_of_sm: the
     same of registers of four bytes.
     memory_gb_per_s, l2_gb_per_s: 10^9 bytes a second; the latter and l2_bytes None where no source gave them.
     sources: of each fact, by its name.

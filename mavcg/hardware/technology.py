@@ -47,7 +47,7 @@ class Technology:
         return size_bytes * interpolate(self.sram_um2, size_bytes) / 1e6
 
 
-@lru_cache(maxsize=4096)  # a design space asks for the same memories again and again
+@lru_cache(maxsize=4096)  # a design space has the same memories again and again
 def interpolate(rows: SizeTable, size_bytes: int) -> float:
     """Return a table's figure for a size: on the line between the logarithms of the two rows around it.
 

@@ -125,7 +125,7 @@ class Timing:
                         return cycles
         return self.of(producer).latency
 
-    # Lookups that were made: models ask for the same few again and again.
+    # Lookups that were made: models repeat the same few.
     @cached_property
     def _latencies(self) -> dict[tuple[str, str, str], int]:
         return {}

@@ -126,7 +126,7 @@ def kernel_objects(
 ) -> KernelCode:
     """Compile every spec for every machine into objects in `folder`, with the plan's macro-tiles.
 
-    cores: whose profiles may ask for machine passes. Raises: ToolError with the compiler's words.
+    cores: whose profiles may enable machine passes. Raises: ToolError with the compiler's words.
     """
     tasks = kernel_tasks(specs, machines, cores, target, folder, tuning, plan)
     return kernel_code(run_tasks(tasks, workers, progress), machines, plan)
@@ -197,7 +197,7 @@ def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine]
 class CodeSettings:
     """Settings that an object of kernels depends on, beside its IR.
 
-    tuned: the core whose profile asks for machine passes; what: for messages; flags: of the compiler.
+    tuned: the core whose profile enables machine passes; what: for messages; flags: of the compiler.
     """
 
     target: Target

@@ -31,7 +31,7 @@ from mavcg.predict.work import StepWork, step_works
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 
-# What a build asks for: ranges that pay; all that are predicted to be faster at all; none.
+# Values of a build's option: ranges that pay; all that are predicted to be faster at all; none.
 AUTO, ON, OFF = "auto", "on", "off"
 MOST_STEPS = 16  # of a range
 MOST_CUTS = 6  # between two cuts of a range, those left out

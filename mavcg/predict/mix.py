@@ -1,7 +1,7 @@
 """Count the instructions of a kernel's blocks by kind, from the emitter's LLVM IR.
 
-The cost model (mavcg/cost_model/issue_rates.py) turns the counts into cycles; where a core has a timing profile,
-kernel_cycles.py asks the pipeline model instead.
+The cost model (mavcg/cost_model/issue_rates.py) converts the counts to cycles; where a core has a timing profile,
+kernel_cycles.py uses the pipeline model instead.
 """
 
 from collections.abc import Mapping

@@ -263,7 +263,7 @@ def _zig_target(flags: Sequence[str]) -> str:
 def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     """Return the functions that the build file calls hot.
 
-    A profile is ranked once and the result is cached: a build asks for it at every file.
+    A profile is ranked once and the result is cached: a build needs it at every file.
     Raises: MavcgError for a profile that cannot be read.
     """
     from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot

@@ -74,7 +74,7 @@ def steps_of(problem: Problem, block: int) -> tuple[ArenaStep, ...]:
     copies: dict[str, int] = {}
     for link in network.links:
         copies[link.tensor] = image_bytes(link.size, block)
-        blocked = any(one.layout_out is Layout.CHWC for one in problem.alternatives[link.source])
+        blocked = any(alternative.layout_out is Layout.CHWC for alternative in problem.alternatives[link.source])
         sizes[link.tensor] = image_bytes(link.size, block if blocked else 1)
         since[link.tensor] = at[link.source]
         until[link.tensor] = max(until.get(link.tensor, 0), at[link.target])
@@ -100,10 +100,10 @@ def copies_of(problem: Problem, number: int, source: Alternative, target: Altern
     return max(1, len(graph.chain(from_, to)) - 1)
 
 
-def workspace_of(problem: Problem, node: str, one: Alternative) -> int:
+def workspace_of(problem: Problem, node: str, alternative: Alternative) -> int:
     """Return a node's workspace, in bytes."""
     scenario = problem.network.nodes[node].scenario
-    return one.primitive.workspace_bytes(scenario) if one.primitive and scenario else 0
+    return alternative.primitive.workspace_bytes(scenario) if alternative.primitive and scenario else 0
 
 
 def need_at(problem: Problem, step: ArenaStep, chosen: Mapping[str, Alternative]) -> int:

@@ -88,7 +88,7 @@ def make_problem(
     limits: Limits = Limits(),
     shared: bool = False,
 ) -> Problem:
-    """Ask for the costs of everything that a network could be done with.
+    """Look up the costs of everything that a network could be done with.
 
     A primitive without a cost cannot be chosen. Raises: MavcgError for a convolution that nothing is left for.
     """

@@ -83,24 +83,28 @@ class _Limited:
         numbers = [link for read in step.reads for link in read.links]
         mine = chosen[step.node]
 
-        def alike(one: Alternative) -> bool:
+        def alike(alternative: Alternative) -> bool:
             read = self.problem.layout_read
-            same = all(read(links[n], one) is read(links[n], mine) for n in numbers)
-            return same and self._needs(step, chosen, one) > self.memory.bytes
+            same = all(read(links[n], alternative) is read(links[n], mine) for n in numbers)
+            return same and self._needs(step, chosen, alternative) > self.memory.bytes
 
-        too_much = [i for i, one in enumerate(self.problem.alternatives[step.node]) if alike(one)]
+        too_much = [i for i, alternative in enumerate(self.problem.alternatives[step.node]) if alike(alternative)]
         yield from self._narrow(allowed, step.node, too_much, False)
         now = next(self._narrow(allowed, step.node, too_much, True), None)
         for source in dict.fromkeys(links[number].source for number in numbers):
             if now is None:
                 return
             written = chosen[source].layout_out
-            same = [i for i, one in enumerate(self.problem.alternatives[source]) if one.layout_out is written]
+            same = [
+                i
+                for i, alternative in enumerate(self.problem.alternatives[source])
+                if alternative.layout_out is written
+            ]
             yield from self._narrow(now, source, same, False)
             now = next(self._narrow(now, source, same, True), None)
 
-    def _needs(self, step: ArenaStep, chosen: Mapping[str, Alternative], one: Alternative) -> int:
-        return need_at(self.problem, step, {**chosen, step.node: one})
+    def _needs(self, step: ArenaStep, chosen: Mapping[str, Alternative], alternative: Alternative) -> int:
+        return need_at(self.problem, step, {**chosen, step.node: alternative})
 
     def _narrow(self, allowed: Allowed, node: str, some: list[int], stay: bool) -> Iterator[Allowed]:
         """Return the problem with only these alternatives of a node, or without them; None if none is left."""
@@ -113,7 +117,8 @@ class _Limited:
 def _limit(problem: Problem, memory: MemoryLimit) -> _Limited:
     steps = steps_of(problem, memory.block)
     workspaces = {
-        step.node: [workspace_of(problem, step.node, one) for one in problem.alternatives[step.node]] for step in steps
+        step.node: [workspace_of(problem, step.node, alternative) for alternative in problem.alternatives[step.node]]
+        for step in steps
     }
     forbidden = []
     for others in (0, _MOST_COPIES):
@@ -132,20 +137,20 @@ def _pairs(problem: Problem, step: ArenaStep, link: int, workspaces: list[int], 
     often."""
     carries = problem.network.links[link]
     sources = problem.alternatives[carries.source]
-    written = {one.layout_out: one for one in sources}
+    written = {alternative.layout_out: alternative for alternative in sources}
     rows = {layout: number for number, layout in enumerate(written)}
     by_key: dict[tuple[Layout, int], int] = {}
     table: list[list[int]] = []
     columns = []
-    for one, workspace in zip(problem.alternatives[step.node], workspaces, strict=True):
-        key = (problem.layout_read(carries, one), workspace)
+    for alternative, workspace in zip(problem.alternatives[step.node], workspaces, strict=True):
+        key = (problem.layout_read(carries, alternative), workspace)
         if key not in by_key:
             by_key[key] = len(table)
-            own = [copies_of(problem, link, source, one) for source in written.values()]
+            own = [copies_of(problem, link, source, alternative) for source in written.values()]
             table.append([step.need(_counts(link, count, others), workspace) for count in own])
         columns.append(by_key[key])
     needs = np.array(table).T
-    return needs[[rows[one.layout_out] for one in sources]][:, columns]
+    return needs[[rows[alternative.layout_out] for alternative in sources]][:, columns]
 
 
 def _counts(link: int, own: int, others: int) -> Callable[[int], int]:

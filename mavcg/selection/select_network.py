@@ -1,4 +1,4 @@
-"""A network's primitives selected for one core of a board: what `mavcg select` asks, and what it answers."""
+"""A network's primitives selected for one core of a board: the question of `mavcg select` and its answer."""
 
 import contextlib
 import math

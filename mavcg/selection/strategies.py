@@ -46,7 +46,10 @@ class Selected:
 def strategy_names(problem: Problem) -> tuple[str, ...]:
     """Return the names of all strategies, for the families that the network's alternatives are of."""
     families = dict.fromkeys(
-        one.primitive.family for found in problem.alternatives.values() for one in found if one.primitive
+        alternative.primitive.family
+        for found in problem.alternatives.values()
+        for alternative in found
+        if alternative.primitive
     )
     return (PBQP, LOCAL, SUM2D, *(f"{FAMILY}{name}" for name in families if name != SUM2D))
 
@@ -112,7 +115,7 @@ def _solve(
 
 
 def _local(problem: Problem) -> Selected:
-    """Return the fastest of each node that reads and writes CHW; conversions only where the engine's order asks for
+    """Return the fastest of each node that reads and writes CHW; conversions only where the engine's order needs
     them."""
     begin = time.monotonic()
     chosen = {}
@@ -120,7 +123,7 @@ def _local(problem: Problem) -> Selected:
         if node.kind is Kind.CONVOLUTION:
             chosen[node.name] = _fastest(problem, node.name, LOCAL, _canonical)
         else:
-            layouts = [one.layout_in for one in problem.alternatives[node.name]]
+            layouts = [alternative.layout_in for alternative in problem.alternatives[node.name]]
             chosen[node.name] = layouts.index(CANONICAL) if CANONICAL in layouts else 0
     choice = make_choice(problem, chosen)
     if problem.memory is not None:
@@ -133,27 +136,35 @@ def _local(problem: Problem) -> Selected:
     return Selected(LOCAL, choice, None, False, time.monotonic() - begin)
 
 
-def is_baseline(one: Alternative) -> bool:
+def is_baseline(alternative: Alternative) -> bool:
     """True for a primitive that every strategy may fall back on: sum2d, and the engine's default of 8 bits."""
-    return one.primitive is not None and (one.primitive.family == SUM2D or one.name in EIGHT_BIT_DEFAULTS)
+    return alternative.primitive is not None and (
+        alternative.primitive.family == SUM2D or alternative.name in EIGHT_BIT_DEFAULTS
+    )
 
 
-def _canonical(one: Alternative) -> bool:
-    return one.name in EIGHT_BIT_DEFAULTS or one.layout_in is CANONICAL and one.layout_out is CANONICAL
+def _canonical(alternative: Alternative) -> bool:
+    return (
+        alternative.name in EIGHT_BIT_DEFAULTS
+        or alternative.layout_in is CANONICAL
+        and alternative.layout_out is CANONICAL
+    )
 
 
 def _best_of(problem: Problem, node: str, family: str) -> int:
     """Return the fastest of a family and of the baseline."""
 
-    def is_allowed(one: Alternative) -> bool:
-        return one.primitive is not None and (one.primitive.family == family or is_baseline(one))
+    def is_allowed(alternative: Alternative) -> bool:
+        return alternative.primitive is not None and (
+            alternative.primitive.family == family or is_baseline(alternative)
+        )
 
     return _fastest(problem, node, family, is_allowed)
 
 
 def _fastest(problem: Problem, node: str, words: str, allowed: Callable[[Alternative], bool]) -> int:
     found = problem.alternatives[node]
-    able = [i for i, one in enumerate(found) if allowed(one)]
+    able = [i for i, alternative in enumerate(found) if allowed(alternative)]
     if not able:
         raise NothingFor(
             f"node '{node}': {words} has no primitive for it that has a cost and is within the limits; "

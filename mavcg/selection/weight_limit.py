@@ -65,9 +65,9 @@ def by_price(choose: Callable[[float], T], bytes_of: Callable[[T], int], limit_b
         low, high = high, high * 8
     for _ in range(STEPS):
         middle = (low + high) / 2
-        one = choose(middle)
-        if bytes_of(one) <= limit_bytes:
-            high, found = middle, one
+        alternative = choose(middle)
+        if bytes_of(alternative) <= limit_bytes:
+            high, found = middle, alternative
         else:
             low = middle
     return found
@@ -77,23 +77,28 @@ def options_within(options: Mapping[str, tuple[Option, ...]], limit_bytes: int) 
     """Return one option of each, the fastest that fit together. Raises: TooSmall."""
 
     def choose(price: float) -> dict[str, Option]:
-        return {name: min(some, key=lambda one: one.ms + price * one.bytes) for name, some in options.items()}
+        return {
+            name: min(some, key=lambda alternative: alternative.ms + price * alternative.bytes)
+            for name, some in options.items()
+        }
 
     def size(chosen: Mapping[str, Option]) -> int:
-        return sum(one.bytes for one in chosen.values())
+        return sum(alternative.bytes for alternative in chosen.values())
 
     found = by_price(choose, size, limit_bytes)
     room = limit_bytes - size(found)
-    for name, one in _gains(found, options):
-        more = one.bytes - found[name].bytes
-        if one.ms < found[name].ms and more <= room:
-            found[name], room = one, room - more
+    for name, alternative in _gains(found, options):
+        more = alternative.bytes - found[name].bytes
+        if alternative.ms < found[name].ms and more <= room:
+            found[name], room = alternative, room - more
     return found
 
 
 def _gains(found: Mapping[str, Option], options: Mapping[str, tuple[Option, ...]]) -> list[tuple[str, Option]]:
     """List the primitives that would be faster, with the most time saved per byte first."""
-    faster = [(name, one) for name, some in options.items() for one in some if one.ms < found[name].ms]
+    faster = [
+        (name, alternative) for name, some in options.items() for alternative in some if alternative.ms < found[name].ms
+    ]
     return sorted(faster, key=lambda pair: (pair[1].ms - found[pair[0]].ms) / max(1, pair[1].bytes))
 
 
@@ -109,22 +114,27 @@ def select_within(
 
     def choose(price: float) -> Selected:
         priced = {
-            name: tuple(_dearer(one, price * sizes[name][i] if name in sizes else 0.0) for i, one in enumerate(some))
+            name: tuple(
+                _dearer(alternative, price * sizes[name][i] if name in sizes else 0.0)
+                for i, alternative in enumerate(some)
+            )
             for name, some in few.alternatives.items()
         }
         at_price = select(replace(few, alternatives=priced), strategy, time_limit_s)
         numbers = {
-            name: next(i for i, one in enumerate(priced[name]) if one is chosen or one == chosen)
+            name: next(
+                i for i, alternative in enumerate(priced[name]) if alternative is chosen or alternative == chosen
+            )
             for name, chosen in at_price.choice.chosen.items()
         }
         return replace(at_price, choice=make_choice(few, numbers), lower_bound_ms=None, proven=False)
 
-    found = by_price(choose, lambda one: _size(few, one, sizes), limit_bytes)
+    found = by_price(choose, lambda alternative: _size(few, alternative, sizes), limit_bytes)
     return few, _fill(few, found, sizes, limit_bytes - _size(few, found, sizes))
 
 
-def _dearer(one: Alternative, ms: float) -> Alternative:
-    return replace(one, cost=replace(one.cost, ms=one.cost.ms + ms)) if ms else one
+def _dearer(alternative: Alternative, ms: float) -> Alternative:
+    return replace(alternative, cost=replace(alternative.cost, ms=alternative.cost.ms + ms)) if ms else alternative
 
 
 def _size(problem: Problem, selected: Selected, sizes: Mapping[str, tuple[int, ...]]) -> int:
@@ -139,18 +149,18 @@ def _fill(problem: Problem, found: Selected, sizes: Mapping[str, tuple[int, ...]
     for name, some in sizes.items():
         own = chosen[name]
         options[name] = tuple(
-            Option(str(i), one.cost.ms, some[i])
-            for i, one in enumerate(problem.alternatives[name])
-            if (one.layout_in, one.layout_out) == (own.layout_in, own.layout_out)
+            Option(str(i), alternative.cost.ms, some[i])
+            for i, alternative in enumerate(problem.alternatives[name])
+            if (alternative.layout_in, alternative.layout_out) == (own.layout_in, own.layout_out)
         )
         number = problem.alternatives[name].index(own)
         current[name] = Option(str(number), own.cost.ms, some[number])
-    for name, one in _gains(current, options):
-        more = one.bytes - current[name].bytes
-        if one.ms < current[name].ms and more <= room:
-            current[name], room = one, room - more
-    numbers = {name: problem.alternatives[name].index(one) for name, one in chosen.items()}
-    numbers |= {name: int(one.name) for name, one in current.items()}
+    for name, alternative in _gains(current, options):
+        more = alternative.bytes - current[name].bytes
+        if alternative.ms < current[name].ms and more <= room:
+            current[name], room = alternative, room - more
+    numbers = {name: problem.alternatives[name].index(alternative) for name, alternative in chosen.items()}
+    numbers |= {name: int(alternative.name) for name, alternative in current.items()}
     return replace(found, choice=make_choice(problem, numbers))
 
 
@@ -166,31 +176,34 @@ def _worth_looking_at(problem: Problem, strategy: str, block: int) -> tuple[Prob
         scenario = problem.network.nodes[name].scenario
         if scenario is None:
             continue
-        able = sorted((one for one in some if _is_of(one, strategy)), key=lambda one: one.cost.ms)
+        able = sorted(
+            (alternative for alternative in some if _is_of(alternative, strategy)),
+            key=lambda alternative: alternative.cost.ms,
+        )
         front: list[tuple[Alternative, int]] = []
-        for one in able:
-            alike = [size for other, size in front if _layouts(other) == _layouts(one)]
+        for alternative in able:
+            alike = [size for other, size in front if _layouts(other) == _layouts(alternative)]
             if min(alike, default=_enough(scenario, block) + 1) <= _enough(scenario, block):
                 continue
-            if front and one.cost.ms > SLOWER * front[0][0].cost.ms and (alike or strategy == PBQP):
+            if front and alternative.cost.ms > SLOWER * front[0][0].cost.ms and (alike or strategy == PBQP):
                 continue
-            assert one.primitive is not None
-            size = weight_bytes(one.primitive, scenario, block)
+            assert alternative.primitive is not None
+            size = weight_bytes(alternative.primitive, scenario, block)
             if size < min(alike, default=size + 1):
-                front.append((one, size))
-        kept[name] = tuple(one for one, _ in front)
+                front.append((alternative, size))
+        kept[name] = tuple(alternative for alternative, _ in front)
         sizes[name] = tuple(size for _, size in front)
     return replace(problem, alternatives=kept), sizes
 
 
-def _layouts(one: Alternative) -> tuple[str, str]:
-    return one.layout_in, one.layout_out
+def _layouts(alternative: Alternative) -> tuple[str, str]:
+    return alternative.layout_in, alternative.layout_out
 
 
-def _is_of(one: Alternative, strategy: str) -> bool:
-    if strategy in (PBQP, LOCAL) or one.primitive is None:
+def _is_of(alternative: Alternative, strategy: str) -> bool:
+    if strategy in (PBQP, LOCAL) or alternative.primitive is None:
         return True
-    return one.primitive.family == strategy.removeprefix(FAMILY) or is_baseline(one)
+    return alternative.primitive.family == strategy.removeprefix(FAMILY) or is_baseline(alternative)
 
 
 def _enough(s: Scenario, block: int) -> int:

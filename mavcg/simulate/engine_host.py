@@ -1,7 +1,7 @@
 """The functions of libc that a model library calls, for a run on one thread: memory, the clock, the environment.
 
 The clock shows the simulated core's cycles, so that the engine's own profile of a run has simulated times. There are no
-files, no threads and no kernel: what asks for them gets the error that it would get on a system without them.
+files, no threads and no kernel: a call for them gets the error that it would get on a system without them.
 """
 
 import struct

@@ -160,36 +160,36 @@ def _run_counts(sampled: SampledRun, last: CallCounts) -> CallCounts:
     )
 
 
-def model_json(found: ModelSimulation) -> dict[str, Any]:
+def model_json(simulation: ModelSimulation) -> dict[str, Any]:
     """Return a simulated run as `mavcg simulate --per-layer --json` prints it."""
-    total, counts = found.counts.cycles, found.counts
+    total, counts = simulation.counts.cycles, simulation.counts
     return {
-        "file": found.file,
-        "core": found.core,
-        "board": found.board,
+        "file": simulation.file,
+        "core": simulation.core,
+        "board": simulation.board,
         "threads": 1,
         "cycles_are": "simulated, not measured",
-        "sampling": _sampling_json(found),
+        "sampling": _sampling_json(simulation),
         "cycles": total,
         "instructions": counts.instructions,
         "ipc": round(counts.instructions / total, 4) if total else 0.0,
-        "milliseconds": round(total / found.figures.ghz / 1e6, 6),
+        "milliseconds": round(total / simulation.figures.ghz / 1e6, 6),
         "stalls": dict(counts.stalls),
-        "caches": cache_report(counts, found.figures),
+        "caches": cache_report(counts, simulation.figures),
         "layers": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "cycles": round(s.cycles),
-             "milliseconds": round(s.cycles / found.figures.ghz / 1e6, 6), **_sample_json(s)}
-            for s in found.steps
+             "milliseconds": round(s.cycles / simulation.figures.ghz / 1e6, 6), **_sample_json(s)}
+            for s in simulation.steps
         ],
-        "assumed": list(found.figures.assumed),
+        "assumed": list(simulation.figures.assumed),
         "unmodelled": dict(counts.unmodelled),
     }  # fmt: skip
 
 
-def _sampling_json(found: ModelSimulation) -> dict[str, Any]:
-    if found.plan is None:
-        return {"whole": True, "standard_error_cycles": 0, "timed_instructions": found.timed}
-    plan = found.plan
+def _sampling_json(simulation: ModelSimulation) -> dict[str, Any]:
+    if simulation.plan is None:
+        return {"whole": True, "standard_error_cycles": 0, "timed_instructions": simulation.timed}
+    plan = simulation.plan
     return {
         "whole": False,
         "units_per_layer": plan.units,
@@ -197,8 +197,8 @@ def _sampling_json(found: ModelSimulation) -> dict[str, Any]:
         "warm_instructions": plan.warm,
         "functional_instructions": plan.functional,
         "seed": plan.seed,
-        "timed_instructions": found.timed,
-        "standard_error_cycles": round(found.error),
+        "timed_instructions": simulation.timed,
+        "standard_error_cycles": round(simulation.error),
     }
 
 

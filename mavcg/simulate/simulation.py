@@ -114,20 +114,20 @@ def simulate(
     return Simulation(name, symbol, core.name, timing.order, counts, figures, warm, core.model_error)
 
 
-def simulation_json(found: Simulation) -> dict[str, Any]:
+def simulation_json(simulation: Simulation) -> dict[str, Any]:
     """Return a simulation as `mavcg simulate --json` prints it."""
-    counts = found.counts
+    counts = simulation.counts
     return {
-        "file": found.file,
-        "function": found.function,
-        "core": found.core,
-        "order": found.order,
+        "file": simulation.file,
+        "function": simulation.function,
+        "core": simulation.core,
+        "order": simulation.order,
         "cycles_are": "simulated, not measured",
         "cycles": counts.cycles,
         "instructions": counts.instructions,
         "ipc": round(counts.instructions / counts.cycles, 4) if counts.cycles else 0.0,
         "stalls": dict(counts.stalls),
-        "caches": cache_report(counts, found.figures),
+        "caches": cache_report(counts, simulation.figures),
         "memory": {
             "lines_read": counts.memory_lines,
             "lines_written": counts.written_lines,
@@ -136,8 +136,8 @@ def simulation_json(found: Simulation) -> dict[str, Any]:
         "branches": {"executed": counts.branches, "mispredicted": counts.mispredicts},
         "unaligned_accesses": counts.unaligned,
         "callees": dict(counts.callees),
-        "warm_calls": found.warm,
-        "milliseconds": round(counts.cycles / found.figures.ghz / 1e6, 6),
-        "ghz": found.figures.ghz,
-        "confidence": found.confidence,
+        "warm_calls": simulation.warm,
+        "milliseconds": round(counts.cycles / simulation.figures.ghz / 1e6, 6),
+        "ghz": simulation.figures.ghz,
+        "confidence": simulation.confidence,
     }

@@ -200,7 +200,7 @@ def test_rates_follow_the_units_of_the_core(cores: Path) -> None:
     ("timing", "said"),
     [
         (LIKE.format("cortex-b1"), "issue.timing_of: cortex-b1 is no core; mend the name or add cores/cortex-b1.toml"),
-        (LIKE.format("mine"), "issue.timing_of: leads in a circle, mine -> mine; remove one of them"),
+        (LIKE.format("mine"), "issue.timing_of: leads in a cycle, mine -> mine; remove one of them"),
         (LIKE.format("cortex-a76"), "cortex-a76 is aarch64 and out of order, mine is aarch64 and in order; take"),
         (LIKE.format("znver3"), "znver3 is x86_64"),
         (TIMING.replace('["alu"]', '["alv"]'), "instr.alu.units: no unit is called alv; issue.pools has load, alu, fp"),

@@ -42,7 +42,9 @@ def slice_words(node: XNode, in_ch: int, part: WeightSlice, path: Datapath) -> i
     return words * blocks(part.end - part.first, path.oc_lanes)
 
 
-def pack_slice(node: XNode, found: Parameters, in_ch: int, in_radix: int, part: WeightSlice, path: Datapath) -> bytes:
+def pack_slice(
+    node: XNode, parameters: Parameters, in_ch: int, in_radix: int, part: WeightSlice, path: Datapath
+) -> bytes:
     """Return a slice's bytes: for each block of output channels its entries, then its weights.
 
     An entry: bias, int32; shift, int8; three zeros. Weights of a block: by row, column and block of input channels of
@@ -51,7 +53,7 @@ def pack_slice(node: XNode, found: Parameters, in_ch: int, in_radix: int, part: 
     """
     count = blocks(part.end - part.first, path.oc_lanes)
     padded = count * path.oc_lanes
-    weights = _dense_weights(node, found.weights, in_ch, part)
+    weights = _dense_weights(node, parameters.weights, in_ch, part)
     out, taps = weights.shape[0], weights.shape[1] * weights.shape[2]
     if is_depthwise(node, in_ch):
         lanes = np.zeros((padded, 1, blocks(taps, path.word) * path.word), np.int8)
@@ -61,7 +63,7 @@ def pack_slice(node: XNode, found: Parameters, in_ch: int, in_radix: int, part: 
         lanes[:out, :, : weights.shape[3]] = weights.reshape(out, taps, -1)
     words = lanes.reshape(count, path.oc_lanes, -1, path.word).transpose(0, 2, 1, 3)
     entries = np.zeros((padded, ENTRY_BYTES), np.int8)
-    bias = np.ascontiguousarray(found.bias[part.first : part.end].astype("<i4"))
+    bias = np.ascontiguousarray(parameters.bias[part.first : part.end].astype("<i4"))
     entries[:out, :4] = bias.view(np.int8).reshape(-1, 4)
     entries[:out, 4] = _shifts(node, in_radix)[part.first : part.end]
     block = np.zeros((count, path.entry_words * path.weight_word), np.int8)

@@ -35,17 +35,19 @@ def disassemble(program: AccelProgram) -> Iterator[str]:
     for at in range(0, len(program.parameters), _BYTES_A_LINE):
         yield f"  {base64.b64encode(program.parameters[at : at + _BYTES_A_LINE]).decode()}\n"
     yield ".code\n"
-    for one in program.instructions:
-        yield f"  {instruction_text(one)}{_comment(program, one)}\n"
+    for instruction in program.instructions:
+        yield f"  {instruction_text(instruction)}{_comment(program, instruction)}\n"
 
 
-def instruction_text(one: AccelInstruction) -> str:
+def instruction_text(instruction: AccelInstruction) -> str:
     """Return an instruction as a line of assembly."""
-    masks = ((name, mask) for name, mask in zip(_MASKS, (one.wait, one.signal), strict=True) if mask)
-    words = [one.form.name, *(f"{name}={mask_text(mask)}" for name, mask in masks)]
-    words += [f"{field.name}={one.values[field.name]}" for field in one.form.fields]
-    if one.origin is not None:
-        words.append(f"at={one.origin.node},{one.origin.row},{one.origin.column},{one.origin.channel}")
+    masks = ((name, mask) for name, mask in zip(_MASKS, (instruction.wait, instruction.signal), strict=True) if mask)
+    words = [instruction.form.name, *(f"{name}={mask_text(mask)}" for name, mask in masks)]
+    words += [f"{field.name}={instruction.values[field.name]}" for field in instruction.form.fields]
+    if instruction.origin is not None:
+        words.append(
+            f"at={instruction.origin.node},{instruction.origin.row},{instruction.origin.column},{instruction.origin.channel}"
+        )
     return " ".join(words)
 
 
@@ -54,8 +56,8 @@ def mask_text(mask: int) -> str:
     return ",".join(unit for bit, unit in enumerate(UNITS) if mask >> bit & 1)
 
 
-def _comment(program: AccelProgram, one: AccelInstruction) -> str:
-    return f"    # {safe(program.nodes[one.origin.node])}" if one.origin is not None else ""
+def _comment(program: AccelProgram, instruction: AccelInstruction) -> str:
+    return f"    # {safe(program.nodes[instruction.origin.node])}" if instruction.origin is not None else ""
 
 
 def assemble(text: str, name: str) -> AccelProgram:

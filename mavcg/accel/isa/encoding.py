@@ -8,19 +8,19 @@ from mavcg.accel.isa.instruction import AccelInstruction, check_instruction
 from mavcg.errors import MavcgError
 
 
-def encode(one: AccelInstruction) -> bytes:
+def encode(instruction: AccelInstruction) -> bytes:
     """Return the instruction's bytes. Its fields have been checked."""
-    form = one.form
-    words = [_header(one), *[0] * (form.words - 1)]
+    form = instruction.form
+    words = [_header(instruction), *[0] * (form.words - 1)]
     for field, word, bit in form.places:
-        words[word] |= (one.values[field.name] & ((1 << field.bits) - 1)) << bit
+        words[word] |= (instruction.values[field.name] & ((1 << field.bits) - 1)) << bit
     return struct.pack(f"<{len(words)}I", *words)
 
 
-def _header(one: AccelInstruction) -> int:
+def _header(instruction: AccelInstruction) -> int:
     parts = {
-        "opcode": one.unit, "mode": one.form.mode_number, "length": one.form.words, "wait": one.wait,
-        "signal": one.signal, "reserved": 0,
+        "opcode": instruction.unit, "mode": instruction.form.mode_number, "length": instruction.form.words,
+        "wait": instruction.wait, "signal": instruction.signal, "reserved": 0,
     }  # fmt: skip
     word, bit = 0, 0
     for name, bits in HEADER:
@@ -31,9 +31,9 @@ def _header(one: AccelInstruction) -> int:
 
 def encode_program(instructions: Sequence[AccelInstruction]) -> bytes:
     """Return the code of a program. Raises: MavcgError for a field beyond its limits."""
-    for index, one in enumerate(instructions):
-        check_instruction(one, f"instruction {index}")
-    return b"".join(encode(one) for one in instructions)
+    for index, instruction in enumerate(instructions):
+        check_instruction(instruction, f"instruction {index}")
+    return b"".join(encode(instruction) for instruction in instructions)
 
 
 def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
@@ -61,9 +61,9 @@ def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
         if len(code) - at < form.words * WORD_BYTES:
             raise MavcgError(f"{location}: {form.name} is cut: {len(code) - at} of {form.words * WORD_BYTES} bytes")
         words = struct.unpack_from(f"<{form.words}I", code, at)
-        one = AccelInstruction(form, _values(form, words, location), header["wait"], header["signal"])
-        check_instruction(one, location)
-        found.append(one)
+        instruction = AccelInstruction(form, _values(form, words, location), header["wait"], header["signal"])
+        check_instruction(instruction, location)
+        found.append(instruction)
         at += form.words * WORD_BYTES
     return found
 

@@ -24,9 +24,9 @@ class AccessedRange:
     writes: bool
 
 
-def accesses(one: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
+def accesses(instruction: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
     """Yield the ranges that an instruction reads, then those that it writes."""
-    v, name = one.values, one.form.name
+    v, name = instruction.values, instruction.form.name
     if name in ("load.map", "save.map"):
         ddr_end = v["ddr"] + (v["rows"] - 1) * v["ddr_row"] + (v["columns"] - 1) * v["ddr_pixel"] + v["channels"]
         load = name == "load.map"
@@ -37,9 +37,9 @@ def accesses(one: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
     elif name == "load.parameters":
         yield AccessedRange(DDR_PARAMETERS, v["ddr"], v["ddr"] + v["words"] * path.weight_word, False)
         yield AccessedRange(WEIGHTS, v["to"], v["to"] + v["words"], True)
-    elif one.form.unit == "conv":
-        yield from _conv(one, path)
-    elif one.form.unit == "pool":
+    elif instruction.form.unit == "conv":
+        yield from _conv(instruction, path)
+    elif instruction.form.unit == "pool":
         yield _tile(v, "from", v["rows"], v["columns"], v["channels"], path, False)
         yield _tile(v, "to", v["out_rows"], v["out_columns"], v["channels"], path, True)
     elif name == "misc.eltwise":
@@ -48,16 +48,16 @@ def accesses(one: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
             yield _tile(v, "second", v["rows"], v["columns"], v["channels"], path, False)
         yield _tile(v, "to", v["rows"], v["columns"], v["channels"], path, True)
     elif name in ("misc.upsample", "misc.reorganise"):
-        rows, columns = input_size(one)
+        rows, columns = input_size(instruction)
         out = v["channels"] * (v["factor_rows"] * v["factor_columns"] if name == "misc.reorganise" else 1)
         yield _tile(v, "from", rows, columns, v["channels"], path, False)
         yield _tile(v, "to", v["out_rows"], v["out_columns"], out, path, True)
 
 
-def input_size(one: AccelInstruction) -> tuple[int, int]:
+def input_size(instruction: AccelInstruction) -> tuple[int, int]:
     """Return the rows and columns of the input tile of misc.upsample or misc.reorganise."""
-    v = one.values
-    if one.form.name == "misc.reorganise":
+    v = instruction.values
+    if instruction.form.name == "misc.reorganise":
         return v["out_rows"] * v["factor_rows"], v["out_columns"] * v["factor_columns"]
     return (
         blocks(v["phase_row"] + v["out_rows"], v["factor_rows"]),
@@ -65,26 +65,26 @@ def input_size(one: AccelInstruction) -> tuple[int, int]:
     )
 
 
-def parameter_words(one: AccelInstruction, path: Datapath) -> int:
+def parameter_words(instruction: AccelInstruction, path: Datapath) -> int:
     """Return the words of weight memory that a convolution reads."""
-    v = one.values
+    v = instruction.values
     taps = v["kernel_rows"] * v["kernel_columns"]
     return blocks(v["out_channels"], path.oc_lanes) * path.block_words(
-        taps, v["channels"], one.form.mode == "depthwise"
+        taps, v["channels"], instruction.form.mode == "depthwise"
     )  # fmt: skip
 
 
-def sum_words(one: AccelInstruction, path: Datapath) -> int:
+def sum_words(instruction: AccelInstruction, path: Datapath) -> int:
     """Return the words of feature memory that a convolution's 32-bit sums take."""
-    v = one.values
+    v = instruction.values
     return SUM_WORDS * v["out_rows"] * v["out_columns"] * blocks(v["out_channels"], path.word)
 
 
-def _conv(one: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
-    v = one.values
-    sums = (v["sums"], v["sums"] + sum_words(one, path))
+def _conv(instruction: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
+    v = instruction.values
+    sums = (v["sums"], v["sums"] + sum_words(instruction, path))
     yield _tile(v, "from", v["rows"], v["columns"], v["channels"], path, False)
-    yield AccessedRange(WEIGHTS, v["parameters"], v["parameters"] + parameter_words(one, path), False)
+    yield AccessedRange(WEIGHTS, v["parameters"], v["parameters"] + parameter_words(instruction, path), False)
     if v["accumulate"]:
         yield AccessedRange(FEATURES, *sums, False)
     if v["partial"]:

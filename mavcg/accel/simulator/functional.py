@@ -36,13 +36,13 @@ def execute(
         write_tensor(memories, program.tensor(name), inputs[name])
     order = _program_order(program) if seed is None else _random_order(program, random.Random(seed))
     for index in order:
-        one = program.instructions[index]
+        instruction = program.instructions[index]
         try:
-            made = _step(memories, one)
+            made = _step(memories, instruction)
         except MavcgError as error:
-            raise MavcgError(f"{program.network}: instruction {index} ({one.form.name}): {error}") from error
+            raise MavcgError(f"{program.network}: instruction {index} ({instruction.form.name}): {error}") from error
         if made is not None and observer is not None:
-            observer(index, one, made)
+            observer(index, instruction, made)
     return {name: read_tensor(memories, program.tensor(name)) for name in program.outputs}
 
 
@@ -72,9 +72,9 @@ def _whole_map(tensor: StoredTensor) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _step(memories: Memories, one: AccelInstruction) -> Array | None:
+def _step(memories: Memories, instruction: AccelInstruction) -> Array | None:
     """Execute one instruction; return the tile that it computed."""
-    v, form, rounding = one.values, one.form, memories.path.rounding
+    v, form, rounding = instruction.values, instruction.form, memories.path.rounding
     if form.name == "load.map":
         memories.load_map(v)
     elif form.name == "load.parameters":
@@ -82,7 +82,7 @@ def _step(memories: Memories, one: AccelInstruction) -> Array | None:
     elif form.name == "save.map":
         memories.save_map(v)
     elif form.unit == "conv":
-        return _convolve(memories, one)
+        return _convolve(memories, instruction)
     elif form.unit == "pool":
         x = memories.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
         return _write_tensor(memories, v, arithmetic.pool(form.mode, v, x, rounding))
@@ -92,7 +92,7 @@ def _step(memories: Memories, one: AccelInstruction) -> Array | None:
         second = first if v["op"] == 5 else memories.read_tile(v, "second", *size)
         return _write_tensor(memories, v, arithmetic.eltwise(v, first, second, rounding))
     elif form.name in ("misc.upsample", "misc.reorganise"):
-        x = memories.read_tile(v, "from", *input_size(one), v["channels"])
+        x = memories.read_tile(v, "from", *input_size(instruction), v["channels"])
         compute = arithmetic.upsample if form.mode == "upsample" else arithmetic.reorganise
         return _write_tensor(memories, v, compute(v, x, rounding))
     return None
@@ -103,8 +103,8 @@ def _write_tensor(memories: Memories, v: Mapping[str, int], tile: Array) -> Arra
     return tile
 
 
-def _convolve(memories: Memories, one: AccelInstruction) -> Array | None:
-    v, mode = one.values, one.form.mode
+def _convolve(memories: Memories, instruction: AccelInstruction) -> Array | None:
+    v, mode = instruction.values, instruction.form.mode
     x = memories.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
     bias, shifts, weights = memories.read_parameters(mode, v)
     shape = (v["out_rows"], v["out_columns"], v["out_channels"])
@@ -123,30 +123,35 @@ class _Tokens:
     def __init__(self) -> None:
         self.counts = [[0] * len(UNITS) for _ in UNITS]
 
-    def lacking(self, one: AccelInstruction) -> int:
+    def lacking(self, instruction: AccelInstruction) -> int:
         """Return the mask of units that the instruction waits for without a token being there."""
-        return sum(1 << u for u in range(len(UNITS)) if one.wait >> u & 1 and not self.counts[u][one.unit])
+        return sum(
+            1 << u for u in range(len(UNITS)) if instruction.wait >> u & 1 and not self.counts[u][instruction.unit]
+        )
 
-    def pass_on(self, one: AccelInstruction) -> None:
+    def pass_on(self, instruction: AccelInstruction) -> None:
         """Take the tokens that the instruction waits for, and give those that it signals."""
         for unit in range(len(UNITS)):
-            self.counts[unit][one.unit] -= one.wait >> unit & 1
-            self.counts[one.unit][unit] += one.signal >> unit & 1
+            self.counts[unit][instruction.unit] -= instruction.wait >> unit & 1
+            self.counts[instruction.unit][unit] += instruction.signal >> unit & 1
 
 
 def _program_order(program: AccelProgram) -> list[int]:
     """Check that every token is given before it is taken. Raises: MavcgError for the first that is not."""
     tokens = _Tokens()
-    for index, one in enumerate(program.instructions):
-        if lacking := tokens.lacking(one):
+    for index, instruction in enumerate(program.instructions):
+        if lacking := tokens.lacking(instruction):
             wrong = f"waits for a token of {mask_text(lacking)} that no instruction before it gives"
-            raise MavcgError(f"{program.network}: instruction {index} ({one.form.name}) {wrong}")
-        tokens.pass_on(one)
+            raise MavcgError(f"{program.network}: instruction {index} ({instruction.form.name}) {wrong}")
+        tokens.pass_on(instruction)
     return list(range(len(program.instructions)))
 
 
 def _random_order(program: AccelProgram, chance: random.Random) -> list[int]:
-    queues = [deque(i for i, one in enumerate(program.instructions) if one.unit == u) for u in range(len(UNITS))]
+    queues = [
+        deque(i for i, instruction in enumerate(program.instructions) if instruction.unit == u)
+        for u in range(len(UNITS))
+    ]
     tokens, order = _Tokens(), list[int]()
     while any(queues):
         ready = [q for q in queues if q and not tokens.lacking(program.instructions[q[0]])]

@@ -31,18 +31,18 @@ class Work:
     write_words: int = 0
 
 
-def work_of(one: AccelInstruction, path: Datapath, target: IsaTarget) -> Work:
+def work_of(instruction: AccelInstruction, path: Datapath, target: IsaTarget) -> Work:
     """Return the demands of an instruction."""
-    v, form = one.values, one.form
+    v, form = instruction.values, instruction.form
     start = STARTUP[form.unit]
     if form.name in ("load.map", "save.map"):
         words = v["rows"] * v["columns"] * blocks(v["channels"], path.word)
         read, write = (0, words) if form.unit == "load" else (words, 0)
-        return Work(start, map_bytes(one), 0, read, write)
+        return Work(start, map_bytes(instruction), 0, read, write)
     if form.name == "load.parameters":
         return Work(start, _beats(v["words"] * path.weight_word))
     if form.unit == "conv":
-        return _conv(one, path, start)
+        return _conv(instruction, path, start)
     if form.unit == "pool":
         taps, words = v["kernel_rows"] * v["kernel_columns"], blocks(v["channels"], path.word)
         out = v["out_rows"] * v["out_columns"] * words
@@ -56,14 +56,14 @@ def work_of(one: AccelInstruction, path: Datapath, target: IsaTarget) -> Work:
     else:
         factor = v["factor_rows"] * v["factor_columns"] if form.mode == "reorganise" else 1
         words = v["out_rows"] * v["out_columns"] * blocks(v["channels"] * factor, path.word)
-        rows, columns = input_size(one)
+        rows, columns = input_size(instruction)
         read = rows * columns * blocks(v["channels"], path.word)
     return Work(start + blocks(words * path.word, target.misc_parallel), 0, 0, read, words)
 
 
-def map_bytes(one: AccelInstruction) -> int:
+def map_bytes(instruction: AccelInstruction) -> int:
     """Return the bytes that load.map or save.map moves: each contiguous run of the DDR memory in whole beats."""
-    v = one.values
+    v = instruction.values
     pixels, row = v["rows"] * v["columns"], v["columns"] * v["channels"]
     if v["ddr_pixel"] != v["channels"] and pixels > 1:
         return pixels * _beats(v["channels"])
@@ -76,10 +76,10 @@ def _beats(count: int) -> int:
     return blocks(count, BEAT_BYTES) * BEAT_BYTES
 
 
-def _conv(one: AccelInstruction, path: Datapath, start: int) -> Work:
-    v = one.values
+def _conv(instruction: AccelInstruction, path: Datapath, start: int) -> Work:
+    v = instruction.values
     out_blocks = blocks(v["out_channels"], path.oc_lanes)
-    if one.form.mode == "transposed":
+    if instruction.form.mode == "transposed":
         steps = _phase_steps(v["out_rows"], v["stride_rows"], v["pad_top"], v["kernel_rows"], v["dilation_rows"],
                              path.row_lanes)  # fmt: skip
         steps *= _phase_steps(v["out_columns"], v["stride_columns"], v["pad_left"], v["kernel_columns"],
@@ -88,7 +88,7 @@ def _conv(one: AccelInstruction, path: Datapath, start: int) -> Work:
     else:
         steps = blocks(v["out_rows"], path.row_lanes) * v["out_columns"] * v["kernel_rows"] * v["kernel_columns"]
         stride = v["stride_rows"]
-    steps *= out_blocks * (1 if one.form.mode == "depthwise" else blocks(v["channels"], path.word))
+    steps *= out_blocks * (1 if instruction.form.mode == "depthwise" else blocks(v["channels"], path.word))
     conflict = bank_conflict(min(path.row_lanes, v["out_rows"]), stride * v["from_row"], path.banks)
     out_words = v["out_rows"] * v["out_columns"] * blocks(v["out_channels"], path.word)
     read = steps * min(path.row_lanes, v["out_rows"]) + (SUM_WORDS * out_words if v["accumulate"] else 0)

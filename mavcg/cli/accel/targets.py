@@ -43,14 +43,14 @@ def targets(
     """
     from mavcg.accel.target import find_target, target_names
 
-    found = [find_target(one) for one in (target_names() if name is None else (name,))]
+    isa_targets = [find_target(one) for one in (target_names() if name is None else (name,))]
     if as_json:
-        rows = [_row(target) for target in found]
+        rows = [_row(target) for target in isa_targets]
         print_json(rows if name is None else rows[0])
     elif name is None:
-        _show_all(found)
+        _show_all(isa_targets)
     else:
-        _show_one(found[0])
+        _show_one(isa_targets[0])
 
 
 def _row(target: "IsaTarget") -> dict[str, Any]:
@@ -61,13 +61,13 @@ def _row(target: "IsaTarget") -> dict[str, Any]:
     return {**asdict(target), "sources": dict(target.sources), **figures}
 
 
-def _show_all(found: "list[IsaTarget]") -> None:
+def _show_all(isa_targets: "list[IsaTarget]") -> None:
     from rich.table import Table
 
     table = Table(box=None)
     for title in ("target", "peak GOP/s", "operations a cycle", "on chip", "DDR GB/s", ""):
         table.add_column(title, justify="left" if title in ("target", "") else "right")
-    for t in found:
+    for t in isa_targets:
         array = f"{t.batch} x " * (t.batch > 1) + f"{t.ic_parallel} x {t.oc_parallel} x {t.rows_parallel}"
         size = f"{t.on_chip_bytes / 1e6:.2f} MB"
         table.add_row(t.name, f"{t.peak_gops:.0f}", array, size, f"{t.ddr_gb_per_s:g}", t.description)

@@ -110,7 +110,7 @@ class CaffeCall(NodeCall):
         return values[0], values[-1]
 
     def check_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return a shape of f32 that the file asks for. Raises: MavcgError where it is too large."""
+        """Return a shape of f32 that the file states. Raises: MavcgError where it is too large."""
         total = DTYPES["f32"].itemsize
         for length in shape:
             total *= max(1, length)  # in Python's whole numbers, which do not overflow

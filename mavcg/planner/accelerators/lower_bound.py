@@ -25,7 +25,7 @@ def window_reuse(layer: ConvLayer) -> float:
 def most_windows(layer: ConvLayer) -> int:
     """Windows that an input element lies in at most."""
     (down, across), (dilation_h, dilation_w) = layer.stride, layer.dilation
-    # Taps that meet one element are stride / gcd(stride, dilation) apart.
+    # Taps that meet one element have a distance of stride / gcd(stride, dilation).
     return -(-layer.kh // (down // gcd(down, dilation_h))) * -(-layer.kw // (across // gcd(across, dilation_w)))
 
 

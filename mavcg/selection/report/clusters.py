@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def board_json(found: BoardSelection) -> dict[str, Any]:
+def board_json(selection: BoardSelection) -> dict[str, Any]:
     """Return the answer of `mavcg select --per-cluster --json`; each cluster's own is as that of `mavcg select`."""
-    choice = found.selected.choice
+    choice = selection.selected.choice
     return {
-        "model": found.model,
-        "board": found.board,
-        "asked": found.best_for or None,
-        "strategy": found.selected.strategy,
-        "nodes": [_node_json(found, node.name) for node in found.problem.network.convolutions],
+        "model": selection.model,
+        "board": selection.board,
+        "asked": selection.best_for or None,
+        "strategy": selection.selected.strategy,
+        "nodes": [_node_json(selection, node.name) for node in selection.problem.network.convolutions],
         "conversions": [
             {"tensor": one.tensor, "chain": list(map(str, one.chain))} for one in choice.conversions if one.chain
         ],
@@ -31,21 +31,21 @@ def board_json(found: BoardSelection) -> dict[str, Any]:
                 "loss": each.loss,
                 "own": selection_json(each.own),
             }
-            for each in found.clusters
+            for each in selection.clusters
         ],
-        "optimal": found.optimal,
-        "solver_seconds": found.selected.solver_seconds,
+        "optimal": selection.optimal,
+        "solver_seconds": selection.selected.solver_seconds,
     }  # fmt: skip
 
 
-def _node_json(found: BoardSelection, node: str) -> dict[str, Any]:
-    chosen = found.selected.choice.chosen[node]
+def _node_json(selection: BoardSelection, node: str) -> dict[str, Any]:
+    chosen = selection.selected.choice.chosen[node]
     return {
         "name": node,
         "primitive": chosen.name,
         "layout_in": str(chosen.layout_in),
         "layout_out": str(chosen.layout_out),
-        "suits": list(found.suits(node)),
+        "suits": list(selection.suits(node)),
         "clusters": [
             {
                 "core": each.own.core,
@@ -54,26 +54,26 @@ def _node_json(found: BoardSelection, node: str) -> dict[str, Any]:
                 "own": each.own.choice.chosen[node].name,
                 "own_ms": each.own.choice.chosen[node].cost.ms,
             }
-            for each in found.clusters
+            for each in selection.clusters
         ],
     }
 
 
-def show_board(found: BoardSelection, out: "Console") -> None:
+def show_board(selection: BoardSelection, out: "Console") -> None:
     """Print tables: each node's primitive for all and for each cluster; what the board's choice costs each cluster."""
     from rich.table import Table
 
     table = Table("node", "the board's")
-    for each in found.clusters:
+    for each in selection.clusters:
         table.add_column(f"{each.own.core} x{each.own.threads} alone", overflow="fold")
     table.add_column("suits")
-    for node in found.problem.network.convolutions:
-        chosen, suits = found.selected.choice.chosen[node.name], found.suits(node.name)
+    for node in selection.problem.network.convolutions:
+        chosen, suits = selection.selected.choice.chosen[node.name], selection.suits(node.name)
         cells = []
-        for each in found.clusters:
+        for each in selection.clusters:
             own, joint = each.own.choice.chosen[node.name], each.joint.chosen[node.name]
             cells.append(f"{'same' if own.name == chosen.name else own.name} {own.cost.ms:.3f} ({joint.cost.ms:.3f})")
-        everywhere = len(suits) == len(found.clusters)
+        everywhere = len(suits) == len(selection.clusters)
         table.add_row(node.name, chosen.name, *cells, "" if everywhere else ", ".join(suits) or "none")
     out.print(table)
     out.print(
@@ -81,11 +81,13 @@ def show_board(found: BoardSelection, out: "Console") -> None:
         "board's primitive is near the node's fastest, if not all."
     )
     costs = Table("cluster", "threads", "own optimum, ms", "the board's choice, ms", "loses")
-    for each in found.clusters:
+    for each in selection.clusters:
         alone, together = shown_ms(each.own.choice.total_ms), shown_ms(each.joint.total_ms)
         costs.add_row(each.own.core, str(each.own.threads), alone, together, f"{each.loss:.1%}")
     out.print(costs)
-    proof = "optimal by these costs" if found.optimal else "not proven to be the best"
-    out.print(f"{found.model} on {found.board}: best for {found.best_for or 'all clusters alike'}; {proof}")
-    for sentence in dict.fromkeys(words for each in found.clusters for words in (*each.own.notes, *each.own.assumed)):
+    proof = "optimal by these costs" if selection.optimal else "not proven to be the best"
+    out.print(f"{selection.model} on {selection.board}: best for {selection.best_for or 'all clusters alike'}; {proof}")
+    for sentence in dict.fromkeys(
+        words for each in selection.clusters for words in (*each.own.notes, *each.own.assumed)
+    ):
         out.print(f"note: {sentence}")

@@ -19,55 +19,55 @@ COLUMNS = {SUM2D: "SUM2D", LOCAL: "L. OPT", PBQP: "PBQP"}
 Compared = Mapping[str, Selected | None]
 
 
-def rows_of(found: Selection) -> list[tuple[str, int, Compared]]:
+def rows_of(selection: Selection) -> list[tuple[str, int, Compared]]:
     """Return ("S" or "M", threads, strategies)."""
-    if not found.single:
-        return [("S" if found.threads == 1 else "M", found.threads, found.compared)]
-    return [("S", 1, found.single), ("M", found.threads, found.compared)]
+    if not selection.single:
+        return [("S" if selection.threads == 1 else "M", selection.threads, selection.compared)]
+    return [("S", 1, selection.single), ("M", selection.threads, selection.compared)]
 
 
-def base_ms(found: Selection) -> float | None:
+def base_ms(selection: Selection) -> float | None:
     """Time of sum2d on one thread, in ms, if that is known and can do the network; else on as many as there are."""
-    base = (found.single or found.compared).get(SUM2D)
+    base = (selection.single or selection.compared).get(SUM2D)
     return None if base is None or math.isinf(base.total_ms) or base.total_ms <= 0 else base.total_ms
 
 
-def speed_ups(found: Selection, compared: Compared) -> dict[str, float | None]:
+def speed_ups(selection: Selection, compared: Compared) -> dict[str, float | None]:
     """Return each strategy's speed relative to sum2d on one thread; None for one that cannot do the network."""
-    base = base_ms(found)
+    base = base_ms(selection)
     return {
         name: None if one is None or base is None or not 0 < one.total_ms < math.inf else base / one.total_ms
         for name, one in compared.items()
     }
 
 
-def tables_json(found: Selection) -> list[dict[str, Any]]:
+def tables_json(selection: Selection) -> list[dict[str, Any]]:
     """Return the rows of tables 2 and 3 for `mavcg select --json`, with all strategies."""
     return [
         {
             "row": row,
             "threads": threads,
             "ms": {name: None if one is None else finite(one.total_ms) for name, one in compared.items()},
-            "faster_than_sum2d": speed_ups(found, compared),
+            "faster_than_sum2d": speed_ups(selection, compared),
         }
-        for row, threads, compared in rows_of(found)
+        for row, threads, compared in rows_of(selection)
     ]
 
 
-def families_json(found: Selection, node: str) -> dict[str, dict[str, Any]]:
+def families_json(selection: Selection, node: str) -> dict[str, dict[str, Any]]:
     """Return the cost of each family's cheapest primitive at a node by itself."""
     best: dict[str, dict[str, Any]] = {}
-    for one in sorted(found.problem.alternatives[node], key=lambda each: (each.cost.ms, each.name)):
+    for one in sorted(selection.problem.alternatives[node], key=lambda each: (each.cost.ms, each.name)):
         best.setdefault(family_of(one), {"primitive": one.name, "cost_ms": one.cost.ms, "cost_is": one.cost.kind})
     return best
 
 
-def show_tables(found: Selection, out: "Console") -> None:
+def show_tables(selection: Selection, out: "Console") -> None:
     """Print all strategies, with what they cost and how much faster than sum2d they are, on one and on several
     threads."""
     from rich.table import Table
 
-    rows = rows_of(found)
+    rows = rows_of(selection)
     table, single = Table(), len(rows) == 1
     table.add_column("strategy", no_wrap=True)
     for row, threads, _ in rows:
@@ -75,10 +75,10 @@ def show_tables(found: Selection, out: "Console") -> None:
         parts = ("ms", "primitives", "conversions") if single else (several,)
         for title in (*parts, "faster than sum2d"):
             table.add_column(title, justify="right")
-    for name in found.compared:
+    for name in selection.compared:
         cells: list[str] = []
         for _, _, compared in rows:
-            one, faster = compared.get(name), speed_ups(found, compared).get(name)
+            one, faster = compared.get(name), speed_ups(selection, compared).get(name)
             if one is None:
                 cells += ["cannot", *[""] * (3 if single else 1)]
                 continue

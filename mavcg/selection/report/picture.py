@@ -11,7 +11,7 @@ from mavcg.selection.report.paper_tables import families_json, rows_of, speed_up
 from mavcg.text.safe_text import plot_label
 
 
-def write_picture(found: Selection, path: Path) -> None:
+def write_picture(selection: Selection, path: Path) -> None:
     """Draw strategies on the left, layers on the right.
 
     Raises: MavcgError where matplotlib is missing, or the file cannot be written.
@@ -19,24 +19,24 @@ def write_picture(found: Selection, path: Path) -> None:
     start_plots()
     from matplotlib.figure import Figure
 
-    layers = [node.name for node in found.problem.network.convolutions]
+    layers = [node.name for node in selection.problem.network.convolutions]
     figure = Figure(figsize=(13.0, max(4.5, 0.24 * len(layers) + 1.5)))
     left, right = figure.subplots(1, 2)
-    _strategies(left, found)
-    _layers(right, found, layers)
-    kinds = sorted({one.cost.kind for one in found.choice.chosen.values() if one.primitive})
-    threads = f"{found.threads} thread{'s' * (found.threads > 1)}"
-    title = f"{found.model} on {found.board}, {found.core}, {threads}; costs: {', '.join(kinds)}"
+    _strategies(left, selection)
+    _layers(right, selection, layers)
+    kinds = sorted({one.cost.kind for one in selection.choice.chosen.values() if one.primitive})
+    threads = f"{selection.threads} thread{'s' * (selection.threads > 1)}"
+    title = f"{selection.model} on {selection.board}, {selection.core}, {threads}; costs: {', '.join(kinds)}"
     figure.suptitle(plot_label(title), fontsize=10)
     save_plot(figure, path)
 
 
-def _strategies(axes: Any, found: Selection) -> None:
+def _strategies(axes: Any, selection: Selection) -> None:
     """Draw figures 5 to 7: how many times as fast as sum2d on one thread each strategy is."""
-    rows = rows_of(found)
-    names = list(found.compared)
+    rows = rows_of(selection)
+    names = list(selection.compared)
     for number, (row, threads, compared) in enumerate(rows):
-        heights = [speed_ups(found, compared)[name] or 0.0 for name in names]
+        heights = [speed_ups(selection, compared)[name] or 0.0 for name in names]
         width = 0.8 / len(rows)
         places = [at + (number - (len(rows) - 1) / 2) * width for at in range(len(names))]
         axes.bar(places, heights, width, label=f"({row}) {threads} thread{'s' * (threads > 1)}")
@@ -49,15 +49,15 @@ def _strategies(axes: Any, found: Selection) -> None:
     axes.legend(fontsize=8)
 
 
-def _layers(axes: Any, found: Selection, layers: Sequence[str]) -> None:
+def _layers(axes: Any, selection: Selection, layers: Sequence[str]) -> None:
     """Draw figure 4: the primitive of each layer; and what the fastest of each other family would take there."""
-    families = sorted({family for layer in layers for family in families_json(found, layer)})
+    families = sorted({family for layer in layers for family in families_json(selection, layer)})
     colours = {family: f"C{number}" for number, family in enumerate(families)}
-    longest = max((found.choice.chosen[layer].cost.ms for layer in layers), default=1.0)
+    longest = max((selection.choice.chosen[layer].cost.ms for layer in layers), default=1.0)
     for at, layer in enumerate(layers):
-        chosen = found.choice.chosen[layer]
+        chosen = selection.choice.chosen[layer]
         axes.barh(at, chosen.cost.ms, color=colours[family_of(chosen)])
-        for family, best in families_json(found, layer).items():
+        for family, best in families_json(selection, layer).items():
             if family != family_of(chosen) and best["cost_ms"] <= 1.5 * longest:
                 axes.plot(best["cost_ms"], at, "|", color=colours[family], markersize=7)
         axes.text(0, at, f" {chosen.name}", va="center", fontsize=6)

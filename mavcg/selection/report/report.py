@@ -15,17 +15,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def selection_json(found: Selection) -> dict[str, Any]:
+def selection_json(selection: Selection) -> dict[str, Any]:
     """Return the answer of `mavcg select --json`."""
-    choice, network = found.choice, found.problem.network
+    choice, network = selection.choice, selection.problem.network
     return {
-        "model": found.model,
-        "board": found.board,
-        "core": found.core,
-        "threads": found.threads,
-        "strategy": found.selected.strategy,
+        "model": selection.model,
+        "board": selection.board,
+        "core": selection.core,
+        "threads": selection.threads,
+        "strategy": selection.selected.strategy,
         "nodes": [
-            _node_json(found, node.name, node.scenario) for node in network.convolutions if node.scenario is not None
+            _node_json(selection, node.name, node.scenario)
+            for node in network.convolutions
+            if node.scenario is not None
         ],
         "dummies": [
             {"name": node.name, "op": node.op, "layout": str(choice.chosen[node.name].layout_in)}
@@ -48,21 +50,21 @@ def selection_json(found: Selection) -> dict[str, Any]:
         "primitives_ms": choice.nodes_ms,
         "conversions_ms": finite(choice.conversions_ms),
         "total_ms": finite(choice.total_ms),
-        "optimal": found.optimal,
-        "gap": found.gap,
-        "solver_seconds": found.selected.solver_seconds,
-        "strategies": {name: None if one is None else finite(one.total_ms) for name, one in found.compared.items()},
-        "tables": tables_json(found),
-        "arena": None if found.need is None else {"bytes": found.need.bytes, "node": found.need.node},
+        "optimal": selection.optimal,
+        "gap": selection.gap,
+        "solver_seconds": selection.selected.solver_seconds,
+        "strategies": {name: None if one is None else finite(one.total_ms) for name, one in selection.compared.items()},
+        "tables": tables_json(selection),
+        "arena": None if selection.need is None else {"bytes": selection.need.bytes, "node": selection.need.node},
         "left_out": [{"name": node.name, "why": node.why} for node in network.left_out],
-        "assumed": list(found.assumed),
-        "notes": list(found.notes),
-        "foreign": None if found.foreign is None else foreign_json(found.foreign),
+        "assumed": list(selection.assumed),
+        "notes": list(selection.notes),
+        "foreign": None if selection.foreign is None else foreign_json(selection.foreign),
     }
 
 
-def _node_json(found: Selection, name: str, scenario: Scenario) -> dict[str, Any]:
-    chosen, fastest, other = found.choice.chosen[name], _fastest(found, name), _next_best(found, name)
+def _node_json(selection: Selection, name: str, scenario: Scenario) -> dict[str, Any]:
+    chosen, fastest, other = selection.choice.chosen[name], _fastest(selection, name), _next_best(selection, name)
     return {
         "name": name,
         "primitive": chosen.name,
@@ -74,62 +76,65 @@ def _node_json(found: Selection, name: str, scenario: Scenario) -> dict[str, Any
         "scenario": asdict(scenario),
         "fastest": {"primitive": fastest.name, "cost_ms": fastest.cost.ms},
         "next_best": None if other is None else {"primitive": other.name, "cost_ms": other.cost.ms},
-        "families": families_json(found, name),
+        "families": families_json(selection, name),
     }  # fmt: skip
 
 
-def _next_best(found: Selection, node: str) -> Alternative | None:
+def _next_best(selection: Selection, node: str) -> Alternative | None:
     """Return the cheapest by itself of another family than the chosen one's; it may be cheaper than that."""
-    chosen = found.choice.chosen[node]
-    others = [one for one in found.problem.alternatives[node] if family_of(one) != family_of(chosen)]
+    chosen = selection.choice.chosen[node]
+    others = [one for one in selection.problem.alternatives[node] if family_of(one) != family_of(chosen)]
     return min(others, key=lambda one: one.cost.ms, default=None)
 
 
-def _fastest(found: Selection, node: str) -> Alternative:
+def _fastest(selection: Selection, node: str) -> Alternative:
     """Return the cheapest of all by itself: the chosen one, where nothing is cheaper."""
-    return min((found.choice.chosen[node], *found.problem.alternatives[node]), key=lambda one: one.cost.ms)
+    return min((selection.choice.chosen[node], *selection.problem.alternatives[node]), key=lambda one: one.cost.ms)
 
 
-def show_selection(found: Selection, out: "Console") -> None:
+def show_selection(selection: Selection, out: "Console") -> None:
     """Print tables of nodes, conversions and strategies, and in words what is proven and what was left out."""
-    kinds = Counter(one.cost.kind for one in found.choice.chosen.values() if one.primitive)
+    kinds = Counter(one.cost.kind for one in selection.choice.chosen.values() if one.primitive)
     are = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
-    out.print(f"{found.model} on {found.board}, {found.core}, threads {found.threads}; costs of nodes: {are or 'none'}")
-    _show_nodes(found, out)
-    _show_conversions(found, out)
-    show_tables(found, out)
-    proof = "optimal by these costs" if found.optimal else f"at most {found.gap:.2%} of it can be saved"
     out.print(
-        f"{found.selected.strategy}: {shown_ms(found.choice.total_ms)} ms, of which conversions "
-        f"{shown_ms(found.choice.conversions_ms)} ms; {proof}; solved in {found.selected.solver_seconds:.3f} s"
+        f"{selection.model} on {selection.board}, {selection.core}, threads {selection.threads}; "
+        f"costs of nodes: {are or 'none'}"
     )
-    for node in found.problem.network.left_out:
+    _show_nodes(selection, out)
+    _show_conversions(selection, out)
+    show_tables(selection, out)
+    proof = "optimal by these costs" if selection.optimal else f"at most {selection.gap:.2%} of it can be saved"
+    out.print(
+        f"{selection.selected.strategy}: {shown_ms(selection.choice.total_ms)} ms, of which conversions "
+        f"{shown_ms(selection.choice.conversions_ms)} ms; {proof}; solved in {selection.selected.solver_seconds:.3f} s"
+    )
+    for node in selection.problem.network.left_out:
         out.print(f"left out: {node.name} {node.why}: it is computed in HWC as ever, and counts for nothing here")
-    if found.need is not None:
-        out.print(f"memory: {found.need.bytes} bytes, at {found.need.node}")
-    for sentence in () if found.foreign is None else foreign_sentences(found.foreign):
+    if selection.need is not None:
+        out.print(f"memory: {selection.need.bytes} bytes, at {selection.need.node}")
+    for sentence in () if selection.foreign is None else foreign_sentences(selection.foreign):
         out.print(sentence)
-    for sentence in found.notes:
+    for sentence in selection.notes:
         out.print(f"note: {sentence}")
-    for sentence in found.assumed:
+    for sentence in selection.assumed:
         out.print(f"assumed: {sentence}")
 
 
-def _show_nodes(found: Selection, out: "Console") -> None:
+def _show_nodes(selection: Selection, out: "Console") -> None:
     from rich.table import Table
 
     table = Table()
     for title in ("node", "scenario", "primitive", "ms", "next family", "faster alone"):
         table.add_column(title, overflow="fold", justify="right" if title == "ms" else "left")
-    for node in found.problem.network.convolutions:
-        chosen, s = found.choice.chosen[node.name], node.scenario
+    for node in selection.problem.network.convolutions:
+        chosen, s = selection.choice.chosen[node.name], node.scenario
         if s is None:
             continue
-        asked = s.text
-        other, fastest = _next_best(found, node.name), _fastest(found, node.name)
+        text = s.text
+        other, fastest = _next_best(selection, node.name), _fastest(selection, node.name)
         next_family = "" if other is None else f"{family_of(other)} {_relative(other, chosen)}"
         faster = f"{fastest.name} {_relative(fastest, chosen)}" if fastest.cost.ms < chosen.cost.ms else ""
-        table.add_row(node.name, asked, chosen.name, shown_ms(chosen.cost.ms), next_family, faster)
+        table.add_row(node.name, text, chosen.name, shown_ms(chosen.cost.ms), next_family, faster)
     out.print(table)
     out.print(
         "Scenario: C,H,W,stride,K,M,pad,groups, and zeros among the weights where there are many. Next family: what "
@@ -144,15 +149,18 @@ def _relative(other: Alternative, chosen: Alternative) -> str:
     return f"{other.cost.ms / chosen.cost.ms - 1:+.0%}"
 
 
-def _show_conversions(found: Selection, out: "Console") -> None:
+def _show_conversions(selection: Selection, out: "Console") -> None:
     from rich.table import Table
 
-    if not found.choice.conversions:
+    if not selection.choice.conversions:
         out.print("No conversions.")
         return
     table = Table("image", "after", "before", "conversion", "ms", "cost is")
-    graphs = {link.tensor: graph for link, graph in zip(found.problem.network.links, found.problem.graphs, strict=True)}
-    for one in found.choice.conversions:
+    graphs = {
+        link.tensor: graph
+        for link, graph in zip(selection.problem.network.links, selection.problem.graphs, strict=True)
+    }
+    for one in selection.choice.conversions:
         chain = " > ".join(map(str, one.chain)) or "no way"
         size = graphs[one.tensor].size
         table.add_row(str(size), one.source, ", ".join(one.readers), chain, shown_ms(one.ms), one.kind)

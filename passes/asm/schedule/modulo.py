@@ -64,9 +64,9 @@ def with_emission_order(edges: Sequence[Edge], last: int) -> list[Edge]:
 def edges_in_rhythm(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> list[Edge]:
     """Return the edges with those from a general load to an `ins` as long as the core's shortest forbidden distance.
 
-    On a core that issues no vector load four cycles after a multiply-add, loads fit best four cycles apart, and an
-    `ins` beside one of them: a load of three cycles whose `ins` may come after four keeps that rhythm. Every schedule
-    for these edges is one for the others.
+    On a core that issues no vector load four cycles after a multiply-add, loads fit best at a distance of four cycles,
+    and an `ins` beside one of them: a load of three cycles whose `ins` may come after four keeps that rhythm. Every
+    schedule for these edges is one for the others.
     """
     periods = [rule.cycles for rule in timing.forbidden_distances if rule.cycles > 1]
     if not periods:

@@ -146,7 +146,7 @@ class PoolCommand:
 
 @dataclass(frozen=True, slots=True)
 class Relu:
-    """Command that turns values below zero in a complete tile of the output into zero, on chip."""
+    """Command that sets values below zero in a complete tile of the output to zero, on chip."""
 
     output: str
     line: int = field(default=0, compare=False)
