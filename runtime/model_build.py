@@ -32,8 +32,8 @@ ENGINE_FLAGS = (
     "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
-# About the time of compiling the engine, and of packing and assembling weights, on one core of a server.
-ENGINE_MS, WEIGHT_BYTES_PER_MS = 220, 200_000
+# About the time of compiling the engine, the selector, and of packing and writing weights, on one core of a server.
+ENGINE_MS, SELECTOR_MS, WEIGHT_BYTES_PER_MS = 220, 240, 200_000
 _PAGE_BITS = 12  # of 4 KiB, the smallest page of every target
 
 
@@ -61,33 +61,11 @@ def build_model_objects(
     """
     folder.mkdir(parents=True, exist_ok=True)
     defined = {name for path in kernels for name, _bytes in function_symbols(path)}
-    tasks = model_tasks(
-        program, lambda: constants, defined, core_set, all_cores, target, folder, threads, spin_us
-    )  # fmt: skip
-    return (*kernels, *run_tasks(tasks, workers))
-
-
-def model_tasks(
-    program: Program,
-    constants: Callable[[], Buffer],
-    defined: Set[str],
-    core_set: CoreSet,
-    all_cores: Mapping[str, Core],
-    target: Target,
-    folder: Path,
-    threads: int = 1,
-    spin_us: int = DEFAULT_SPIN_US,
-) -> tuple[Task[Path], ...]:
-    """Return the tasks that make a model library's objects beside the kernels': engine, constants, selector, in the
-    order of the link.
-
-    constants: packs program.constants_bytes bytes, as a part of its task. defined: symbols of the kernels' versions.
-    Others, and Raises: as build_model_objects.
-    """
-    return (
-        *engine_tasks(program, constants, defined, core_set, target, folder, threads, spin_us),
+    tasks = (
+        *engine_tasks(program, lambda: constants, defined, core_set, target, folder, threads, spin_us),
         selector_task(core_set, all_cores, target, folder),
     )
+    return (*kernels, *run_tasks(tasks, workers))
 
 
 def engine_tasks(
@@ -102,9 +80,11 @@ def engine_tasks(
     part: str = "",
     in_application: bool = False,
 ) -> tuple[Task[Path], Task[Path]]:
-    """Return the tasks that make the objects of a model's engine and of its constants, as model_tasks.
+    """Return the tasks that make the objects of a model's engine and of its constants, in the order of the link.
 
-    part, in_application: of a library with several models, as tables_text has them.
+    constants: packs program.constants_bytes bytes, as a part of its task. defined: symbols of the kernels' versions.
+    part, in_application: of a library with several models, as tables_text has them. Others, and Raises: as
+    build_model_objects.
     """
     symbol = constants_symbol(program)
     return (
@@ -154,7 +134,8 @@ def constants_task(
 
 def selector_task(core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, folder: Path) -> Task[Path]:
     """Return the task that makes the selector's object; a library has one, whatever its number of models."""
-    return Task("compiling the selector", partial(runtime_object, core_set, all_cores, target, folder))
+    make_selector = partial(runtime_object, core_set, all_cores, target, folder)
+    return Task("compiling the selector", make_selector, SELECTOR_MS)
 
 
 def drop_in_task(parts: str, target: Target, folder: Path) -> Task[Path]:

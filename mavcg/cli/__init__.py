@@ -13,7 +13,7 @@ def main() -> None:
     remove_on_signals()
     # Graphs and IR are many objects that stay: looking through them as often as Python does takes a quarter of the time
     # of emitting kernels.
-    gc.set_threshold(100_000)
+    gc.set_threshold(300_000)
     if sys.argv[1:2] == ["launch"]:
         # A compiler launcher runs once per file: nothing is imported that a file without hot functions does not need.
         from mavcg.cli.launch import launch

@@ -10,10 +10,11 @@ import gc
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -48,13 +49,25 @@ def run_tasks(
     each task's description as it begins, from any thread. Raises: what a task raises; ToolError where a
     process ends before its task does.
     """
+    if min(workers, len(tasks)) < 2:
+        return _run_here(tasks, progress)
+    with started_tasks(tasks, workers, progress) as results:
+        return results()
+
+
+@contextlib.contextmanager
+def started_tasks(
+    tasks: Sequence[Task[R]], workers: int, progress: Callable[[str], None] = lambda message: None
+) -> Iterator[Callable[[], list[R]]]:
+    """Start tasks as run_tasks has them, beside the work of this process; yield a function that waits for the results.
+
+    Tasks that have not ended when the context does are stopped. With fewer than one worker, the tasks run where the
+    function is called.
+    """
     count = min(workers, len(tasks))
-    if count < 2:
-        found = []
-        for task in tasks:
-            progress(task.what)
-            found.append(task.run())
-        return found
+    if count < 1:
+        yield partial(_run_here, tasks, progress)
+        return
     # Threads that wait for a worker end when it is killed: so the workers, in the stack, go before the pool.
     with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
         idle: SimpleQueue[_Worker | None] = SimpleQueue()
@@ -74,10 +87,17 @@ def run_tasks(
         order = sorted(range(len(tasks)), key=lambda number: -tasks[number].cost)
         jobs = {number: pool.submit(work, number) for number in order}
         try:
-            return [jobs[number].result() for number in range(len(tasks))]
-        except BaseException:
+            yield lambda: [jobs[number].result() for number in range(len(tasks))]
+        finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            raise
+
+
+def _run_here(tasks: Sequence[Task[R]], progress: Callable[[str], None]) -> list[R]:
+    found = []
+    for task in tasks:
+        progress(task.what)
+        found.append(task.run())
+    return found
 
 
 class _Worker:

@@ -62,8 +62,8 @@ def link_model(
 ) -> ModelResult:
     """Link a library of its objects, and write its header and its other files beside it.
 
-    parts: what part_tasks make. kernel_objects: in the order of kernel_modules. facts: made_with of the model's file.
-    folder: for the note. started: by time.monotonic. Raises: ToolError.
+    parts: what part_tasks and own_selector_task make. kernel_objects: in the order of kernel_modules. facts: made_with
+    of the model's file. folder: for the note. started: by time.monotonic. Raises: ToolError.
     """
     planned, machines, graph = prepared.planned, prepared.machines, prepared.choice.graph
     kernels = kernel_code(kernel_objects, machines, prepared.tiles)

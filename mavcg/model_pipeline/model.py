@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.files.scratch import scratch_folder
-from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.files.worker_processes import Task, run_tasks, started_tasks
 from mavcg.lowering.kernel_code import kernel_tasks, version_symbols
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.model_pipeline.link import ModelResult, link_model
@@ -19,7 +19,7 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import model_tasks
+from mavcg.runtime.model_build import engine_tasks, selector_task
 from mavcg.runtime.model_text import default_spin_us
 
 
@@ -28,25 +28,35 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     started = time.monotonic()
     name = library_stem(request.output)
     check_companions(name, request.output)
-    prepared = prepare_model(request, name, progress)
     with scratch_folder("mavcg-model-") as folder:
-        tasks = kernel_tasks(
-            prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, folder, request.tuning,
-            prepared.tiles,
-        )  # fmt: skip
-        others = part_tasks(prepared, request, folder)
-        made: list[Any] = run_tasks([*others, *tasks], request.workers, progress)
-        parts, kernels = made[: len(others)], made[len(others) :]
-        facts = made_with(request.model)
+        # What no stage decides: it is made beside them.
+        early: list[Task[Any]] = [
+            own_selector_task(request, folder), Task("hashing the model", partial(made_with, request.model)),
+        ]  # fmt: skip
+        with started_tasks(early, 1 if request.workers > 1 else 0) as early_results:
+            prepared = prepare_model(request, name, progress)
+            tasks = kernel_tasks(
+                prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, folder,
+                request.tuning, prepared.tiles,
+            )  # fmt: skip
+            others = part_tasks(prepared, request, folder)
+            made: list[Any] = run_tasks([*others, *tasks], request.workers, progress)
+            selector, facts = early_results()
+        parts, kernels = [*made[: len(others)], selector], made[len(others) :]
         return link_model(prepared, request, parts, kernels, facts, folder, started, progress)
 
 
 def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> tuple[Task[Path], ...]:
-    """Return the tasks that make the objects of a library beside its kernels'."""
+    """Return the tasks that make the objects of a library beside its kernels' and the selector's."""
     planned = prepared.planned
     lowered, memory = planned.lowered, planned.memory
-    return model_tasks(
+    return engine_tasks(
         planned.program, partial(pack_weights, memory, lowered.graph.constants),
-        version_symbols(lowered.specs, tuple(prepared.machines)), CoreSet(request.cores), load_cores(), request.target,
-        folder, request.threads, default_spin_us(request.board),
+        version_symbols(lowered.specs, tuple(prepared.machines)), CoreSet(request.cores), request.target, folder,
+        request.threads, default_spin_us(request.board),
     )  # fmt: skip
+
+
+def own_selector_task(request: ModelRequest, folder: Path) -> Task[Path]:
+    """Return the task that makes the selector's object, which follows those of part_tasks in the link."""
+    return selector_task(CoreSet(request.cores), load_cores(), request.target, folder)

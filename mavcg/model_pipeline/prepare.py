@@ -125,7 +125,15 @@ def plan_choice(
     limit = request.max_arena_bytes
     if request.board is not None and request.depth_first != OFF:
         banded = with_depth_first(
-            planned, tiles, shares, machines, request.target, request.board, request.depth_first == AUTO, progress
+            planned,
+            tiles,
+            shares,
+            machines,
+            request.target,
+            request.board,
+            request.depth_first == AUTO,
+            progress,
+            request.workers,
         )
         if limit is None or banded.planned.program.arena_bytes <= limit:
             planned, tiles, bands = banded.planned, banded.tiles, banded.ranges

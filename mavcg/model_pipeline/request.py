@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mavcg.assembly.tuning_options import parse_tuning
 from mavcg.errors import MavcgError
@@ -14,7 +15,6 @@ from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import is_tflite
 from mavcg.model_pipeline.aar import check_aar
 from mavcg.model_pipeline.model_request import MAX_ERROR, ModelRequest
-from mavcg.model_pipeline.partial import PartialRequest
 from mavcg.model_pipeline.sizes import parse_shapes, parse_sizes
 from mavcg.objects.bionic import check_soname
 from mavcg.predict.depth_first import AUTO, OFF, ON
@@ -22,6 +22,9 @@ from mavcg.profiles.load import cores_for
 from mavcg.selection.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
 from mavcg.toolchain.codegen import default_workers
+
+if TYPE_CHECKING:
+    from mavcg.model_pipeline.partial import PartialRequest
 
 MAX_THREADS = 256  # that a library is planned for; its contexts take up to 1024 (runtime/csrc/engine.h)
 AUTO_THREADS = 0  # of a library: the fastest, as predicted
@@ -126,7 +129,7 @@ DEFAULT_MIN_SHARE = 1.0  # percent: below that, calls cost more than they bring
 
 def make_partial_request(
     build: ModelRequest, partial: bool, also: Path | None, min_share: float | None
-) -> PartialRequest | None:
+) -> "PartialRequest | None":
     """Return everything that a partial build needs; None for a whole one. min_share: in percent.
 
     Raises: MavcgError for options that need --partial, or do not fit.
@@ -136,6 +139,8 @@ def make_partial_request(
             if value is not None:
                 raise MavcgError(f"{option} {value}: is of a partial build; add --partial")
         return None
+    from mavcg.model_pipeline.partial import PartialRequest  # other formats and runtimes, which whole builds do without
+
     if build.aar is not None:
         raise MavcgError(
             f"--aar {build.aar}: packs whole models, whose header it holds; copy a partial library to the "

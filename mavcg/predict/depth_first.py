@@ -9,10 +9,12 @@ core and on all of it: a library is run with one thread or with several, and its
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.cost_model.core_rates import core_rates
+from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.target import Target
@@ -116,18 +118,18 @@ def with_depth_first(
     board: Board,
     careful: bool = True,
     progress: Callable[[str], None] = lambda message: None,
+    workers: int = 1,
 ) -> DepthFirstModel:
     """Return the model with the ranges of steps by bands that pay; as it is where none does.
 
     planned: layer by layer. tiles: of its kernels. shares: as of make_step_list. careful: as the
-    module says; False: every range that is predicted to be faster.
+    module says; False: every range that is predicted to be faster. workers: processes that predict.
     """
     unchanged = DepthFirstModel(planned, tiles, ())
     choice = _Choice.of(planned, tiles, machines, target, board, careful)
     if not choice.candidates:
         return unchanged
-    progress("predicting bands of rows")
-    chosen = choice.choose()
+    chosen = choice.choose(workers, progress)
     if not chosen:
         return unchanged
     inside = {number for each in chosen for number in range(each.steps.begin, each.steps.end)}
@@ -143,6 +145,20 @@ def with_depth_first(
         ranges += [each] if each.end > each.begin else []
         at = each.end
     return DepthFirstModel(plan_phases(banded, program_rows(banded), ranges, SLACK), tiles, tuple(chosen))
+
+
+@dataclass(frozen=True)
+class _Programs:
+    """A program by rows of the image, where ranges may be worth it, and layer by layer (whole_*): each step's work, and
+    how far back its operands were used. tiles: of the kernels of both."""
+
+    by_rows: PlannedModel
+    tiles: TilePlan
+    rows: ProgramRows
+    works: Sequence[StepWork]
+    distances: Sequence[Distances]
+    whole_works: Sequence[StepWork]
+    whole_distances: Sequence[Distances]
 
 
 @dataclass(frozen=True)
@@ -200,29 +216,44 @@ class _Choice:
         made = plan_tiles(new, self.machines, cores, cores_each(tuple(self.machines), self.board))
         return TilePlan({**self.tiles.tiles, **made.tiles})
 
-    def choose(self) -> list[DepthFirst]:
+    def choose(self, workers: int, progress: Callable[[str], None]) -> list[DepthFirst]:
         """Return the ranges that save the most time on the fastest cluster, of those that pay on every one."""
         numbers = {number for begin, end in self.candidates for number in range(begin, end)}
         lowered = with_image_rows(self.planned.lowered, numbers)
         tiles = self.tiles_of([lowered.steps[number].spec for number in sorted(numbers)])
         by_rows = replace(self.by_rows, lowered=lowered, program=make_step_list(lowered, self.planned.memory, tiles))
-        rows = program_rows(by_rows)
         works, whole_works = step_works(by_rows), step_works(self.planned)
-        distances, whole_distances = reuse_distances(works), reuse_distances(whole_works)
-        kernels = self._kernels([self.planned.lowered.steps[n].spec for n in sorted(numbers)], tiles)
-        kernels |= self._kernels([lowered.steps[n].spec for n in sorted(numbers)], tiles, kernels)
+        programs = _Programs(
+            by_rows, tiles, program_rows(by_rows), works, reuse_distances(works), whole_works,
+            reuse_distances(whole_works),
+        )  # fmt: skip
+        # Neighbours have kernels in common: each worker takes a run of ranges.
+        size = max(1, -(-len(self.candidates) // max(1, workers)))
+        runs = [self.candidates[at : at + size] for at in range(0, len(self.candidates), size)]
+        tasks = [Task("predicting bands of rows", partial(self._worth, programs, run)) for run in runs]
         worth: dict[int, list[DepthFirst]] = {}
-        for begin, end in self.candidates:
+        for found in run_tasks(tasks, workers, progress):
+            for each in found:
+                worth.setdefault(each.steps.end, []).append(each)
+        return _most_saved(worth, len(programs.rows.steps))
+
+    def _worth(self, programs: "_Programs", candidates: Sequence[tuple[int, int]]) -> list[DepthFirst]:
+        """The bands of each range that save nearly the most, where any pay."""
+        numbers = sorted({number for begin, end in candidates for number in range(begin, end)})
+        kernels = self._kernels([self.planned.lowered.steps[n].spec for n in numbers], programs.tiles)
+        kernels |= self._kernels([programs.by_rows.lowered.steps[n].spec for n in numbers], programs.tiles, kernels)
+        found = []
+        for begin, end in candidates:
             options = []
-            for band in _bands(rows.steps[end - 1].units):
+            for band in _bands(programs.rows.steps[end - 1].units):
                 steps = StepRange(begin, end, 0, band)
-                times = self._times(steps, rows, works, distances, whole_works, whole_distances, kernels)
+                times = self._times(steps, programs, kernels)
                 if times is not None and self._pays(times):
                     names = tuple(self.planned.lowered.steps[number].name for number in (begin, end - 1))
                     options.append(DepthFirst(steps, times, (names[0], names[1])))
             most = max((option.saved_ms for option in options), default=0.0)
-            worth.setdefault(end, []).extend([each for each in options if each.saved_ms >= NEARLY * most][:1])
-        return _most_saved(worth, len(rows.steps))
+            found += [each for each in options if each.saved_ms >= NEARLY * most][:1]
+        return found
 
     def _pays(self, times: Sequence[ClusterTimes]) -> bool:
         if not self.careful:
@@ -247,18 +278,17 @@ class _Choice:
         return found
 
     def _times(
-        self, steps: StepRange, rows: ProgramRows, works: Sequence[StepWork], distances: Sequence[Distances],
-        whole_works: Sequence[StepWork], whole_distances: Sequence[Distances],
-        kernels: Mapping[str, Sequence[KernelModel]],
+        self, steps: StepRange, programs: "_Programs", kernels: Mapping[str, Sequence[KernelModel]]
     ) -> tuple[ClusterTimes, ...] | None:  # fmt: skip
-        banded = banded_steps(rows, works, steps)
+        works, whole_works = programs.works, programs.whole_works
+        banded = banded_steps(programs.rows, works, steps)
         if banded is None:
             return None
         own = slice(steps.begin, steps.end)
-        models = band_models(banded, works[own], distances[own], [kernels[w.kernel] for w in works[own]])
+        models = band_models(banded, works[own], programs.distances[own], [kernels[w.kernel] for w in works[own]])
         whole = [
             StepModel(work, distance, kernels[work.kernel])
-            for work, distance in zip(whole_works[own], whole_distances[own], strict=True)
+            for work, distance in zip(whole_works[own], programs.whole_distances[own], strict=True)
         ]
         found = []
         for number, (cluster, team) in enumerate(zip(self.clusters, self.teams, strict=True)):

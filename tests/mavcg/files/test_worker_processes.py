@@ -10,7 +10,7 @@ import pytest
 
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files import worker_processes
-from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.files.worker_processes import Task, run_tasks, started_tasks
 
 
 def squares(count: int) -> list[Task[tuple[int, int]]]:
@@ -85,3 +85,33 @@ def test_no_process_outlives_the_tasks() -> None:
     for process in processes:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_started_tasks_run_beside_this_process(workers: int, tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    tasks = [Task("meet", partial(_meet, a, b)), Task("who", os.getpid)]
+    with started_tasks(tasks, workers) as results:
+        assert _meet(b, a)
+        met, process = results()
+    assert met is True and process != os.getpid()
+
+
+def test_started_tasks_without_workers_run_where_their_results_are_asked_for(tmp_path: Path) -> None:
+    begun: list[str] = []
+    with started_tasks([Task("touch", (tmp_path / "a").touch), Task("who", os.getpid)], 0, begun.append) as results:
+        assert not begun and not (tmp_path / "a").exists()
+        assert results() == [None, os.getpid()]
+    assert begun == ["touch", "who"]
+
+
+def test_started_tasks_end_with_their_context() -> None:
+    before = threading.active_count()
+    with pytest.raises(MavcgError, match="node 'x'"), started_tasks([Task("long", partial(time.sleep, 3600))], 1):
+        _refuse()
+    assert threading.active_count() == before
+
+
+def test_the_error_of_a_started_task_is_raised_with_the_results() -> None:
+    with started_tasks([Task("a", _refuse)], 1) as results, pytest.raises(MavcgError, match="node 'x': is refused"):
+        results()
