@@ -11,7 +11,8 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
-from mavcg.objects.elf import function_symbols, property_note
+from mavcg.objects.data_object import write_data_object
+from mavcg.objects.elf import function_symbols
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
@@ -34,7 +35,7 @@ ENGINE_FLAGS = (
 )  # fmt: skip
 # About the time of compiling the engine, the selector, and of packing and writing weights, on one core of a server.
 ENGINE_MS, SELECTOR_MS, WEIGHT_BYTES_PER_MS = 220, 240, 200_000
-_PAGE_BITS = 12  # of 4 KiB, the smallest page of every target
+_PAGE_BYTES = 4096  # the smallest page of every target
 
 
 def build_model_objects(
@@ -195,15 +196,7 @@ def constants_object(constants: Buffer, symbol: str, target: Target, out: Path) 
     """Write an object with these bytes in a read-only section of their own, at a page's start, under a hidden symbol.
     Returns out."""
     with scratch_folder(".mavcg-constants-", out.parent) as scratch:
-        (Path(scratch) / "constants.bin").write_bytes(constants)
-        (Path(scratch) / "constants.s").write_text(
-            f'\t.section {CONSTANTS_SECTION},"a",@progbits\n\t.p2align {_PAGE_BITS}\n'
-            f"\t.globl {symbol}\n\t.hidden {symbol}\n\t.type {symbol},@object\n"
-            f'{symbol}:\n\t.incbin "constants.bin"\n\t.size {symbol}, .-{symbol}\n'
-            '\t.section .note.GNU-stack,"",@progbits\n' + property_note(target.arch)
-        )
-        # clang itself: `zig cc` would keep a copy of the weights in its cache, named by the text above alone.
-        triple = f"--target={target.arch}-{target.system}"
-        run_zig("clang", [triple, "-c", "constants.s", "-o", out.name], "assembling the weights", Path(scratch))
-        os.replace(Path(scratch) / out.name, out)
+        made = scratch / out.name
+        write_data_object(constants, symbol, CONSTANTS_SECTION, _PAGE_BYTES, target.arch, made)
+        os.replace(made, out)
     return out

@@ -2,6 +2,7 @@
 
 import io
 import json
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ NOTE_NAME = "mavcg"
 NOTE_SECTION = ".note.mavcg"
 NOTE_TYPE = 1
 _ALLOC = 0x2  # SHF_ALLOC
+_PROPERTY_TYPE = 5  # NT_GNU_PROPERTY_TYPE_0
 
 
 def open_elf(path: Path) -> Any:
@@ -144,12 +146,14 @@ _PROPERTIES = {
 
 def property_note(arch: str) -> str:
     """Return assembly of the note that marks an object for branch protection; for objects without code."""
+    words = ", ".join(str(byte) for byte in property_data(arch))
+    return f'\t.section .note.gnu.property,"a",@note\n\t.p2align 3\n\t.byte {words}\n'
+
+
+def property_data(arch: str) -> bytes:
+    """Return the note's bytes: its sizes and type, "GNU", then one property, padded to 8 bytes."""
     kind, bits = _PROPERTIES[arch]
-    return (
-        '\t.section .note.gnu.property,"a",@note\n\t.p2align 3\n'
-        '\t.long 4\n\t.long 16\n\t.long 5\n\t.asciz "GNU"\n'
-        f"\t.long {kind:#x}\n\t.long 4\n\t.long {sum(bits)}\n\t.long 0\n"
-    )
+    return struct.pack("<III4sIIII", 4, 16, _PROPERTY_TYPE, b"GNU", kind, 4, sum(bits), 0)
 
 
 def protection(path: Path) -> list[str]:
