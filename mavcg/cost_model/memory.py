@@ -35,4 +35,5 @@ def read_ns(size: float, footprint: float, levels: Sequence[MemoryLevel]) -> flo
 
     size, footprint: in bytes.
     """
-    return transfer_ns([size] * level_for(footprint, levels), levels)
+    passed = levels[: level_for(footprint, levels)]
+    return size / min(level.bandwidth_gb_per_s for level in passed) if passed else 0.0

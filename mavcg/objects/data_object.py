@@ -47,7 +47,7 @@ def write_data_object(content: Buffer, symbol: str, section: str, align: int, ar
     marked = (1, 3) if arch == "aarch64" else ()
     marks = [_SYMBOL.pack(names.index(_DATA_MARK.encode()), 0, 0, number, 0, 0) for number in marked]
     symbols = [bytes(_SYMBOL.size), *marks, _SYMBOL.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, data.nbytes)]
-    sections = [
+    sections: list[tuple[_Section, Buffer]] = [
         (_Section(section, _PROGBITS, _ALLOC, align), data),
         (_Section(".note.GNU-stack", _PROGBITS), b""),
         (_Section(".note.gnu.property", _NOTE, _ALLOC, 8), property_data(arch)),

@@ -1,6 +1,7 @@
 """The sizes of a convolution that primitives compute, and that costs are kept by."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mavcg.specs.kernel_symbol import pair_text, window_text
 from mavcg.specs.serialize import spec_format
@@ -52,12 +53,12 @@ class Scenario:
         if self.across == self.down:  # equal scenarios are one key of a table of costs
             object.__setattr__(self, "across", None)
 
-    @property
+    @cached_property
     def down(self) -> AxisWindow:
         """The window along a column of the image."""
         return AxisWindow(self.k, self.stride, self.pad, self.dilation)
 
-    @property
+    @cached_property
     def along(self) -> AxisWindow:
         """The window along a row of the image."""
         return self.across or self.down
@@ -83,7 +84,7 @@ class Scenario:
         """True if both axes have the same window."""
         return self.across is None
 
-    @property
+    @cached_property
     def taps(self) -> int:
         """Taps of the kernel."""
         return self.k * self.along.k
@@ -126,14 +127,14 @@ class Scenario:
     @property
     def dense(self) -> "Scenario":
         """The scenario without its weights' sparsity."""
-        return replace(self, sparsity=0, block_sparsity=0)
+        return replace(self, sparsity=0, block_sparsity=0) if self.sparsity or self.block_sparsity else self
 
-    @property
+    @cached_property
     def out_h(self) -> int:
         """Rows of the output."""
         return self.down.outputs(self.h)
 
-    @property
+    @cached_property
     def out_w(self) -> int:
         """Columns of the output."""
         return self.along.outputs(self.w)

@@ -41,13 +41,13 @@ class ThreadedCosts:
         rows = stage_rows(scenario, primitive, self.block)
         found: list[dict[str, float]] = []
         for model in self.workers:
+            if found and model == self.workers[len(found) - 1]:
+                found.append(found[-1])
+                continue
             parts = parts_of(model, scenario, primitive)
             if parts is None:
                 return None
-            if found and model == self.workers[len(found) - 1]:
-                found.append(found[-1])
-            else:
-                found.append({name: model.part_ns(name, count) for name, count in parts.items()})
+            found.append({name: model.part_ns(name, count) for name, count in parts.items()})
         return Cost((self.workers[0].fit.least_us * 1e3 + sum(self._stages(rows, found))) / 1e6, MODELLED)
 
     def _eight_bit(self, scenario: Scenario, primitive: EightBit) -> Cost | None:
