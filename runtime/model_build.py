@@ -1,7 +1,7 @@
 """Compiles a model's engine with its tables, and makes an object of its packed constants."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def build_model_objects(
     folder.mkdir(parents=True, exist_ok=True)
     defined = {name for path in kernels for name, _bytes in function_symbols(path)}
     tasks = (
-        *engine_tasks(program, lambda: constants, defined, core_set, target, folder, threads, spin_us),
+        *engine_tasks(program, lambda: [constants], defined, core_set, target, folder, threads, spin_us),
         selector_task(core_set, all_cores, target, folder),
     )
     return (*kernels, *run_tasks(tasks, workers))
@@ -71,7 +71,7 @@ def build_model_objects(
 
 def engine_tasks(
     program: Program,
-    constants: Callable[[], Buffer],
+    constants: Callable[[], Iterable[Buffer]],
     defined: Set[str],
     core_set: CoreSet,
     target: Target,
@@ -119,16 +119,13 @@ def engine_task(
 
 
 def constants_task(
-    constants: Callable[[], Buffer], size: int, symbol: str, target: Target, folder: Path, what: str
+    constants: Callable[[], Iterable[Buffer]], size: int, symbol: str, target: Target, folder: Path, what: str
 ) -> Task[Path]:
-    """Return the task that makes the object of packed constants. size: their number of bytes. what: whose they are, for
-    errors."""
+    """Return the task that makes the object of packed constants. constants: packs them, in pieces one after the other.
+    size: their number of bytes. what: whose they are, for errors."""
 
     def make_constants() -> Path:
-        packed = memoryview(constants())
-        if packed.nbytes != size:
-            raise MavcgError(f"{what}: {packed.nbytes} bytes of constants, not {size}")
-        return constants_object(packed, symbol, target, folder / "mavcg_constants.o")
+        return constants_object(_checked(constants(), size, what), symbol, target, folder / "mavcg_constants.o")
 
     return Task("packing weights", make_constants, size / WEIGHT_BYTES_PER_MS)
 
@@ -192,9 +189,19 @@ def _code_flags(target: Target) -> tuple[str, ...]:
     return PLAIN_CODE_FLAGS if target.system == "linux-android" else (*GUARDED_CODE_FLAGS, "-fstack-protector-strong")
 
 
-def constants_object(constants: Buffer, symbol: str, target: Target, out: Path) -> Path:
-    """Write an object with these bytes in a read-only section of their own, at a page's start, under a hidden symbol.
-    Returns out."""
+def _checked(pieces: Iterable[Buffer], size: int, what: str) -> Iterator[Buffer]:
+    """Pass the pieces on. Raises: MavcgError at their end where they are not so many bytes."""
+    found = 0
+    for piece in pieces:
+        found += memoryview(piece).nbytes
+        yield piece
+    if found != size:
+        raise MavcgError(f"{what}: {found} bytes of constants, not {size}")
+
+
+def constants_object(constants: Iterable[Buffer], symbol: str, target: Target, out: Path) -> Path:
+    """Write an object with these bytes, pieces one after the other, in a read-only section of their own, at a page's
+    start, under a hidden symbol. Returns out."""
     with scratch_folder(".mavcg-constants-", out.parent) as scratch:
         made = scratch / out.name
         write_data_object(constants, symbol, CONSTANTS_SECTION, _PAGE_BYTES, target.arch, made)

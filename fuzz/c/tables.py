@@ -29,7 +29,7 @@ def write(folder: Path) -> None:
     (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
     (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))
     (folder / "exercise.h").write_text(header_text(program))
-    constants_object(CONSTANTS, constants_symbol(program), host_target(), folder / "constants.o")
+    constants_object([CONSTANTS], constants_symbol(program), host_target(), folder / "constants.o")
 
 
 if __name__ == "__main__":

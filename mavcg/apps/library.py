@@ -19,7 +19,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
-from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.pack_weights import packed_weights
 from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.memory.turns import place_together
 from mavcg.model_pipeline.link import bands_note
@@ -94,7 +94,7 @@ def build_application(
             own.mkdir()
             planned = network.planned
             others += engine_tasks(
-                planned.program, partial(pack_weights, planned.memory, planned.lowered.graph.constants),
+                planned.program, partial(packed_weights, planned.memory, planned.lowered.graph.constants),
                 version_symbols(planned.specs, tuple(machines)), core_set, request.target, own, request.threads,
                 default_spin_us(request.board), network_symbol(planned.program.name), in_application=True,
             )  # fmt: skip

@@ -1,6 +1,6 @@
 """Packs the constants of a planned model: the last stage before the link, and the only one that touches their bytes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -14,17 +14,24 @@ def pack_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Array:
 
     constants: the lowered graph's.
     """
-    return _pack(memory.constants_bytes, ((place, constants) for place in memory.constants))
+    return np.concatenate([np.zeros(0, np.uint8), *packed_weights(memory, constants)])
 
 
-def pack_pool(pool: ConstantPool) -> Array:
-    """Return the bytes of the constants of several models, as pack_weights."""
-    return _pack(pool.end, pool.placed)
+def packed_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Iterator[Array]:
+    """Yield the bytes of pack_weights in pieces, one after the other: no more is in memory than a constant."""
+    return _pieces(memory.constants_bytes, ((place, constants) for place in memory.constants))
 
 
-def _pack(size: int, places: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Array:
-    packed = np.zeros(size, np.uint8)
+def packed_pool(pool: ConstantPool) -> Iterator[Array]:
+    """Yield the bytes of the constants of several models, as packed_weights."""
+    return _pieces(pool.end, pool.placed)
+
+
+def _pieces(size: int, places: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Iterator[Array]:
+    end = 0
     for place, constants in places:
         content = np.ascontiguousarray(constant_array(place.constant, constants)).reshape(-1).view(np.uint8)
-        packed[place.offset : place.offset + content.size] = content
-    return packed
+        yield np.zeros(place.offset - end, np.uint8)
+        yield content
+        end = place.offset + content.size
+    yield np.zeros(size - end, np.uint8)

@@ -11,7 +11,7 @@ from typing import Any
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
 from mavcg.lowering.kernel_code import kernel_tasks, version_symbols
-from mavcg.lowering.pack_weights import pack_weights
+from mavcg.lowering.pack_weights import packed_weights
 from mavcg.model_pipeline.link import ModelResult, link_model
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel, Progress, prepare_model
@@ -51,7 +51,7 @@ def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> 
     planned = prepared.planned
     lowered, memory = planned.lowered, planned.memory
     return engine_tasks(
-        planned.program, partial(pack_weights, memory, lowered.graph.constants),
+        planned.program, partial(packed_weights, memory, lowered.graph.constants),
         version_symbols(lowered.specs, tuple(prepared.machines)), CoreSet(request.cores), request.target, folder,
         request.threads, default_spin_us(request.board),
     )  # fmt: skip

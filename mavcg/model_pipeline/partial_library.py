@@ -10,7 +10,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.memory_plan import ConstantPool
-from mavcg.lowering.pack_weights import pack_pool
+from mavcg.lowering.pack_weights import packed_pool
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.dump import dump
@@ -106,7 +106,7 @@ def link_parts(
             if file is None
             else drop_in_task(parts_text(build.output.name, parts, file, model_files), build.target, folder),
             selector_task(core_set, load_cores(), build.target, folder),
-            constants_task(partial(pack_pool, pool), pool.end, symbol, build.target, folder, str(build.model)),
+            constants_task(partial(packed_pool, pool), pool.end, symbol, build.target, folder, str(build.model)),
         ]
         for i, each in enumerate(planned):
             (folder / str(i)).mkdir()

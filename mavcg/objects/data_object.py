@@ -5,6 +5,7 @@ Layouts and numbers: System V ABI, "Object Files".
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,17 @@ _MACHINES = {"x86_64": 62, "aarch64": 183}
 _PROGBITS, _SYMTAB, _STRTAB, _NOTE = 1, 2, 3, 7
 _ALLOC = 2
 _GLOBAL_OBJECT, _HIDDEN = 0x11, 2
-_DATA_MARK = "$d"
+_DATA, _PROPERTY, _NAMES = 1, 3, 5  # numbers of sections: 0 is none
+_WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
 class _Section:
-    """A section, its content apart. flags, align, entry_bytes, link, info: as its row of the table has them."""
+    """A section. flags, align, entry_bytes, link, info: as its row of the table has them."""
 
     name: str
     type: int
+    content: bytes = b""
     flags: int = 0
     align: int = 1
     entry_bytes: int = 0
@@ -35,46 +38,63 @@ class _Section:
     info: int = 0
 
 
-def write_data_object(content: Buffer, symbol: str, section: str, align: int, arch: str, out: Path) -> None:
+def write_data_object(
+    pieces: Iterable[Buffer], symbol: str, section: str, align: int, arch: str, out: Path
+) -> None:  # fmt: skip
     """Write an object with these bytes in a read-only section of their own, from its beginning, under a hidden symbol.
 
-    content: a contiguous buffer. align: of the section, in bytes. arch: aarch64 or x86_64. The object is marked as one
-    that needs no executable stack, and that has nothing without branch protection.
+    pieces: contiguous buffers, one after the other. align: of the section, in bytes. arch: aarch64 or x86_64. The
+    object is marked as one that needs no executable stack, and that has nothing without branch protection.
     """
-    data = memoryview(content).cast("B")
-    names = b"\0" + symbol.encode() + b"\0" + _DATA_MARK.encode() + b"\0"
-    # "ELF for the Arm 64-bit Architecture" marks where a section has data, and not code, by local symbols.
-    marked = (1, 3) if arch == "aarch64" else ()
-    marks = [_SYMBOL.pack(names.index(_DATA_MARK.encode()), 0, 0, number, 0, 0) for number in marked]
-    symbols = [bytes(_SYMBOL.size), *marks, _SYMBOL.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, data.nbytes)]
-    sections: list[tuple[_Section, Buffer]] = [
-        (_Section(section, _PROGBITS, _ALLOC, align), data),
-        (_Section(".note.GNU-stack", _PROGBITS), b""),
-        (_Section(".note.gnu.property", _NOTE, _ALLOC, 8), property_data(arch)),
-        (_Section(".symtab", _SYMTAB, 0, 8, _SYMBOL.size, link=5, info=len(symbols) - 1), b"".join(symbols)),
-        (_Section(".strtab", _STRTAB), names),
-    ]
-    titles = b"\0" + b"".join(each.name.encode() + b"\0" for each, _ in sections) + b".shstrtab\0"
-    sections.append((_Section(".shstrtab", _STRTAB), titles))
-    rows, end = [bytes(_SECTION.size)], _HEADER.size
+    begin = -(-_HEADER.size // align) * align
     with out.open("wb") as file:
-        file.write(bytes(_HEADER.size))
-        for each, part in sections:
-            file.write(bytes(-end % each.align))
-            begin = end + -end % each.align
-            file.write(part)
-            end = begin + len(part)
-            rows.append(
-                _SECTION.pack(
-                    titles.index(b"\0" + each.name.encode() + b"\0") + 1, each.type, each.flags, 0, begin, len(part),
-                    each.link, each.info, each.align, each.entry_bytes,
-                )
-            )  # fmt: skip
-        file.write(bytes(-end % 8) + b"".join(rows))
+        file.write(bytes(begin))
+        size = sum(file.write(piece) for piece in pieces)
+        sections = [*_marks(arch), *_symbols(symbol, size, arch)]
+        head = _Section(section, _PROGBITS, b"", _ALLOC, align)
+        titles = b"\0" + b"".join(each.name.encode() + b"\0" for each in (head, *sections)) + b".shstrtab\0"
+        rows, end = [bytes(_SECTION.size), _row(head, titles, begin, size)], begin + size
+        for each in (*sections, _Section(".shstrtab", _STRTAB, titles)):
+            file.write(bytes(-end % each.align) + each.content)
+            end += -end % each.align
+            rows.append(_row(each, titles, end, len(each.content)))
+            end += len(each.content)
+        file.write(bytes(-end % _WORD_BYTES) + b"".join(rows))
         file.seek(0)
         file.write(
             _HEADER.pack(
-                _IDENT, _RELOCATABLE, _MACHINES[arch], _VERSION, 0, 0, end + -end % 8, 0, _HEADER.size, 0, 0,
+                _IDENT, _RELOCATABLE, _MACHINES[arch], _VERSION, 0, 0, end + -end % _WORD_BYTES, 0, _HEADER.size, 0, 0,
                 _SECTION.size, len(rows), len(rows) - 1,
             )
         )  # fmt: skip
+
+
+def _marks(arch: str) -> list[_Section]:
+    """Return the sections after the data's by which the linker knows what an object needs and has."""
+    return [
+        _Section(".note.GNU-stack", _PROGBITS),
+        _Section(".note.gnu.property", _NOTE, property_data(arch), _ALLOC, _WORD_BYTES),
+    ]
+
+
+def _symbols(symbol: str, size: int, arch: str) -> list[_Section]:
+    """Return the table of symbols and that of their names, which follow the sections of _marks."""
+    names = b"\0$d\0" + symbol.encode() + b"\0"
+    # "ELF for the Arm 64-bit Architecture" marks where a section has data, and not code, by local symbols $d.
+    marked = (_DATA, _PROPERTY) if arch == "aarch64" else ()
+    table = [bytes(_SYMBOL.size), *(_SYMBOL.pack(1, 0, 0, number, 0, 0) for number in marked)]
+    table.append(_SYMBOL.pack(names.index(symbol.encode(), 4), _GLOBAL_OBJECT, _HIDDEN, _DATA, 0, size))
+    content = b"".join(table)
+    return [
+        _Section(".symtab", _SYMTAB, content, 0, _WORD_BYTES, _SYMBOL.size, _NAMES, info=len(table) - 1),
+        _Section(".strtab", _STRTAB, names),
+    ]
+
+
+def _row(section: _Section, titles: bytes, begin: int, size: int) -> bytes:
+    """Return a section's row in the table of sections. titles: the names of all; begin, size: in the file, in bytes."""
+    title = titles.index(b"\0" + section.name.encode() + b"\0") + 1
+    return _SECTION.pack(
+        title, section.type, section.flags, 0, begin, size, section.link, section.info, section.align,
+        section.entry_bytes,
+    )  # fmt: skip

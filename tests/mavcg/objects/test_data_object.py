@@ -33,7 +33,7 @@ def test_libraries_of_it_are_those_of_the_assembler(target: str, content: bytes,
     known = parse_target(target)
     for folder in ("ours", "theirs"):
         (tmp_path / folder).mkdir()
-    write_data_object(content, "data", ".numbers", 4096, known.arch, tmp_path / "ours" / "data.o")
+    write_data_object([content[:1], content[1:]], "data", ".numbers", 4096, known.arch, tmp_path / "ours" / "data.o")
     (tmp_path / "theirs" / "data.s").write_text(assembled(content, ".numbers", 4096, known.arch))
     arguments = [f"--target={known.arch}-{known.system}", "-c", "data.s", "-o", "data.o"]
     run_zig("clang", arguments, "assembling data", tmp_path / "theirs")
@@ -54,7 +54,7 @@ def test_the_symbol_has_the_bytes(
     content: bytes, align: int, arch: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("objects") / "data.o"
-    write_data_object(np.frombuffer(content, np.uint8), "data", ".numbers", align, arch, path)
+    write_data_object([np.frombuffer(content, np.uint8)], "data", ".numbers", align, arch, path)
     elf = open_elf(path)
     (symbol,) = elf.get_section_by_name(".symtab").get_symbol_by_name("data")
     section = elf.get_section(symbol["st_shndx"])

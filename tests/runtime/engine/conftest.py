@@ -165,7 +165,7 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
         (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
         (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))
         (folder / "exercise.h").write_text(header_text(exercise()))
-        constants = constants_object(CONSTANTS, constants_symbol(exercise()), host_target(), folder / "constants.o")
+        constants = constants_object([CONSTANTS], constants_symbol(exercise()), host_target(), folder / "constants.o")
         common = [
             "gcc",
             "-std=gnu11",

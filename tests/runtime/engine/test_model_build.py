@@ -194,7 +194,7 @@ def test_weights_leave_nothing_in_a_cache(tmp_path: Path) -> None:
     """Other bytes of the same length make another object, though the assembler's text is the same."""
     target = parse_target("x86_64-linux-musl")
     objects = [
-        constants_object(b, "c", target, tmp_path / f"{i}.o").read_bytes() for i, b in enumerate((b"one", b"two"))
+        constants_object([b], "c", target, tmp_path / f"{i}.o").read_bytes() for i, b in enumerate((b"one", b"two"))
     ]
 
     assert b"one" in objects[0] and b"two" in objects[1]

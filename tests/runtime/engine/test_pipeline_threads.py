@@ -116,7 +116,7 @@ def build_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Build:
         }
         for name, text in texts.items():
             (folder / name).write_text(text)
-        constants = constants_object(CONSTANTS, constants_symbol(program), host_target(), folder / "constants.o")
+        constants = constants_object([CONSTANTS], constants_symbol(program), host_target(), folder / "constants.o")
         common = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-pthread", "-ffp-contract=off", "-frounding-math"]
         common += ["-Wall", "-Wextra", *flags, f"-I{folder}", f"-I{SOURCES}"]
         jobs = [(write_unit(unit, folder), unit, ["-Werror", *library_flags]) for unit in ("engine", "application")]
