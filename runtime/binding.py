@@ -54,7 +54,9 @@ def detect(
     if cores is None:
         from mavcg.profiles.load import load_cores  # the profiles are above this floor for callers that give cores
 
-        cores = list(load_cores().values())
+        # This machine's CPUs are of its architecture, unless a map says otherwise.
+        here = root.resolve() == Path("/") and cpu_map is None
+        cores = list(load_cores(host_target().arch if here else "").values())
     if root.resolve() != Path("/"):
         return _detect(root, cpu_map, Candidates(CoreSet(tuple(cores))))
     return _detect_unmasked(cpu_map, tuple(cores), ())

@@ -59,4 +59,4 @@ def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> 
 
 def own_selector_task(request: ModelRequest, folder: Path) -> Task[Path]:
     """Return the task that makes the selector's object, which follows those of part_tasks in the link."""
-    return selector_task(CoreSet(request.cores), load_cores(), request.target, folder)
+    return selector_task(CoreSet(request.cores), load_cores(request.target.arch), request.target, folder)

@@ -25,6 +25,7 @@ from mavcg.lowering.step_list import CoreShares, PlannedModel, make_step_list
 from mavcg.memory.row_segments import StepRange, cut_places
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles, with_known_caches
+from mavcg.predict.band_times import ClusterTimes, compare_times
 from mavcg.predict.bands import band_models, banded_steps
 from mavcg.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.predict.latency import StepModel, Worker
@@ -37,39 +38,8 @@ from mavcg.specs.tile_plan import TilePlan
 AUTO, ON, OFF = "auto", "on", "off"
 MOST_STEPS = 16  # of a range
 MOST_CUTS = 6  # between two cuts of a range, those left out
-LEAST_GAIN = 0.02  # share of a range's time that bands have to save
 NEARLY = 0.9  # of the most that any size of bands saves: the smallest bands that save as much are taken
 SLACK = 1.0  # share of a window that is added to it, so that less is moved
-
-
-@dataclass(frozen=True)
-class BandTimes:
-    """Predicted times of a range of steps on some cores, in ms, layer by layer and by bands. saved, lost: sums over
-    the steps that are faster, and slower, by bands."""
-
-    whole_ms: float
-    bands_ms: float
-    saved_ms: float
-    lost_ms: float
-
-    def pays(self, safety: float) -> bool:
-        """True if bands are faster by more than the cost safety factor on all that differs, and by LEAST_GAIN."""
-        return self.saved_ms / safety - self.lost_ms * safety > LEAST_GAIN * self.whole_ms
-
-
-@dataclass(frozen=True)
-class ClusterTimes:
-    """Times on one core of a cluster, and on all of its cores."""
-
-    cluster: str
-    alone: BandTimes
-    together: BandTimes
-
-    @property
-    def gain(self) -> float:
-        """Share of the time that is saved: the mean of both."""
-        rows = (self.alone, self.together)
-        return sum((row.whole_ms - row.bands_ms) / row.whole_ms for row in rows if row.whole_ms) / 2
 
 
 @dataclass(frozen=True)
@@ -237,17 +207,18 @@ class _Choice:
                 worth.setdefault(each.steps.end, []).append(each)
         return _most_saved(worth, len(programs.rows.steps))
 
-    def _worth(self, programs: "_Programs", candidates: Sequence[tuple[int, int]]) -> list[DepthFirst]:
+    def _worth(self, programs: _Programs, candidates: Sequence[tuple[int, int]]) -> list[DepthFirst]:
         """The bands of each range that save nearly the most, where any pay."""
         numbers = sorted({number for begin, end in candidates for number in range(begin, end)})
         kernels = self._kernels([self.planned.lowered.steps[n].spec for n in numbers], programs.tiles)
         kernels |= self._kernels([programs.by_rows.lowered.steps[n].spec for n in numbers], programs.tiles, kernels)
+        whole = {number: self._whole_times(number, programs, kernels) for number in numbers}
         found = []
         for begin, end in candidates:
             options = []
             for band in _bands(programs.rows.steps[end - 1].units):
                 steps = StepRange(begin, end, 0, band)
-                times = self._times(steps, programs, kernels)
+                times = self._times(steps, programs, whole, kernels)
                 if times is not None and self._pays(times):
                     names = tuple(self.planned.lowered.steps[number].name for number in (begin, end - 1))
                     options.append(DepthFirst(steps, times, (names[0], names[1])))
@@ -277,35 +248,42 @@ class _Choice:
                 found[name].append(model)
         return found
 
+    @property
+    def _teams(self) -> list[tuple[list[Worker], list[Worker]]]:
+        """One core of each cluster, and all of its cores."""
+        pairs = enumerate(zip(self.clusters, self.teams, strict=True))
+        return [([Worker(n, cluster)], [Worker(n, team)] * team.cores) for n, (cluster, team) in pairs]
+
+    def _whole_times(
+        self, number: int, programs: _Programs, kernels: Mapping[str, Sequence[KernelModel]]
+    ) -> list[tuple[float, ...]]:
+        """Times of a step layer by layer, on the teams of each cluster, in ms."""
+        work = programs.whole_works[number]
+        step = StepModel(work, programs.whole_distances[number], kernels[work.kernel])
+        return [tuple(step.together(workers) for workers in teams) for teams in self._teams]
+
     def _times(
-        self, steps: StepRange, programs: "_Programs", kernels: Mapping[str, Sequence[KernelModel]]
+        self, steps: StepRange, programs: _Programs, whole: Mapping[int, Sequence[tuple[float, ...]]],
+        kernels: Mapping[str, Sequence[KernelModel]],
     ) -> tuple[ClusterTimes, ...] | None:  # fmt: skip
-        works, whole_works = programs.works, programs.whole_works
+        """Return the times of a range by bands beside those layer by layer; None where it cannot go by bands.
+
+        whole: of each step, in ms, as _whole_times.
+        """
+        works = programs.works
         banded = banded_steps(programs.rows, works, steps)
         if banded is None:
             return None
         own = slice(steps.begin, steps.end)
         models = band_models(banded, works[own], programs.distances[own], [kernels[w.kernel] for w in works[own]])
-        whole = [
-            StepModel(work, distance, kernels[work.kernel])
-            for work, distance in zip(whole_works[own], programs.whole_distances[own], strict=True)
-        ]
         found = []
-        for number, (cluster, team) in enumerate(zip(self.clusters, self.teams, strict=True)):
-            cores = ([Worker(number, cluster)], [Worker(number, team)] * team.cores)
-            found.append(
-                ClusterTimes(cluster.cluster.core, *(_compare_times(whole, models, workers) for workers in cores))
+        for cluster, (machine, teams) in enumerate(zip(self.clusters, self._teams, strict=True)):
+            before = [whole[number][cluster] for number in range(steps.begin, steps.end)]
+            alone, together = (
+                compare_times([times[team] for times in before], models, workers) for team, workers in enumerate(teams)
             )
+            found.append(ClusterTimes(machine.cluster.core, alone, together))
         return tuple(found)
-
-
-def _compare_times(
-    whole: Sequence[StepModel], models: Sequence[tuple[StepModel, int]], workers: Sequence[Worker]
-) -> BandTimes:
-    before = [step.together(workers) for step in whole]
-    after = [count * model.together(workers) for model, count in models]
-    saved = [a - b for a, b in zip(before, after, strict=True)]
-    return BandTimes(sum(before), sum(after), sum(max(0.0, s) for s in saved), sum(max(0.0, -s) for s in saved))
 
 
 def _cache_bytes(cluster: ClusterMachine) -> int:
