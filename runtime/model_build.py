@@ -125,7 +125,7 @@ def constants_task(
     size: their number of bytes. what: whose they are, for errors."""
 
     def make_constants() -> Path:
-        return constants_object(_checked(constants(), size, what), symbol, target, folder / "mavcg_constants.o")
+        return constants_object(_pieces_of_size(constants(), size, what), symbol, target, folder / "mavcg_constants.o")
 
     return Task("packing weights", make_constants, size / WEIGHT_BYTES_PER_MS)
 
@@ -189,7 +189,7 @@ def _code_flags(target: Target) -> tuple[str, ...]:
     return PLAIN_CODE_FLAGS if target.system == "linux-android" else (*GUARDED_CODE_FLAGS, "-fstack-protector-strong")
 
 
-def _checked(pieces: Iterable[Buffer], size: int, what: str) -> Iterator[Buffer]:
+def _pieces_of_size(pieces: Iterable[Buffer], size: int, what: str) -> Iterator[Buffer]:
     """Pass the pieces on. Raises: MavcgError at their end where they are not so many bytes."""
     found = 0
     for piece in pieces:

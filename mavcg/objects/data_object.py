@@ -25,7 +25,7 @@ _WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
-class _Section:
+class _DataSection:
     """A section. flags, align, entry_bytes, link, info: as its row of the table has them."""
 
     name: str
@@ -51,10 +51,10 @@ def write_data_object(
         file.write(bytes(begin))
         size = sum(file.write(piece) for piece in pieces)
         sections = [*_marks(arch), *_symbols(symbol, size, arch)]
-        head = _Section(section, _PROGBITS, b"", _ALLOC, align)
+        head = _DataSection(section, _PROGBITS, b"", _ALLOC, align)
         titles = b"\0" + b"".join(each.name.encode() + b"\0" for each in (head, *sections)) + b".shstrtab\0"
         rows, end = [bytes(_SECTION.size), _row(head, titles, begin, size)], begin + size
-        for each in (*sections, _Section(".shstrtab", _STRTAB, titles)):
+        for each in (*sections, _DataSection(".shstrtab", _STRTAB, titles)):
             file.write(bytes(-end % each.align) + each.content)
             end += -end % each.align
             rows.append(_row(each, titles, end, len(each.content)))
@@ -69,15 +69,15 @@ def write_data_object(
         )  # fmt: skip
 
 
-def _marks(arch: str) -> list[_Section]:
+def _marks(arch: str) -> list[_DataSection]:
     """Return the sections after the data's by which the linker knows what an object needs and has."""
     return [
-        _Section(".note.GNU-stack", _PROGBITS),
-        _Section(".note.gnu.property", _NOTE, property_data(arch), _ALLOC, _WORD_BYTES),
+        _DataSection(".note.GNU-stack", _PROGBITS),
+        _DataSection(".note.gnu.property", _NOTE, property_data(arch), _ALLOC, _WORD_BYTES),
     ]
 
 
-def _symbols(symbol: str, size: int, arch: str) -> list[_Section]:
+def _symbols(symbol: str, size: int, arch: str) -> list[_DataSection]:
     """Return the table of symbols and that of their names, which follow the sections of _marks."""
     names = b"\0$d\0" + symbol.encode() + b"\0"
     # "ELF for the Arm 64-bit Architecture" marks where a section has data, and not code, by local symbols $d.
@@ -86,12 +86,12 @@ def _symbols(symbol: str, size: int, arch: str) -> list[_Section]:
     table.append(_SYMBOL.pack(names.index(symbol.encode(), 4), _GLOBAL_OBJECT, _HIDDEN, _DATA, 0, size))
     content = b"".join(table)
     return [
-        _Section(".symtab", _SYMTAB, content, 0, _WORD_BYTES, _SYMBOL.size, _NAMES, info=len(table) - 1),
-        _Section(".strtab", _STRTAB, names),
+        _DataSection(".symtab", _SYMTAB, content, 0, _WORD_BYTES, _SYMBOL.size, _NAMES, info=len(table) - 1),
+        _DataSection(".strtab", _STRTAB, names),
     ]
 
 
-def _row(section: _Section, titles: bytes, begin: int, size: int) -> bytes:
+def _row(section: _DataSection, titles: bytes, begin: int, size: int) -> bytes:
     """Return a section's row in the table of sections. titles: the names of all; begin, size: in the file, in bytes."""
     title = titles.index(b"\0" + section.name.encode() + b"\0") + 1
     return _SECTION.pack(
