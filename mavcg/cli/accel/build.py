@@ -32,7 +32,9 @@ def build(
     ] = False,
     per_tensor: Annotated[
         bool,
-        typer.Option("--per-tensor", help="One for each tensor; default: for channels of depthwise convolutions."),
+        typer.Option(
+            "--per-tensor", help="One radix position for each tensor; default: one per channel in depthwise layers."
+        ),
     ] = False,
     shape: Annotated[
         list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input with free dimensions.")
