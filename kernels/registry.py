@@ -12,6 +12,7 @@ from mavcg.kernels.conv import conv2d, matmul
 from mavcg.kernels.conv import transpose as conv_transpose
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8 import conv2d as qconv2d
+from mavcg.kernels.int8 import integer_conv
 from mavcg.kernels.int8 import matmul as qmatmul
 from mavcg.kernels.int8 import means as eight_bit
 from mavcg.kernels.primitives import node_step as primitive_step
@@ -19,6 +20,7 @@ from mavcg.kernels.primitives.registry import primitive_emitters
 from mavcg.kernels.tensor import (
     arg_reduce,
     copies,
+    dynamic_range,
     elementwise,
     gather,
     normalize,
@@ -57,8 +59,10 @@ _FAMILIES: tuple[ModuleType, ...] = (
     primitive_step,
     qconv2d,
     qmatmul,
+    integer_conv,
     reduce,
     arg_reduce,
+    dynamic_range,
     softmax,
     copies,
     elementwise,

@@ -1,7 +1,8 @@
 """The code of an 8-bit convolution: the loops over blocks of rows and channels around the micro-kernels."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from llvmlite import ir
 
@@ -9,9 +10,9 @@ from mavcg.kernels.builder.block_loops import blocks, row_blocks
 from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.conv.part_loops import check_parts, part_runs, rectangles, rows_of_parts
 from mavcg.kernels.gemm.register_tile import BlockRegisters
-from mavcg.kernels.int8.conv_spec import QConv2d
-from mavcg.kernels.int8.micro_kernel import F32_BYTES, QPointers, QTile, emit_qtile
-from mavcg.kernels.int8.register_tile import GROUP, Int8Tiling, choose_tiling, form_of, widths_of
+from mavcg.kernels.int8.conv_spec import EightBitConvolution, QConv2d
+from mavcg.kernels.int8.micro_kernel import F32_BYTES, QPointers, QTile, RequantizedEnding, TileEnding, emit_qtile
+from mavcg.kernels.int8.register_tile import GROUP, Int8Tiling, ProductForm, choose_tiling, widths_of
 from mavcg.specs.kernel import KernelSpec, Machine, View
 from mavcg.specs.tile_plan import MacroTile, Order
 
@@ -24,20 +25,69 @@ PLAIN = MacroTile(order=Order.CHANNELS)
 def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
     """Emit the function of a spec for a machine. The macro-tile's kc says nothing here: 8-bit outputs hold no sums."""
     assert isinstance(spec, QConv2d)
+    return emit_convolution(module, spec, machine, macro, _requantized)
+
+
+# endings(b, spec, machine): what a kernel makes of its sums, with the operands that it reads.
+MakeEndings = Callable[[ir.IRBuilder, Any, Machine], "Endings"]
+
+
+class Endings(Protocol):
+    """The endings of a kernel's tiles. flip: as of QPointers; residual: a pointer to its first element, None without
+    one."""
+
+    flip: Value | None
+    residual: Value | None
+
+    def at(self, packed: Value, channel: Value) -> TileEnding:
+        """Return the ending of tiles that begin at an output channel.
+
+        channel: counted through all groups. packed: the same in packed constants, where groups are filled up.
+        """
+
+
+def emit_convolution(
+    module: ir.Module, spec: EightBitConvolution, machine: Machine, macro: MacroTile, endings: MakeEndings
+) -> ir.Function:
+    """Emit the loops of a spec's sums with these endings."""
     check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
-    _QConvEmitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
+    _ConvolutionEmitter(b, spec, machine, macro, endings(b, spec, machine)).emit(function.args[1], function.args[2])
     b.ret_void()
     return function
 
 
-def register_tiling(spec: QConv2d, machine: Machine, macro: MacroTile, channels: int) -> Int8Tiling:
+def flip_register(b: ir.IRBuilder, form: ProductForm, pointer: Value) -> Value | None:
+    """Load bytes of 128 from a constant of them, if the form flips inputs."""
+    return b.load(pointer, name="flip", align=4, typ=ir.VectorType(I8, 4 * form.lanes)) if form.flip else None
+
+
+class _RequantizedEndings:
+    """Endings in 8 bits, with a bias that depends on how the form takes inputs."""
+
+    residual: Value | None = None
+
+    def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        form, bias, self.multiplier = spec.form(machine), operand(b, 3, "bias"), operand(b, 4, "multiplier")
+        outputs = spec.groups * spec.panels * spec.lanes
+        self.bias = address(b, bias, 0 if form.signed else outputs * F32_BYTES)
+        self.flip = flip_register(b, form, address(b, bias, 2 * outputs * F32_BYTES))
+
+    def at(self, packed: Value, channel: Value) -> TileEnding:
+        """Return the ending of tiles from a channel on."""
+        b, move = self.b, self.b.mul(packed, const(F32_BYTES))
+        bias, multiplier = (address(b, p, move) for p in (self.bias, self.multiplier))
+        return RequantizedEnding(b, self.machine, self.spec.epilogue, bias, multiplier)
+
+
+def _requantized(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> Endings:
+    return _RequantizedEndings(b, spec, machine)
+
+
+def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTile, channels: int) -> Int8Tiling:
     """Return the register tiles for a run of `channels` output channels."""
-    form, registers, width = (
-        form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16),
-        machine.vector_registers,
-        spec.out.shape[2],
-    )
+    form, registers, width = spec.form(machine), machine.vector_registers, spec.out.shape[2]
     vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
     if macro.nr is not None:
         # Whole panels: a chunk that begins inside of one would read its weights from elsewhere.
@@ -49,9 +99,9 @@ def register_tiling(spec: QConv2d, machine: Machine, macro: MacroTile, channels:
 
 def qconv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
     """Return the register tiles of a block of so many output channels."""
-    assert isinstance(spec, QConv2d)
+    assert isinstance(spec, EightBitConvolution)
     chosen = register_tiling(spec, machine, macro, channels)
-    form = form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16)
+    form = spec.form(machine)
     per_chunk = sum(n * form.step_cycles(mr, chosen.vectors * form.parts) for mr, n in chosen.widths.tiles)
     cycles = channels / (chosen.vectors * form.lanes) * per_chunk
     return BlockRegisters(
@@ -59,21 +109,17 @@ def qconv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, chan
     )
 
 
-class _QConvEmitter:
+class _ConvolutionEmitter:
     """Emitter of the loops around the micro-kernels of one function."""
 
-    def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine, macro: MacroTile) -> None:
-        self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
-        self.form = form_of(machine, spec.lanes, spec.x.dtype, spec.in_i16)
+    def __init__(
+        self, b: ir.IRBuilder, spec: EightBitConvolution, machine: Machine, macro: MacroTile, endings: Endings
+    ) -> None:
+        self.b, self.spec, self.machine, self.macro, self.endings = b, spec, machine, macro, endings
+        self.form = spec.form(machine)
         self.run = spec.run
-        names = ("x", "weights", "out", "bias", "multiplier")
-        self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
-        outputs = spec.groups * spec.panels * spec.lanes
-        self.bias = address(b, bias, 0 if self.form.signed else outputs * F32_BYTES)
-        self.flip = None
-        if self.form.flip:
-            flip = address(b, bias, 2 * outputs * F32_BYTES)
-            self.flip = b.load(flip, name="flip", align=4, typ=ir.VectorType(I8, 4 * self.form.lanes))
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
+        self.residual_view: View = getattr(spec, "residual", None) or spec.out
 
     def emit(self, begin: Value, end: Value) -> None:
         b, spec = self.b, self.spec
@@ -170,13 +216,13 @@ class _QConvEmitter:
         used = count - (tiling.vectors - 1) * self.form.lanes
         in_first = b.mul(group, const(spec.in_channels))
         out_first = b.add(b.mul(group, const(spec.out_channels)), channel)
-        packed_first = b.mul(b.add(b.mul(group, const(spec.panels * lanes)), channel), const(F32_BYTES))
+        packed_first = b.add(b.mul(group, const(spec.panels * lanes)), channel)
         panel = b.add(b.mul(group, const(spec.panels)), b.udiv(channel, const(lanes)))
         w_first = b.add(
             b.mul(panel, const(spec.panel_bytes)), b.mul(b.urem(channel, const(lanes)), const(GROUP)), name="w_first"
         )
         weights = address(b, self.w, w_first)
-        bias, multiplier = (address(b, p, packed_first) for p in (self.bias, self.multiplier))
+        ending = self.endings.at(packed_first, out_first)
 
         def row(index: Value) -> None:
             height = spec.out.shape[1]
@@ -184,28 +230,38 @@ class _QConvEmitter:
 
             def start(pointer: Value, view: View, down: int, first: Value) -> Value:
                 offset = b.add(scale_index(b, image, view.strides[0]), scale_index(b, y, view.strides[1] * down))
-                return address(b, pointer, b.add(offset, first))
+                return address(b, pointer, scale_index(b, b.add(offset, first), view.item_bytes))
 
             x = start(self.x, spec.x, spec.stride[0], in_first)
             out = start(self.out, spec.out, 1, out_first)
-            self.tiles(tiling, used, QPointers(x, weights, out, bias, multiplier, self.flip))
+            residual = self.endings.residual
+            residual = residual and start(residual, self.residual_view, 1, out_first)
+            self.tiles(tiling, used, QPointers(x, weights, out, residual, self.endings.flip), ending)
 
         repeat(b, begin, end, row, "row")
 
-    def tiles(self, tiling: Int8Tiling, used: int, at: QPointers) -> None:
+    def tiles(self, tiling: Int8Tiling, used: int, at: QPointers, ending: TileEnding) -> None:
         """Emit one row of pixels."""
-        b, spec = self.b, self.spec
-        in_step, out_step = spec.x.strides[2] * spec.stride[1], spec.out.strides[2]
+        b, spec, added = self.b, self.spec, self.residual_view
+        steps = (
+            spec.x.strides[2] * spec.stride[1],
+            *(view.strides[2] * view.item_bytes for view in (spec.out, added)),
+        )
         ahead, done = self.macro.prefetch_distance_bytes or 0, 0
         for mr, count in tiling.widths.tiles:
-            offsets = [tuple(step * p for p in range(mr)) for step in (in_step, out_step)]
-            tile = QTile(offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead)
+            offsets = [tuple(step * p for p in range(mr)) for step in steps]
+            tile = QTile(
+                offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead,
+                offsets[2],
+            )  # fmt: skip
 
             def one(pixel: Value, tile: QTile = tile) -> None:
-                inputs = address(b, at.inputs, scale_index(b, pixel, in_step))
-                out = address(b, at.out, scale_index(b, pixel, out_step))
-                here = replace(at, inputs=inputs, out=out)
-                emit_qtile(b, self.machine, self.form, self.run, tile, here, spec.epilogue)
+                inputs, out, residual = (
+                    pointer and address(b, pointer, scale_index(b, pixel, step))
+                    for pointer, step in zip((at.inputs, at.out, at.residual), steps, strict=True)
+                )
+                here = replace(at, inputs=inputs, out=out, residual=residual)
+                emit_qtile(b, self.machine, self.form, self.run, tile, here, ending)
 
             if count == 1:
                 one(const(done))

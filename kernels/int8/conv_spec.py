@@ -3,36 +3,27 @@
 from dataclasses import dataclass, replace
 
 from mavcg.kernels.conv.spec import Convolution
-from mavcg.kernels.int8.register_tile import GROUP
+from mavcg.kernels.int8.register_tile import GROUP, ProductForm, form_of
 from mavcg.kernels.int8.requantize import Int8Epilogue
 from mavcg.kernels.int8.sum_run import SumRun
-from mavcg.specs.kernel import SumsOfProducts, View
+from mavcg.specs.kernel import Machine, SumsOfProducts, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
 from mavcg.specs.serialize import spec_format
 
 
-@spec_format("q_conv2d")
-@dataclass(frozen=True)
-class QConv2d(Convolution):
-    """Requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
+class EightBitConvolution(Convolution):
+    """Common part of the specs of convolutions over 8-bit images, whatever becomes of the sums.
 
-    x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
-    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The zero
-    point of x is in the bias: first come those for inputs taken as i8, then those for u8, then bytes of 128 by which
-    one becomes the other. narrow: no weight is -128. in_i16: how many groups' products i16 holds, as sums_in_i16 says
-    of the weights. A row of work is a row of output pixels, or, where by_channels, a panel.
+    narrow: no packed weight is -128. in_i16: how many groups' products i16 holds, as sums_in_i16 says of the packed
+    weights. window_sums: True if the sum of the inputs of each output is needed, too.
     """
 
-    x: View
-    out: View
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    groups: int
-    lanes: int
-    epilogue: Int8Epilogue
     narrow: bool
-    in_i16: int = 0
+    in_i16: int
+
+    @property
+    def window_sums(self) -> bool:
+        return False
 
     @property
     def family(self) -> str:
@@ -75,6 +66,34 @@ class QConv2d(Convolution):
     @property
     def work(self) -> int:
         return self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+
+    def form(self, machine: Machine) -> ProductForm:
+        """Return the machine's form of the products."""
+        return form_of(machine, self.lanes, self.x.dtype, self.in_i16, self.window_sums)
+
+
+@spec_format("q_conv2d")
+@dataclass(frozen=True)
+class QConv2d(EightBitConvolution):
+    """Requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
+
+    x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
+    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The zero
+    point of x is in the bias: first come those for inputs taken as i8, then those for u8, then bytes of 128 by which
+    one becomes the other. narrow: no weight is -128. in_i16: how many groups' products i16 holds, as sums_in_i16 says
+    of the weights. A row of work is a row of output pixels, or, where by_channels, a panel.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+    epilogue: Int8Epilogue
+    narrow: bool
+    in_i16: int = 0
 
 
 def merged_run(levels: list[tuple[int, int]], length: int) -> SumRun:

@@ -4,8 +4,10 @@ Products of two taps at a time are exact sums, by each core's own instructions, 
 before.
 """
 
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -42,14 +44,11 @@ CHANNELS = 32  # packed constants are filled up to a multiple of this, the chann
 LEAST_CHANNELS = 8  # minimum channels of a vector
 
 
-@spec_format("q_depthwise")
-@dataclass(frozen=True)
-class QDepthwise(KernelSpec):
-    """Requantized depthwise convolution of 8-bit images with as many channels out as in.
+class EightBitDepthwise(KernelSpec):
+    """Common part of the specs of depthwise convolutions of 8-bit images, whatever becomes of the sums.
 
-    x, out: N, H, W, C. Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']; C' is C filled
-    up to whole vectors. The zero point of x is in the bias, as in QConv2d. narrow: no weight is -128. A row of work is
-    a row of output pixels.
+    x, out: N, H, W, C, as many channels out as in. C' is C filled up to whole vectors. narrow: i16 holds the sum of two
+    products of i8 inputs. A row of work is a row of output pixels.
     """
 
     x: View
@@ -57,12 +56,12 @@ class QDepthwise(KernelSpec):
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
-    epilogue: Int8Epilogue
     narrow: bool
 
     @property
-    def family(self) -> str:
-        return f"qdepthwise_{self.x.dtype}"
+    @abstractmethod
+    def weight_bytes(self) -> int:
+        """Bytes of one weight: 1 for i8, 2 for i16."""
 
     @property
     def symbol_shape(self) -> str:
@@ -90,6 +89,32 @@ class QDepthwise(KernelSpec):
         return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
 
 
+@spec_format("q_depthwise")
+@dataclass(frozen=True)
+class QDepthwise(EightBitDepthwise):
+    """Requantized depthwise convolution of 8-bit images with as many channels out as in.
+
+    Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']. The zero point of x is in the bias,
+    as in QConv2d. narrow: no weight is -128.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    epilogue: Int8Epilogue
+    narrow: bool
+
+    @property
+    def family(self) -> str:
+        return f"qdepthwise_{self.x.dtype}"
+
+    @property
+    def weight_bytes(self) -> int:
+        return 1
+
+
 def in_vectors(values: Array) -> Array:
     """Fill [rows, C] up to [rows, C'] with zeros, C' a multiple of CHANNELS."""
     rows, channels = values.shape
@@ -109,10 +134,70 @@ def tap_pairs(height: int, width: int) -> list[list[tuple[int, int]]]:
 def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
     """Emit the function of a spec for a machine; only the macro-tile's parts apply."""
     assert isinstance(spec, QDepthwise)
+    return emit_depthwise_sums(module, spec, machine, macro, _RequantizedPixels)
+
+
+class PixelEnding(Protocol):
+    """The end of a pixel's sums, of its channels from some channel on: a result of each, stored."""
+
+    def store(self, total: Value, lanes: int, used: int, out: Value, residual: Value | None) -> None:
+        """Emit the results of i32 sums of `lanes` channels, and the store of `used` of them."""
+
+
+class PixelEndings(Protocol):
+    """The endings of a kernel's pixels. residual: a pointer to its first element, None without one."""
+
+    residual: Value | None
+
+    def at(self, channel: Value) -> PixelEnding:
+        """Return the ending of vectors that begin at a channel."""
+
+
+# endings(b, spec, machine, whether inputs are multiplied as i8).
+MakePixelEndings = Callable[[ir.IRBuilder, Any, Machine, bool], PixelEndings]
+
+
+@dataclass(frozen=True)
+class _RequantizedPixel:
+    b: ir.IRBuilder
+    machine: Machine
+    epilogue: Int8Epilogue
+    bias: Value
+    multiplier: Value
+
+    def store(self, total: Value, lanes: int, used: int, out: Value, residual: Value | None) -> None:
+        b = self.b
+        start = b.load(self.bias, name="bias", align=4, typ=total.type)
+        factor = b.load(self.multiplier, name="multiplier", align=4, typ=ir.VectorType(F32, lanes))
+        result = to_eight_bits(b, self.machine, b.add(total, start), factor, self.epilogue)
+        store_lanes(b, result, out, lanes, used)
+
+
+class _RequantizedPixels:
+    """Endings in 8 bits, with a bias that depends on whether inputs are multiplied as i8."""
+
+    residual: Value | None = None
+
+    def __init__(self, b: ir.IRBuilder, spec: QDepthwise, machine: Machine, signed: bool) -> None:
+        self.b, self.spec, self.machine = b, spec, machine
+        bias, self.multiplier = operand(b, 3, "bias"), operand(b, 4, "multiplier")
+        self.bias = address(b, bias, 0 if signed else spec.padded_channels * F32_BYTES)
+
+    def at(self, channel: Value) -> PixelEnding:
+        """Return the ending of vectors from a channel on."""
+        b, move = self.b, self.b.mul(channel, const(F32_BYTES))
+        bias, multiplier = (address(b, p, move) for p in (self.bias, self.multiplier))
+        return _RequantizedPixel(b, self.machine, self.spec.epilogue, bias, multiplier)
+
+
+def emit_depthwise_sums(
+    module: ir.Module, spec: EightBitDepthwise, machine: Machine, macro: MacroTile, endings: MakePixelEndings
+) -> ir.Function:
+    """Emit the loops of a spec's sums with these endings; only the macro-tile's parts apply."""
     channels = spec.out.shape[3]
     check_groups(spec, macro, channels, CHANNELS)
     function, b = kernel_function(module, spec, machine)
-    emitter, (begin, end) = _QDepthwiseEmitter(b, spec, machine), function.args[1:3]
+    emitter, (begin, end) = _Int8DepthwiseEmitter(b, spec, machine, endings), function.args[1:3]
     if macro.parts > 1:
 
         def group(first: Value, last: Value, low: Value, high: Value) -> None:
@@ -125,17 +210,18 @@ def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine, macro
     return function
 
 
-class _QDepthwiseEmitter:
+class _Int8DepthwiseEmitter:
     """Emitter of the loops: rows, vectors of channels, tiles of pixels, pairs of taps."""
 
-    def __init__(self, b: ir.IRBuilder, spec: QDepthwise, machine: Machine) -> None:
-        self.b, self.spec, self.machine, self.arm = b, spec, machine, machine.arch == "aarch64"
-        names = ("x", "weights", "out", "bias", "multiplier")
-        self.x, self.w, self.out, bias, self.multiplier = (operand(b, i, name) for i, name in enumerate(names))
+    def __init__(
+        self, b: ir.IRBuilder, spec: EightBitDepthwise, machine: Machine, endings: MakePixelEndings
+    ) -> None:  # fmt: skip
+        self.b, self.spec, self.arm = b, spec, machine.arch == "aarch64"
+        self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         # NEON multiplies i8 only; x86 widens either type before it multiplies.
-        signed = self.arm or spec.x.dtype == "i8"
+        self.endings = endings(b, spec, machine, self.arm or spec.x.dtype == "i8")
+        self.residual_view: View = getattr(spec, "residual", None) or spec.out
         self.flip = self.arm and spec.x.dtype == "u8"
-        self.bias = address(b, bias, 0 if signed else spec.padded_channels * F32_BYTES)
         # Registers of 64 bytes come in thirty-twos, AVX-512.
         longest = 64 if machine.vector_registers >= 32 else 32
         self.lanes = LEAST_CHANNELS if self.arm else min(machine.vector_bytes, longest) // 2
@@ -156,32 +242,37 @@ class _QDepthwiseEmitter:
 
             def start(pointer: Value, view: View, down: int) -> Value:
                 offset = b.add(scale_index(b, image, view.strides[0]), scale_index(b, y, view.strides[1] * down))
-                return address(b, pointer, offset)
+                return address(b, pointer, scale_index(b, offset, view.item_bytes))
 
-            x, out = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1)
+            x, out, residual = start(self.x, spec.x, spec.stride[0]), start(self.out, spec.out, 1), None
+            if self.endings.residual is not None:
+                residual = start(self.endings.residual, self.residual_view, 1)
 
             def vector(channel: Value, used: int) -> None:
                 lanes = self.lanes if used == self.lanes else max(LEAST_CHANNELS, 1 << (used - 1).bit_length())
-                wide = b.mul(channel, const(F32_BYTES))
-                moves = ((x, channel), (self.w, channel), (out, channel), (self.bias, wide), (self.multiplier, wide))
-                self.pixels([address(b, pointer, move) for pointer, move in moves], lanes, used)
+                sizes = (1, spec.weight_bytes, spec.out.item_bytes, self.residual_view.item_bytes)
+                at = [
+                    pointer and address(b, pointer, scale_index(b, channel, size))
+                    for pointer, size in zip((x, self.w, out, residual), sizes, strict=True)
+                ]
+                self.pixels(at, self.endings.at(channel), lanes, used)
 
             channel_steps(b, spec.out.shape[3], self.lanes, vector, between)
 
         repeat(b, begin, end, row, "row")
 
-    def pixels(self, at: list[Value], lanes: int, used: int) -> None:
-        """Emit all pixels of a row for one vector of channels; at: x, weights, out, bias, multiplier."""
-        b, spec = self.b, self.spec
-        in_step, out_step, done = spec.x.strides[2] * spec.stride[1], spec.out.strides[2], 0
+    def pixels(self, at: list[Value | None], ending: PixelEnding, lanes: int, used: int) -> None:
+        """Emit all pixels of a row for one vector of channels; at: x, weights, out, residual."""
+        b, done = self.b, 0
+        steps = self.steps()
         for mr, count in self.widths.tiles:
 
             def one(pixel: Value, mr: int = mr) -> None:
-                x, out = (
-                    address(b, at[0], scale_index(b, pixel, in_step)),
-                    address(b, at[2], scale_index(b, pixel, out_step)),
-                )
-                self.tile([x, at[1], out, *at[3:]], mr, lanes, used)
+                here = [
+                    pointer and address(b, pointer, scale_index(b, pixel, step))
+                    for pointer, step in zip(at, steps, strict=True)
+                ]
+                self.tile(here, ending, mr, lanes, used)
 
             if count == 1:
                 one(const(done))
@@ -189,28 +280,37 @@ class _QDepthwiseEmitter:
                 repeat(b, done, done + mr * count, one, "pixel", mr)
             done += mr * count
 
-    def tile(self, at: list[Value], pixels: int, lanes: int, used: int) -> None:
+    def steps(self) -> tuple[int, int, int, int]:
+        """Return the distance of neighbouring pixels in x, weights, out and residual, in bytes."""
+        x, out, residual = self.spec.x, self.spec.out, self.residual_view
+        along = x.strides[2] * self.spec.stride[1]
+        return along, 0, out.strides[2] * out.item_bytes, residual.strides[2] * residual.item_bytes
+
+    def tile(self, at: list[Value | None], ending: PixelEnding, pixels: int, lanes: int, used: int) -> None:
         """Emit a tile of neighbouring pixels: weights are loaded and widened once for all of them."""
         b, spec = self.b, self.spec
         note_tile(b, pixels, 1)
-        x, weights, out, bias, multiplier = at
-        step = spec.x.strides[2] * spec.stride[1]
+        x, weights, out, residual = at
+        step, _, out_step, residual_step = self.steps()
         acc = [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels
         for pair in self.pairs:
-            ws = [self.weight(address(b, weights, number * spec.padded_channels), lanes) for number, _ in pair]
+            ws = [
+                self.weight(address(b, weights, number * spec.padded_channels * spec.weight_bytes), lanes)
+                for number, _ in pair
+            ]
             ready = ws if self.arm else self.interleave(ws)
             for p in range(pixels):
                 xs = [self.input(address(b, x, tap + p * step), lanes, used) for _, tap in pair]
                 acc[p] = self.add_products(acc[p], xs, ready)
         for p, total in enumerate(acc):
-            start = b.load(bias, name="bias", align=4, typ=total.type)
-            factor = b.load(multiplier, name="multiplier", align=4, typ=ir.VectorType(F32, lanes))
-            result = to_eight_bits(b, self.machine, b.add(self.in_order(total), start), factor, spec.epilogue)
-            store_lanes(b, result, address(b, out, p * spec.out.strides[2]), lanes, used)
+            added = residual and address(b, residual, p * residual_step)
+            ending.store(self.in_order(total), lanes, used, address(b, out, p * out_step), added)
 
     def weight(self, pointer: Value, lanes: int) -> Value:
-        kind = ir.VectorType(I8, lanes)
-        return self.b.sext(self.b.load(pointer, name="w", align=8, typ=kind), ir.VectorType(I16, lanes))
+        wide = ir.VectorType(I16, lanes)
+        if self.spec.weight_bytes == 2:
+            return self.b.load(pointer, name="w", align=16, typ=wide)
+        return self.b.sext(self.b.load(pointer, name="w", align=8, typ=ir.VectorType(I8, lanes)), wide)
 
     def input(self, pointer: Value, lanes: int, used: int) -> Value:
         """Load inputs and widen them to i16."""

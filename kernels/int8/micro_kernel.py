@@ -1,4 +1,4 @@
-"""The micro-kernel over 8-bit numbers: a tile of exact sums in registers, requantized at its end.
+"""The micro-kernel over 8-bit numbers: a tile of exact sums in registers, and what an ending makes of them.
 
 Packed weights hold four terms of a sum beside each other for each channel of a panel, so that one instruction takes
 four terms of a vector of channels. Inputs are read in place, four bytes at a time.
@@ -6,7 +6,7 @@ four terms of a vector of channels. Inputs are read in place, four bytes at a ti
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from llvmlite import ir
 
@@ -53,7 +53,8 @@ MADDUBS = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw", 16: "avx512.pmaddu
 class QTile:
     """The tile of one micro-kernel: pixels x vectors of channels, `used` of the last vector.
 
-    in_offsets, out_offsets: of each pixel in bytes. panel: channels of a panel of weights; panel_bytes: of all of it.
+    in_offsets, out_offsets: of each pixel in bytes. residual_offsets: likewise, where one is added.
+    panel: channels of a panel of weights; panel_bytes: of all of it.
     narrow: no weight is -128, so that i16 holds the sum of two products. ahead: prefetch distance of
     weights in bytes; 0: no prefetch.
     """
@@ -66,13 +67,14 @@ class QTile:
     panel_bytes: int
     narrow: bool
     ahead: int = 0
+    residual_offsets: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class QPointers:
     """Pointers to the operands of the tile's first pixel and channel.
 
-    bias, i32, and multiplier, f32, are filled up to whole panels. flip: a register of bytes 128 where the form flips
+    residual: of what an ending adds, None where it adds nothing. flip: a register of bytes 128 where the form flips
     inputs. It comes from memory: if LLVM knew that all bytes are equal it would flip single numbers before they are
     broadcast, which the load then no longer does.
     """
@@ -80,9 +82,27 @@ class QPointers:
     inputs: Value
     weights: Value
     out: Value
-    bias: Value
-    multiplier: Value
+    residual: Value | None
     flip: Value | None
+
+
+@dataclass(frozen=True)
+class TileSums:
+    """The exact sums of a tile: rows[pixel][vector] of i32 lanes, a lane for each channel.
+
+    windows: of each pixel the sum of its inputs, in all lanes; empty where the form has no window_sums. Inputs count
+    as the form takes them: where it flips them, 128 more or less.
+    """
+
+    rows: list[list[Value]]
+    windows: list[Value]
+
+
+class TileEnding(Protocol):
+    """The end of a tile's sums, of output channels from the tile's first on: a result of each, stored."""
+
+    def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
+        """Emit the computation of the results and their stores."""
 
 
 def emit_qtile(
@@ -92,23 +112,39 @@ def emit_qtile(
     run: SumRun,
     tile: QTile,
     at: QPointers,
-    epilogue: Int8Epilogue,
+    ending: TileEnding,
 ) -> None:
     """Emit the computation and the stores of one tile."""
     note_tile(b, len(tile.in_offsets), tile.vectors)
-    micro = _Int8MicroKernel(b, machine, form, tile, at, run)
-    pixels, lanes = len(tile.in_offsets), form.lanes
-    sums = micro.sums()
-    for p in range(pixels):
-        for first, count in _together(tile.vectors, lanes):
-            used = min(count * lanes, (tile.vectors - 1) * lanes + tile.used - first * lanes)
-            total = concatenate(b, [sums[p][v] for v in range(first, first + count)])
-            move = first * lanes * F32_BYTES
-            bias = b.load(address(b, at.bias, move), name="bias", align=4, typ=total.type)
-            kind = ir.VectorType(F32, count * lanes)
-            multiplier = b.load(address(b, at.multiplier, move), name="multiplier", align=4, typ=kind)
-            result = to_eight_bits(b, machine, b.add(total, bias), multiplier, epilogue)
-            store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)
+    ending.store(form, tile, at, _Int8MicroKernel(b, machine, form, tile, at, run).sums())
+
+
+@dataclass(frozen=True)
+class RequantizedEnding:
+    """An ending that makes 8-bit numbers of the sums.
+
+    bias, multiplier: pointers to those of the tile's first channel, i32 and f32, filled up to whole panels.
+    """
+
+    b: ir.IRBuilder
+    machine: Machine
+    epilogue: Int8Epilogue
+    bias: Value
+    multiplier: Value
+
+    def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
+        """Emit the requantization and the stores, of 32 bytes at most at once."""
+        b, lanes = self.b, form.lanes
+        for p, row in enumerate(sums.rows):
+            for first, count in _together(tile.vectors, lanes):
+                used = min(count * lanes, (tile.vectors - 1) * lanes + tile.used - first * lanes)
+                total = concatenate(b, [row[v] for v in range(first, first + count)])
+                move = first * lanes * F32_BYTES
+                bias = b.load(address(b, self.bias, move), name="bias", align=4, typ=total.type)
+                kind = ir.VectorType(F32, count * lanes)
+                multiplier = b.load(address(b, self.multiplier, move), name="multiplier", align=4, typ=kind)
+                result = to_eight_bits(b, self.machine, b.add(total, bias), multiplier, self.epilogue)
+                store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)
 
 
 def _together(vectors: int, lanes: int) -> list[tuple[int, int]]:
@@ -128,7 +164,9 @@ class _Int8MicroKernel:
         self, b: ir.IRBuilder, machine: Machine, form: ProductForm, tile: QTile, at: QPointers, run: SumRun
     ) -> None:  # fmt: skip
         self.b, self.form, self.tile, self.at, self.run = b, form, tile, at, run
-        self.pixels, self.pieces = len(tile.in_offsets), tile.vectors * form.parts
+        # The last piece is that of the sums of inputs, where these are needed.
+        self.weight_pieces = tile.vectors * form.parts
+        self.pixels, self.pieces = len(tile.in_offsets), self.weight_pieces + form.window_sums
         self.unroll = UNROLL[form.kind] // (2 if form.kind == "vnni" and machine.vector_registers < 32 else 1)
         self.by_lane_at_once = IN_ORDER_NEIGHBOURS if machine.in_order else NEIGHBOURS
         if form.kind == "sdot" and machine.in_order and self.pixels * self.pieces >= IN_ORDER_OUTPUTS:
@@ -138,18 +176,20 @@ class _Int8MicroKernel:
         self.unroll = max(self.unroll, self.at_once)
         self.chains = chains(form, self.pixels, self.pieces, machine.vector_registers, self.unroll)
 
-    def sums(self) -> list[list[Value]]:
-        """Emit the sums, [pixel][vector] of i32 lanes, a lane for each channel."""
+    def sums(self) -> TileSums:
+        """Emit the loops over all terms."""
         b, form, size = self.b, self.form, self.pixels * self.pieces
         zero = ir.Constant(ir.VectorType(I32, form.lanes), [0] * form.lanes)
         acc = self.levels(self.run.levels, self.at.inputs, const(0), (zero,) * (size * self.chains))
         total = list(acc[:size])
         for chain in range(1, self.chains):
             total = [b.add(x, y) for x, y in zip(total, acc[chain * size : (chain + 1) * size], strict=True)]
-        rows = [total[p * self.pieces : (p + 1) * self.pieces] for p in range(self.pixels)]
+        rows = [total[p * self.pieces : p * self.pieces + self.weight_pieces] for p in range(self.pixels)]
+        windows = total[self.weight_pieces :: self.pieces] if form.window_sums else []
         if form.parts == 1:
-            return rows
-        return [[self.add_neighbours(x, y) for x, y in zip(row[::2], row[1::2], strict=True)] for row in rows]
+            return TileSums(rows, windows)
+        rows = [[self.add_neighbours(x, y) for x, y in zip(row[::2], row[1::2], strict=True)] for row in rows]
+        return TileSums(rows, [self.add_neighbours(x, x) for x in windows])
 
     def add_neighbours(self, x: Value, y: Value) -> Value:
         """Add neighbouring lanes of x, then of y."""
@@ -189,11 +229,13 @@ class _Int8MicroKernel:
             acc = self.groups(full % unroll, here, address(b, panel, looped * group_bytes), acc)
         if self.run.length % GROUP:
             here = address(b, inputs, max(0, self.run.length - GROUP))
-            acc = self.groups(1, here, address(b, panel, full * group_bytes), acc)
+            acc = self.groups(1, here, address(b, panel, full * group_bytes), acc, self.run.terms()[-1])
         return acc
 
-    def groups(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
-        """Emit `count` groups one after the other, without a loop."""
+    def groups(
+        self, count: int, inputs: Value, panel: Value, acc: Values, terms: tuple[int, ...] = (0,) * GROUP
+    ) -> Values:  # fmt: skip
+        """Emit `count` groups one after the other, without a loop. terms: of SumRun.terms; those of -1 do not count."""
         new, size, group_bytes = list(acc), self.pixels * self.pieces, self.tile.panel * GROUP
         self.prefetch_weights(count * group_bytes, panel)
         wide: list[Value] = []
@@ -204,8 +246,10 @@ class _Int8MicroKernel:
                 wide = [self.wide(address(self.b, inputs, o + done * GROUP)) for o in self.tile.in_offsets]
             weights = [
                 [self.weight(address(self.b, panel, g * group_bytes), piece) for g in several]
-                for piece in range(self.pieces)
+                for piece in range(self.weight_pieces)
             ]
+            if self.form.window_sums:
+                weights.append([self.ones(terms)] * len(several))
             for p, offset in enumerate(self.tile.in_offsets):
                 if wide:
                     xs = [self.lane(wide[p], g % self.by_lane_at_once) for g in several]
@@ -222,7 +266,7 @@ class _Int8MicroKernel:
         tile, form = self.tile, self.form
         if not tile.ahead:
             return
-        for number in dict.fromkeys(piece * form.piece // tile.panel for piece in range(self.pieces)):
+        for number in dict.fromkeys(piece * form.piece // tile.panel for piece in range(self.weight_pieces)):
             for offset in range(0, size, LINE_BYTES):
                 prefetch(self.b, panel, number * tile.panel_bytes + offset + tile.ahead)
 
@@ -286,6 +330,11 @@ class _Int8MicroKernel:
         offset = channel // tile.panel * tile.panel_bytes + channel % tile.panel * GROUP
         pointer, size = address(self.b, group, offset), form.weight_bytes
         return self.input(self.b.load(pointer, name="w", align=size, typ=ir.VectorType(I8, size)))
+
+    def ones(self, terms: tuple[int, ...]) -> Value:
+        """Return weights of 1, of 0 for inputs that are no terms."""
+        pattern = [int(term >= 0) for term in terms]
+        return self.input(ir.Constant(ir.VectorType(I8, self.form.weight_bytes), pattern * self.form.piece))
 
     def multiply_add(self, acc: Value, xs: Sequence[Value], weights: Sequence[Value]) -> Value:
         """Return acc plus the products of some groups."""

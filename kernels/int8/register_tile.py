@@ -43,7 +43,8 @@ class ProductForm:
     that, products u8 x i8 added in pairs to i16, where that holds them. "madd": where not, products of i16 added in
     pairs. "mull": NEON without dot products, products i8 x i8 in i16, added in pairs. lanes: i32 lanes of a
     register. parts: lanes that add up to a channel's sum. flip: True if u8 is multiplied as i8 or i8 as u8, with a
-    difference of 128 that the bias corrects. together: groups whose products are added in i16.
+    difference of 128 that the bias corrects. together: groups whose products are added in i16. window_sums: True if
+    each pixel has an accumulator more, for the sum of its inputs: products with weights of 1, which are not loaded.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class ProductForm:
     parts: int
     flip: bool
     together: int = 1
+    window_sums: bool = False
 
     @property
     def piece(self) -> int:
@@ -68,7 +70,11 @@ class ProductForm:
         return self.kind in SIGNED
 
     def registers(self, pixels: int, pieces: int) -> int:
-        """Return the registers of a tile: accumulators, inputs or weights of one step, products."""
+        """Return the registers of a tile: accumulators, inputs or weights of one step, products.
+
+        pieces: of weights.
+        """
+        pieces += self.window_sums
         others = {
             "sdot": pixels + 4, "vnni": min(pixels, pieces) + 1, "madd": min(pixels, pieces) + 2,
             "mull": 2 * pieces + 5, "maddubs": 5,
@@ -79,7 +85,7 @@ class ProductForm:
         """Return the cycles of four terms of the sum by a simple model: all instructions, and those that multiply."""
         # "madd" also adds, "mull" takes three instructions for two steps, "maddubs" widens and adds once for all groups
         # together; all but "sdot" bring inputs into lanes one by one.
-        products = pixels * pieces
+        products = pixels * (pieces + self.window_sums)
         multiplies = 1 + 1 / self.together if self.kind == "maddubs" else 1.0
         each = {"sdot": 1.0, "vnni": 1.0, "madd": 2.0, "mull": 1.5, "maddubs": multiplies + 1}[self.kind]
         inputs = pixels * (0.25 if self.kind == "sdot" else 1.0)
@@ -88,11 +94,14 @@ class ProductForm:
         return throughput_cycles(_tile_rates(), products * multiplies, inputs + pieces, other) + stream
 
 
-def form_of(machine: Machine, panel: int, dtype: str, together: int = 0) -> ProductForm:
+def form_of(
+    machine: Machine, panel: int, dtype: str, together: int = 0, window_sums: bool = False
+) -> ProductForm:  # fmt: skip
     """Return the machine's form of products for inputs of i8 or u8; registers are at most as long as a panel of
     channels.
 
-    together: groups of weights the sum of whose products fits in i16, as of sums_in_i16.
+    together: groups of weights the sum of whose products fits in i16, as of sums_in_i16. window_sums: True if sums of
+    inputs are needed too.
     """
     if machine.arch == "aarch64":
         kind, lanes = "sdot" if machine.dot_product else "mull", 4
@@ -102,7 +111,8 @@ def form_of(machine: Machine, panel: int, dtype: str, together: int = 0) -> Prod
         kind = "vnni" if machine.dot_product else "maddubs" if together else "madd"
         lanes = min(register_bytes // 4, panel)
     parts = 2 if kind in ("madd", "mull") else 1
-    return ProductForm(kind, lanes, parts, (kind in SIGNED) != (dtype == "i8"), together if kind == "maddubs" else 1)
+    flip, added = (kind in SIGNED) != (dtype == "i8"), together if kind == "maddubs" else 1
+    return ProductForm(kind, lanes, parts, flip, added, window_sums)
 
 
 def sums_in_i16(packed: Array) -> int:

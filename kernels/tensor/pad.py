@@ -36,6 +36,8 @@ BORDER_WORK = 8
 class PadBorder(KernelSpec):
     """Everything of `out` but the inside is `bits`, the element's bytes as an unsigned number. Operand: out.
 
+    bits None: the element that another operand, a scalar, holds.
+
     A row of work is an index along the first axis that is longer than 1, of images as a rule a row of pixels: so each
     thread writes the border of about those rows that it computes before and after.
     """
@@ -43,7 +45,7 @@ class PadBorder(KernelSpec):
     out: View
     before: tuple[int, ...]
     after: tuple[int, ...]
-    bits: int
+    bits: int | None
 
     @property
     def family(self) -> str:
@@ -118,17 +120,19 @@ class PadMapped(KernelSpec):
 def lower_border(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a pad with a constant whose input lies inside its output."""
     out = views[node.output]
-    kind = DTYPES[out.dtype]
-    bits = int.from_bytes(kind.type(node.attr("value")).tobytes(), "little")
-    spec = PadBorder(out, tuple(node.attr("before")), tuple(node.attr("after")), bits)
-    return (Step(spec, (Operand(node.output, written=True),), node.origin),)
+    around = tuple(node.attr("before")), tuple(node.attr("after"))
+    if node.op == "pad_with":
+        operands = (Operand(node.output, written=True), Operand(node.inputs[1]))
+        return (Step(PadBorder(out, *around, None), operands, node.origin),)
+    bits = int.from_bytes(DTYPES[out.dtype].type(node.attr("value")).tobytes(), "little")
+    return (Step(PadBorder(out, *around, bits), (Operand(node.output, written=True),), node.origin),)
 
 
 def lower_pad(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a pad whose input lies outside of its output."""
     x, out = views[node.inputs[0]], views[node.output]
     before = tuple(node.attr("before"))
-    if node.attr("mode") != "constant":
+    if node.op == "pad" and node.attr("mode") != "constant":
         spec = PadMapped(x, out, before, node.attr("mode"))
         return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
     start = sum(stride * first for stride, first in zip(out.strides, before, strict=True))
@@ -158,7 +162,11 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     typ = ir.IntType(8 * size)
     lanes = machine.vector_bytes // size
     base = operand(b, 0, "out")
-    value = splat(b, ir.Constant(typ, spec.bits), lanes, "value")
+    if spec.bits is None:
+        one = b.load(operand(b, 1, "fill"), name="fill", align=size, typ=typ)
+    else:
+        one = ir.Constant(typ, spec.bits)
+    value = splat(b, one, lanes, "value")
 
     def fill(pointer: ir.Value, nest: Nest, axis: int) -> None:
         (strides,) = nest.strides
@@ -170,7 +178,7 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
                 if axis + 1 < len(nest.shape):
                     fill(there, nest, axis + 1)
                 else:
-                    b.store(ir.Constant(typ, spec.bits), there, align=size)
+                    b.store(one, there, align=size)
 
             repeat(b, 0, length, border_line, "border")
             return
@@ -244,5 +252,5 @@ def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     return function
 
 
-LOWER = {"pad": lower_pad}
+LOWER = {"pad": lower_pad, "pad_with": lower_pad}
 EMIT = {PadBorder: emit_border, PadMapped: emit_mapped}

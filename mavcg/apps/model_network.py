@@ -98,7 +98,7 @@ def _kind(graph: Graph, node: Node) -> tuple[str, RowWindow]:
     out = graph.types[node.outputs[0]].shape
     if len(node.outputs) != 1 or len(out) != 4 or out[0] != 1:
         return node.op, RowWindow()
-    if node.op in ("conv2d", "qconv2d"):
+    if node.op in ("conv2d", "qconv2d", "iconv2d"):
         rows = node.attr("dilation")[0] * (graph.types[node.inputs[1]].shape[1] - 1) + 1
         window = RowWindow(rows, node.attr("stride")[0], node.attr("pads")[0])
         groups = node.attr("groups")
@@ -106,7 +106,7 @@ def _kind(graph: Graph, node: Node) -> tuple[str, RowWindow]:
     if node.op in ("max_pool2d", "avg_pool2d"):
         rows = node.attr("dilation")[0] * (node.attr("kernel")[0] - 1) + 1
         return "pool", RowWindow(rows, node.attr("stride")[0], node.attr("pads")[0])
-    if node.op == "pad" and node.attr("mode") == "constant":
+    if node.op == "pad_with" or (node.op == "pad" and node.attr("mode") == "constant"):
         return "pad", RowWindow(1, 1, int(node.attr("before")[1]))
     if node.op == "concat" and int(node.attr("axis")) % 4 == 3:
         return "concat", RowWindow()

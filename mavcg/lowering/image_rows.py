@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.conv_spec import QConv2d
+from mavcg.kernels.int8.integer_spec import IntegerConv2d
 from mavcg.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.specs.kernel import KernelSpec
 
@@ -28,7 +29,7 @@ def with_image_rows(lowered: LoweredGraph, numbers: Container[int] | None = None
 
 def _by_image_rows(step: LoweredStep, lowered: LoweredGraph) -> LoweredStep:
     spec = step.spec
-    if not isinstance(spec, Conv2d | QConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
+    if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
         return step
     if not step.operands[0].tensor:  # patches of im2row, which lie in a workspace
         return step

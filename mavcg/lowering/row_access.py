@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from mavcg.kernels.builder.nest import Nest
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Convolution
-from mavcg.kernels.int8.depthwise import QDepthwise
+from mavcg.kernels.int8.depthwise import EightBitDepthwise
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.pad import PadBorder
@@ -41,7 +41,7 @@ class UnitAccess:
 
 def unit_access(spec: KernelSpec) -> UnitAccess | None:
     """Return a kernel's access in units; None where its rows do not go through its tensors one after the other."""
-    if isinstance(spec, Convolution | Depthwise | QDepthwise):
+    if isinstance(spec, Convolution | Depthwise | EightBitDepthwise):
         return _convolution(spec)
     if isinstance(spec, Pool):
         return _pool(spec)
@@ -76,14 +76,15 @@ def _index_along(view: View, axis: int) -> Interval:
     return Interval(0, view.strides[axis] * view.item_bytes, (last + 1) * view.item_bytes)
 
 
-def _convolution(spec: Convolution | Depthwise | QDepthwise) -> UnitAccess | None:
+def _convolution(spec: Convolution | Depthwise | EightBitDepthwise) -> UnitAccess | None:
     if spec.by_channels or spec.out.shape[0] != 1 or spec.rows != spec.out.shape[1]:
         return None
     window = spec.dilation[0] * (spec.kernel[0] - 1) + 1
     intervals = [(0, _rows_of(spec.x, window, spec.stride[0])), (2, _rows_of(spec.out))]
     residual: View | None = getattr(spec, "residual", None)
     if residual is not None:
-        intervals.append((3 + bool(getattr(spec, "bias", False)), _rows_of(residual)))
+        number = getattr(spec, "residual_operand", 3 + bool(getattr(spec, "bias", False)))
+        intervals.append((number, _rows_of(residual)))
     return UnitAccess(spec.rows, 1, tuple(intervals))
 
 

@@ -98,9 +98,14 @@ class _Assignment:
         self.pinned = {*graph.inputs, *graph.outputs, *graph.constants}
         self.whole = {
             name for node in graph.nodes if node.op in _BY_LAYOUT for name in (*node.inputs, *node.outputs) if name
-        }
+        } | {name for node in graph.nodes if node.op == "imatmul" for name in self.of_many_rows(node)}
         self.located: dict[str, Location] = {}
         self.around: dict[str, str] = {}  # something that a tensor lies in, the furthest out that is known
+
+    def of_many_rows(self, node: Node) -> list[str]:
+        """The tensors of a node whose rows are along several axes: its kernel knows rows at one distance only."""
+        names = [name for name in (node.inputs[0], node.output, *node.inputs[3:]) if name]
+        return [name for name in names if sum(length > 1 for length in self.types[name].shape[:-2]) > 1]
 
     def free(self, name: str) -> bool:
         """True if the tensor may still be put into another's buffer."""
@@ -113,7 +118,7 @@ class _Assignment:
             if node.op == "concat":
                 copies, nodes[-1] = self.concat(node)
                 nodes += copies
-            elif node.op == "pad":
+            elif node.op == "pad_with" or (node.op == "pad" and node.attr("mode") == "constant"):
                 self.pad(node)
             elif node.op == "reshape":
                 self.reshape(node)
@@ -146,7 +151,7 @@ class _Assignment:
     def pad(self, node: Node) -> None:
         name = node.inputs[0]
         before = tuple(node.attr("before"))
-        if node.attr("mode") == "constant" and self.put(name, _Inside(node.output, before, (1,) * len(before))):
+        if self.put(name, _Inside(node.output, before, (1,) * len(before))):
             self.bordered.add(node.output)
 
     def put(self, name: str, within: _Inside) -> bool:

@@ -1,4 +1,7 @@
-"""Operators over 8-bit numbers that stand for (q - zero) * scale. Made by passes/graph/quantized.py, by no importer.
+"""Operators over 8-bit numbers that stand for (q - zero) * scale.
+
+Those from q.. are made by passes/graph/quantized.py, by no importer. iconv2d and imatmul are the sums themselves, by a
+zero point that a run computes: zero is a scalar of x's type, w holds differences of 8-bit numbers from theirs.
 
 Sums are whole numbers and exact; they become 8 bits by one f32 product, rounded half to even (requantise in
 mavcg/reference/eight_bit.py). lo and hi: between them every result lies, also an activation's bounds.
@@ -9,8 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import TensorType
+from mavcg.ops.elementwise import check_activation
 from mavcg.ops.op import Attr, Operator, TypedNode
-from mavcg.ops.spatial import divisors, window_counts
+from mavcg.ops.spatial import ACT, divisors, window_counts
 
 EIGHT = ("i8", "u8")
 _INT = Attr("int")
@@ -67,6 +71,45 @@ def _qmatmul(case: TypedNode) -> tuple[TensorType, ...]:
     return _result(case, (*case.broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], width))
 
 
+def _integer_result(case: TypedNode, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
+    """The type of exact sums, or of what becomes of them; the other inputs checked."""
+    x, zero = case.type("x", EIGHT), case.type("zero", EIGHT, rank=0)
+    if zero.dtype != x.dtype:
+        raise case.fail(f"zero {zero} for {x}")
+    for name, dtype in (("bias", "i32"), ("shift", "f32")):
+        if case.maybe(name) is not None and case.type(name, (dtype,)).shape != (shape[-1],):
+            raise case.fail(f"{name} {case.maybe(name)} where {shape[-1]} elements are needed")
+    if case.maybe("multiplier") is None:
+        if case.maybe("shift") is not None or case.maybe("residual") is not None or case.attr("act"):
+            raise case.fail("shift, residual or act without a multiplier")
+        return (TensorType("i32", shape),)
+    if case.type("multiplier", ("f32",)).shape not in ((), (shape[-1],)):
+        raise case.fail(f"multiplier {case.maybe('multiplier')} where 1 or {shape[-1]} elements are needed")
+    result = TensorType("f32", shape)
+    residual = case.maybe("residual")
+    if residual is not None and residual != result:
+        raise case.fail(f"residual {residual} where {result} is needed")
+    check_activation(case)
+    return (result,)
+
+
+def _iconv2d(case: TypedNode) -> tuple[TensorType, ...]:
+    x, w = case.type("x", EIGHT, rank=4), case.type("w", ("i16",), rank=4)
+    case.at_least(1, "groups")
+    groups, out_ch, in_ch = case.attr("groups"), w.shape[0], x.shape[3]
+    if in_ch % groups or out_ch % groups or w.shape[3] * groups != in_ch:
+        raise case.fail(f"{out_ch} output and {w.shape[3]} input channels of w with {in_ch} of x in {groups} groups")
+    return _integer_result(case, (x.shape[0], *window_counts(case, w.shape[1:3], x.shape[1:3]), out_ch))
+
+
+def _imatmul(case: TypedNode) -> tuple[TensorType, ...]:
+    x, w = case.type("x", EIGHT, rank_min=2), case.type("w", ("i16",), rank=2)
+    depth, width = w.shape if not case.attr("transpose_b") else w.shape[::-1]
+    if x.shape[-1] != depth:
+        raise case.fail(f"rows of x have {x.shape[-1]} elements where columns of w have {depth}")
+    return _integer_result(case, (*x.shape[:-1], width))
+
+
 def _pair(case: TypedNode) -> tuple[TensorType, ...]:
     a, b = case.type("a", EIGHT), case.type("b", EIGHT)
     _zero(case, "a_zero", a)
@@ -107,10 +150,14 @@ _POOL = {"kernel": Attr("ints", length=2), **_STEPS, "count_pads": _PADS}
 _ONE = {"x_zero": _INT, **_RESULT}
 _MULTIPLIER = {"multiplier": Attr("float")}
 _ZEROS = {"a_zero": _INT, "b_zero": _INT, **_RESULT}
+# f32 out of sums where there is a multiplier: act(f32(sum + bias) * multiplier + shift + residual).
+_INTEGER = ("x", "w", "zero", "bias?", "multiplier?", "shift?", "residual?")
 _SCALES = {"a_scale": Attr("float"), "b_scale": Attr("float")}
 OPS = (
     Operator("qconv2d", ("x", "w", "bias", "multiplier"), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_ONE}),
     Operator("qmatmul", ("a", "b", "bias", "multiplier"), _qmatmul, {"transpose_b": Attr("bool", False), **_ONE}),
+    Operator("iconv2d", _INTEGER, _iconv2d, {**_STEPS, "groups": Attr("int", 1), **ACT}),
+    Operator("imatmul", _INTEGER, _imatmul, {"transpose_b": Attr("bool", False), **ACT}),
     Operator("qadd", ("a", "b"), _pair, {**_SCALES, **_ZEROS}),
     Operator("qmul", ("a", "b"), _pair, {**_MULTIPLIER, **_ZEROS}),
     Operator("qavg_pool2d", ("x",), _qavg_pool2d, {**_POOL, **_MULTIPLIER, **_ONE}),

@@ -13,6 +13,11 @@ def _check_scale(case: TypedNode, shape: tuple[int, ...]) -> None:
         raise case.fail(f"scale {scale} is neither a scalar nor as long as axis {case.attr('axis')}")
 
 
+def _dynamic_range(case: TypedNode) -> tuple[TensorType, ...]:
+    case.type("x", ("f32",))
+    return (TensorType("f32", (2,)),)
+
+
 def _quantize(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", ("f32",))
     _check_scale(case, x.shape)
@@ -31,6 +36,8 @@ def _dequantize(case: TypedNode) -> tuple[TensorType, ...]:
 
 _AXIS = Attr("int", 0)  # says nothing where scale and zero are scalars
 OPS = (
+    # Scale and zero point of u8 numbers over a range that holds 0 and all of x; the scale of zeros is 1.
+    Operator("dynamic_range", ("x",), _dynamic_range, {}),
     Operator("quantize", ("x", "scale", "zero"), _quantize, {"axis": _AXIS, "to": Attr("str", choices=("i8", "u8"))}),
     Operator("dequantize", ("x", "scale", "zero"), _dequantize, {"axis": _AXIS}),
 )

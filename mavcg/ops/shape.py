@@ -45,6 +45,15 @@ def _pad(case: TypedNode) -> tuple[TensorType, ...]:
     return (TensorType(x.dtype, tuple(b + n + a for b, n, a in zip(before, x.shape, after, strict=True))),)
 
 
+def _pad_with(case: TypedNode) -> tuple[TensorType, ...]:
+    x, fill = case.type("x"), case.type("fill", rank=0)
+    if fill.dtype != x.dtype:
+        raise case.fail(f"fill {fill} for {x}")
+    before, after = case.entries("before", len(x.shape)), case.entries("after", len(x.shape))
+    case.at_least(0, "before", "after")
+    return (TensorType(x.dtype, tuple(b + n + a for b, n, a in zip(before, x.shape, after, strict=True))),)
+
+
 def _reshape(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x")
     case.at_least(0, "shape")
@@ -139,6 +148,7 @@ OPS = (
             "value": Attr("float", 0.0),
         },
     ),
+    Operator("pad_with", ("x", "fill"), _pad_with, {"before": _ENTRIES, "after": _ENTRIES}),
     Operator("reshape", ("x",), _reshape, {"shape": _ENTRIES}),
     Operator("transpose", ("x",), _transpose, {"perm": _ENTRIES}),
     Operator("broadcast_to", ("x",), _broadcast_to, {"shape": _ENTRIES}),

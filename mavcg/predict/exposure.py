@@ -15,7 +15,7 @@ NEAR, FAR = "near", "far"
 # By the words with which kernels' names begin, the first that fits.
 _BEGINNINGS = (
     ("direct_columns", COLUMNS), ("sum2d", COLUMNS), ("im2_product", PRODUCTS), ("direct", PRODUCTS),
-    ("conv2d", PRODUCTS), ("qconv2d", PRODUCTS), ("kn2", PRODUCTS), ("winograd_2d", PRODUCTS),
+    ("conv2d", PRODUCTS), ("qconv2d", PRODUCTS), ("iconv2d", PRODUCTS), ("kn2", PRODUCTS), ("winograd_2d", PRODUCTS),
     ("winograd_products", PRODUCTS), ("matmul", PRODUCTS), ("depthwise", DEPTHWISE), ("qdepthwise", DEPTHWISE),
     ("max_pool", POOLS), ("average_pool", POOLS),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from mavcg.ops import make_node
 from mavcg.ops.eight_bit import limits
 from mavcg.ops.spatial import divisors
 from mavcg.reference import spatial
+from mavcg.reference.elementwise import apply_activation
 
 
 def requantize(node: Node, value: Array) -> Array:
@@ -46,6 +47,29 @@ def _qmatmul(node: Node, inputs: Sequence[Any]) -> Array:
     wide = b.astype(np.float64)
     total = np.matmul(_centre(a, node.attr("x_zero")), np.swapaxes(wide, -1, -2) if node.attr("transpose_b") else wide)
     return _scale(node, total + bias, multiplier)
+
+
+def _integer_result(node: Node, total: Array, inputs: Sequence[Any]) -> Array:
+    """Sums wrap around in 32 bits; what becomes of them is computed in f64."""
+    _, _, _, bias, multiplier, shift, residual = inputs
+    total = (total.astype(np.int64) + (0 if bias is None else bias)).astype(np.int32)
+    if multiplier is None:
+        return total
+    real = total.astype(np.float64) * multiplier
+    for added in (shift, residual):
+        real = real if added is None else real + added
+    return apply_activation(node, real)
+
+
+def _iconv2d(node: Node, inputs: Sequence[Any]) -> Array:
+    x, w, zero = inputs[:3]
+    return _integer_result(node, _convolve(node, _centre(x, int(zero)), w, None, node.attr("groups")), inputs)
+
+
+def _imatmul(node: Node, inputs: Sequence[Any]) -> Array:
+    x, w, zero = inputs[:3]
+    total = np.matmul(_centre(x, int(zero)), (w.T if node.attr("transpose_b") else w).astype(np.float64))
+    return _integer_result(node, total, inputs)
 
 
 def _qadd(node: Node, inputs: Sequence[Any]) -> Array:
@@ -85,6 +109,8 @@ def _lookup(node: Node, inputs: Sequence[Any]) -> Array:
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "qconv2d": _qconv2d,
     "qmatmul": _qmatmul,
+    "iconv2d": _iconv2d,
+    "imatmul": _imatmul,
     "qadd": _qadd,
     "qmul": _qmul,
     "qavg_pool2d": _qavg_pool2d,

@@ -15,6 +15,16 @@ def _along(node: Node, x: Array, parameter: Array) -> Array:
     return parameter.reshape([-1 if i == node.attr("axis") else 1 for i in range(x.ndim)])
 
 
+def _dynamic_range(node: Node, inputs: Sequence[Any]) -> Array:
+    # In f32, as ONNX has it: which of two zero points is nearest may hang on the scale's rounding.
+    x = inputs[0].astype(np.float32)
+    low, high = np.min(x, initial=np.float32(0)), np.max(x, initial=np.float32(0))
+    scale = (high - low) / np.float32(255)
+    scale = scale if scale != 0 else np.float32(1)
+    point = np.clip(np.rint(-low / scale), 0, 255)
+    return np.array([scale, 0 if np.isnan(point) else point], np.float32)
+
+
 def _quantize(node: Node, inputs: Sequence[Any]) -> Array:
     x, scale, zero = inputs
     to = DTYPES[node.attr("to")]
@@ -29,4 +39,8 @@ def _dequantize(node: Node, inputs: Sequence[Any]) -> Array:
     return np.asarray((x.astype(np.int64) - _along(node, x, zero)) * _along(node, x, scale))
 
 
-DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {"quantize": _quantize, "dequantize": _dequantize}
+DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
+    "dynamic_range": _dynamic_range,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+}

@@ -27,6 +27,11 @@ def _pad(node: Node, inputs: Sequence[Any]) -> Array:
     return np.pad(x, widths, constant_values=value if np.issubdtype(x.dtype, np.floating) else int(value))
 
 
+def _pad_with(node: Node, inputs: Sequence[Any]) -> Array:
+    x, fill = inputs
+    return np.pad(x, list(zip(node.attr("before"), node.attr("after"), strict=True)), constant_values=fill)
+
+
 def _resample(node: Node, inputs: Sequence[Any]) -> Array:
     x, index, weight = inputs
     axis = node.attr("axis")
@@ -62,6 +67,7 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "concat": lambda node, inputs: np.concatenate(inputs, axis=node.attr("axis")),
     "slice": _slice,
     "pad": _pad,
+    "pad_with": _pad_with,
     "reshape": lambda node, inputs: np.reshape(inputs[0], node.attr("shape")),
     "transpose": lambda node, inputs: np.transpose(inputs[0], node.attr("perm")),
     "broadcast_to": lambda node, inputs: np.broadcast_to(inputs[0], node.attr("shape")),

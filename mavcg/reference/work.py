@@ -12,12 +12,12 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
     """Estimate the elementary steps that the reference takes for a node: elements read or written by inner loops."""
     inputs = [types[name] for name in node.inputs if name]
     result = sum(types[name].elements for name in node.outputs if name)
-    if node.op in ("conv2d", "conv_transpose2d", "qconv2d"):
+    if node.op in ("conv2d", "conv_transpose2d", "qconv2d", "iconv2d"):
         weights = types[node.inputs[1]]
         taps = weights.shape[1] * weights.shape[2]
         moved = max(result, inputs[0].elements)
         return int(taps * _CALL_STEPS + moved * max(1, weights.elements // max(1, weights.shape[0])))
-    if node.op in ("matmul", "qmatmul"):
+    if node.op in ("matmul", "qmatmul", "imatmul"):
         shape = types[node.inputs[0]].shape
         return result * (shape[-1] if shape else 1)
     if node.op.endswith("pool2d"):

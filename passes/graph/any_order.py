@@ -3,13 +3,14 @@
 from mavcg.graph import AttrValue, Node
 from mavcg.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
 from mavcg.ops.reduction import REDUCTIONS
-from mavcg.passes.graph.permutation import Perm, scatter
+from mavcg.passes.graph.permutation import Perm, identity, scatter
 
 ELEMENTWISE = frozenset(
     (*(op.name for op in UNARY), *ARITHMETIC, *COMPARISONS, *LOGICAL, "prelu", "where", "cast", "broadcast_to")
 )
 OVER_AXES = frozenset((*REDUCTIONS, "arg_max", "arg_min"))
 BY_ENTRY = frozenset(("slice", "pad"))
+OVER_ALL = frozenset(("dynamic_range",))  # of all elements at once
 BY_AXIS = frozenset(("softmax", "log_softmax", "resample", "quantize", "dequantize", "concat"))
 
 
@@ -18,6 +19,7 @@ def indifferent(node: Node) -> bool:
     return (
         node.op in ELEMENTWISE
         or node.op in OVER_AXES
+        or node.op in OVER_ALL
         or node.op in BY_ENTRY
         or node.op in BY_AXIS
         or node.op in ("transpose", "reshape")
@@ -41,6 +43,8 @@ def reorder_attributes(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Pe
     if node.op in BY_AXIS:
         axis = node.attr("axis")
         return attrs | {"axis": perm[axis] if axis < len(perm) else axis}, perm
+    if node.op in OVER_ALL:
+        return attrs, identity(1)
     if node.op not in OVER_AXES:
         return attrs, perm
     axes = node.attr("axes") if "axes" in attrs else (node.attr("axis"),)

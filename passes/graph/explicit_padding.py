@@ -5,7 +5,7 @@ from dataclasses import replace
 from mavcg.graph import Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite
 
-PADDED = ("conv2d", "qconv2d")
+PADDED = ("conv2d", "qconv2d", "iconv2d")
 
 
 def explicit_padding(graph: Graph) -> Graph:
@@ -23,16 +23,17 @@ def explicit_padding(graph: Graph) -> Graph:
         %y = conv2d(%y.1, %w)
         return %y
 
-    8-bit images are padded with their zero point. Convolutions that pad the same tensor equally share one pad node.
+    8-bit images are padded with their zero point, those of iconv2d by pad_with, as only a run knows it. Convolutions
+    that pad the same tensor equally share one pad node.
     """
     new = Rewrite(graph)
-    padded: dict[tuple[str, tuple[int, ...], float], str] = {}
+    padded: dict[tuple[str, tuple[int, ...], float | str], str] = {}
     for node in graph.nodes:
         if node.op not in PADDED or not any(node.attr("pads")):
             new.keep(node)
             continue
         image = new.of(node.inputs[0])
-        value = float(node.attr("x_zero")) if node.op == "qconv2d" else 0.0
+        value = _border(new, node)
         key = (image, node.attr("pads"), value)
         if key not in padded:
             padded[key] = _pad(new, node, image, value)
@@ -41,9 +42,16 @@ def explicit_padding(graph: Graph) -> Graph:
     return new.finish()
 
 
-def _pad(new: Rewrite, node: Node, image: str, value: float) -> str:
+def _border(new: Rewrite, node: Node) -> float | str:
+    """The number that a convolution's image is padded with; the name of a tensor that holds it."""
+    if node.op == "iconv2d":
+        return new.of(node.inputs[2])
+    return float(node.attr("x_zero")) if node.op == "qconv2d" else 0.0
+
+
+def _pad(new: Rewrite, node: Node, image: str, value: float | str) -> str:
     top, left, bottom, right = node.attr("pads")
-    return new.add(
-        "pad", (image,), node.output, node.origin,
-        before=(0, top, left, 0), after=(0, bottom, right, 0), mode="constant", value=value,
-    )  # fmt: skip
+    around = {"before": (0, top, left, 0), "after": (0, bottom, right, 0)}
+    if isinstance(value, str):
+        return new.add("pad_with", (image, value), node.output, node.origin, **around)
+    return new.add("pad", (image,), node.output, node.origin, mode="constant", value=value, **around)

@@ -22,6 +22,8 @@ _WEIGHTS = {  # which inputs kernels want packed when the model is built
     "matmul": (1, 2),
     "qconv2d": (1, 2),
     "qmatmul": (1, 2),
+    "iconv2d": (1,),
+    "imatmul": (1,),
 }
 
 

@@ -1,13 +1,15 @@
 """Fuse element-wise operators into the convolution or product before them, while its result is in registers."""
 
+from collections.abc import Container
 from dataclasses import replace
 
 from mavcg.graph import Graph, Node
 from mavcg.ops.elementwise import ACTIVATIONS
 from mavcg.passes.graph.rewrite import Rewrite
 
-WITH_ACT = ("conv2d", "conv_transpose2d", "matmul")
-WITH_RESIDUAL = ("conv2d", "matmul")
+WITH_ACT = ("conv2d", "conv_transpose2d", "matmul", "iconv2d", "imatmul")
+WITH_RESIDUAL = {"conv2d": 3, "matmul": 3, "iconv2d": 6, "imatmul": 6}  # the number of the residual's input
+INTEGER = ("iconv2d", "imatmul")
 
 
 def fuse_pointwise(graph: Graph) -> Graph:
@@ -39,12 +41,15 @@ def fuse_pointwise(graph: Graph) -> Graph:
     return new.finish()
 
 
-def _open(new: Rewrite, name: str, ops: tuple[str, ...]) -> Node | None:
-    """Return the node that makes a tensor, if it is one of these, has no activation, and nobody else needs the
-    tensor."""
+def _open(new: Rewrite, name: str, ops: Container[str]) -> Node | None:
+    """Return the node that makes a tensor, if it is one of these, has no activation, and nobody else needs it.
+
+    Exact sums of 32 bits take nothing in.
+    """
     maker = new.made.get(name)
     free = maker is not None and maker.op in ops and not maker.attr("act") and new.only_reader(name)
-    return maker if free else None
+    sums = maker is not None and maker.op in INTEGER and new.types[name].dtype != "f32"
+    return maker if free and not sums else None
 
 
 def _with_act(new: Rewrite, node: Node) -> Node | None:
@@ -63,6 +68,7 @@ def _with_residual(new: Rewrite, node: Node) -> Node | None:
     choices = []
     for name, other in (node.inputs, node.inputs[::-1]):
         maker = _open(new, name, WITH_RESIDUAL)
-        if maker is not None and not maker.inputs[3] and new.types[name] == new.types[other] == result:
-            choices.append((order.index(name), replace(maker, inputs=(*maker.inputs[:3], other))))
+        at = WITH_RESIDUAL[maker.op] if maker is not None else 0
+        if maker is not None and not maker.inputs[at] and new.types[name] == new.types[other] == result:
+            choices.append((order.index(name), replace(maker, inputs=(*maker.inputs[:at], other))))
     return max(choices, key=lambda choice: choice[0])[1] if choices else None

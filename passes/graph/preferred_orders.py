@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mavcg.graph import Graph, Node
-from mavcg.passes.graph.any_order import BY_AXIS, BY_ENTRY, ELEMENTWISE, OVER_AXES
+from mavcg.passes.graph.any_order import BY_AXIS, BY_ENTRY, ELEMENTWISE, OVER_ALL, OVER_AXES
 from mavcg.passes.graph.permutation import Perm, after_groups, compose, identity, reshape_groups
 
 MANY = 4  # orders that are kept for one tensor
@@ -35,6 +35,8 @@ def _orders_of_inputs(graph: Graph, node: Node, orders: frozenset[Perm]) -> dict
     if node.op in ELEMENTWISE or node.op == "concat":
         out_rank = len(graph.shape(node.output))
         return {name: orders for name in node.inputs if len(graph.shape(name)) == out_rank}
+    if node.op in OVER_ALL:
+        return {}
     if node.op in OVER_AXES:
         return {first: orders} if node.attr("keepdims") else {}
     if node.op in BY_ENTRY or node.op in BY_AXIS:

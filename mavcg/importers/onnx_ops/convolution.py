@@ -30,6 +30,21 @@ def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None, exact: bool
     return from_nhwc(call, made, spatial)
 
 
+def convolve_integers(call: OnnxCall, x: Value, w: Value, zero: Value) -> Value:
+    """Sums of (x - zero) * w in i32, with the attributes of the node.
+
+    x: 8 bits, [N, C, spatial..]; w: i16, [O, C/groups, spatial..]; zero: a scalar. Pads count as the zero point.
+    """
+    spatial = spatial_rank(call, x)
+    check_filter(call, x, w)
+    view = window(call, x.shape[2:], kernel_shape(call, w))
+    made = call.add(
+        "iconv2d", to_nhwc(call, x), to_nhwc(call, w), zero,
+        stride=view.stride, dilation=view.dilation, pads=view.pads, groups=call.attr_int("group", 1),
+    )  # fmt: skip
+    return from_nhwc(call, made, spatial)
+
+
 def check_filter(call: OnnxCall, x: Value, w: Value) -> None:
     """Raise MavcgError where image and filter have not as many dimensions."""
     if w.rank != x.rank:

@@ -5,13 +5,14 @@ form.
 """
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.convolution import convolve
+from mavcg.importers.onnx_ops.convolution import convolve, convolve_integers
 from mavcg.importers.onnx_ops.linear import multiply
 from mavcg.importers.onnx_proto import dtype_of
 
@@ -85,16 +86,10 @@ def dequantize_linear(call: OnnxCall) -> Results:
 def dynamic_range(call: OnnxCall, x: Value) -> tuple[Value, Value]:
     """Return scale and zero point of u8 numbers over a range that holds zero and every element of x.
 
-    The scale of zeros is 1.
+    The scale of zeros is 1: ONNX divides zeros by a scale of 0, and onnxruntime's is 1.
     """
-    axes = tuple(range(x.rank))
-    zero = call.scalar(0.0, x)
-    high = call.add("max", call.add("reduce_max", x, axes=axes, keepdims=False), zero)
-    low = call.add("min", call.add("reduce_min", x, axes=axes, keepdims=False), zero)
-    scale = call.add("div", call.add("sub", high, low), call.scalar(255.0, x))
-    # ONNX divides zeros by a scale of 0. Any other does; onnxruntime's is 1.
-    scale = call.add("where", call.add("equal", scale, zero), call.scalar(1.0, x), scale)
-    point = call.add("clip", call.add("round", call.add("div", call.add("neg", low), scale)), lo=0.0, hi=255.0)
+    both = call.add("dynamic_range", call.cast(x, "f32"))
+    scale, point = (call.reshape(call.add("slice", both, starts=(i,), stops=(i + 1,), steps=(1,)), ()) for i in (0, 1))
     return scale, call.cast(point, "u8")
 
 
@@ -135,6 +130,18 @@ def qlinear_matmul(call: OnnxCall) -> Results:
     return quantize_values(call, made, call.input(6), call.input(7), -2 if made.rank > 1 else -1)
 
 
+def _zero_along(call: OnnxCall, x: Value, zero: Value, axis: int) -> Value:
+    """A zero point of x, one or one for each position of the axis, in a shape that broadcasts to x."""
+    if zero.dtype != x.dtype:
+        raise call.fail(f"zero point {zero.type} for {x.type}")
+    if zero.type.elements == 1:
+        return call.reshape(zero, ())
+    if zero.rank != 1:
+        return zero
+    axis = call.axis(axis, x.rank)
+    return call.reshape(zero, [zero.shape[0] if i == axis else 1 for i in range(x.rank)])
+
+
 def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: str) -> Value:
     """Return x - zero as whole numbers of a wider type, or as floats; a zero point per position runs along `axis`."""
     if x.dtype not in ("i8", "u8"):
@@ -142,38 +149,43 @@ def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: s
     wide = call.cast(x, dtype)
     if zero is None or (zero.array is not None and not zero.array.any()):
         return wide
-    if zero.dtype != x.dtype:
-        raise call.fail(f"zero point {zero.type} for {x.type}")
-    if zero.type.elements == 1:
-        zero = call.reshape(zero, ())
-    elif zero.rank == 1:
-        axis = call.axis(axis, x.rank)
-        zero = call.reshape(zero, [zero.shape[0] if i == axis else 1 for i in range(x.rank)])
-    return call.add("sub", wide, call.cast(zero, dtype))
+    return call.add("sub", wide, call.cast(_zero_along(call, x, zero, axis), dtype))
+
+
+def _one_zero(call: OnnxCall, x: Value, zero: Value | None) -> Value | None:
+    """The zero point of a tensor as a scalar; None where there are several."""
+    if x.dtype not in ("i8", "u8"):
+        raise call.unsupported(f"elements of type {x.dtype}", "i8, u8")
+    if zero is None:
+        return constant(np.zeros((), DTYPES[x.dtype]), stem="zero")
+    return _zero_along(call, x, zero, 0) if zero.type.elements == 1 else None
 
 
 def matmul_integer(call: OnnxCall) -> Results:
-    """Import MatMulInteger: exact sums, in f32 where known weights are so small that no sum leaves its whole numbers
-    (the packed product is the faster by far), else in 32 bits."""
+    """Import MatMulInteger: sums in 32 bits, on the 8-bit numbers themselves where one matrix is known and one zero
+    point does for the other."""
     a, b = call.input(0, rank_min=1), call.input(1, rank_min=1)
-    weights = _less_zero(call, b, call.maybe(3), -1, "i32")
-    known = weights.array
-    # 255 is the largest difference of two 8-bit numbers. Every partial sum is below the bound, in whatever order.
-    exact = known is not None and np.abs(known).sum(axis=-2 if b.rank > 1 else -1).max(initial=0) * 255 < _EXACT_F32
-    dtype = "f32" if exact else "i32"
-    left = _less_zero(call, a, call.maybe(2), -2 if a.rank > 1 else -1, dtype)
-    return call.cast(multiply(call, left, call.cast(weights, dtype)), "i32")
+    left_axis = -2 if a.rank > 1 else -1
+    weights = _less_zero(call, b, call.maybe(3), -1, "i16")
+    zero = _one_zero(call, a, call.maybe(2))
+    if weights.is_constant and weights.rank == 2 and zero is not None and weights.type.elements:
+        rows = a if a.rank > 1 else call.reshape(a, (1, *a.shape))
+        made = call.add("imatmul", rows, weights, zero)
+        return call.reshape(made, (*a.shape[:-1], b.shape[1]))
+    left = _less_zero(call, a, call.maybe(2), left_axis, "i32")
+    return multiply(call, left, call.cast(weights, "i32"))
 
 
 def conv_integer(call: OnnxCall) -> Results:
-    """Import ConvInteger, by a convolution of floats wide enough for every sum to be exact."""
+    """Import ConvInteger: on the 8-bit numbers themselves where weights are known and one zero point does for the
+    image, else by a convolution of floats wide enough for every sum to be exact."""
     x, w = call.input(0, rank_min=3), call.input(1, rank_min=3)
-    weights = _less_zero(call, w, call.maybe(3), 0, "i32")
-    known = weights.array
+    weights = _less_zero(call, w, call.maybe(3), 0, "i16")
+    zero = _one_zero(call, x, call.maybe(2))
+    if weights.is_constant and zero is not None and weights.type.elements:
+        return convolve_integers(call, x, weights, zero)
     # 255 is the largest difference of two 8-bit numbers. Every partial sum is below the bound, in whatever order.
-    magnitudes = np.full(w.shape, 255) if known is None else np.abs(known)
-    largest = magnitudes.reshape(w.shape[0], -1).sum(axis=1).max(initial=0) * 255
-    dtype = "f32" if largest < _EXACT_F32 else "f64"
+    dtype = "f32" if 255 * 255 * prod(w.shape[1:]) < _EXACT_F32 else "f64"
     image = _less_zero(call, x, call.maybe(2), 1, dtype)
     made = convolve(call, image, call.cast(weights, dtype), None, exact=True)
     return call.cast(made, "i32")

@@ -15,18 +15,14 @@ from mavcg.importers.onnx_ops.recurrent import Product, Weights, long_short_term
 
 
 def _product(call: OnnxCall, weights: Array, scale: Array, zero: Array) -> Product:
-    """Return a product with 8-bit weights [4 * hidden, input], which stand for (w - zero) * scale.
-
-    Differences of 8-bit numbers are exact in f32, as are their products, and sums below 2 ** 24.
-    """
-    wide = constant(weights.astype(np.float32) - zero.astype(np.float32).reshape(-1, 1))
+    """Return a product with 8-bit weights [4 * hidden, input], which stand for (w - zero) * scale."""
+    wide = constant(weights.astype(np.int16) - zero.astype(np.int16).reshape(-1, 1))
     unit = constant(scale.astype(np.float32).reshape(-1))
 
     def times(x: Value) -> Value:
         x_scale, point = dynamic_range(call, x)
-        whole = call.cast(quantize_values(call, x, x_scale, point), "f32")
-        sums = call.add("matmul", call.add("sub", whole, call.cast(point, "f32")), wide, transpose_b=True)
-        return call.add("mul", sums, call.add("mul", unit, x_scale))
+        sums = call.add("imatmul", quantize_values(call, x, x_scale, point), wide, point, transpose_b=True)
+        return call.add("mul", call.cast(sums, "f32"), call.add("mul", unit, x_scale))
 
     return times
 

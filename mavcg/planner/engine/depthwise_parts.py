@@ -8,7 +8,7 @@ vectors of channels; the input that a row shares with its neighbours is read aga
 from collections.abc import Mapping
 
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.kernels.int8.depthwise import CHANNELS, QDepthwise
+from mavcg.kernels.int8.depthwise import CHANNELS, EightBitDepthwise
 from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.parts import GAIN, CoreTeam, over_ideal
 from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile
@@ -19,7 +19,7 @@ LATE = 1.1  # multiple of the ideal time: a layer that ends sooner stays as it i
 
 
 def channel_groups(
-    spec: QDepthwise, clusters: Mapping[str, Accelerator], counts: Mapping[str, int]
+    spec: EightBitDepthwise, clusters: Mapping[str, Accelerator], counts: Mapping[str, int]
 ) -> MacroTile | None:
     """Return a macro-tile that cuts rows into parts, if all cores end sooner for it; None if rows stay whole.
 

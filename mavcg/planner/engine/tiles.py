@@ -14,7 +14,7 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.target import Target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.depthwise import QDepthwise
+from mavcg.kernels.int8.depthwise import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.planner.engine.candidates import candidates, plain_tile, task_sizes
 from mavcg.planner.engine.cost import cost
@@ -69,7 +69,7 @@ def _chunks_only(
     """Return the chunks of a kernel that chooses its tiles itself; None where they are those of no plan."""
     if isinstance(spec, Winograd) and (min_chunk := winograd_chunk(spec, clusters, together)):
         return MacroTile(panel_channels=spec.tiles.lanes, call_rows=spec.rows, min_chunk_rows=min_chunk)
-    return channel_groups(spec, clusters, together) if isinstance(spec, QDepthwise) else None
+    return channel_groups(spec, clusters, together) if isinstance(spec, EightBitDepthwise) else None
 
 
 def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, Accelerator]:

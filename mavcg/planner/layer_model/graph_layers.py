@@ -17,10 +17,11 @@ _CARRIERS = frozenset(("reshape", "transpose", "cast", "dequantize", "slice", "c
 def layers_of(graph: Graph, fully_connected: bool = True) -> tuple[ConvLayer, ...]:
     """Return every convolution and, unless fully_connected is False, every product with weights, in the graph's order.
 
-    conv2d and qconv2d: each is a layer, and a pad before it counts as its own padding. conv_transpose2d: a layer
-    for each position within its stride, of stride 1 and with the taps that meet there; each is counted with the input
-    that it reads. matmul and qmatmul: where one matrix is a constant or an input of the graph, a 1x1 layer whose
-    rows are those of the other (paper, 3.1). Names are those of the user's file, or of what a node makes, and differ.
+    conv2d, qconv2d and iconv2d: each is a layer, and a pad before it counts as its own padding. conv_transpose2d: a
+    layer for each position within its stride, of stride 1 and with the taps that meet there; each is counted with the
+    input that it reads. matmul, qmatmul and imatmul: where one matrix is a constant or an input of the graph, a 1x1
+    layer whose rows are those of the other (paper, 3.1). Names are those of the user's file, or of what a node makes,
+    and differ.
     Raises: MavcgError for a batch of several images, which six loops do not have.
     """
     reader = _LayerReader(graph)
@@ -138,10 +139,11 @@ def _product(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
     )  # fmt: skip
 
 
-_PRODUCTS = ("matmul", "qmatmul")
+_PRODUCTS = ("matmul", "qmatmul", "imatmul")
 _MAKERS: dict[str, _Maker] = {
-    "conv2d": _convolution, "qconv2d": _convolution, "conv_transpose2d": _transposed_convolution,
-    "matmul": _product, "qmatmul": _product,
+    "conv2d": _convolution, "qconv2d": _convolution, "iconv2d": _convolution,
+    "conv_transpose2d": _transposed_convolution,
+    "matmul": _product, "qmatmul": _product, "imatmul": _product,
 }  # fmt: skip
 
 

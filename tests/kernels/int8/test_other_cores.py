@@ -28,6 +28,7 @@ from mavcg.specs.packed_constant import constant_array
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.zig import run_zig
 from mavcg.trials import bare_x86
+from tests.kernels.int8.test_integer_conv import weights_of
 
 Array: TypeAlias = NDArray[Any]
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -45,7 +46,8 @@ MACHINES = {
 }
 # Run by the long suite only: their instructions are those of the others, in other loops.
 LONG_CORES = ("arm with dot product", "x86 with vnni", "x86 with long vectors")
-# x, w, attributes; of a product: without kernel and stride. most: that no weight is further from 0 than.
+# x, w, attributes; of a product: without kernel and stride. most: that no weight is further from 0 than. kind: of the
+# weights of exact sums by a zero point of the run (test_integer_conv.py).
 SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 7, 9, 3), (10, 3, 3, 3), {"stride": (2, 2)}),
     ((1, 5, 19, 6), (20, 3, 3, 6), {}),
@@ -60,6 +62,12 @@ SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 5, 19, 6), (20, 3, 3, 6), {"most": 64}),
     ((1, 3, 7, 37), (21, 1, 1, 37), {"most": 32}),
     ((1, 5, 9, 43), (24, 3, 1, 43), {"most": 16}),
+    ((1, 5, 19, 6), (20, 3, 3, 6), {"kind": "i8"}),
+    ((1, 3, 7, 37), (21, 1, 1, 37), {"kind": "channels"}),
+    ((1, 3, 7, 37), (21, 1, 1, 37), {"kind": "small"}),
+    ((1, 5, 13, 24), (24, 3, 3, 1), {"groups": 24, "kind": "channels"}),
+    ((1, 4, 4, 2), (9, 1, 1, 2), {"kind": "u8"}),
+    ((11, 33), (33, 40), {"kind": "u8"}),
 )
 # Bochs 2.7 misreads the displacement of the EVEX form of vpinsrb, by which the last of 3 channels is read.
 MISREAD = (12, 13)
@@ -73,9 +81,37 @@ def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Arr
     return np.where(rng.random(shape) < 0.1, ends, rng.integers(info.min, info.max + 1, shape)).astype(DTYPES[dtype])
 
 
-def lowered(number: int, lanes: int) -> tuple[Node, list[Array], Step]:
+def integer_case(number: int, lanes: int) -> tuple[Node, list[Array | None], Step]:
+    """As `lowered`, of exact sums: the zero point is a constant operand here, as all but x are."""
+    x, w, attrs, dtype = CASES[number]
+    rng, attrs, kind = np.random.default_rng(number), dict(attrs), attrs["kind"]
+    del attrs["kind"]
+    zero = np.asarray(rng.integers(*np.iinfo(DTYPES[dtype]).max + np.array([-100, 1])), DTYPES[dtype])
+    weights = weights_of(rng, w, kind, 0 if len(w) == 4 else 1)
+    node = make_node("iconv2d" if len(w) == 4 else "imatmul", ("x0", "x1", "x2"), ("y",), "tested", **attrs)
+    inputs = [numbers(rng, dtype, x), weights, zero]
+    types = {f"x{i}": type_of(array) for i, array in enumerate(inputs)}
+    types["y"] = infer(node, types)[0]
+    graph = Graph("test", ("x0",), ("y",), (node,), types, {"x1": weights, "x2": zero})
+    (step,) = lower(node, graph, {name: dense_view(kind) for name, kind in types.items()}, Packing(lanes))
+    operands = tuple(replace(o, tensor="", constant=zero) if o.tensor == "x2" else o for o in step.operands)
+    return node, [*inputs, *[None] * 4], with_packed(replace(step, operands=operands), graph)
+
+
+def with_packed(step: Step, graph: Graph) -> Step:
+    """The step with its constants as they are packed."""
+    operands = tuple(
+        o if o.constant is None else replace(o, constant=constant_array(o.constant, graph.constants))
+        for o in step.operands
+    )
+    return replace(step, operands=operands)
+
+
+def lowered(number: int, lanes: int) -> tuple[Node, list[Any], Step]:
     """A case: its node, the node's inputs, its one step. Every other case has weights of -128."""
     x, w, attrs, dtype = CASES[number]
+    if "kind" in attrs:
+        return integer_case(number, lanes)
     rng, most = np.random.default_rng(number), attrs.get("most", 128)
     attrs = {name: value for name, value in attrs.items() if name != "most"}
     weights = np.clip(numbers(rng, "i8", w), max(-128 + number // 2 % 2, -most), min(127, most)).astype(np.int8)
@@ -90,11 +126,7 @@ def lowered(number: int, lanes: int) -> tuple[Node, list[Array], Step]:
     types["y"] = infer(node, types)[0]
     graph = Graph("test", ("x0",), ("y",), (node,), types, dict(zip(names[1:], inputs[1:], strict=True)))
     (step,) = lower(node, graph, {name: dense_view(kind) for name, kind in types.items()}, Packing(lanes))
-    operands = tuple(
-        o if o.constant is None else replace(o, constant=constant_array(o.constant, graph.constants))
-        for o in step.operands
-    )
-    return node, inputs, replace(step, operands=operands)
+    return node, inputs, with_packed(step, graph)
 
 
 DRIVER = r"""
@@ -103,18 +135,21 @@ DRIVER = r"""
 #include <string.h>
 #include <sys/mman.h>
 #define SPAN (1l << 21) /* of a page of the emulated x86 */
-/* Memory of `bytes` between pages that may not be touched: it begins after the first, or ends where the last begins. */
-static char *between(long bytes, int at_end) {
-    char *all = mmap(0, 3 * SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (bytes > SPAN || all == MAP_FAILED || mprotect(all + SPAN, SPAN, PROT_READ | PROT_WRITE)) exit(3);
-    return at_end ? all + 2 * SPAN - bytes : all + SPAN;
+/* Memory of `bytes` between pages that may not be touched: it begins after the first, or ends where the last begins.
+   all: where these pages are, from one call to the next. */
+static char *between(char **all, long bytes, int at_end) {
+    if (!*all) *all = mmap(0, 3 * SPAN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes > SPAN || *all == MAP_FAILED || mprotect(*all + SPAN, SPAN, PROT_READ | PROT_WRITE)) exit(3);
+    return at_end ? *all + 2 * SPAN - bytes : *all + SPAN;
 }
 static char *taken(char *to, long bytes) { if (fread(to, 1, bytes, stdin) != bytes) exit(4); return to; }
 static char *aligned(long bytes) { return taken(aligned_alloc(64, (bytes + 63) / 64 * 64), bytes); }
 typedef void kernel(void *, long, long, void *);
 static void compute(kernel *run, char *x, long x_bytes, char *w, char *b, char *m, long out_bytes, long rows) {
+    static char *pages[2];
     for (int at_end = 0; at_end < 2; at_end++) {
-        char *in = between(x_bytes, at_end), *out = between(out_bytes, at_end);
+        char *in = between(&pages[0], x_bytes, at_end), *out = between(&pages[1], out_bytes, at_end);
+        memset(out, 0x5a, out_bytes);
         memcpy(in, x, x_bytes);
         void *args[] = {in, w, out, b, m};
         run(args, rows / 2, rows, 0);

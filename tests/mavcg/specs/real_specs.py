@@ -115,6 +115,12 @@ def _eight_bit_graphs(pick: random.Random) -> Iterator[Graph]:
     yield graph(
         "qconv2d", weights(channels, 3, 3, 1), *ends(channels), pads=(0,) * 4, groups=channels, x_zero=3, **result
     )
+    zero, wide = np.zeros((), np.int8 if dtype == "i8" else np.uint8), np.ones((8, 3, 3, channels), np.int16)
+    yield graph("iconv2d", wide, zero, pads=(0,) * 4)
+    yield graph("iconv2d", wide[:1, :, :, :1].repeat(channels, 0), zero, pads=(0,) * 4, groups=channels)
+    yield graph("imatmul", wide[:, 0, 0, :].T, zero)
+    b = GraphBuilder("range")
+    yield b.finish([b.add("dynamic_range", [b.input("x", TensorType("f32", (side, channels)))])])
     b = GraphBuilder("products")
     names = [b.input(name, TensorType(kind, (2, side, side))) for name, kind in (("a", dtype), ("b", "i8"))]
     yield b.finish([b.add("qmatmul", [*names, *map(b.constant, ends(side))], x_zero=3, **result)])

@@ -7,6 +7,7 @@ import pytest
 from mavcg.passes.graph.activations import recognise_activations
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.float_widths import spell_out_double, widen_half
+from mavcg.passes.graph.integer_results import fuse_integer_results
 from mavcg.passes.graph.intrinsic import fold_scale_after, fold_scale_before, merge_scales
 from mavcg.passes.graph.pads import fold_pads
 from mavcg.passes.graph.pointwise import fuse_pointwise
@@ -24,6 +25,7 @@ PASSES = [
     fold_pads,
     merge_scales,
     recognise_activations,
+    fuse_integer_results,
     fuse_pointwise,
     eight_bit,
     widen_half,

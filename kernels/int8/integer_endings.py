@@ -1,0 +1,133 @@
+"""The code of what becomes of integer sums: the same operations one by one, in the same order, on every core.
+
+Each is one operation of the unfused graph: the zero point's share and the bias in i32, conversion to f32, a product, a
+sum, another, the activation.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.emit import F32, I8, I32, address, const, operand, scale_index, splat
+from mavcg.kernels.builder.nest import load_lanes, store_lanes
+from mavcg.kernels.int8.integer_spec import IntegerConv2d, IntegerDepthwise, IntegerSums
+from mavcg.kernels.int8.micro_kernel import F32_BYTES, QPointers, QTile, TileSums
+from mavcg.kernels.int8.register_tile import ProductForm
+
+Value: TypeAlias = ir.Value
+
+FIRST = 3  # the number of the first operand that endings read
+
+
+@dataclass(frozen=True)
+class ChannelTerms:
+    """Vectors of a few output channels: the zero point's share, and the rest as far as there is any."""
+
+    zero_share: Value
+    offset: Value | None
+    bias: Value | None
+    multiplier: Value | None
+    shift: Value | None
+
+
+@dataclass(frozen=True)
+class IntegerEnding:
+    """An ending of integer sums, with pointers to the operands of an output channel.
+
+    zero: the zero point as i32, as inputs are taken. sums, offsets: of constants that are filled up; others are not.
+    """
+
+    b: ir.IRBuilder
+    spec: IntegerSums
+    zero: Value
+    sums: Value
+    offsets: Value | None
+    bias: Value | None
+    multiplier: Value | None
+    shift: Value | None
+
+    def at(self, packed: Value, channel: Value) -> "IntegerEnding":
+        """Return the ending that begins at another channel, counted as in packed constants and in tensors."""
+        b = self.b
+
+        def moved(pointer: Value | None, by: Value) -> Value | None:
+            return pointer and address(b, pointer, scale_index(b, by, F32_BYTES))
+
+        sums = address(b, self.sums, scale_index(b, packed, F32_BYTES))
+        multiplier = moved(self.multiplier, channel) if self.spec.multiplier == "channels" else self.multiplier
+        return replace(
+            self, sums=sums, offsets=moved(self.offsets, packed), bias=moved(self.bias, channel),
+            multiplier=multiplier, shift=moved(self.shift, channel),
+        )  # fmt: skip
+
+    def terms(self, first: int, lanes: int, used: int) -> ChannelTerms:
+        """Load what `lanes` channels from `first` on have in common, of which `used` are there."""
+        b, move = self.b, first * F32_BYTES
+        whole = ir.VectorType(I32, lanes)
+
+        def packed(pointer: Value | None, name: str) -> Value | None:
+            return pointer and b.load(address(b, pointer, move), name=name, align=4, typ=whole)
+
+        def some(pointer: Value | None, typ: ir.Type, name: str) -> Value | None:
+            return pointer and load_lanes(b, address(b, pointer, move), typ, lanes, used, name)
+
+        if self.spec.multiplier == "one":
+            assert self.multiplier is not None
+            factor = splat(b, b.load(self.multiplier, name="multiplier", align=4, typ=F32), lanes)
+        else:
+            factor = some(self.multiplier, F32, "multiplier")
+        share = b.mul(splat(b, self.zero, lanes), packed(self.sums, "sums"), name="zero_share")
+        offset = packed(self.offsets, "offset")
+        return ChannelTerms(share, offset, some(self.bias, I32, "bias"), factor, some(self.shift, F32, "shift"))
+
+    def value(self, terms: ChannelTerms, total: Value, window: Value | None, residual: Value | None) -> Value:
+        """Return the results for sums of i32. window: sums of inputs; residual: f32, or None."""
+        b, spec = self.b, self.spec
+        total = b.sub(total, terms.zero_share)
+        if terms.offset is not None:
+            total = b.add(total, b.mul(terms.offset, window))
+        total = total if terms.bias is None else b.add(total, terms.bias)
+        if terms.multiplier is None:
+            return total
+        real = b.fmul(b.sitofp(total, terms.multiplier.type), terms.multiplier)
+        real = real if terms.shift is None else b.fadd(real, terms.shift)
+        real = real if residual is None else b.fadd(real, residual)
+        return activate(b, spec.act, spec.act_args, real)
+
+    def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
+        """Emit the results of a tile and their stores."""
+        b, lanes = self.b, form.lanes
+        for v in range(tile.vectors):
+            used = tile.used if v == tile.vectors - 1 else lanes
+            terms = self.terms(v * lanes, lanes, used)
+            for p, row in enumerate(sums.rows):
+                residual = None
+                if at.residual is not None:
+                    there = address(b, at.residual, tile.residual_offsets[p] + v * lanes * F32_BYTES)
+                    residual = load_lanes(b, there, F32, lanes, used, "residual")
+                value = self.value(terms, row[v], sums.windows[p] if sums.windows else None, residual)
+                store_lanes(b, value, address(b, at.out, tile.out_offsets[p] + v * lanes * F32_BYTES), lanes, used)
+
+
+def integer_ending(
+    b: ir.IRBuilder, spec: IntegerConv2d | IntegerDepthwise, signed: bool, packed: int
+) -> tuple[IntegerEnding, Value | None]:
+    """Load the zero point, and return the ending of a kernel's first channel and the pointer to its residual.
+
+    signed: True if inputs are taken as i8, whatever they are. packed: channels of packed constants.
+    """
+    sums = operand(b, FIRST, "sums")
+    byte = b.load(operand(b, FIRST + 1, "zero"), name="zero", align=1, typ=I8)
+    stored_signed = spec.x.dtype == "i8"
+    zero = b.sext(byte, I32) if stored_signed else b.zext(byte, I32)
+    if signed != stored_signed:
+        zero = b.add(zero, const(128 if stored_signed else -128, I32))
+    rest = iter(range(FIRST + 2, FIRST + 2 + spec.ending.operands))
+    bias = operand(b, next(rest), "bias") if spec.ending.bias else None
+    multiplier = operand(b, next(rest), "multiplier") if spec.ending.multiplier else None
+    shift = operand(b, next(rest), "shift") if spec.ending.shift else None
+    offsets = address(b, sums, packed * F32_BYTES) if getattr(spec, "offsets", False) else None
+    residual = operand(b, spec.residual_operand, "residual") if spec.residual is not None else None
+    return IntegerEnding(b, spec.ending, zero, sums, offsets, bias, multiplier, shift), residual

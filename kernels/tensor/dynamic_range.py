@@ -1,0 +1,215 @@
+"""The range of a tensor as 8-bit numbers take it: extremes of its pieces by all threads, then scale and zero point."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import nan, prod
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.activation import clip
+from mavcg.kernels.builder.arithmetic import larger, smaller
+from mavcg.kernels.builder.emit import (
+    F32,
+    I32,
+    Values,
+    address,
+    const,
+    element_bytes,
+    for_range,
+    intrinsic,
+    kernel_function,
+    operand,
+    repeat,
+    scale_index,
+    vector,
+)
+from mavcg.kernels.builder.nest import Nest, collapse, decode, load_lanes, minimum, shuffle
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel_symbol import shape_text, sizes_text
+from mavcg.specs.serialize import spec_format
+
+Value: TypeAlias = ir.Value
+Combine = Callable[[ir.IRBuilder, str, Value, Value], Value]
+
+PIECE = 4096  # elements of a line that are one row of work
+VECTORS = 4  # that are compared at once, so that a comparison need not wait for the one before
+PAIR_BYTES = 8  # smallest and largest element of a piece
+LEVELS = 255.0  # steps between the smallest and the largest u8
+
+
+@spec_format("extremes")
+@dataclass(frozen=True)
+class Extremes(KernelSpec):
+    """The smallest and the largest element of each piece of an f32 tensor, 0 counted in.
+
+    nest: the loops over x. A row of work is a piece of PIECE elements along the innermost loop. Operands: x, pairs f32
+    [rows, 2].
+    """
+
+    nest: Nest
+
+    @property
+    def family(self) -> str:
+        return "extremes_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.nest.shape)
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of a line."""
+        return -(-self.nest.shape[-1] // PIECE)
+
+    @property
+    def rows(self) -> int:
+        return prod(self.nest.shape[:-1]) * self.pieces
+
+    @property
+    def work(self) -> int:
+        return self.nest.elements
+
+
+@spec_format("dynamic_range")
+@dataclass(frozen=True)
+class DynamicRange(KernelSpec):
+    """Scale and zero point of u8 numbers between the extremes of `pairs` pairs. Operands: pairs, out f32 [2]."""
+
+    pairs: int
+
+    @property
+    def family(self) -> str:
+        return "dynamic_range_f32"
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(f"k{self.pairs}")
+
+    @property
+    def rows(self) -> int:
+        return 1
+
+    @property
+    def work(self) -> int:
+        return self.pairs
+
+
+def lower_dynamic_range(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
+    """Return the two steps of a dynamic_range node, with the pairs in a workspace."""
+    x = views[node.inputs[0]]
+    spec = Extremes(collapse(x.shape, (x.strides,)))
+    pairs = Operand(workspace_bytes=max(1, spec.rows) * PAIR_BYTES)
+    written = Operand(workspace_bytes=pairs.workspace_bytes, written=True)
+    found = Step(spec, (Operand(node.inputs[0]), written), node.origin)
+    result = Step(DynamicRange(spec.rows), (pairs, Operand(node.output, written=True)), node.origin)
+    return (found, result) if spec.rows else (result,)
+
+
+def _both(b: ir.IRBuilder, low: Value, high: Value, x: Value, y: Value) -> tuple[Value, Value]:
+    return smaller(b, "f32", x, low), larger(b, "f32", y, high)
+
+
+def emit_extremes(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Emit a loop over the vectors of a piece; over elements where these are no neighbours."""
+    assert isinstance(spec, Extremes)
+    function, b = kernel_function(module, spec, machine)
+    x, pairs = operand(b, 0, "x"), operand(b, 1, "pairs")
+    (strides,) = spec.nest.strides
+    size, length = element_bytes(F32), spec.nest.shape[-1]
+    lanes = machine.vector_bytes // size if strides[-1] == 1 else 1
+    of_vector = vector(F32, lanes)
+    zero = ir.Constant(of_vector, [0.0] * lanes if lanes > 1 else 0.0)
+    whole = length // lanes * lanes
+
+    def vectors(line: Value, begin: Value, end: Value, count: int, acc: Values) -> Values:
+        """Compare `count` vectors at a time; acc: smallest and largest of each."""
+
+        def some(index: Value, acc: Values) -> Values:
+            there = address(b, line, scale_index(b, index, strides[-1] * size))
+            found: list[Value] = []
+            for v in range(count):
+                at = address(b, there, v * lanes * strides[-1] * size)
+                value = b.load(at, name="x", align=size, typ=of_vector)
+                found += _both(b, acc[2 * v], acc[2 * v + 1], value, value)
+            return tuple(found) + tuple(acc[2 * count :])
+
+        return for_range(b, begin, end, count * lanes, acc, some, "vector")
+
+    def row(index: Value) -> None:
+        *outer, piece = decode(b, index, (*spec.nest.shape[:-1], spec.pieces))
+        line = x
+        for at, stride in zip(outer, strides, strict=False):
+            line = address(b, line, scale_index(b, at, stride * size))
+        begin = scale_index(b, piece, PIECE)
+        end = minimum(b, b.add(begin, const(PIECE)), const(whole)) if spec.pieces > 1 else const(whole)
+        acc: Values = (zero,) * (2 * VECTORS)
+        group = VECTORS * lanes
+        middle = b.sub(end, b.srem(b.sub(end, begin), const(group)))
+        acc = vectors(line, begin, middle, VECTORS, acc)
+        acc = vectors(line, middle, end, 1, acc)
+        low, high = acc[:2]
+        for v in range(1, VECTORS):
+            low, high = _both(b, low, high, acc[2 * v], acc[2 * v + 1])
+        if length % lanes:
+            rest = _rest(b, line, length, lanes, zero)
+            low, high = _both(b, low, high, rest, rest)
+        low, high = (_across(b, kind, value, lanes) for kind, value in ((smaller, low), (larger, high)))
+        to = address(b, pairs, scale_index(b, index, PAIR_BYTES))
+        b.store(low, to, align=size)
+        b.store(high, address(b, to, size), align=size)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+def _rest(b: ir.IRBuilder, line: Value, length: int, lanes: int, zero: ir.Constant) -> Value:
+    """The elements behind the last whole vector of a line, with others of the line or zeros: they count anyway."""
+    size = element_bytes(F32)
+    if length > lanes:
+        return b.load(address(b, line, (length - lanes) * size), name="rest", align=size, typ=vector(F32, lanes))
+    loaded = load_lanes(b, line, F32, lanes, length, "rest")
+    return shuffle(b, loaded, zero, [i if i < length else lanes + i for i in range(lanes)])
+
+
+def _across(b: ir.IRBuilder, combine: Combine, value: Value, lanes: int) -> Value:
+    """One element of all lanes, by halves."""
+    while lanes > 1:
+        lanes //= 2
+        halves = [shuffle(b, value, value, range(first, first + lanes)) for first in (0, lanes)]
+        value = combine(b, "f32", *halves)
+    return b.extract_element(value, const(0, I32)) if isinstance(value.type, ir.VectorType) else value
+
+
+def emit_dynamic_range(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+    """Emit the combination of the pairs, and scale and zero point, as ONNX's DynamicQuantizeLinear has them."""
+    assert isinstance(spec, DynamicRange)
+    function, b = kernel_function(module, spec, machine)
+    pairs, out = operand(b, 0, "pairs"), operand(b, 1, "out")
+    size = element_bytes(F32)
+    zero, one = ir.Constant(F32, 0.0), ir.Constant(F32, 1.0)
+
+    def row(_: Value) -> None:
+        def pair(index: Value, acc: Values) -> Values:
+            there = address(b, pairs, scale_index(b, index, PAIR_BYTES))
+            ends: Sequence[Value] = [b.load(address(b, there, i * size), align=size, typ=F32) for i in (0, 1)]
+            return _both(b, acc[0], acc[1], ends[0], ends[1])
+
+        low, high = for_range(b, const(0), const(spec.pairs), 1, (zero, zero), pair, "pair")
+        scale = b.fdiv(b.fsub(high, low), ir.Constant(F32, LEVELS))
+        scale = b.select(b.fcmp_ordered("==", scale, zero), one, scale)
+        scale = b.select(b.fcmp_unordered("uno", scale, scale), ir.Constant(F32, nan), scale)
+        point = clip(b, intrinsic(b, "roundeven", [b.fdiv(b.fneg(low), scale)]), 0.0, LEVELS)
+        point = b.select(b.fcmp_unordered("uno", point, point), zero, point)
+        b.store(scale, out, align=size)
+        b.store(point, address(b, out, size), align=size)
+
+    repeat(b, function.args[1], function.args[2], row, "row")
+    b.ret_void()
+    return function
+
+
+LOWER = {"dynamic_range": lower_dynamic_range}
+EMIT = {Extremes: emit_extremes, DynamicRange: emit_dynamic_range}

@@ -1,0 +1,105 @@
+"""Fuse what makes floats of integer sums into the convolution or product that computes them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mavcg.graph import Graph, Node
+from mavcg.passes.graph.rewrite import Rewrite
+
+INTEGER = ("iconv2d", "imatmul")
+BIAS, MULTIPLIER, SHIFT, RESIDUAL = 3, 4, 5, 6  # inputs by number
+
+
+def fuse_integer_results(graph: Graph) -> Graph:
+    """Fuse a bias, the conversion to f32 with its multiplier, and a shift into integer convolutions and products.
+
+    Before:
+        input %x: u8[1,2,2,1]
+        input %z: u8[]
+        input %s: f32[]
+        const %w: i16[2,1,1,1] = {1, 2}
+        const %b: i32[1,1,1,2] = {3, 4}
+        const %shift: f32[2] = {0.5, 0.25}
+        %c = iconv2d(%x, %w, %z)
+        %i = add(%c, %b)
+        %f = cast(%i) to="f32"
+        %m = mul(%f, %s)
+        %y = add(%m, %shift)
+        return %y
+    After:
+        input %x: u8[1,2,2,1]
+        input %z: u8[]
+        input %s: f32[]
+        const %w: i16[2,1,1,1] = {1, 2}
+        const %shift: f32[2] = {0.5, 0.25}
+        const %b.1: i32[2] = {3, 4}
+        %y = iconv2d(%x, %w, %z, %b.1, %s, %shift)
+        return %y
+
+    Bias, multiplier and shift are one number for each output channel, a multiplier may be one for all. The kernel does
+    the same operations in the same order, so that no bit changes. What has another reader stays.
+    """
+    new = Rewrite(graph)
+    for node in graph.nodes:
+        fused = _fused(new, node) if node.op in ("add", "mul") else None
+        if fused is None:
+            new.keep(node)
+        else:
+            new.drop(fused.output)
+            new.put(replace(fused, outputs=node.outputs))
+    return new.finish()
+
+
+def _fused(new: Rewrite, node: Node) -> Node | None:
+    """The convolution or product that computes a node's result, too; None where that cannot be."""
+    for name, other in _both_orders(new, node):
+        if new.types[name].shape != new.types[node.output].shape:
+            continue
+        maker = _maker(new, name)
+        if maker is not None and maker.op == "cast" and node.op == "mul":
+            maker = _maker(new, maker.inputs[0])
+            if maker is not None and not maker.inputs[MULTIPLIER]:
+                return _with(new, maker, MULTIPLIER, other)
+        elif maker is not None and maker.op in INTEGER and node.op == "add":
+            number = SHIFT if maker.inputs[MULTIPLIER] else BIAS
+            later = (SHIFT, RESIDUAL) if number == SHIFT else (BIAS,)
+            if not any(maker.inputs[n] for n in later) and not maker.attr("act"):
+                found = _with(new, maker, number, other)
+                if found is not None:
+                    return found
+    return None
+
+
+def _both_orders(new: Rewrite, node: Node) -> Iterator[tuple[str, str]]:
+    first, second = (new.of(name) for name in node.inputs)
+    if first != second:
+        yield first, second
+        yield second, first
+
+
+def _maker(new: Rewrite, name: str) -> Node | None:
+    """The node that makes a tensor, if it is an integer one or the conversion of one's sums, and none else reads it."""
+    maker = new.made.get(name)
+    if maker is None or not new.only_reader(name):
+        return None
+    if maker.op == "cast":
+        source = new.made.get(maker.inputs[0])
+        return maker if maker.attr("to") == "f32" and source is not None and source.op in INTEGER else None
+    return maker if maker.op in INTEGER else None
+
+
+def _with(new: Rewrite, maker: Node, number: int, name: str) -> Node | None:
+    """The node with another input, one number for each output channel, or, a multiplier, one for all."""
+    kind, channels = new.types[name], new.types[maker.output].shape[-1]
+    if kind.elements == 1 and number == MULTIPLIER:
+        shape: tuple[int, ...] = ()
+    elif kind.elements == channels and kind.shape and kind.shape[-1] == channels:
+        shape = (channels,)
+    else:
+        return None
+    if kind.shape != shape:
+        array = new.array(name)
+        name = new.constant(array.reshape(shape), name) if array is not None else new.add(
+            "reshape", (name,), name, shape=shape
+        )  # fmt: skip
+    return replace(maker, inputs=(*maker.inputs[:number], name, *maker.inputs[number + 1 :]))

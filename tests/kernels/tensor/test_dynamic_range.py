@@ -1,0 +1,61 @@
+"""Scale and zero point of a tensor's range: those of the definition, whatever its shape, strides and pieces."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mavcg.graph import Graph, TensorType
+from mavcg.ops import make_node
+from mavcg.reference import evaluate
+from mavcg.specs.kernel import View
+from tests.kernels.conftest import host_machines, run_node_on
+
+onnx = pytest.importorskip("onnx")
+reference = pytest.importorskip("onnx.reference")
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (16,), (33,), (3, 5), (4096,), (4097,), (3, 70, 41), (2, 0)])
+def test_shapes(assert_node: Any, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
+    assert_node("dynamic_range", [x])
+
+
+@pytest.mark.parametrize("strides", [(1000, 20, 1), (4000, 900, 40), (5000, 90, 3)])
+def test_within_other_buffers(assert_node: Any, strides: tuple[int, ...]) -> None:
+    x = np.random.default_rng(7).normal(size=(3, 4, 19)).astype(np.float32)
+    assert_node("dynamic_range", [x], views={"x0": View("f32", x.shape, strides)})
+
+
+@pytest.mark.parametrize(
+    ("values", "scale", "point"),
+    [
+        ([0.0, -0.0], 1.0, 0), ([5.0, 1.0], 5 / 255, 0), ([-5.0, -1.0], 5 / 255, 255), ([-1.0, 2.0], 3 / 255, 85),
+        ([1e-45, 0.0], 1.0, 0), ([np.nan, 1.0], np.nan, 0), ([np.inf, -1.0], np.inf, 0),
+    ],
+)  # fmt: skip
+def test_ends(assert_node: Any, values: list[float], scale: float, point: int) -> None:
+    for count in (2, 40):
+        x = np.resize(np.array(values, np.float32), count)
+        (found, *_) = assert_node("dynamic_range", [x], compare=False)
+        np.testing.assert_array_equal(found, np.array([scale, point], np.float32))
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 20000), st.integers(0, 99), st.integers(1, 4), st.sampled_from([1e-3, 1.0, 1e6]))
+def test_as_onnx_defines_it(count: int, seed: int, parts: int, size: float) -> None:
+    """Beside ONNX's own definition, of any number of elements, computed in several parts."""
+    rng = np.random.default_rng(seed)
+    x = (rng.normal(loc=rng.normal(), size=count) * size).astype(np.float32)
+    node = make_node("dynamic_range", ("x",), ("y",))
+    types = {"x": TensorType("f32", x.shape), "y": TensorType("f32", (2,))}
+    graph = Graph("test", ("x",), ("y",), (node,), types)
+    made = onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"])
+    _, scale, zero = reference.ReferenceEvaluator(made).run(None, {"x": x})
+    for machine in host_machines():
+        (found,) = run_node_on(machine, node, graph, {"x": x}, parts=parts, optimised=False)
+        np.testing.assert_array_equal(found, evaluate(node, [x])[0])
+        np.testing.assert_allclose(found[0], scale, rtol=2e-7)
+        assert abs(found[1] - float(zero)) <= 1
