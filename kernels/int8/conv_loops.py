@@ -25,7 +25,7 @@ PLAIN = MacroTile(order=Order.CHANNELS)
 def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
     """Emit the function of a spec for a machine. The macro-tile's kc says nothing here: 8-bit outputs hold no sums."""
     assert isinstance(spec, QConv2d)
-    return emit_convolution(module, spec, machine, macro, _requantized)
+    return emit_convolution(module, spec, machine, macro, _requantized_endings)
 
 
 # endings(b, spec, machine): what a kernel makes of its sums, with the operands that it reads.
@@ -81,7 +81,7 @@ class _RequantizedEndings:
         return RequantizedEnding(b, self.machine, self.spec.epilogue, bias, multiplier)
 
 
-def _requantized(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> Endings:
+def _requantized_endings(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> Endings:
     return _RequantizedEndings(b, spec, machine)
 
 

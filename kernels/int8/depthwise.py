@@ -294,10 +294,8 @@ class _Int8DepthwiseEmitter:
         step, _, out_step, residual_step = self.steps()
         acc = [ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)] * pixels
         for pair in self.pairs:
-            ws = [
-                self.weight(address(b, weights, number * spec.padded_channels * spec.weight_bytes), lanes)
-                for number, _ in pair
-            ]
+            tap_bytes = spec.padded_channels * spec.weight_bytes
+            ws = [self.weight(address(b, weights, number * tap_bytes), lanes) for number, _ in pair]
             ready = ws if self.arm else self.interleave(ws)
             for p in range(pixels):
                 xs = [self.input(address(b, x, tap + p * step), lanes, used) for _, tap in pair]

@@ -52,14 +52,14 @@ class IntegerEnding:
         """Return the ending that begins at another channel, counted as in packed constants and in tensors."""
         b = self.b
 
-        def moved(pointer: Value | None, by: Value) -> Value | None:
+        def move_by(pointer: Value | None, by: Value) -> Value | None:
             return pointer and address(b, pointer, scale_index(b, by, F32_BYTES))
 
         sums = address(b, self.sums, scale_index(b, packed, F32_BYTES))
-        multiplier = moved(self.multiplier, channel) if self.spec.multiplier == "channels" else self.multiplier
+        multiplier = move_by(self.multiplier, channel) if self.spec.multiplier == "channels" else self.multiplier
         return replace(
-            self, sums=sums, offsets=moved(self.offsets, packed), bias=moved(self.bias, channel),
-            multiplier=multiplier, shift=moved(self.shift, channel),
+            self, sums=sums, offsets=move_by(self.offsets, packed), bias=move_by(self.bias, channel),
+            multiplier=multiplier, shift=move_by(self.shift, channel),
         )  # fmt: skip
 
     def terms(self, first: int, lanes: int, used: int) -> ChannelTerms:
@@ -67,7 +67,7 @@ class IntegerEnding:
         b, move = self.b, first * F32_BYTES
         whole = ir.VectorType(I32, lanes)
 
-        def packed(pointer: Value | None, name: str) -> Value | None:
+        def load_packed(pointer: Value | None, name: str) -> Value | None:
             return pointer and b.load(address(b, pointer, move), name=name, align=4, typ=whole)
 
         def some(pointer: Value | None, typ: ir.Type, name: str) -> Value | None:
@@ -78,8 +78,8 @@ class IntegerEnding:
             factor = splat(b, b.load(self.multiplier, name="multiplier", align=4, typ=F32), lanes)
         else:
             factor = some(self.multiplier, F32, "multiplier")
-        share = b.mul(splat(b, self.zero, lanes), packed(self.sums, "sums"), name="zero_share")
-        offset = packed(self.offsets, "offset")
+        share = b.mul(splat(b, self.zero, lanes), load_packed(self.sums, "sums"), name="zero_share")
+        offset = load_packed(self.offsets, "offset")
         return ChannelTerms(share, offset, some(self.bias, I32, "bias"), factor, some(self.shift, F32, "shift"))
 
     def value(self, terms: ChannelTerms, total: Value, window: Value | None, residual: Value | None) -> Value:

@@ -41,7 +41,7 @@ def fuse_integer_results(graph: Graph) -> Graph:
     """
     new = Rewrite(graph)
     for node in graph.nodes:
-        fused = _fused(new, node) if node.op in ("add", "mul") else None
+        fused = _fused_node(new, node) if node.op in ("add", "mul") else None
         if fused is None:
             new.keep(node)
         else:
@@ -50,7 +50,7 @@ def fuse_integer_results(graph: Graph) -> Graph:
     return new.finish()
 
 
-def _fused(new: Rewrite, node: Node) -> Node | None:
+def _fused_node(new: Rewrite, node: Node) -> Node | None:
     """The convolution or product that computes a node's result, too; None where that cannot be."""
     for name, other in _both_orders(new, node):
         if new.types[name].shape != new.types[node.output].shape:
