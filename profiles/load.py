@@ -19,6 +19,7 @@ from mavcg.hardware.target import ARCHES, parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.board_files import read_board
 from mavcg.profiles.model_facts import check_model_facts
+from mavcg.profiles.renamed_tables import with_present_names
 from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.sibling_cores import runnable_on_sibling_cores
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
@@ -137,7 +138,7 @@ def _core(path: Path, text: str) -> Core:
     """Return a core of this text; one command reads all cores several times."""
     table = schema.toml_of(path, text)
     schema.check_name(path, table)
-    table = spell_out_sources(path, table)
+    table = with_present_names(path, spell_out_sources(path, table))
     arch = schema.one_of(path, table.get("arch"), "arch", ARCHES)
     sources: list[tuple[str, str]] = []
     order = schema.fact(path, table, "order", sources)

@@ -10,6 +10,7 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.timing import ISSUE_QUEUE, REORDER_BUFFER, ClassTiming, Timing
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
+from mavcg.profiles.renamed_tables import with_present_names
 from mavcg.profiles.schema import read_toml
 from mavcg.profiles.timing_rows import OwnTiming, read_own_timing, spell_out_sources
 
@@ -20,8 +21,9 @@ MOST_IN_FLIGHT = 4096
 def load_timing(core: Core) -> Timing:
     """Return everything known of the core's timing: its file's facts, else those of the core that its timing_of names.
 
-    Classes and forwarding latencies are taken one by one; width, pools and rules (apart, spaced) each as a whole. A
-    row that is taken from another core keeps its latency and units; its rate is what this core's units make of it.
+    Classes and forwarding latencies are taken one by one; width, pools, no_dual_issue and issue_distance each as a
+    whole. A row that is taken from another core keeps its latency and units; its rate is what this core's units make
+    of it.
 
     Raises: ProfileError when neither has any, when a name leads nowhere or back to itself, when a row's unit is none of
     this core's, or when the core has no file.
@@ -135,5 +137,5 @@ def _own(path: Path) -> OwnTiming:
 @lru_cache(maxsize=256)
 def _read(path: Path, _text: str) -> OwnTiming:
     """Return the timing tables of a file with this text; a core's file is read for all cores that take its facts."""
-    table = spell_out_sources(path, read_toml(path))
+    table = with_present_names(path, spell_out_sources(path, read_toml(path)))
     return read_own_timing(path, table, table["order"]["value"])

@@ -1,4 +1,4 @@
-"""The timing tables of one core's file: [sources], [issue], [instr], [forward], [[apart]], [[spaced]] and [loads].
+"""The timing tables of one core's file, [sources] to [loads].
 
 docs/add-a-core.md describes them. Nothing here looks at another file: whose facts fill the gaps is up to timing.py.
 """
@@ -17,7 +17,7 @@ from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse, value_text
 
 ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "unaligned", "source")
-TIMING_TABLES = ("forward", "apart", "spaced", "loads")
+TIMING_TABLES = ("forward", "no_dual_issue", "issue_distance", "loads")
 WORD = r"[a-z][a-z0-9_]*"
 UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
 ABBREVIATION = re.compile(r"[A-Z][A-Z0-9]{1,3}")
@@ -134,11 +134,12 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
             item for key, entry in _table(path, table, "forward").items() for item in _forwards(path, key, entry)
         ),
         no_dual_issue=tuple(
-            _no_dual_issue(path, entry, f"apart[{i}]") for i, entry in enumerate(schema.tables(path, table, "apart"))
+            _no_dual_issue(path, entry, f"no_dual_issue[{i}]")
+            for i, entry in enumerate(schema.tables(path, table, "no_dual_issue"))
         ),
         forbidden_distances=tuple(
-            _forbidden_distance(path, entry, f"spaced[{i}]")
-            for i, entry in enumerate(schema.tables(path, table, "spaced"))
+            _forbidden_distance(path, entry, f"issue_distance[{i}]")
+            for i, entry in enumerate(schema.tables(path, table, "issue_distance"))
         ),
         timing_of=None if timing_of is None else timing_of[0],
         timing_of_source="" if timing_of is None else timing_of[1],

@@ -16,7 +16,7 @@ from mavcg.profiles.load import CORE_KEYS, cores_for, load_board, load_core, loa
 from mavcg.profiles.timing import load_timing
 from mavcg.profiles.timing_rows import ROW_KEYS
 
-RULES = ("sources", "forward", "[apart]", "[spaced]", "loads")
+RULES = ("sources", "forward", "[no_dual_issue]", "[issue_distance]", "loads")
 DOCS = Path(__file__).parents[2] / "docs"
 
 

@@ -43,12 +43,12 @@ fmla_q = { latency = 4, per_cycle = 1.0, units = ["fp", "fp"], source = "MAN; LA
 "fmla_q->fmla_q.acc" = { cycles = 2, source = "LAB" }
 "alu alu_flags->load store.addr" = { cycles = 3, source = "MAN" }
 
-[[apart]]
+[[no_dual_issue]]
 these = ["ldr_q"]
 those = ["vector", "-ins"]
 source = "MAN"
 
-[[spaced]]
+[[issue_distance]]
 first = ["fmla_q"]
 then = ["ldr_q"]
 cycles = 4
@@ -97,6 +97,30 @@ def test_a_file_is_read_whole(cores: Path) -> None:
     assert audit() == ()
 
 
+def test_tables_by_their_old_names_count_and_are_named_once(cores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (cores / "mine.toml").write_text(MINE)
+    present = load_timing(load_core("mine"))
+    old = cores / "old.toml"
+    old.write_text(
+        other("old", 0x124, TIMING).replace("[[no_dual_issue]]", "[[apart]]").replace("issue_distance", "spaced")
+    )
+
+    timing = load_timing(load_core("old"))
+
+    assert timing.no_dual_issue == present.no_dual_issue
+    assert timing.forbidden_distances == present.forbidden_distances
+    said = capsys.readouterr().err
+    assert said.count(f"{old}: [[apart]] is called [[no_dual_issue]] now") == 1
+    assert said.count(f"{old}: [[spaced]] is called [[issue_distance]] now") == 1
+
+
+def test_a_table_by_both_names_is_refused(cores: Path) -> None:
+    (cores / "mine.toml").write_text(MINE + '[[apart]]\nthese = ["ldr_q"]\nthose = ["ins"]\nsource = "MAN"\n')
+
+    with pytest.raises(ProfileError, match=r"apart: is there beside no_dual_issue, its present name; move all to"):
+        load_core("mine")
+
+
 def test_timing_tables_are_no_figures(cores: Path) -> None:
     (cores / "mine.toml").write_text(MINE)
 
@@ -124,16 +148,21 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
         ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla_q.sum"', "forward.fmla_q->fmla_q.sum", "is no role"),
         ('"fmla_q->fmla_q.acc"', '"fmla_q"', "forward.fmla_q", "names no producer and consumer"),
         ("cycles = 2, source", "cycles = 2, sauce", "forward.fmla_q->fmla_q.acc.sauce", "no such key"),
-        ('those = ["vector", "-ins"]', 'those = ["vectors"]', "apart[0].those", "is neither class nor family"),
-        ('those = ["vector", "-ins"]', 'those = ["ins", "-ins"]', "apart[0].those", "names no class"),
-        ('those = ["vector", "-ins"]', 'those = ["vector", "-fmla_d"]', "apart[0].those", "borrows from one left in"),
-        ("cycles = 4\n", "", "spaced[0].cycles", "missing"),
+        ('those = ["vector", "-ins"]', 'those = ["vectors"]', "no_dual_issue[0].those", "is neither class nor family"),
+        ('those = ["vector", "-ins"]', 'those = ["ins", "-ins"]', "no_dual_issue[0].those", "names no class"),
+        (
+            'those = ["vector", "-ins"]',
+            'those = ["vector", "-fmla_d"]',
+            "no_dual_issue[0].those",
+            "borrows from one left in",
+        ),
+        ("cycles = 4\n", "", "issue_distance[0].cycles", "missing"),
         ('split = { value = true, source = "LAB" }', "split = true", "loads.split", "has no value and source"),
         ("split = { value = true", "split = { value = 1", "loads.split", "is neither true nor false"),
         ("split =", "splitt =", "loads.splitt", "no such key"),
         ('source = "MAN; LAB" }', 'source = "MAN; SOG" }', "instr.fmla_q.source", "SOG is not in [sources]"),
         ("LAB = ", "lab = ", "sources.lab", "cannot be an abbreviation"),
-        ("[[apart]]", "[apart]", "apart", "not a list of tables"),
+        ("[[no_dual_issue]]", "[no_dual_issue]", "no_dual_issue", "not a list of tables"),
         ('arch = "aarch64"', 'arch = "x86_64"', "midr", "not recognised so"),
     ],
 )

@@ -56,7 +56,7 @@ typedef struct {
 } sim_use;
 
 /* Resources of an instruction. The first own_count uses are the operation's, the others its address update's.
-   unaligned: cycles more, also of `blocks`, for an access across a multiple of 16. apart, spaced: bit n says that rule
+   unaligned: cycles more, also of `blocks`, for an access across a multiple of 16. no_dual, spaced: bit n says that rule
    n is about it, on that side. */
 typedef struct {
     sim_use uses[SIM_USES];

@@ -18,7 +18,7 @@ from mavcg.passes.asm.models.issue_constraints import (
 class Wait:
     """Cycles that one op waited before it issued, for one reason.
 
-    kind: "register", "write order", "unit", "apart" (no dual issue), "spacing" (forbidden issue distance), "blocked",
+    kind: "register", "write order", "unit", "no dual issue", "issue distance", "blocked",
     "alone" or "first". by: the op that it waited for, as an index into the body; None where that is no single op.
     """
 
@@ -145,11 +145,11 @@ class InOrderPipeline:
             return _Cause("first", here[-1])
         for other in here:
             if other in constraints.no_dual_issue:
-                return _Cause("apart", other)
+                return _Cause("no dual issue", other)
         for cycles, first in constraints.forbidden_distances:
             for when, other in self.recent:
                 if other in first and cycle - when == cycles:
-                    return _Cause("spacing", other, f"{cycles} cycle" + "s" * (cycles != 1))
+                    return _Cause("issue distance", other, f"{cycles} cycle" + "s" * (cycles != 1))
         stuck = [use for use in constraints.uses if all(self.free[unit] > cycle for unit in use[0])]
         pools = [" or ".join(dict.fromkeys(self.units[unit] for unit in use[0])) for use in stuck or constraints.uses]
         return _Cause("unit", None, ", ".join(dict.fromkeys(pools)))
@@ -185,8 +185,8 @@ class InOrderPipeline:
             "blocked": f"blocked by {other}",
             "alone": "issues alone",
             "first": f"issues in the first slot only, where {other} issued",
-            "apart": f"never beside {other}",
-            "spacing": f"never {cause.what} after {other}",
+            "no dual issue": f"never beside {other}",
+            "issue distance": f"never {cause.what} after {other}",
             "unit": f"{cause.what} unit busy",
         }[cause.kind]
 

@@ -49,7 +49,7 @@ def test_json_has_what_scripts_rely_on(mavcg: Any) -> None:
     assert document["instructions"] == 2 + 6 * 256 and document["cycles"] > 6 * 256
     assert document["ipc"] == pytest.approx(document["instructions"] / document["cycles"], abs=1e-4)
     assert document["caches"]["l1"] == {"hits": 3 * 256, "misses": 0}
-    assert set(document["stalls"]) <= {"register", "blocked", "branch", "unit", "first", "alone", "spacing"}
+    assert set(document["stalls"]) <= {"register", "blocked", "branch", "unit", "first", "alone", "issue distance"}
     assert document["confidence"]["assumed"] and "not measured" in document["cycles_are"]
 
 

@@ -64,7 +64,7 @@ class TestInOrderLoops:
     def test_pairs_that_the_core_refuses_are_named(self, write: "Write", a53: Timing) -> None:
         body = [op for n in range(4) for op in (write.fmla(f"v{n}", "v30", "v31"), write.ldr(f"d{16 + n}", "x0"))]
         found = estimate_loop(body, a53)
-        assert (found.cycles, found.bound_by) == (8.0, "apart")
+        assert (found.cycles, found.bound_by) == (8.0, "no dual issue")
         assert "never beside" in found.because
 
     def test_a_schedule_that_repeats_after_two_iterations_is_shown_whole(self, write: "Write", a55: Timing) -> None:
