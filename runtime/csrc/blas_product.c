@@ -192,13 +192,25 @@ static void compute_blocks(const struct blas_product *p, const struct plan *plan
     }
 }
 
+BLAS_INLINE void multiply_as_it_lies(enum blas_type type, const struct blas_product *p) {
+    multiply_small(type, p->b_transposed, p->m, p->n, p->k, p->alpha, p->a, p->a_stride, p->b, p->b_stride, p->beta,
+                   p->c, p->c_stride);
+}
+
 /* Not a part of compute_product, whose frame small products would pay for. */
 __attribute__((noinline)) static void compute_large_product(const struct blas_product *p) {
     double work = (double)p->m * (double)p->n * (double)p->k;
-    struct blas_team *team = work >= PARALLEL_PRODUCT ? take_team() : NULL;
+    const bool may_share = work * (double)blocks_table[p->type].item > UNSHARED_PRODUCT_BYTES;
+    struct blas_team *team = work >= PARALLEL_PRODUCT ? take_team() : may_share ? take_polling_team() : NULL;
     if (is_product_of_dots(p)) {
         compute_dots(p, team);
-        return_team(team);
+        return_team(team, may_share);
+        return;
+    }
+    if (!team && is_small(p) && reads_a(p) && p->k <= blocks_table[p->type].kc) {
+        if (p->type == BLAS_F32) multiply_as_it_lies(BLAS_F32, p);
+        else multiply_as_it_lies(BLAS_F64, p);
+        return_team(team, may_share);
         return;
     }
     const struct plan plan = plan_product(p, team_threads(team));
@@ -212,7 +224,7 @@ __attribute__((noinline)) static void compute_large_product(const struct blas_pr
         else compute_without_buffer(p);
         return_buffer(buffer);
     }
-    return_team(team);
+    return_team(team, may_share);
 }
 
 /* The bytes of a copy of A whose rows lie side by side, in whole units. */

@@ -284,10 +284,23 @@ MAVCG_PRIVATE struct blas_team *take_team(void) {
     uint32_t threads = wanted < page->running + 1 ? wanted : page->running + 1;
     __atomic_store_n(&team->threads, threads, __ATOMIC_RELAXED);
     if (threads > 1) return team;
-    return_team(team);
+    return_team(team, false);
     return NULL;
 }
 
-MAVCG_PRIVATE void return_team(struct blas_team *team) {
+static uint64_t last_end_ns; /* of a call that may be shared */
+
+MAVCG_PRIVATE struct blas_team *take_polling_team(void) {
+    if (wanted_threads() == 1) return NULL;
+    const uint64_t end = __atomic_load_n(&last_end_ns, __ATOMIC_RELAXED);
+    if (!end || now_ns() - end > (uint64_t)SPIN_US * 1000) return NULL;
+    struct blas_team *team = take_team();
+    if (!team || team->spin_ns) return team;
+    return_team(team, false); /* more threads than CPUs, which do not poll */
+    return NULL;
+}
+
+MAVCG_PRIVATE void return_team(struct blas_team *team, bool may_share) {
     if (team) __atomic_store_n(&team->page->owner, 0, __ATOMIC_RELEASE);
+    if (may_share && wanted_threads() > 1) __atomic_store_n(&last_end_ns, now_ns(), __ATOMIC_RELAXED);
 }

@@ -6,6 +6,7 @@
 #ifndef MAVCG_BLAS_TEAM_H
 #define MAVCG_BLAS_TEAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "internal.h"
@@ -17,7 +18,13 @@ typedef void step_function(const void *work, uint32_t begin, uint32_t end);
 
 /* The team, with its threads started; NULL: this thread computes alone. */
 MAVCG_PRIVATE struct blas_team *take_team(void);
-MAVCG_PRIVATE void return_team(struct blas_team *team);
+
+/* The same for a call that takes less time than waking threads: NULL unless the last call that may be shared ended so
+ * short a time ago that threads poll, or will poll at the next call of a program that goes on like this. */
+MAVCG_PRIVATE struct blas_team *take_polling_team(void);
+
+/* may_share: the call is one that take_polling_team speaks of, whether it had the team or not. */
+MAVCG_PRIVATE void return_team(struct blas_team *team, bool may_share);
 
 /* Its threads, the caller included; 1 for NULL. */
 MAVCG_PRIVATE uint32_t team_threads(const struct blas_team *team);

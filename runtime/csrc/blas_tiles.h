@@ -11,8 +11,9 @@
 #include "blas.h"
 #include "internal.h"
 
-/* Multiply-adds up to which nothing is packed that can be read as it lies. */
-enum { SMALL_PRODUCT = 112 * 112 * 112 };
+/* Multiply-adds up to which nothing is packed that can be read as it lies; multiply-adds times bytes of an element up to
+ * which no thread is worth its synchronization, though it polls. */
+enum { SMALL_PRODUCT = 112 * 112 * 112, UNSHARED_PRODUCT_BYTES = 3600000 };
 
 #if defined(__x86_64__)
 enum { READS_PARTIAL_VECTORS = 1 };
@@ -60,9 +61,10 @@ BLAS_INLINE int64_t columns_of_tile(const struct blas_blocks *blocks, int64_t le
     return left < 2 * blocks->columns ? (left + 1) >> 1 : blocks->columns;
 }
 
+/* A small product of one block of terms that is not shared. */
 BLAS_INLINE bool is_small_product(const struct blas_blocks *blocks, int64_t m, int64_t n, int64_t k) {
     return m > 0 && n > 0 && k > 0 && m <= SMALL_PRODUCT && n <= SMALL_PRODUCT && k <= blocks->kc &&
-           m * n * k <= SMALL_PRODUCT;
+           m * n * k <= least(SMALL_PRODUCT, UNSHARED_PRODUCT_BYTES / blocks->item);
 }
 
 /* Whether rows of A that lie side by side can be read as they lie. */

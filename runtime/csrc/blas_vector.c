@@ -137,5 +137,5 @@ MAVCG_PRIVATE void compute_vector_product(const struct blas_vector_call *call) {
     if (team && units > UNITS_AT_ONCE && units <= INT32_MAX)
         run_step(team, run_vector_step, call, (uint32_t)units, UNITS_AT_ONCE);
     else compute_part(call, 0, length);
-    return_team(team);
+    return_team(team, team != NULL);
 }

@@ -41,6 +41,27 @@ def test_any_number_of_threads_gives_the_same_bits(p: Product, blas: ctypes.CDLL
     assert all(np.array_equal(c, results[0]) for c in results)
 
 
+@pytest.mark.parametrize("letter", ["s", "d"])
+@pytest.mark.parametrize("trans_a", [False, True])
+@pytest.mark.parametrize("size", [(100, 100, 100), (97, 112, 110), (61, 30, 520), (400, 7, 380)])
+def test_calls_in_close_succession_give_the_same_bits(
+    letter: str, trans_a: bool, size: tuple[int, int, int], blas: ctypes.CDLL
+) -> None:
+    """Products that threads share only while they poll: the first of a row is computed alone."""
+    p = Product(letter, trans_a, False, *size, 1.5, 0.0)
+    a, b, c = p.matrices()
+    want, bound = p.expected(a, b, c)
+    blas.mavcg_blas_set_num_threads(1)
+    fortran_gemm(blas, p, a, b, c)
+    assert (np.abs(c.T - want) <= bound).all()
+    for threads in (2, 3):
+        blas.mavcg_blas_set_num_threads(threads)
+        results = [np.full_like(c, np.nan) for _ in range(30)]
+        for result in results:
+            fortran_gemm(blas, p, a, b, result)
+        assert all(np.array_equal(result, c) for result in results)
+
+
 def test_several_callers_at_once(blas: ctypes.CDLL) -> None:
     blas.mavcg_blas_set_num_threads(3)
     expected = [multiply(blas, p) for p in LARGE]
