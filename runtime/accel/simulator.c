@@ -84,7 +84,7 @@ static void run_queue(struct simulator *simulator, struct core *core) {
 }
 
 static void submit(struct simulator *simulator, struct core *core) {
-    if (core->queued == QUEUE_LENGTH) return; /* QUEUE_FREE said so */
+    if (core->queued == QUEUE_LENGTH) return; /* QUEUE_FREE reports it */
     core->queue[core->queued++] = (struct job){segment_at(simulator, MAVCG_ACCEL_CODE),
                                                segment_at(simulator, MAVCG_ACCEL_PARAMETERS),
                                                segment_at(simulator, MAVCG_ACCEL_FEATURES)};

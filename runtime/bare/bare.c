@@ -10,7 +10,7 @@ struct header {
 };
 #define HEADER ((const struct header *)0x7de0) /* in the boot sector */
 enum { MAGIC = 0x6d617663, HEAP = 0x9000000, HEAP_END = 0x3f000000, PAGE = 1 << 21, PAGE_ENTRIES = 0x3000 };
-/* Ports of the first disk, and what is said there: reading and writing sectors one by one, by number. */
+/* Ports of the first disk, and its protocol: reading and writing sectors one by one, by number. */
 enum {
     SECTOR = 512,
     DATA = 0x1f0,

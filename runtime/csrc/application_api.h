@@ -24,7 +24,7 @@ typedef struct mavcg_stage_place {
 typedef struct mavcg_app_network {
     const mavcg_model_table *model;
     uint64_t arena_offset; /* in bytes */
-    /* The networks that share memory with it, itself included, a bit for each number: they take turns. */
+    /* The networks that share memory with it, itself included, a bit for each number: one runs at a time. */
     uint32_t conflicts_with;
     uint32_t stage_count; /* of its pipeline; 0: it has none */
 } mavcg_app_network;

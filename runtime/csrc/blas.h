@@ -32,7 +32,7 @@ struct blas_steps {
 typedef void blas_tile(int64_t terms, const void *a, const void *b, void *c, const struct blas_steps *steps,
                        int64_t last_rows);
 
-/* y += A * x, or y[j] += sum over rows of A[i, j] * x[i]; columns of A are column_bytes apart. */
+/* y += A * x, or y[j] += sum over rows of A[i, j] * x[i]; the distance of A's columns is column_bytes. */
 typedef void blas_vector_product(int64_t rows, int64_t columns, const void *a, int64_t column_bytes, const void *x,
                                  void *y);
 

@@ -40,7 +40,7 @@ static inline void copy_line(char *to, const char *from, int64_t bytes) {
 }
 
 /* Panels that are copied together: their parts of a term lie side by side in the source, which caches and TLB then see
- * one time for all. Terms are far apart there, so the hardware does not prefetch them. */
+ * one time for all. Terms are not neighbours there, so the hardware does not prefetch them. */
 enum { PANELS_TOGETHER = 4, PREFETCHED_TERMS = 8 };
 
 static void copy_panels(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width,

@@ -80,7 +80,7 @@ static uint32_t threads_by_environment(void) {
     return 0;
 }
 
-static uint32_t wanted_threads(void) {
+static uint32_t requested_threads(void) {
     uint32_t threads = __atomic_load_n(&chosen_threads, __ATOMIC_RELAXED);
     if (threads) return threads;
     threads = threads_by_environment();
@@ -91,7 +91,7 @@ static uint32_t wanted_threads(void) {
 
 void mavcg_blas_set_num_threads(int threads) { __atomic_store_n(&chosen_threads, limited(threads), __ATOMIC_RELAXED); }
 
-int mavcg_blas_get_num_threads(void) { return (int)wanted_threads(); }
+int mavcg_blas_get_num_threads(void) { return (int)requested_threads(); }
 
 /* The ids of cores as versions of a function (engine_pool.c). */
 static struct mavcg_function core_number = {"", core_ids, core_runs, (struct mavcg_function *)1};
@@ -234,7 +234,7 @@ static bool start_thread(uint32_t number) {
 }
 
 /* Start the threads that are missing: all in the first call, and in the first one of a forked child. */
-static void start_threads(struct blas_team *team, uint32_t process, uint32_t wanted) {
+static void start_threads(struct blas_team *team, uint32_t process, uint32_t requested) {
     struct process_page *page = team->page;
     sigset_t all, before;
     if (page->started != process) {
@@ -242,12 +242,12 @@ static void start_threads(struct blas_team *team, uint32_t process, uint32_t wan
         page->running = 0;
         team->posted = team->sleepers = team->caller_sleeps = 0;
         team->ticket = CLOSED;
-        team->spin_ns = wanted <= allowed_cpus(NULL, 0) ? (uint64_t)SPIN_US * 1000 : 0;
+        team->spin_ns = requested <= allowed_cpus(NULL, 0) ? (uint64_t)SPIN_US * 1000 : 0;
     }
-    if (page->running + 1 >= wanted) return;
+    if (page->running + 1 >= requested) return;
     sigfillset(&all); /* signals are the program's: its own threads get them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (page->running + 1 < wanted) {
+    while (page->running + 1 < requested) {
         team->core_of[page->running + 1] = team->core_of[0]; /* until it says where it is */
         if (!start_thread(page->running + 1)) break;
         page->running++;
@@ -271,17 +271,17 @@ static struct process_page *process_page(struct blas_team *team) {
 
 MAVCG_PRIVATE struct blas_team *take_team(void) {
     struct blas_team *team = &the_team;
-    uint32_t wanted = wanted_threads();
-    struct process_page *page = wanted > 1 ? process_page(team) : NULL;
+    uint32_t requested = requested_threads();
+    struct process_page *page = requested > 1 ? process_page(team) : NULL;
     if (!page) return NULL;
     uint32_t process = __atomic_load_n(&team->cleared_in_child, __ATOMIC_RELAXED) ? 1 : (uint32_t)getpid();
     uint64_t owner = 0;
     while (!__atomic_compare_exchange_n(&page->owner, &owner, process, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         if (owner == process) return NULL;
     if (!EQUAL_CORES) team->core_of[0] = (uint8_t)core_now();
-    start_threads(team, process, wanted);
+    start_threads(team, process, requested);
     __atomic_store_n(&team->float_mode, float_mode(), __ATOMIC_RELAXED);
-    uint32_t threads = wanted < page->running + 1 ? wanted : page->running + 1;
+    uint32_t threads = requested < page->running + 1 ? requested : page->running + 1;
     __atomic_store_n(&team->threads, threads, __ATOMIC_RELAXED);
     if (threads > 1) return team;
     return_team(team, false);

@@ -50,7 +50,8 @@ struct engine_stage {
     struct engine_plan plan;
 };
 
-/* An operand that stages hand on, in a buffer of `copies` copies `stride` bytes apart; frames take them in turn. */
+/* An operand that stages hand on, in a buffer of `copies` copies at a distance of `stride` bytes; frame n has copy
+ * n % copies. */
 struct engine_ring_operand {
     uint32_t operand, copies;
     uint64_t stride;

@@ -1,4 +1,4 @@
-/* Tells processes apart, and owns contexts for runs. */
+/* Identifies processes, and owns contexts for runs. */
 #include "engine_process.h"
 
 #include <unistd.h>

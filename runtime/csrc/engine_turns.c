@@ -1,4 +1,4 @@
-/* Lets networks that share memory take turns. */
+/* Mutual exclusion of networks that share memory: one runs at a time. */
 #include "engine_turns.h"
 
 #include <unistd.h>

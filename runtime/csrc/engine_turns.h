@@ -7,11 +7,11 @@
 #include "application_memory.h"
 #include "internal.h"
 
-/* Take a turn for a run; false while a network that shares this memory is in a run. What a thread of another process took
+/* Begin a run; false while a network that shares this memory is in a run. What a thread of another process took
  * is free here: a forked child has a copy of the memory. memory NULL: a context with memory of its own, always true. */
 MAVCG_PRIVATE bool take_turn(const struct shared_memory *memory);
 
-/* End the turn. */
+/* End the run. */
 MAVCG_PRIVATE void end_turn(const struct shared_memory *memory);
 
 #endif

@@ -1,6 +1,6 @@
 /* Finds the nodes of a graph that a subgraph of the library computes.
  *
- * ONNX Runtime has rewritten the file's graph before it asks a provider: constants are folded, nodes merged. Values keep
+ * ONNX Runtime has rewritten the file's graph before it queries a provider: constants are folded, nodes merged. Values keep
  * their names, so the nodes between the values that a subgraph has as inputs and outputs are those that it computes,
  * whatever they have become. */
 #include "ort_graph.h"

@@ -20,7 +20,7 @@ struct part_contexts {
     struct idle_context *idle;
 };
 
-/* Begin with no context, or with one, which `first` asks for. Returns an enum mavcg_status. */
+/* Begin with no context, or with one, which `first` requests. Returns an enum mavcg_status. */
 MAVCG_PRIVATE int create_contexts(struct part_contexts *contexts, const mavcg_model_table *table, int threads,
                                   bool first);
 

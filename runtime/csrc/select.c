@@ -26,7 +26,7 @@ static int running_cpu(const struct mavcg_set *set) {
  * the thread has been moved away meanwhile. */
 MAVCG_RARE static unsigned find_new_cpu(const struct mavcg_set *set, int cpu) {
     struct mavcg_table table = shared_table(set, __atomic_load_n(&set->state->trace, __ATOMIC_RELAXED));
-    /* What no source knows stays so: a thread that comes back has not asked this CPU. */
+    /* What no source knows stays so: a thread that comes back has not queried this CPU. */
     if (fill_table(&this_machine, &table, cpu) && running_cpu(set) == cpu)
         store_core(&table, (unsigned)cpu, MAVCG_GENERIC, MAVCG_HOW_UNKNOWN, 0);
     return known_core(&table, (unsigned)cpu);

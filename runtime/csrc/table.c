@@ -179,7 +179,7 @@ static bool read_current_midr(int *cpu, uint32_t *midr) {
 }
 
 /* True if the files agree with the CPU itself. Files that contradict it are another machine's: an emulator shows those
- * of its host. Where the thread is moved all the time they are not believed: each CPU is asked when it runs. */
+ * of its host. Where the thread is moved all the time they are not believed: each CPU is queried when it runs. */
 static bool files_match_cpu(const struct mavcg_machine *machine) {
     enum { COMPARED = (int)0xFFF0FFFF }; /* without the architecture field, which /proc/cpuinfo does not have */
     int cpu;

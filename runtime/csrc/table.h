@@ -24,7 +24,7 @@ MAVCG_PRIVATE struct map_fault fill_from_map(struct mavcg_table *table, const ch
 
 /* Fill in all CPUs, or only one that has just been seen for the first time. A CPU that no source knows yet stays
  * MAVCG_NOT_KNOWN: it may be offline, and is looked up again when it runs. False where the thread left that one CPU
- * before it had said what it is. */
+ * before it had identified itself. */
 MAVCG_PRIVATE bool fill_table(const struct mavcg_machine *machine, struct mavcg_table *table, int only);
 
 #endif

@@ -91,7 +91,7 @@ static int prepare_delegate(tflite_context *context, tflite_delegate *delegate) 
     uint32_t fit = 0, count = 0, before = 0, all = take_size(context, delegate, taken, &fit);
     tflite_ints *nodes = malloc(sizeof *nodes + ((size_t)drop_in_file.nodes + 1) * sizeof *nodes->data);
     if (!nodes) return TFLITE_ERROR;
-    /* Without one subgraph the runtime may divide the others in another way. */
+    /* Without one subgraph the runtime may divide the others differently. */
     for (count = fit; count != before;) {
         before = count;
         list_nodes(taken, nodes);

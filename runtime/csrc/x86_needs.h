@@ -1,4 +1,4 @@
-/* Not compiled: preprocessed once per core with the compiler told to compile for it, so that what is left is a line
+/* Not compiled: preprocessed once per core with the compiler's options for it, so that what is left is a line
  * "need WORD BIT" for each instruction set that it may then use unasked (runtime/build.py reads them; x86.c compares).
  *
  * Words: 0 CPUID 01H ECX, 1 07H EBX, 2 07H ECX, 3 07H EDX, 4 07H.1 EAX, 5 80000001H ECX, 6 XCR0.

@@ -198,7 +198,7 @@ static int place_all(Search *s, int32_t *list, int64_t count, int64_t last_offse
         if (result == FOUND) { s->stack_used = stack_mark; return FOUND; }
         for (int64_t j = 0; j < count; j++) s->placed[list[j]] = 0;
         restore(s, before_this);
-        if (result != IMPOSSIBLE || !carries) break;  /* one that carries nothing is in nobody's way */
+        if (result != IMPOSSIBLE || !carries) break;  /* one that carries nothing hinders no other */
     }
 end:
     restore(s, mark);

@@ -78,7 +78,7 @@ def cost(
     late = work.by_channels and not prefetched and shares(work.products, machine, chunk_pass)
     residual = work.layer.output_elements * task.items.output if work.residual else 0
 
-    def step_ns(term: Term, cycles: float) -> float:
+    def cycles_if(term: Term, cycles: float) -> float:
         return cycles if term in terms else 0.0
 
     return TilingCost(
@@ -87,19 +87,19 @@ def cost(
         l2.total_bytes + residual,
         l1_cycles,
         l2_cycles + residual / behind_l2,
-        register_tile_cycles=step_ns(Term.REGISTER_TILES, steps),
-        tile_end_cycles=step_ns(Term.TILE_ENDS, k_blocks * (passes * fit.tile_cycles + moved)),
-        resumed_sum_cycles=step_ns(Term.RESUMED_SUMS, (k_blocks - 1) * passes * fit.resume_cycles),
-        chunk_start_cycles=step_ns(
+        register_tile_cycles=cycles_if(Term.REGISTER_TILES, steps),
+        tile_end_cycles=cycles_if(Term.TILE_ENDS, k_blocks * (passes * fit.tile_cycles + moved)),
+        resumed_sum_cycles=cycles_if(Term.RESUMED_SUMS, (k_blocks - 1) * passes * fit.resume_cycles),
+        chunk_start_cycles=cycles_if(
             Term.CHUNK_STARTS, _chunk_start_cycles(work, machine, core, macro, chunk_pass, times, lines)
         ),
-        exposed_weight_cycles=step_ns(
+        exposed_weight_cycles=cycles_if(
             Term.EXPOSED_WEIGHTS, (fit.memory_fill_exposed if late else exposed) * far_cycles + exposed * again_cycles
         ),
-        exposed_fill_cycles=step_ns(
+        exposed_fill_cycles=cycles_if(
             Term.EXPOSED_FILLS, fit.l1_fill_exposed * l1_cycles + fit.l2_fill_exposed * others_cycles
         ),
-        exposed_residual_cycles=step_ns(Term.EXPOSED_FILLS, fit.l2_fill_exposed * residual / behind_l2),
+        exposed_residual_cycles=cycles_if(Term.EXPOSED_FILLS, fit.l2_fill_exposed * residual / behind_l2),
     )
 
 

@@ -81,7 +81,7 @@ static void write_back(sim *s, uint32_t k, uint64_t line, uint64_t cycle) {
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-/* The cycle in which a line that is wanted from level k on at this cycle is there. */
+/* The cycle in which a line that is requested from level k on at this cycle arrives. */
 static uint64_t fetch(sim *s, uint32_t k, uint64_t line, uint64_t cycle, int counted) {
     sim_caches *c = &s->caches;
     if (k == c->level_count) {
@@ -132,7 +132,7 @@ static void prefetch_far(sim *s, uint64_t line, uint64_t cycle) {
     s->counts.prefetched_lines++;
 }
 
-/* Learn the stride of the load at `pc`; once it has come twice, bring the lines that are next on that way. */
+/* Learn the stride of the load at `pc`; once it has come twice, prefetch the next lines at that stride. */
 static void stride_prefetch(sim *s, uint64_t pc, uint64_t address, uint64_t cycle) {
     sim_caches *c = &s->caches;
     sim_stream *stream = &c->streams[(pc >> 2) % STREAMS];

@@ -58,7 +58,7 @@ static uint64_t first_idle(const sim_out_of_order *o, uint64_t units, uint64_t r
     return end;
 }
 
-/* Work that each unit may be asked for, lately: an operation with a choice leaves the units that others need. */
+/* Recent demand on each unit: an operation with a choice leaves the units that others need. */
 static void add_demand(sim_out_of_order *o, const sim_use *use) {
     float share = (float)use->cycles / (float)__builtin_popcountll(use->units);
     for (uint64_t units = use->units; units; units &= units - 1) o->demand[__builtin_ctzll(units)] += share;

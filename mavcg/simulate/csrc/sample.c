@@ -1,7 +1,7 @@
 /* Sampling: of each stratum of `period` instructions one unit is timed in detail, at a place drawn anew; before it caches
    and predictor see instructions that are not timed (functional warming; Wunderlich, Wenisch, Falsafi, Hoe: SMARTS, ISCA
    2003), each of which passes in the time that those of the last unit took, so that prefetchers find as much room as in
-   a timed run. The last ones before a unit are timed and not counted: pipeline and line fills under way are then as in
+   a timed run. The last ones before a unit are timed and not counted: pipeline and line fills in flight are then as in
    the middle of a run. */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static uint64_t next_random(sim_sampler *p) { /* splitmix64 (Steele, Lea, Flood 
 static uint64_t clock_of(const sim *s) { return now(s) > s->fetch_ready ? now(s) : s->fetch_ready; }
 
 /* Let the pipeline idle until this cycle. Skipped stores wait for nothing, so that their lines may have filled the memory's
-   time for long: a core would have waited for all but those that are under way. */
+   time for long: a core would have waited for all but those that are in flight. */
 static void pass_cycles(sim *s, uint64_t cycle) {
     caches_settle(s, cycle);
     if (cycle <= now(s)) return;
@@ -118,7 +118,7 @@ void sim_sampling(sim *s, uint64_t period, uint32_t unit, uint32_t warm, uint64_
 void sim_take_sample(sim *s, sim_sample *sample) {
     sim_sampler *p = &s->sampler;
     if (p->phase == SAMPLE_MEASURE) end_unit(s);
-    if (s->phase <= SAMPLE_SKIP) pass_cycles(s, (uint64_t)p->skipped_cycle); /* lines under way are of that time */
+    if (s->phase <= SAMPLE_SKIP) pass_cycles(s, (uint64_t)p->skipped_cycle); /* lines in flight are of that time */
     p->found.instructions = p->position;
     p->found.counts = s->counts;
     *sample = p->found;

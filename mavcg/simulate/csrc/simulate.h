@@ -140,7 +140,7 @@ int caches_new(sim *s);
 void caches_delete(sim *s);
 /* Cycles by which an access at this cycle ends later than a hit in the first level. */
 uint64_t caches_access(sim *s, uint64_t pc, uint64_t address, uint32_t bytes, uint32_t kind, uint64_t cycle);
-/* No more line fills are under way at this cycle than there is room for. */
+/* No more line fills are in flight at this cycle than there is room for. */
 void caches_settle(sim *s, uint64_t cycle);
 
 void predictor_new(sim *s);

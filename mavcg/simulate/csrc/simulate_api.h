@@ -161,7 +161,7 @@ void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes);
    forgotten. */
 void sim_sampling(sim *s, uint64_t period, uint32_t unit, uint32_t warm, uint64_t functional, uint64_t length,
                   uint64_t seed);
-/* End the unit that is under way, and report. */
+/* End the unit that is running, and report. */
 void sim_take_sample(sim *s, sim_sample *sample);
 
 /* Forget the counts, keep caches, predictor and pipeline. */

@@ -101,7 +101,7 @@ template <int N, int ALIGN> __device__ inline void read_words(word (&to)[N], con
     }
 }
 
-// Operands of a multiply-accumulate as the arithmetic wants them, made once for each word.
+// Operands of a multiply-accumulate in the form that the arithmetic takes, made once for each word.
 template <int TYPE> struct Factor;
 template <> struct Factor<F32> {
     float x;

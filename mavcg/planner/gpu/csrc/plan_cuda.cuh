@@ -101,7 +101,7 @@ static void plan_copy(char *tile, char *tensor, size_t item, const int *n, const
             step[dimensions++] = pitch[i];
         }
     }
-    if (step[dimensions - 1] != 1) count[dimensions] = 1, step[dimensions++] = 1;  // columns apart: runs of one element
+    if (step[dimensions - 1] != 1) count[dimensions] = 1, step[dimensions++] = 1;  // columns not contiguous: runs of one element
     const cudaMemcpyKind kind = to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     const size_t width = item * count[dimensions - 1];
     int64_t outer = 1, outer_step = 0;
