@@ -94,7 +94,7 @@ def model_table(path: Path, library: Any, network: str | None) -> Any:
             table = library.mavcg_model_api()
         except ffi.error as error:
             raise MavcgError(
-                f"{path}: is not a library of a whole model; name one that `mavcg build` made without --partial"
+                f"{path}: is not a library of a whole model; name one that `mavcg build MODEL` made without --partial"
             ) from error
         if table.api != API:
             raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {API}); build it again")

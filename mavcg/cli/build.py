@@ -327,6 +327,8 @@ def build(
         return
     from mavcg.program_pipeline.buildfile import FILE_NAME, BuildFile, ModelTable, read_project
 
+    if config is not None:
+        _refuse_code(config)
     options = BuildFile(
         output=path_from_here(output), sources=paths_from_here(source), ir=paths_from_here(ir),
         compile_commands=path_from_here(compile_commands), flags=tuple(flag or ()), compiler=compiler,
@@ -384,6 +386,17 @@ def _build_program(options: "BuildFile", jobs: int | None, as_json: bool) -> Non
     document = build_and_report(*make_request(options, Path(), jobs), limits, as_json)
     if as_json:
         print_json(document)
+
+
+def _refuse_code(path: Path) -> None:
+    """Refuse code where a build file is expected. Raises: MavcgError naming the option that takes the file."""
+    from mavcg.sources.compile_commands import LANGUAGES
+
+    suffix = path.suffix
+    if suffix in LANGUAGES or suffix in (".S", ".s", ".sx"):
+        raise MavcgError(f"{path}: is source code, not a build file; give it with --source {path}")
+    if suffix in (".bc", ".ll"):
+        raise MavcgError(f"{path}: is LLVM IR, not a build file; give it with --ir {path}")
 
 
 def _refuse_foreign(foreign: list[str] | None) -> None:

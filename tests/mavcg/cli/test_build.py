@@ -236,3 +236,15 @@ def test_faults_are_exit_code_2(
     )
     assert (ended.status, ended.stdout) == (2, "") and message in ended.stderr
     assert not Path("lib.so").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("filter.c", "source code"), ("gemm.S", "source code"), ("x.cpp", "source code"), ("kernels.ll", "LLVM IR")],
+)
+def test_code_in_place_of_a_build_file_is_refused_with_its_option(name: str, kind: str, mavcg: Any, here: Path) -> None:
+    (here / name).write_text("int f(void) { return 0; }\n")
+    option = "--ir" if kind == "LLVM IR" else "--source"
+    ended = mavcg("build", name)
+    assert ended.status == 2
+    assert f"{name}: is {kind}, not a build file; give it with {option} {name}" in " ".join(ended.stderr.split())
