@@ -21,8 +21,8 @@ _SYSTEM_CALL = 2  # unicorn's number of the exception
 
 # Stall causes by the numbers of simulate_api.h; the names that in_order.Wait has, and what that model leaves out.
 CAUSES = (
-    "register", "write order", "unit", "no dual issue", "issue distance", "blocked", "alone", "first", "memory", "branch",
-    "store buffer", "window", "issue queue", "load queue", "call",
+    "register", "write order", "unit", "no dual issue", "issue distance", "blocked", "alone", "first", "memory",
+    "branch", "store buffer", "window", "issue queue", "load queue", "call",
 )  # fmt: skip
 LEVELS = ("l1", "l2", "l3")  # by number, the nearest first: of a core without a level 2, the second is its level 3
 

@@ -137,7 +137,8 @@ def c_machine(timing: Timing, core: SimulatedCore) -> Any:
     rules = library().SIM_RULES
     if max(len(timing.no_dual_issue), len(timing.forbidden_distances)) > rules:
         raise MavcgError(
-            f"cores/{timing.core}.toml: no_dual_issue, issue_distance: more than {rules} rules; the simulator takes {rules}"
+            f"cores/{timing.core}.toml: no_dual_issue, issue_distance: more than {rules} rules; "
+            f"the simulator takes {rules}"
         )
     machine.in_order, machine.width = timing.order == "in", timing.width
     machine.unit_count = len(unit_names(timing))

@@ -157,7 +157,8 @@ class TestByHand:
             forbidden_distances=(ForbiddenDistance(frozenset({"fmla_lane_q"}), frozenset({"ldr_d"}), 1, "made up"),),
         )
         trace = simulate([write.fmla("v0", "v1", "v2"), write.ldr("d5", "x0")], core)
-        assert [(wait.kind, wait.cycles) for wait in trace.issues[1].waits] == [("no dual issue", 1), ("issue distance", 1)]
+        waits = [(wait.kind, wait.cycles) for wait in trace.issues[1].waits]
+        assert waits == [("no dual issue", 1), ("issue distance", 1)]
         assert trace.issues[1].waits[1].why == "never 1 cycle after `fmla v0.4s, v1.4s, v2.s[0]`"
 
     def test_an_op_with_more_choice_goes_to_another_unit(self, write: "Write", a55: Timing) -> None:
