@@ -1,4 +1,4 @@
-"""Fractions of memory time that show beside arithmetic on an in-order core: `python -m bench.simulated_exposure`.
+"""Fractions of memory time that show beside arithmetic on Arm cores: `python -m bench.simulated_exposure`.
 
 Networks are built for a board and simulated layer by layer, as `python -m bench.simulated_layers` does, but others than
 the five that it judges by. What a layer takes longer than its arithmetic is fitted, by how its kernel goes through
@@ -22,7 +22,7 @@ from bench.record import facts, write
 from bench.simulated_fits import LEAST_EXPOSED, least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS
 from mavcg.cost_model.board_machine import cluster_machine
-from mavcg.hardware.cost_fit import IN_ORDER
+from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
 from mavcg.model_pipeline.estimating import predict_file
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.request import make_model_request
@@ -35,10 +35,10 @@ from mavcg.simulate.model_run import simulate_model
 from mavcg.simulate.sampling import SamplePlan
 
 NAME = "simulated_exposure"
-CORES = {IN_ORDER: "cortex-a55"}  # out of order the roofline is within 10 % for most layers
+CORES = {IN_ORDER: "cortex-a55", OUT_OF_ORDER_AARCH64: "cortex-a75"}
 FITTED = ("mobilenet_v2", "squeezenet")
 LEAST_MS = 0.02  # layers below are of no weight
-UNITS = 8
+UNITS = 10
 MACRO_TILE = {"l1_fill_exposed": NEAR, "l2_fill_exposed": FAR, "memory_fill_exposed": FAR}
 LEAST_ROWS = 2  # of a pattern; with fewer its fractions are those of products
 
@@ -69,7 +69,8 @@ def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
                 simulated_ms = step.cycles / simulated.figures.ghz / 1e6
                 if simulated_ms < LEAST_MS:
                     continue
-                near_ns, far_ns = near_and_far_ns(step_traffic(layer.work, far, levels).crossing, levels)
+                crossing = step_traffic(layer.work, far, levels, waits_for_write_backs=False).crossing
+                near_ns, far_ns = near_and_far_ns(crossing, levels)
                 cost = layer.on[name]
                 rows.append({
                     "network": network, "kind": kind, "core": name, "kernel": step.kernel,

@@ -5,9 +5,12 @@ they see of the input stays in the level-1 cache meanwhile, and their weights ar
 there, or there are few channels, it is all channels of one row at a time.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
+from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.depthwise_window import UNROLLED_TAPS
 from mavcg.kernels.gemm.packing import LINE_CHANNELS
 from mavcg.kernels.gemm.register_tile import lanes_f32
@@ -123,10 +126,30 @@ def reads_whole_lines(spec: Depthwise, machine: Machine) -> bool:
     if machine.arch == "x86_64":
         return True
     pixels = most_pixels(machine, spec.kernel[1])
-    lines = spec.kernel[0] * _window_columns(spec, pixels)
-    if machine.in_order:  # stores wait for their lines, too
-        return _lines_held(spec, IN_ORDER_ARM_L1) < lines + min(pixels, spec.out.shape[2])
-    return _lines_held(spec, OUT_OF_ORDER_ARM_L1) < lines
+    if machine.in_order:
+        return _most_in_a_set(spec, pixels, IN_ORDER_ARM_L1) > IN_ORDER_ARM_L1[1]
+    return _lines_held(spec, OUT_OF_ORDER_ARM_L1) < spec.kernel[0] * _window_columns(spec, pixels)
+
+
+def _most_in_a_set(spec: Depthwise, pixels: int, level_1: tuple[int, int]) -> int:
+    """Return the most lines that a set of level 1 has to hold of a tile's inputs and outputs, one for each pixel.
+
+    Which sets outputs and weights take beside inputs is not known: at worst the same. The few weights of a small filter
+    hardly ever do.
+    """
+    sets = level_1[0] // LINE_BYTES
+
+    def most(places: Iterable[int]) -> int:
+        return max(Counter(place * F32_BYTES // LINE_BYTES % sets for place in places).values())
+
+    down, across = spec.x.strides[1] * spec.dilation[0], spec.x.strides[2]
+    columns = range(_window_columns(spec, pixels))
+    outputs = range(min(pixels, spec.out.shape[2]))
+    inputs = most(y * down + x * across for y in range(spec.kernel[0]) for x in columns)
+    weights = int(spec.kernel[0] * spec.kernel[1] > UNROLLED_TAPS)
+    return (
+        inputs + most(x * spec.out.strides[2] for x in outputs) + weights
+    )  # a store waits for its line as a load does
 
 
 def block_rows(spec: Depthwise) -> int:

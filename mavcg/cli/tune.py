@@ -10,10 +10,11 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.selection.costs.database import CostDb
+    from mavcg.selection.network import Network
     from mavcg.specs.primitive import Primitive
 
 INTERRUPTED = 130  # as shells report Ctrl-C
-HOST, LOCAL = "host", "local"
+HOST, LOCAL, SIMULATE = "host", "local", "simulate"
 
 
 def tune(
@@ -29,7 +30,8 @@ def tune(
         str,
         typer.Option(
             metavar="R",
-            help="How to reach the board: local, ssh:user@host[:port], adb or adb:SERIAL; fleet:FILE: several.",
+            help="How to reach the board: local, ssh:user@host[:port], adb or adb:SERIAL; fleet:FILE: several; "
+            "simulate: without it.",
         ),
     ] = LOCAL,
     core: Annotated[
@@ -80,6 +82,9 @@ def tune(
     once:
     Ctrl-C loses nothing, and --resume goes on from there.
 
+    `--runner simulate` needs no board: its Arm cores are simulated, each figure in about a second and marked as
+    simulated. Measured and imported figures go before it.
+
     \b
     mavcg tune mobilenet_v2.onnx
     mavcg tune vgg16 --resume --limit-seconds 600 --threads 2
@@ -87,6 +92,7 @@ def tune(
     mavcg tune mobilenet_v2.onnx --board rk3588 --runner ssh:pi@10.0.0.7 --export rk3588.json
     mavcg tune squeezenet --board exynos9820 --runner adb --core cortex-a55
     mavcg tune resnet50.onnx --runner fleet:fleet.toml --db costs.sqlite
+    mavcg tune mobilenet_v2.onnx --board exynos9820 --runner simulate --core cortex-a55
     mavcg tune squeezenet --foreign openblas --resume
     mavcg tune --import rk3588.json --db costs.sqlite --json
     """
@@ -158,8 +164,14 @@ def _tune(
     from mavcg.runners.tune_network import board_cores, board_of, tune_network, tuned_document
     from mavcg.selection.select_network import read_network
 
+    if where == SIMULATE:
+        _refuse(
+            {"--threads": threads != 1, "--foreign": foreign}, f"--runner {SIMULATE} has one thread of our own code"
+        )
     primitives = [*_primitives(family), *_foreign_primitives(foreign, board_name, where)]
     network = read_network(model, parse_shapes(shapes))
+    if where == SIMULATE:
+        return _simulate(model, network, primitives, board_name, cores, database, resume, limit_s)
     if is_fleet(where):
         fleet = open_fleet(where, None if board_name == HOST else board_name)
         return tune_on_fleet(fleet, model, network, primitives, cores, threads, database, resume, limit_s)
@@ -185,12 +197,39 @@ def _tune(
     return document
 
 
+def _simulate(
+    model: str, network: "Network", primitives: "list[Primitive]", board_name: str, cores: list[str],
+    database: "CostDb", resume: bool, limit_s: float | None,
+) -> dict[str, Any]:  # fmt: skip
+    from mavcg.hosts.host import find_board
+    from mavcg.runners.simulated_tuning import simulated_cores, tune_simulated
+    from mavcg.runners.tune_network import tuned_document
+    from mavcg.toolchain.codegen import default_workers
+
+    if board_name == HOST:
+        raise MavcgError(f"--runner {SIMULATE}: of which board? name it by --board (`mavcg cores` lists them)")
+    board = find_board(board_name)
+    with Progress() as progress:
+        done = tune_simulated(
+            network, primitives, board, simulated_cores(board, cores), database, resume=resume, limit_s=limit_s,
+            workers=default_workers(), note=note,
+            progress=lambda number, total, words: progress(f"{number} of {total}: {words}"),
+        )  # fmt: skip
+    document = tuned_document(model, board_name, SIMULATE, done, database, primitives)
+    if document["left"]:
+        why = "stopped" if document["stopped"] == "interrupt" else "time is up"
+        note(f"{why}: {document['left']} primitives are left; `mavcg tune` with --resume goes on")
+    return document
+
+
 def _check(board_name: str, where: str, as_json: bool) -> None:
     from mavcg.cli.tune_fleet import check_fleet, is_fleet, open_fleet
     from mavcg.hosts.host import find_board
     from mavcg.runners.open import open_runner
     from mavcg.runners.tune_network import facts_document
 
+    if where == SIMULATE:
+        raise MavcgError(f"tune --check: --runner {SIMULATE} has no machine to look at; leave one of them out")
     if is_fleet(where):
         check_fleet(open_fleet(where, None if board_name == HOST else board_name), as_json)
         return
@@ -252,10 +291,17 @@ def _show_cores(document: dict[str, Any], database: str, prefix: str) -> None:
             table.add_row(row["scenario"], row["primitive"], f"{row['ms']:.3f}", f"{rate:.1f}", row["kind"])
         out.print(table)
         failed = f", {len(each['failed'])} cannot be measured" if each["failed"] else ""
+        simulated = document.get("runner") == SIMULATE
+        interleaved = (
+            ""
+            if simulated
+            else f"; the fastest of {each['in_turns']} convolutions by interleaved measurement, "
+            f"{each['undecided']} undecided"
+        )
         out.print(
-            f"{each['measured']} measured in {each['seconds']:.0f} s, {each['already']} known already, "
-            f"{each['pruned']} left out by the model, {each['left']} left to do{failed}; the fastest of "
-            f"{each['in_turns']} convolutions by interleaved measurement, {each['undecided']} undecided: {database}"
+            f"{each['measured']} {'simulated' if simulated else 'measured'} in {each['seconds']:.0f} s, "
+            f"{each['already']} known already, {each['pruned']} left out by the model, {each['left']} left to do"
+            f"{failed}{interleaved}: {database}"
         )
 
 

@@ -194,13 +194,22 @@ class ExposedFit:
     """Fractions of memory time that do not overlap with arithmetic, by how kernels go through memory.
 
     near: of the time of bytes from the caches behind level 1; far: of those from memory. products: of matrices, whose
-    weights are read as streams; depthwise: depthwise convolutions; pools: maxima and means of windows; columns: vectors
-    along a planar image's columns, whose channels are an image's size from one another; moves: copies, transposes,
-    transforms and all others. A factor over 1: lines come later than the bandwidth alone says.
+    packed weights are read as streams; winograd: such products of tiles that were just transformed; unblocked: of
+    patches and of images as matrices, whose tiles are not cut for level 1; direct: direct convolutions, vectors along
+    the channels; depthwise: depthwise convolutions, and planar ones channel by channel; pools: maxima and means of
+    windows; columns: vectors along a planar image's columns, whose channels are an image's size from one another;
+    moves: copies, transposes, transforms and all others. A factor over 1: lines come later than the bandwidth alone
+    says.
     """
 
     products_near: float = constant("1")
     products_far: float = constant("1")
+    winograd_near: float = constant("1")
+    winograd_far: float = constant("1")
+    unblocked_near: float = constant("1")
+    unblocked_far: float = constant("1")
+    direct_near: float = constant("1")
+    direct_far: float = constant("1")
     depthwise_near: float = constant("1")
     depthwise_far: float = constant("1")
     pools_near: float = constant("1")

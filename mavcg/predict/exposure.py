@@ -1,29 +1,38 @@
 """The part of a step's memory time that shows beside its arithmetic, by how its kernel goes through memory.
 
-An in-order core waits for each line that its prefetcher has not brought. The fractions, [exposed] of profiles/fits, are
-fitted to simulated layers of networks (`python -m bench.simulated_exposure`). Where there are none, arithmetic and
-memory overlap: a roofline.
+An in-order core waits for each line that its prefetcher has not brought, an out-of-order core for those that its window
+does not cover. The fractions, [exposed] of profiles/fits, are fitted to simulated layers of networks (`python -m
+bench.simulated_exposure`). Where there are none, arithmetic and memory overlap: a roofline.
 """
 
 from mavcg.cost_model.memory import level_ns
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.cost_fit import ExposedFit
 
-PRODUCTS, DEPTHWISE, POOLS, COLUMNS, MOVES = "products", "depthwise", "pools", "columns", "moves"
-PATTERNS = (PRODUCTS, DEPTHWISE, POOLS, COLUMNS, MOVES)
+PRODUCTS, WINOGRAD, UNBLOCKED, DIRECT, DEPTHWISE = "products", "winograd", "unblocked", "direct", "depthwise"
+POOLS, COLUMNS, MOVES = "pools", "columns", "moves"
+PATTERNS = (PRODUCTS, WINOGRAD, UNBLOCKED, DIRECT, DEPTHWISE, POOLS, COLUMNS, MOVES)
 NEAR, FAR = "near", "far"
 # By the words with which kernels' names begin, the first that fits.
 _BEGINNINGS = (
-    ("direct_columns", COLUMNS), ("sum2d", COLUMNS), ("im2_product", PRODUCTS), ("direct", PRODUCTS),
-    ("conv2d", PRODUCTS), ("qconv2d", PRODUCTS), ("iconv2d", PRODUCTS), ("kn2", PRODUCTS), ("winograd_2d", PRODUCTS),
-    ("winograd_products", PRODUCTS), ("matmul", PRODUCTS), ("depthwise", DEPTHWISE), ("qdepthwise", DEPTHWISE),
-    ("max_pool", POOLS), ("average_pool", POOLS),
+    ("direct_columns", COLUMNS), ("sum2d", DEPTHWISE), ("csr", COLUMNS), ("bcsr", COLUMNS), ("direct", DIRECT),
+    ("im2_product", UNBLOCKED), ("kn2", UNBLOCKED), ("conv2d", PRODUCTS), ("qconv2d", PRODUCTS), ("iconv2d", PRODUCTS),
+    ("winograd_2d", WINOGRAD), ("winograd_products", WINOGRAD), ("matmul", PRODUCTS), ("depthwise", DEPTHWISE),
+    ("qdepthwise", DEPTHWISE), ("max_pool", POOLS), ("average_pool", POOLS),
 )  # fmt: skip
 
 
 def memory_pattern(kernel: str) -> str:
     """Return how a kernel of this name goes through memory: one of PATTERNS."""
     return next((pattern for beginning, pattern in _BEGINNINGS if kernel.startswith(beginning)), MOVES)
+
+
+def waits_for_write_backs(fit: ExposedFit | None) -> bool:
+    """True if lines that are written back count as time of the step that wrote them.
+
+    Where fractions were fitted they do not: dirty lines leave beside those that come, or in the time of later steps.
+    """
+    return fit is None
 
 
 def near_and_far_ns(crossing: tuple[float, ...], levels: tuple[MemoryLevel, ...]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.guided_chunks import core_shares, simulated_ns
-from mavcg.predict.exposure import exposed_ns
+from mavcg.predict.exposure import exposed_ns, waits_for_write_backs
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.predict.memory import Distances, Moved, step_traffic
 from mavcg.predict.work import StepWork
@@ -68,9 +68,10 @@ class StepModel:
     def bytes_moved(self, worker: Worker) -> Moved:
         """Return the bytes of a worker's share that move through the memory levels."""
         levels = worker.machine.accelerator.levels
-        key = tuple(level.shared_bytes for level in levels)
+        waits = waits_for_write_backs(worker.machine.fit.exposed)
+        key = (*(level.shared_bytes for level in levels), waits)
         if key not in self._moved:
-            self._moved[key] = step_traffic(self.work, self.distances, levels)
+            self._moved[key] = step_traffic(self.work, self.distances, levels, waits)
         return self._moved[key]
 
     def alone(self, worker: Worker) -> StepCost:

@@ -1,8 +1,10 @@
 """The memory level at which a step's bytes lie when it begins, and the time to move them to the core.
 
 Where: by reuse distance, as a least-recently-used cache would have it. Between two uses of an operand lie so many other
-bytes; it is still in the nearest level that holds these and the operand itself. The program is taken to run again and
-again, so that the weights of a model smaller than the last-level cache stay there from run to run.
+bytes; it is still in the nearest level that holds these and the operand itself. Steps go through all of their operands
+at the same time and in the same order: of what the step of the last use and this one touch beside the operand, half
+lies between on average. The program is taken to run again and again, so that the weights of a model smaller than the
+last-level cache stay there from run to run.
 
 What it takes: bytes over each level's bandwidth; the levels work at the same time, so the slowest one counts.
 """
@@ -45,15 +47,20 @@ def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
 
 
 def _distance(steps: Sequence[StepWork], index: int, touch: Touch) -> int:
-    """Return a touch's reuse distance: bytes touched since the last step that touched at least half of it."""
+    """Return a touch's reuse distance: bytes touched since the last step that touched at least half of it.
+
+    Half of what both steps touch beside it counts.
+    """
     between: list[Touch] = [touch]
+    last: tuple[Touch, ...] = ()
     for back in range(1, len(steps) + 1):
-        step = steps[(index - back) % len(steps)]
-        covered = sum(_overlap(touch, other) for other in step.touches)
+        last = steps[(index - back) % len(steps)].touches
+        covered = sum(_overlap(touch, other) for other in last)
         if 2 * covered >= touch.span:
             break
-        between += step.touches
-    return _union(between)
+        between += last
+    ends = _union([*between, *last]) + _union([*between, *steps[index].touches])
+    return ends // 2
 
 
 def _overlap(first: Touch, second: Touch) -> int:
@@ -86,13 +93,17 @@ class Moved:
         return transfer_ns(self.crossing, levels)
 
 
-def step_traffic(step: StepWork, distances: Distances, levels: Sequence[MemoryLevel]) -> Moved:
+def step_traffic(
+    step: StepWork, distances: Distances, levels: Sequence[MemoryLevel], waits_for_write_backs: bool = True
+) -> Moved:
     """Return the bytes that a step moves through each level of a core's memories.
 
     Each operand once from where it lies, what is written twice: a line is read before a part of it is written, and
-    written back at last. Then what every task reads anew, all weights or all of the first input, from the nearest level
-    that holds it beside what else the task touches; where a row of work reads a part of the weights only, it is these
-    parts, and the input for each of those that are finished one after the other.
+    written back at last. waits_for_write_backs: whether the latter takes the core's time; if not, outputs move once:
+    their lines are read, or streamed where stores fill one after the other (write streaming, Arm's TRMs). Then what
+    every task reads anew, all weights or all of the first input, from the nearest level that holds it beside what else
+    the task touches; where a row of work reads a part of the weights only, it is these parts, and the input for each of
+    those that are finished one after the other.
     """
     crossing = [0.0] * len(levels)
 
@@ -100,8 +111,9 @@ def step_traffic(step: StepWork, distances: Distances, levels: Sequence[MemoryLe
         for number in range(level_for(footprint, levels)):
             crossing[number] += size
 
+    written = 2 if waits_for_write_backs else 1
     for touch, distance in zip(step.touches, distances.bytes, strict=True):
-        read(touch.bytes * (2 if touch.role == OUTPUT else 1), distance)
+        read(touch.bytes * (written if touch.role == OUTPUT else 1), distance)
     again = [t for t in step.touches if t.role == (INPUT if step.by_channels else WEIGHT)]
     again = again[:1] if step.by_channels else [] if step.disjoint_reads else again
     size = sum(touch.bytes for touch in again)

@@ -14,10 +14,12 @@ def check_runner(text: str) -> None:
     kind, _, rest = text.partition(":")
     if kind == "ssh" and rest:
         parse_ssh(rest)
+    elif text == "simulate":
+        raise RunnerError(f"--runner {text}: runs nothing; it is for `mavcg tune`; here give {FORMS}")
     elif kind == "fleet":
         raise RunnerError(f"--runner {text}: a fleet's file is for `mavcg tune`; here give {FORMS}")
     elif text not in ("local", "adb") and not (kind == "adb" and rest):
-        raise RunnerError(f"--runner {text}: is none; give {FORMS}")
+        raise RunnerError(f"--runner {text}: is none; give {FORMS}; `mavcg tune` takes fleet:FILE and simulate, too")
 
 
 def open_runner(text: str) -> ShellRunner:

@@ -16,7 +16,15 @@ from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
 from mavcg.selection.costs.database import KnownCosts, default_path, open_db
 from mavcg.selection.costs.foreign import ForeignCosts
 from mavcg.selection.costs.modelled import modelled_costs
-from mavcg.selection.costs.provider import IMPORTED, MEASURED, CostProvider, first_of, scale_costs, shift_costs
+from mavcg.selection.costs.provider import (
+    IMPORTED,
+    MEASURED,
+    SIMULATED,
+    CostProvider,
+    first_of,
+    scale_costs,
+    shift_costs,
+)
 from mavcg.selection.costs.rows import text_of
 from mavcg.selection.costs.threads import threaded_costs
 from mavcg.selection.foreign import check_host, foreign_gain, primitives_of
@@ -181,11 +189,11 @@ def _describe_outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
         if node.scenario is not None
         for one in problem.alternatives[node.name]
     }
-    unused = sum(text in others.measured and kind != MEASURED for text, kind in kind_of.items())
+    unused = sum(text in others.measured and kind not in (MEASURED, SIMULATED) for text, kind in kind_of.items())
     if unused:
         yield (
-            f"{unused} costs that were measured are of other kernels or another compiler than these, and are not used: "
-            f"`mavcg tune` measures them again"
+            f"{unused} costs that were measured or simulated are of other kernels or another compiler than these, "
+            f"and are not used: `mavcg tune` makes them again"
         )
     used = sum(text in others.imported and kind == IMPORTED for text, kind in kind_of.items())
     if used:

@@ -65,7 +65,7 @@ class SimulatedProgram:
 
         Raises: MavcgError when unicorn is not installed.
         """
-        self.image, self.timing = image, timing
+        self.image, self.timing, self.core = image, timing, core
         self.emulator = Emulator(image)
         self.tables = None if timing is None else TimingTables(timing)
         machine = ffi().NULL if timing is None or core is None else c_machine(timing, core)

@@ -10,6 +10,9 @@ from mavcg.predict.exposure import PATTERNS
 
 TRUE = {
     "products": (0.3, 0.8),
+    "winograd": (0.1, 0.2),
+    "unblocked": (0.2, 1.5),
+    "direct": (0.5, 0.3),
     "depthwise": (1.1, 0.0),
     "pools": (2.0, 0.9),
     "columns": (2.5, 0.5),

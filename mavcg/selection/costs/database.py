@@ -2,7 +2,8 @@
 
 A cost is of a scenario and a primitive, or of an image and a conversion; on a core, with so many threads, of code by
 one version of the compiler, with blocks of so many channels. What was measured here goes before what was imported. It
-says of which kernels it is (`kernel_version`): what was measured of others is as good as not there.
+says of which kernels it is (`kernel_version`): what was measured of others is as good as not there. What was simulated
+goes behind both, and replaces neither.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole
 from mavcg.selection.costs.kernel_version import kernel_version
-from mavcg.selection.costs.provider import IMPORTED, MEASURED, Cost
+from mavcg.selection.costs.provider import IMPORTED, MEASURED, SIMULATED, Cost
 from mavcg.selection.costs.rows import (
     BEFORE_KERNELS,
     BEFORE_TURNS,
@@ -64,12 +65,18 @@ _IMPORT = (
     f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
     f"WHERE costs.kind != '{MEASURED}' OR costs.kernels != ?"
 )
+# What was simulated replaces what was simulated, and what is of other kernels.
+_PUT_SIMULATED = (
+    f"INSERT INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
+    f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
+    f"WHERE costs.kind = '{SIMULATED}' OR (costs.kind = '{MEASURED}' AND costs.kernels != excluded.kernels)"
+)
 # A figure that was measured is of this compiler's code and these kernels or of no use; one that was brought here on
 # purpose is used.
 _FIND = (
     "SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE what = ? AND core = ? AND threads = ? "
     f"AND caches = '{WARM}' AND ((compiler = ? AND kernels = ?) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
-    f"ORDER BY kind = '{IMPORTED}', compiler != ?, kernels != ?, date DESC, block LIMIT 1"
+    f"ORDER BY kind = '{SIMULATED}', kind = '{IMPORTED}', compiler != ?, kernels != ?, date DESC, block LIMIT 1"
 )
 _OTHERS = (
     f"SELECT what, kind, compiler, kernels FROM costs WHERE core = ? AND threads = ? AND caches = '{WARM}' "
@@ -146,10 +153,13 @@ class CostDb:
                 connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def put(self, record: Record) -> None:
-        """Keep a cost, in place of one that is kept for the same. Raises: MavcgError for one that is no number."""
+        """Keep a cost, in place of one that is kept for the same; a simulated one in place of no better one.
+
+        Raises: MavcgError for one that is no number.
+        """
         row = row_of(_of_these_kernels(record))
         with self.transaction() as connection:
-            connection.execute(_PUT, row)
+            connection.execute(_PUT_SIMULATED if record.cost.kind == SIMULATED else _PUT, row)
 
     def has(self, record: Record) -> bool:
         """True if a measured cost is kept for the record's key, of these kernels; its own cost does not matter."""
@@ -157,13 +167,21 @@ class CostDb:
 
     def measured_cost(self, record: Record) -> Cost | None:
         """Return the measured cost that is kept for what the record says, of these kernels."""
+        return self._kept(record, (MEASURED,))
+
+    def measured_or_simulated_cost(self, record: Record) -> Cost | None:
+        """Return the measured or simulated cost that is kept for what the record says, of these kernels."""
+        return self._kept(record, (MEASURED, SIMULATED))
+
+    def _kept(self, record: Record, kinds: Sequence[str]) -> Cost | None:
         where = " AND ".join(f"{column} = ?" for column in KEY)
+        of_kind = ", ".join("?" * len(kinds))
         query = (
-            f"SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE {where} AND kind = '{MEASURED}' AND kernels = ?"
+            f"SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE {where} AND kind IN ({of_kind}) AND kernels = ?"
         )
         of_these = _of_these_kernels(record)
         with self._errors():
-            rows = self._rows(query, (*row_of(of_these)[: len(KEY)], of_these.kernels))
+            rows = self._rows(query, (*row_of(of_these)[: len(KEY)], *kinds, of_these.kernels))
             return _cost(rows[0]) if rows else None
 
     def provider(self, core: str, threads: int = 1, block: int = 0, compiler: str = "") -> "KnownCosts":
@@ -176,7 +194,8 @@ class CostDb:
     def find(
         self, what: tuple[Scenario, str] | Conversion, core: str, threads: int, block: int, by: str
     ) -> Cost | None:
-        """Return the cost that is kept; measured ones of this compiler and these kernels first, then imported ones."""
+        """Return the cost that is kept: a measured one of this compiler and these kernels, else an imported one, else a
+        simulated one of this compiler and these kernels."""
         kernels = kernel_version(what)
         with self._errors():
             rows = self._rows(_FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
@@ -196,8 +215,8 @@ class CostDb:
                 if compiler != by or kernels != kernel_version(what_of(text))
             ]
         return Outdated(
-            frozenset(text for text, kind in others if kind == MEASURED),
-            frozenset(text for text, kind in others if kind != MEASURED),
+            frozenset(text for text, kind in others if kind != IMPORTED),
+            frozenset(text for text, kind in others if kind == IMPORTED),
         )
 
     def __len__(self) -> int:
@@ -218,14 +237,20 @@ class CostDb:
         return len(rows)
 
     def import_file(self, path: Path) -> int:
-        """Take in costs that `export` wrote; they are "imported" from now on. How many the file has: all or none.
+        """Take in costs that `export` wrote; return how many the file has: all or none.
+
+        They are "imported" from now on, but simulated ones, which stay so.
 
         What was measured in this database stays, unless it is of other kernels than there are.
         Raises: MavcgError for a file that `export` did not write.
         """
         rows = read_table(path)
+        kind = COLUMNS.index("kind")
         with self.transaction() as connection:
-            connection.executemany(_IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows])
+            connection.executemany(_PUT_SIMULATED, [row for row in rows if row[kind] == SIMULATED])
+            connection.executemany(
+                _IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows if row[kind] != SIMULATED]
+            )
         return len(rows)
 
     def _number(self, pragma: str) -> int:
@@ -272,8 +297,8 @@ class CostDb:
 
 @dataclass(frozen=True)
 class Outdated:
-    """Costs, by the text of what they are of, that were measured here and are not used any more, and that were imported
-    and are used all the same."""
+    """Costs, by the text of what they are of, that were measured or simulated here and are not used any more, and that
+    were imported and are used all the same."""
 
     measured: frozenset[str]
     imported: frozenset[str]

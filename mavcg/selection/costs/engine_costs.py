@@ -21,7 +21,7 @@ from mavcg.passes.graph.layout_forms import is_entry
 from mavcg.predict.algorithms import WORTH, AlgorithmTime
 from mavcg.selection.choice import Alternative, Problem
 from mavcg.selection.costs.modelled import ModelledCosts
-from mavcg.selection.costs.provider import MODELLED, Cost, CostProvider
+from mavcg.selection.costs.provider import MODELLED, SIMULATED, Cost, CostProvider
 from mavcg.selection.library import engine_primitives, primitive_of
 from mavcg.selection.network import NetworkNode
 from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
@@ -210,7 +210,9 @@ class _NodeCosts:
             # What was not measured may be taken for its layouts, not for being faster than what was.
             factor = 1.0 if one.name == self.default_primitive else self.safety_factors.modelled
             return max(ms * factor, self.engine_choice_ms) + more
-        factor = self.safety_factors.interleaved if one.cost.turns else self.safety_factors.alone
+        # A simulated figure has no noise, and those of a node are on one scale, as interleaved ones are.
+        on_one_scale = one.cost.turns or one.cost.kind == SIMULATED
+        factor = self.safety_factors.interleaved if on_one_scale else self.safety_factors.alone
         return (ms + spread_ms) * factor + more
 
     def _without_border(self, name: str, ms: float) -> float:

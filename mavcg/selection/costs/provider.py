@@ -1,4 +1,4 @@
-"""Costs of primitives and layout conversions, by their source: measured, modelled or imported."""
+"""Costs of primitives and layout conversions, by their source: measured, simulated, modelled or imported."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,16 @@ from typing import Protocol
 
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
-MEASURED, MODELLED, IMPORTED = "measured", "modelled", "imported"
-KINDS = (MEASURED, MODELLED, IMPORTED)
+MEASURED, MODELLED, IMPORTED, SIMULATED = "measured", "modelled", "imported", "simulated"
+KINDS = (MEASURED, MODELLED, IMPORTED, SIMULATED)
 
 
 @dataclass(frozen=True)
 class Cost:
     """Milliseconds of one run, and where they are from.
 
-    kind: of KINDS; imported: measured on another machine, or at another time, and read from a file. spread_ms: by how
+    kind: of KINDS; imported: measured on another machine, or at another time, and read from a file; simulated: timed on
+    a simulated core, with the sampling error as the spread. spread_ms: by how
     much more it may well be; of a figure measured by itself what lies between the quartiles of the rounds, of one that
     was measured interleaved with others what the interval of its ratio has above the median (interleaved.py). runs: how
     many

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.selection.costs.provider import IMPORTED, KINDS, Cost
+from mavcg.selection.costs.provider import IMPORTED, KINDS, SIMULATED, Cost
 from mavcg.specs.primitive import AxisWindow, Layout, Scenario
 
 VERSION = 3
@@ -163,7 +163,9 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
 
 
 def _imported_row(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
-    cost = Cost(_number(value["ms"]), IMPORTED, _number(value["spread_ms"]), _whole(value["runs"]), _whole(turns))
+    """Return the row of an entry; a simulated figure stays one, any other is imported from now on."""
+    kind = SIMULATED if value.get("kind") == SIMULATED else IMPORTED
+    cost = Cost(_number(value["ms"]), kind, _number(value["spread_ms"]), _whole(value["runs"]), _whole(turns))
     if value["caches"] not in (WARM, COLD):
         raise ValueError(f"caches {value['caches']!r}")
     return row_of(

@@ -25,6 +25,8 @@ static void pass_cycles(sim *s, uint64_t cycle) {
     else out_of_order_pass(s, cycle);
 }
 
+void sim_settle(sim *s) { pass_cycles(s, clock_of(s)); }
+
 uint64_t sample_clock(const sim *s) {
     return s->phase <= SAMPLE_SKIP ? (uint64_t)s->sampler.skipped_cycle : clock_of(s);
 }

@@ -155,6 +155,9 @@ int sim_run(sim *s, uint64_t address, uint64_t limit, uint64_t *where, uint32_t 
 /* Time a function that is not simulated: `bytes` read from one place (0: none), written to another (0: none). */
 void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes);
 
+/* Let the core idle until the functions that were timed last are over, and their transfers with them. */
+void sim_settle(sim *s);
+
 /* From here on time samples: in each `period` instructions a unit of `unit`, at a place that the seed decides, after
    `warm` that are timed and not counted. Caches see these and `functional` instructions before, and as many before
    `length`, where a part ends; the predictor sees all. unit 0: time none; period 0: all. What was learned so far is

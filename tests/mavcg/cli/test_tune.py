@@ -14,14 +14,15 @@ import pytest
 import typer
 from onnx import TensorProto, helper
 
+from mavcg.cli.select import select
 from mavcg.cli.tune import tune
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import host_target
 from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.planner.accelerators.networks import network
+from mavcg.runners import simulated_tuning, tune_network
 from mavcg.runners import spot as spots
-from mavcg.runners import tune_network
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
@@ -121,6 +122,59 @@ def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "1 convolutions, 1 sizes of images" in shown.err
 
 
+SIMULATED = {"board": "exynos9820", "runner": "simulate", "core": ["cortex-a55"], "family": "sum2d"}
+
+
+def test_simulates_a_core_of_a_board_that_is_not_here(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = tmp_path / "costs.sqlite"
+    monkeypatch.setattr(simulated_tuning, "FIRST_BATCH", 2)
+    first = answer(capsys, str(model), db=db, limit_seconds=1e-9, **SIMULATED)
+    assert first["measured"] == 0 and first["left"] > 12 and first["stopped"] == "limit"
+
+    some = simulated_tuning._simulated_batch
+
+    def stop_after_one(*rest: Any) -> Any:
+        monkeypatch.setattr(simulated_tuning, "_simulated_batch", interrupt)
+        return some(*rest)
+
+    def interrupt(*rest: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulated_tuning, "_simulated_batch", stop_after_one)
+    with pytest.raises(typer.Exit):
+        tune(str(model), db=db, as_json=True, **SIMULATED)
+    stopped = json.loads(capsys.readouterr().out)
+    assert (stopped["measured"], stopped["left"], stopped["stopped"]) == (2, first["left"] - 2, "interrupt")
+    (core,) = stopped["cores"]
+    assert {each["kind"] for each in core["costs"]} == {"simulated"}
+    # 4 channels of 6 x 6 and 3 x 3 filters: 5,184 multiply-accumulates, at most four a cycle, at 1.95 GHz.
+    assert all(5184 / 4 / 1.95e6 < each["ms"] < 1 for each in core["costs"] if "sum2d" in each["what"])
+    monkeypatch.setattr(simulated_tuning, "_simulated_batch", interrupt)
+    with pytest.raises(typer.Exit):
+        tune(str(model), db=db, resume=True, as_json=True, **SIMULATED)
+    assert json.loads(capsys.readouterr().out)["already"] == 2
+
+
+@pytest.mark.long
+def test_choices_go_by_what_was_simulated(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of docs/tuning-models.md, with this user's database."""
+    cores = {**SIMULATED, "family": None}
+    found = answer(capsys, str(model), **cores)
+    assert found["left"] == 0 and not found["cores"][0]["failed"]
+    (best,) = found["cores"][0]["fastest"]
+    again = answer(capsys, str(model), resume=True, **cores)
+    assert (again["measured"], again["already"]) == (0, found["measured"])
+
+    select(str(model), board="exynos9820", core="cortex-a55", as_json=True)
+    nodes = json.loads(capsys.readouterr().out)["nodes"]
+    assert {node["cost_is"] for node in nodes if node["primitive"] == best["primitive"]} <= {"simulated"}
+    assert any(node["cost_is"] == "simulated" for node in nodes)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -130,6 +184,13 @@ def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> 
         ({"model": "squeezenet", "board": FOREIGN}, f"local: is .*, and {FOREIGN} is"),
         ({"model": "squeezenet", "runner": "ssh:pi@10.0.0.7"}, "of which board"),
         ({"model": "squeezenet", "runner": "telnet:pi", "board": "rk3588"}, "telnet:pi: is none; give local, ssh"),
+        ({"model": "squeezenet", "runner": "simulate"}, "--runner simulate: of which board"),
+        ({"model": "squeezenet", "runner": "simulate", "board": "alder-lake"}, "is x86_64; only AArch64 cores"),
+        ({"model": "squeezenet", "runner": "simulate", "board": "absent"}, "--board absent"),
+        ({"model": "squeezenet", "runner": "simulate", "board": "rk3588", "core": ["cortex-a53"]}, "it has cortex-a55"),
+        ({"model": "squeezenet", "runner": "simulate", "board": "rk3588", "threads": 2}, "tune --threads"),
+        ({"model": "squeezenet", "runner": "simulate", "board": "rk3588", "foreign": ["openblas"]}, "tune --foreign"),
+        ({"check": True, "runner": "simulate", "board": "rk3588"}, "has no machine to look at"),
         ({"model": "squeezenet", "core": ["cortex-a55"]}, "--core cortex-a55: host has no such core"),
         ({"model": "squeezenet", "check": True}, "tune MODEL: has no effect with --check"),
         ({"check": True, "board": "absent"}, "--board absent"),

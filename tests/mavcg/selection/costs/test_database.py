@@ -4,6 +4,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.selection.costs.database import Conversion, CostDb, Record, compiler_version, default_path, open_db
-from mavcg.selection.costs.provider import IMPORTED, MEASURED, Cost
+from mavcg.selection.costs.provider import IMPORTED, MEASURED, SIMULATED, Cost
 from mavcg.specs.primitive import Layout, Scenario
 from tests.conftest import examples
 
@@ -46,6 +47,46 @@ def test_what_was_put_is_found_by_another_reader(path: Path) -> None:
         assert provider.primitive(SCENARIO, FIRST) == cost(1.5)
         assert provider.conversion(Layout.CHW, Layout.HWC, 8, 6, 6) == cost(0.25)
         assert len(database) == 2
+
+
+def simulated(ms: float, **changes: Any) -> Record:
+    return replace(record(**changes), cost=Cost(ms, SIMULATED, ms / 100, 1))
+
+
+def test_what_was_simulated_goes_behind_what_was_measured_and_imported(path: Path, tmp_path: Path) -> None:
+    with open_db(path) as database:
+        database.put(simulated(2.0))
+        known = database.provider("znver3", 1, 16)
+        assert known.primitive(SCENARIO, FIRST) == simulated(2.0).cost
+        assert not database.has(record()) and database.measured_or_simulated_cost(record()) == simulated(2.0).cost
+        database.put(simulated(3.0))
+        assert known.primitive(SCENARIO, FIRST) == simulated(3.0).cost
+        database.put(record(1.5))  # measured: takes its place
+        database.put(simulated(4.0))
+        assert known.primitive(SCENARIO, FIRST) == cost(1.5) and database.has(record())
+        # One by another compiler is imported; the simulated one of today's code stands behind it.
+        database.put(record(what=TURN, compiler="llvmlite 0.1, ziglang 0.1"))
+        database.export(tmp_path / "table.json")
+    with open_db(tmp_path / "other.sqlite") as other:
+        other.put(simulated(9.0, what=TURN))
+        other.import_file(tmp_path / "table.json")
+        known = other.provider("znver3", 1, 16)
+        assert known.conversion(Layout.CHW, Layout.HWC, 8, 6, 6) == replace(cost(1.0), kind=IMPORTED)
+        other.put(simulated(5.0))
+        assert known.primitive(SCENARIO, FIRST) == replace(cost(1.5), kind=IMPORTED)
+
+
+def test_simulated_figures_stay_simulated_on_their_way(path: Path, tmp_path: Path) -> None:
+    with open_db(path) as database:
+        database.put(simulated(2.0))
+        database.export(tmp_path / "table.json")
+    with open_db(tmp_path / "other.sqlite") as other:
+        other.put(record(7.0, what=(SCENARIO, SECOND.name)))
+        assert other.import_file(tmp_path / "table.json") == 1
+        assert other.provider("znver3", 1, 16).primitive(SCENARIO, FIRST) == simulated(2.0).cost
+        other.put(record(1.0))
+        other.import_file(tmp_path / "table.json")
+        assert other.provider("znver3", 1, 16).primitive(SCENARIO, FIRST) == cost(1.0)
 
 
 def test_nothing_else_is_taken_for_it(path: Path) -> None:

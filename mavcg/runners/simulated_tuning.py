@@ -1,0 +1,187 @@
+"""Simulated costs of a network's primitives and conversions on the Arm cores of a board, for `mavcg tune`.
+
+What a board would measure (selection/measure/work_list.py) is timed on a simulated core instead, each job in about a
+second, with the macro-tiles of a library (trials/simulated_jobs.py). Nothing has noise, so that nothing is interleaved.
+"""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from mavcg.cost_model.board_machine import cluster_machines
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.target import parse_target
+from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
+from mavcg.kernels.primitives.sparse.pattern import mask_of
+from mavcg.lowering.machines import machines_for
+from mavcg.profiles.load import load_cores
+from mavcg.profiles.timing import load_timing
+from mavcg.runners.spot import WITH_BIAS
+from mavcg.runners.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
+from mavcg.runners.tuning_state import NOTHING, TunedOn, batches_of
+from mavcg.selection.costs.database import CostDb, Record
+from mavcg.selection.costs.eight_bit import typical_weights
+from mavcg.selection.costs.provider import SIMULATED, Cost
+from mavcg.selection.costs.rows import Conversion
+from mavcg.selection.measure.work_list import Job
+from mavcg.selection.network import Network
+from mavcg.simulate.core_facts import simulated_core
+from mavcg.specs.primitive import F32_BYTES, Lowering, Primitive, StageOperand, image_elements
+from mavcg.trials.check import block_of
+from mavcg.trials.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
+
+RUNNER = "simulate"
+LIMIT = "limit"
+FIRST_BATCH, BATCH = 4, 12  # jobs that are compiled together: few at first, so that figures come soon
+
+
+@dataclass
+class _SimulatedSoFar:
+    """A core's jobs and their results so far."""
+
+    todo: list[Job]
+    simulated: dict[Job, Cost] = field(default_factory=dict)
+    failed: list[tuple[Job, str]] = field(default_factory=list)
+    stopped: str = ""
+
+
+def simulated_cores(board: Board, requested: Sequence[str]) -> tuple[BoardCore, ...]:
+    """Return each requested core, or each of the board's.
+
+    Raises: MavcgError for a board that is not AArch64, for cores that it has not, or that have no timing profile.
+    """
+    target = parse_target(board.target)
+    if target.arch != "aarch64":
+        raise MavcgError(f"--runner {RUNNER}: {board.name} is {target.arch}; only AArch64 cores can be simulated")
+    clusters = cluster_machines(board)
+    names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters if cluster.cluster.core != GENERIC))
+    for name in requested:
+        if name not in names:
+            raise MavcgError(f"--core {name}: {board.name} has no such core; it has {', '.join(names)}")
+    cores, chosen = load_cores(), list(dict.fromkeys(requested)) or names
+    machines = machines_for([cores[name] for name in chosen], target)
+    for name in chosen:
+        load_timing(cores[name])
+    return tuple(
+        BoardCore(machines[name], cores[name], next(c for c in clusters if c.cluster.core == name), ())
+        for name in chosen
+    )
+
+
+def tune_simulated(
+    network: Network,
+    primitives: Sequence[Primitive],
+    board: Board,
+    cores: Sequence[BoardCore],
+    database: CostDb,
+    *,
+    resume: bool,
+    limit_s: float | None,
+    workers: int,
+    progress: Callable[[int, int, str], None],
+    note: Callable[[str], None],
+) -> list[TunedCore]:
+    """Simulate the primitives that the model does not rule out, core by core; each batch is kept as soon as it is done.
+
+    resume: what was simulated or measured already is not simulated again. limit_s: for all cores together, in equal
+    parts; no batch is begun after it. workers: processes. An interrupt ends all.
+    Raises: MavcgError where the network has no convolution, and where the simulator is not installed.
+    """
+    done: list[TunedCore] = []
+    for number, core in enumerate(cores):
+        assert core.core is not None
+        plan = core_plan(network, primitives, core, f"{core.machine.name}, simulated", note)
+        for words in simulated_core(core.core, board).assumed:
+            note(f"{core.machine.name}: {words}")
+        spent_s = sum(each.tuned.seconds for each in done)
+        part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(cores) - number)
+        tuned = _tune_core(plan.jobs, core, board, database, resume, part_s, workers, progress)
+        for job, why in tuned.failed:
+            note(f"{job.name}: {why}")
+        done.append(TunedCore(core, plan, tuned))
+        if tuned.stopped == INTERRUPT:
+            break
+    return done
+
+
+def _tune_core(
+    jobs: Sequence[Job], core: BoardCore, board: Board, database: CostDb, resume: bool, limit_s: float | None,
+    workers: int, progress: Callable[[int, int, str], None],
+) -> TunedOn:  # fmt: skip
+    started, block = time.monotonic(), block_of(core.machine)
+    host = f"{platform.node()}, simulated"
+    records = {job: Record(job.what, NOTHING, core.machine.name, 1, block, host=host) for job in jobs}
+    known = [job for job in jobs if resume and database.measured_or_simulated_cost(records[job]) is not None]
+    state = _SimulatedSoFar([job for job in jobs if job not in set(known)])
+    try:
+        for batch in batches_of(state.todo, FIRST_BATCH, BATCH):
+            if limit_s is not None and time.monotonic() - started >= limit_s:
+                state.stopped = LIMIT
+                break
+            progress(len(state.simulated) + len(state.failed), len(state.todo), batch[0].name)
+            for job, result in zip(batch, _simulated_batch(batch, core, board, block, workers), strict=True):
+                if isinstance(result, str):
+                    state.failed.append((job, result))
+                    continue
+                database.put(replace(records[job], cost=result))
+                state.simulated[job] = result
+    except KeyboardInterrupt:
+        state.stopped = INTERRUPT
+    left = len(state.todo) - len(state.simulated) - len(state.failed)
+    return TunedOn(
+        tuple(state.simulated.items()), len(known), left, state.stopped if left else "", time.monotonic() - started,
+        tuple(state.failed),
+    )  # fmt: skip
+
+
+def _simulated_batch(batch: Sequence[Job], core: BoardCore, board: Board, block: int, workers: int) -> list[Cost | str]:
+    """Return the cost of each job, or why it cannot be simulated."""
+    assert core.core is not None
+    with scratch_folder("mavcg-simulate-") as folder:
+        made = [simulated_job(job, block) for job in batch]
+        kernels = compile_jobs(made, core.core, board, Path(folder), workers)
+        ghz = simulated_core(core.core, board).ghz
+
+        def simulate(job: SimulatedJob) -> Cost | str:
+            try:
+                found = simulate_job(kernels, job)
+            except MavcgError as error:
+                return str(error)
+            return Cost(found.cycles / ghz / 1e6, SIMULATED, found.error / ghz / 1e6, 1)
+
+        return run_tasks([Task(job.name, partial(simulate, of)) for job, of in zip(batch, made, strict=True)], workers)
+
+
+def simulated_job(job: Job, block: int) -> SimulatedJob:
+    """Return a job's lowering with weights, and the sizes of its images. block: channels of a block of CHWc."""
+    if isinstance(job.what, Conversion):
+        to = job.what
+        stage = lower_conversion(find_conversion(to.layout_from, to.layout_to), to.c, to.h, to.w, block)
+        assert stage.operands == (StageOperand("x"), StageOperand("out"))
+        images = {"x": to.layout_from, "out": to.layout_to}
+        sizes = {base: image_elements(layout, to.c, to.h, to.w, block) * F32_BYTES for base, layout in images.items()}
+        return SimulatedJob(Lowering((stage,), partial(np.zeros, 0, np.float32), (0,)), sizes)
+    s, primitive = job.what[0], job.primitive
+    assert primitive is not None
+    if s.eight_bit:
+        lowering = primitive.lower(s, typical_weights(s), WITH_BIAS, block)
+        return SimulatedJob(lowering, {"x": s.batch * s.c * s.h * s.w, "out": s.batch * s.m * s.out_h * s.out_w})
+    pattern = np.random.default_rng(0).uniform(0.25, 1.0, s.weights_shape).astype(np.float32)
+    lowering = primitive.lower(s, pattern * mask_of(s).astype(np.float32), WITH_BIAS, block)
+    return SimulatedJob(
+        lowering,
+        {
+            "x": s.batch * image_elements(primitive.layout_in, s.c, s.h, s.w, block) * F32_BYTES,
+            "out": s.batch * image_elements(primitive.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES,
+            "bias": s.m * F32_BYTES,
+        },
+    )
