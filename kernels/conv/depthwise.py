@@ -111,7 +111,7 @@ def _lines_held(spec: Depthwise, level_1: tuple[int, int]) -> int:
 
 
 def _window_columns(spec: Depthwise, pixels: int) -> int:
-    """Return the columns of the input that a tile of so many pixels sees."""
+    """Return the number of columns of the input that a tile of so many pixels sees."""
     return (min(pixels, spec.out.shape[2]) - 1) * spec.stride[1] + spec.kernel[1]
 
 
@@ -153,12 +153,12 @@ def _most_in_a_set(spec: Depthwise, pixels: int, level_1: tuple[int, int]) -> in
 
 
 def block_rows(spec: Depthwise) -> int:
-    """Return the rows of outputs that are computed for one line of channels before the next."""
+    """Return the number of rows of outputs that are computed for one line of channels before the next."""
     return max(ROWS_PER_SHARED * (spec.kernel[0] - 1) * spec.dilation[0], 1)
 
 
 def most_pixels(machine: Machine, kernel_width: int) -> int:
-    """Return the accumulators of a tile of one vector beside which a row of weights and two inputs fit the
+    """Return the number of accumulators of a tile of one vector beside which a row of weights and two inputs fit the
     registers."""
     return max(1, min(MOST_PIXELS, machine.vector_registers - kernel_width - 2))
 

@@ -36,7 +36,7 @@ def parts_of(spec: Convolution, macro: MacroTile) -> int:
 
 
 def part_rows(spec: Convolution, macro: MacroTile) -> int:
-    """Return the rows of pixels of a panel's parts."""
+    """Return the number of rows of pixels of a panel's parts."""
     return -(-spec.pixel_rows // macro.parts)
 
 

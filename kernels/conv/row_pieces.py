@@ -27,7 +27,7 @@ def in_pieces(views: Sequence[View], most: int) -> tuple[View, ...]:
 
 
 def _pitch(view: View) -> int:
-    """Return the elements from a pixel to the next."""
+    """Return the number of elements from a pixel to the next."""
     for length, stride in zip(view.shape[2::-1], view.strides[2::-1], strict=True):
         if length > 1:
             return stride

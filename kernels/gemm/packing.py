@@ -79,7 +79,7 @@ def pack_depthwise(weights: Array) -> Array:
 
 
 def reach(kernel: int, stride: int, dilation: int) -> int:
-    """Return the pixels of the image that an output pixel may see along one axis."""
+    """Return the number of pixels of the image that an output pixel may see along one axis."""
     return (kernel - 1) * dilation // stride + 1
 
 

@@ -98,7 +98,7 @@ def holds_inputs(machine: Machine, pixels: int, vectors: int) -> bool:
 
 
 def unroll_factor(machine: Machine, count: int) -> int:
-    """Return the steps in an iteration of the innermost loop, over `count` terms.
+    """Return the number of steps in an iteration of the innermost loop, over `count` terms.
 
     An iteration's own instructions matter where two threads share a core: shared_width in profiles/fits/x86.toml.
     """
@@ -242,6 +242,6 @@ PLAIN_BLOCK_BYTES = 1 << 16
 
 
 def plain_rows(row_bytes: int) -> int:
-    """Return the rows of a block where nothing is known of the caches. row_bytes: of the input, new in each row of
-    output."""
+    """Return the number of rows of a block where nothing is known of the caches. row_bytes: of the input, new in each
+    row of output."""
     return max(1, PLAIN_BLOCK_BYTES // row_bytes)

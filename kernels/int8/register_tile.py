@@ -70,7 +70,7 @@ class ProductForm:
         return self.kind in SIGNED
 
     def registers(self, pixels: int, pieces: int) -> int:
-        """Return the registers of a tile: accumulators, inputs or weights of one step, products.
+        """Return the number of registers of a tile: accumulators, inputs or weights of one step, products.
 
         pieces: of weights.
         """

@@ -130,7 +130,7 @@ def padded_image(image: Image, pads: tuple[int, int], phases: int = 1) -> Image:
 
 
 def lanes_of(machine: Machine, panel: int) -> int:
-    """Return the lanes of the vectors in which a panel, or a block, of `panel` channels is computed."""
+    """Return the number of lanes of the vectors in which a panel, or a block, of `panel` channels is computed."""
     return min(lanes_f32(machine), panel)
 
 

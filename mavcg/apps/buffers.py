@@ -172,7 +172,7 @@ class _SharedBuffer:
 
 
 def total_size(buffers: Sequence[Buffer]) -> int:
-    """Return the elements of all buffers (equation 2.7, without the size of a token)."""
+    """Return the number of elements of all buffers (equation 2.7, without the size of a token)."""
     return sum(buffer.size for buffer in buffers)
 
 

@@ -194,7 +194,7 @@ def _vector_bytes(board: Board, core: Core | None) -> int:
 
 
 def _fma_per_cycle(core: Core | None, lanes: int) -> float | None:
-    """Return the vector multiply-adds that the core does a cycle by its own facts; None where it has none."""
+    """Return the number of vector multiply-adds that the core does a cycle by its own facts; None where it has none."""
     if core is None:
         return None
     if core.arch == "x86_64":

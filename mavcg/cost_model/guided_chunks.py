@@ -18,7 +18,7 @@ def core_shares(ns_per_row: Sequence[float]) -> list[int]:
 
 
 def next_chunk_rows(remaining: int, min_chunk: int, share: int, total: int) -> int:
-    """Return the rows of the next chunk of a core: a multiple of min_chunk, or all that remain.
+    """Return the number of rows of the next chunk of a core: a multiple of min_chunk, or all that remain.
 
     remaining, min_chunk: in rows. share: of this core; total: of all cores.
     """

@@ -49,7 +49,7 @@ class Structure:
         return prod(self.pe_len)
 
     def parallel(self, dimension: str) -> int:
-        """Return the iterations of a loop that the array does at once, as Accelerator.parallel."""
+        """Return the number of iterations of a loop that the array does at once, as Accelerator.parallel."""
         return dict(self.arrays).get(dimension, 1)
 
     @property

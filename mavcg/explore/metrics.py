@@ -66,7 +66,7 @@ def array_bytes(layer: ConvLayer, structure: Structure) -> tuple[float, float, f
     """Return the bytes of input, weights and partial sums that the array reads and writes on the chip."""
 
     def sharing_elements(*names: str) -> float:
-        """Return the elements that use one operand at once; fewer at the end of a loop."""
+        """Return the number of elements that use one operand at once; fewer at the end of a loop."""
         loops = layer.loops
         return prod(loops[name] / -(-loops[name] // structure.parallel(name)) for name in names)
 

@@ -62,8 +62,8 @@ class Accelerator:
         return self.levels[0]
 
     def parallel(self, dimension: str) -> int:
-        """Return the iterations of a loop that the array does at once: its length where the loop is mapped onto it,
-        else 1."""
+        """Return the number of iterations of a loop that the array does at once: its length where the loop is mapped
+        onto it, else 1."""
         for length, mapped in zip(self.pe_len, self.pe_mapping, strict=True):
             if mapped and mapped[0] == dimension:
                 return length

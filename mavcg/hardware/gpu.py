@@ -64,8 +64,8 @@ class Gpu:
         return 4.0 * self.dp4a if type_name == "i8" else float(self.lanes)
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Return the blocks that a multiprocessor has at once: 0 where one alone is too large. registers: of a
-        thread."""
+        """Return the number of blocks that a multiprocessor has at once: 0 where one alone is too large. registers: of
+        a thread."""
         has_reserve = self.capability >= _ASYNC_COPIES_FROM
         reserved, unit = (_RESERVED_BYTES, _SHARED_UNIT) if has_reserve else (0, _SHARED_UNIT_BEFORE_80)
         warps = -(-threads // WARP)

@@ -185,7 +185,8 @@ def _times(
 
 
 def rows_per_reading(spec: KernelSpec, call_rows: int) -> int:
-    """Return the rows that one reading of the weights is for: of a task, or those that share it inside of a call."""
+    """Return the number of rows that one reading of the weights is for: of a task, or those that share it inside of a
+    call."""
     return min(spec.rows, spec.shared_rows) if spec.shared_rows > 1 else call_rows
 
 

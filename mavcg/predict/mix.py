@@ -29,7 +29,7 @@ def mixes_of(function: ir.Function, machine: Machine) -> Mapping[str, Instructio
 
 
 def _pieces(typ: ir.Type, machine: Machine) -> float:
-    """Return the registers of the machine that a value takes."""
+    """Return the number of registers of the machine that a value takes."""
     if isinstance(typ, ir.VectorType):
         return float(max(1.0, typ.count * _bytes(typ.element) / machine.vector_bytes))
     return 1.0

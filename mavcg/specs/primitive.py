@@ -208,5 +208,5 @@ def image_view(layout: Layout, c: int, h: int, w: int, n: int = 1) -> View:
 
 
 def image_elements(layout: Layout, c: int, h: int, w: int, block: int) -> int:
-    """Return the elements that an image takes in a layout."""
+    """Return the number of elements that an image takes in a layout."""
     return -(-c // block) * block * h * w if layout is Layout.CHWC else c * h * w

@@ -141,7 +141,8 @@ class TilePlan:
         return next((macro for name, _, macro in self if name == kernel), None)
 
     def call_rows(self, kernel: str) -> int | None:
-        """Return the rows of a kernel's calls, the same for all its versions; None where the plan has none of it."""
+        """Return the number of rows of a kernel's calls, the same for all its versions; None where the plan has none of
+        it."""
         macro = self.any_of(kernel)
         return macro.call_rows if macro is not None else None
 
@@ -152,7 +153,7 @@ def worthwhile_call_rows(spec: KernelSpec) -> int:
 
 
 def worthwhile_chunk_rows(spec: KernelSpec, parts: int = 1) -> int:
-    """Return the rows of the default minimum chunk, or parts of rows: as few as are worth it, at most all."""
+    """Return the number of rows of the default minimum chunk, or parts of rows: as few as are worth it, at most all."""
     return _rows_of(CHUNK_WORK, spec, parts)
 
 

@@ -80,7 +80,7 @@ def check(
 
 
 def block_of(machine: Machine) -> int:
-    """Return the channels of a block of CHWc in libraries for the machine's architecture."""
+    """Return the number of channels of a block of CHWc in libraries for the machine's architecture."""
     return packing_for(default_target(machine.arch)).lanes
 
 

@@ -44,7 +44,8 @@ LEAST_BLOCKS = 8  # rows of blocks of such a part
 
 
 def tile_vectors(machine: Machine, rows: int) -> int:
-    """Return the vectors of pixels of a tile: sums of `rows` channels, inputs and a weight stay in registers."""
+    """Return the number of vectors of pixels of a tile: sums of `rows` channels, inputs and a weight stay in
+    registers."""
     if rows == 1:
         return MOST_VECTORS  # inputs are read by the multiply-add
     return max(1, min(MOST_VECTORS // 2, (machine.vector_registers - 4) // (rows + 1)))

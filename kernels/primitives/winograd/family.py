@@ -41,7 +41,8 @@ CHUNK = 128  # output channels of a row of work of the products' kernel
 
 
 def block_of(tiles: Tiles) -> int:
-    """Return the tiles of a block: BLOCK_TILES, or fewer where the image or the scratch has room for fewer only."""
+    """Return the number of tiles of a block: BLOCK_TILES, or fewer where the image or the scratch has room for fewer
+    only."""
     per_tile = (input_planes(tiles, 0).pitch + products(tiles, 0).pitch) * tiles.planes
     if tiles.two_d:
         return max(1, min(tiles.count, BLOCK_TILES, MOST_SCRATCH // per_tile))

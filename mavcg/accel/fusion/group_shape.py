@@ -82,7 +82,7 @@ class GroupShape:
         return tuple(node for node in self.nodes if node.kind in CONVOLUTIONS)
 
     def channels_in(self, node: XNode) -> int:
-        """Return the channels of a node's first input."""
+        """Return the number of channels of a node's first input."""
         by_name = {n.name: n.channels for n in (*self.inputs, *self.nodes)}
         return by_name[node.inputs[0]]
 

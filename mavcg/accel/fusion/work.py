@@ -72,15 +72,15 @@ class _Tiled:
     columns: list[dict[str, Interval]]
 
     def area(self, name: str) -> int:
-        """Return the pixels of a tensor over all tiles, with halos counted each time."""
+        """Return the number of pixels of a tensor over all tiles, with halos counted each time."""
         return _sum(self.rows, name) * _sum(self.columns, name)
 
     def largest(self, name: str) -> int:
-        """Return the pixels of a tensor in its largest tile."""
+        """Return the number of pixels of a tensor in its largest tile."""
         return _most(self.rows, name) * _most(self.columns, name)
 
     def whole(self, name: str) -> int:
-        """Return the pixels of a tensor."""
+        """Return the number of pixels of a tensor."""
         return self.shape.lengths[0][name] * self.shape.lengths[1][name]
 
     @property

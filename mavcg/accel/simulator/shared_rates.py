@@ -42,5 +42,5 @@ def progress_rates(
 
 
 def _total(running: RunningWork) -> int:
-    """Return the parts of an instruction's whole work."""
+    """Return the number of parts of an instruction's whole work."""
     return max(1, (running.work.ddr_bytes or running.work.cycles) * SCALE)

@@ -107,7 +107,7 @@ def bank_conflict(lanes: int, distance: int, banks: int) -> int:
 
 
 def _phase_steps(length: int, stride: int, pad: int, kernel: int, dilation: int, lanes: int) -> int:
-    """Return the steps along one axis of a transposed convolution.
+    """Return the number of steps along one axis of a transposed convolution.
 
     Outputs whose positions are equal modulo the stride form a phase and meet the same taps; `lanes` of a phase at a
     time. A phase without taps takes a step for the bias.

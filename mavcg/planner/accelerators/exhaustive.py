@@ -8,7 +8,7 @@ from mavcg.planner.layer_model.roofline import Metric, performance_per_access
 
 
 def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
-    """Return the tilings that `search` looks at, whether they fit or not."""
+    """Return the number of tilings that `search` looks at, whether they fit or not."""
     return space.size(space.axes(layer, accelerator, space.initial_tile(layer, accelerator)))
 
 

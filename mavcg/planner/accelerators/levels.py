@@ -282,6 +282,6 @@ def _smallest_of_each(half: Half) -> Half:
 
 
 def _rows_read_at_all(axis: WindowAxis) -> int:
-    """Return the rows of input that some window of one row of output and one of the kernel reads."""
+    """Return the number of rows of input that some window of one row of output and one of the kernel reads."""
     rows = np.arange(axis.out)[:, None] * axis.stride + np.arange(axis.taps) * axis.dilation - axis.before
     return len(np.unique(rows[(rows >= 0) & (rows < axis.length)]))

@@ -90,7 +90,8 @@ def cut_all(behind: Pieces, tile: Tile) -> Pieces:
 
 
 def rows_of(axis: WindowAxis, out: Integers, taps: Integers) -> int:
-    """Return the rows of input in the windows of all tiles of the output with all of the kernel, without padding.
+    """Return the number of rows of input in the windows of all tiles of the output with all of the kernel, without
+    padding.
 
     out, taps: [tiles, 2], the begin and the length of each, in rows.
     """

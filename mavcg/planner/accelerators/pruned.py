@@ -8,7 +8,7 @@ from mavcg.planner.layer_model.roofline import Metric, performance_per_access
 
 
 def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
-    """Return the tilings above the lower bound, whether they fit or not: a layer's share of table 8.5."""
+    """Return the number of tilings above the lower bound, whether they fit or not: a layer's share of table 8.5."""
     return space.size(space.axes(layer, accelerator, space.lower_bound(layer, accelerator)))
 
 

@@ -24,8 +24,8 @@ _INNERMOST = {Dataflow.INPUT: ("OC", "KW", "KH"), Dataflow.WEIGHT: ("OW", "OH"),
 
 
 def unpruned_size(layer: ConvLayer) -> int:
-    """Return the tilings before any pruning: every size of every loop, three dataflows (table 8.5 has the mean over
-    layers)."""
+    """Return the number of tilings before any pruning: every size of every loop, three dataflows (table 8.5 has the
+    mean over layers)."""
     return len(Dataflow) * prod(layer.loops.values())
 
 
@@ -104,7 +104,7 @@ def axes(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> dict[str, 
 
 
 def size(candidates: Axes) -> int:
-    """Return the tilings that there are: of all tiles, whether they fit or not, with three dataflows each."""
+    """Return the number of tilings that there are: of all tiles, whether they fit or not, with three dataflows each."""
     return len(Dataflow) * prod(len(values) for values in candidates.values())
 
 

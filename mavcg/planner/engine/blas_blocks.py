@@ -111,7 +111,7 @@ def _fits_tall(machine: Machine, item: int, lanes: int) -> bool:
 
 
 def _most_terms(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> int:
-    """Return the terms whose panels of A and B fit level 1, or of B alone where that holds few vectors."""
+    """Return the number of terms whose panels of A and B fit level 1, or of B alone where that holds few vectors."""
     budget = int(l1_budget(machine, core))
     if budget < FEW_VECTORS * machine.vector_bytes:
         return min(MOST_STREAMED_TERMS, budget // (columns * item))

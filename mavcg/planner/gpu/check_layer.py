@@ -31,7 +31,8 @@ class LayerCase:
     bound: Array
 
     def mismatches(self) -> int:
-        """Return the elements of the output that are too far from the answer; those that are no numbers are."""
+        """Return the number of elements of the output that are too far from the answer; those that are no numbers
+        are."""
         channels = self.expected.shape[0]
         found = unpack_tensor(self.buffers["output"], channels)
         with np.errstate(invalid="ignore", over="ignore"):

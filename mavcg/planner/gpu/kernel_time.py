@@ -66,7 +66,8 @@ def predict(kernel: Kernel, gpu: Gpu) -> KernelTime | None:
 
 
 def estimated_registers(kernel: ConvKernel, gpu: Gpu) -> int:
-    """Return the registers of a thread: sums, operands (as floats where they are f16), pixel offsets, and the frame."""
+    """Return the number of registers of a thread: sums, operands (as floats where they are f16), pixel offsets, and the
+    frame."""
     operands = (kernel.rm + 1) * (2 if kernel.layer.type == "f16" else 1) + kernel.rm
     if kernel.layer.type == "f16" and kernel.rm * kernel.rn >= MANY_SUMS:
         operands += CONVERTED_REGISTERS

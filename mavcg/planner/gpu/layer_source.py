@@ -61,7 +61,7 @@ def layer_source(kernel: Kernel, function: str) -> str:
 
 
 def sum_blocks(kernel: Kernel) -> int:
-    """Return the blocks of the kernel that adds splits: a thread for each word of the output."""
+    """Return the number of blocks of the kernel that adds splits: a thread for each word of the output."""
     conv = kernel.layer.conv
     words = conv.groups * -(-conv.oc // PACK[kernel.layer.output]) * conv.oh * conv.ow
     return max(1, min(4096, -(-words // SUM_THREADS)))

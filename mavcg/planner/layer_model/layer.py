@@ -67,5 +67,5 @@ class ConvLayer:
         return {"OC": self.oc, "IC": self.ic, "OH": self.oh, "OW": self.ow, "KH": self.kh, "KW": self.kw}
 
     def input_rows(self, out_rows: int) -> int:
-        """Return the rows of padded input that so many neighbouring rows of output read: with halo."""
+        """Return the number of rows of padded input that so many neighbouring rows of output read: with halo."""
         return (out_rows - 1) * self.stride[0] + (self.kh - 1) * self.dilation[0] + 1

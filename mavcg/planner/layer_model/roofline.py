@@ -48,7 +48,7 @@ class Reached:
 
 
 def iterations(tile: Tile, accelerator: Accelerator) -> int:
-    """Return the steps of the array for a whole tile (equation 6.9)."""
+    """Return the number of steps of the array for a whole tile (equation 6.9)."""
     count = 1
     for name, factor in tile.factors.items():
         count *= -(-factor // accelerator.parallel(name))

@@ -56,8 +56,8 @@ def cuts(length: int, part: int) -> Iterator[tuple[int, int]]:
 
 @cache
 def rows_read(axis: WindowAxis, out_part: int, tap_part: int) -> int:
-    """Return the rows of input in all windows of an axis that is cut into such tiles: a row counts as often as a window
-    has it."""
+    """Return the number of rows of input in all windows of an axis that is cut into such tiles: a row counts as often
+    as a window has it."""
     return sum(
         axis.window(*out, *taps).length for out in cuts(axis.out, out_part) for taps in cuts(axis.taps, tap_part)
     )

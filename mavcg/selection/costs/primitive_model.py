@@ -111,5 +111,5 @@ class PrimitiveModel:
         return tiling.cycles * terms + tiles * self.fit.tile_cycles
 
     def stored_channels(self, layout: Layout, channels: int) -> int:
-        """Return the channels that an image has in memory."""
+        """Return the number of channels that an image has in memory."""
         return -(-channels // self.block) * self.block if layout is Layout.CHWC else channels

@@ -37,7 +37,7 @@ class StageRows:
     stages: int = 1
 
     def of(self, part: str) -> int:
-        """Return the rows of the stage that does a part."""
+        """Return the number of rows of the stage that does a part."""
         return self.others.get(part, self.main)
 
 
@@ -61,7 +61,7 @@ def _add_border(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageR
 
 
 def _pieces(pixels: int, rows: int, most: int) -> int:
-    """Return the rows of pixels that are counted through: of a length that divides them, or as they were."""
+    """Return the number of rows of pixels that are counted through: of a length that divides them, or as they were."""
     if pixels <= most:
         return 1
     whole = [n for n in range(PIECE_LEAST, most + 1) if pixels % n == 0]

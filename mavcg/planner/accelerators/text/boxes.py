@@ -42,5 +42,5 @@ def overlap(boxes: Iterable[Box], shape: tuple[int, ...]) -> Box | None:
 
 
 def volume(box: Box) -> int:
-    """Return the elements of a box."""
+    """Return the number of elements of a box."""
     return prod(count for _, count in box)
