@@ -10,13 +10,14 @@ import gc
 import multiprocessing
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from mavcg.errors import ToolError
@@ -68,28 +69,35 @@ def started_tasks(
     if count < 1:
         yield partial(_run_here, tasks, progress)
         return
+    todo: SimpleQueue[int] = SimpleQueue()
+    for number in sorted(range(len(tasks)), key=lambda number: -tasks[number].cost):
+        todo.put(number)
+    jobs = [Future[R]() for _ in tasks]
+
+    def work(worker: _Worker | None) -> None:
+        with contextlib.suppress(Empty):
+            while True:
+                number = todo.get_nowait()
+                try:
+                    progress(tasks[number].what)
+                    jobs[number].set_result(tasks[number].run() if worker is None else worker.run(number))
+                except BaseException as error:
+                    jobs[number].set_exception(error)
+        if worker is not None:
+            worker.end()  # while there is a copy of this process, each page that is written is copied first
+
     # Threads that wait for a worker end when it is killed: so the workers, in the stack, go before the pool.
     with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
-        idle: SimpleQueue[_Worker | None] = SimpleQueue()
         ours: list[Pipe] = []
-        for _ in range(count):
-            idle.put(stack.enter_context(_Worker(tasks, ours)) if FORKS else None)
-
-        def work(number: int) -> R:
-            worker = idle.get()
-            try:
-                progress(tasks[number].what)
-                result: R = tasks[number].run() if worker is None else worker.run(number)
-            finally:
-                idle.put(worker)
-            return result
-
-        order = sorted(range(len(tasks)), key=lambda number: -tasks[number].cost)
-        jobs = {number: pool.submit(work, number) for number in order}
+        copies = [stack.enter_context(_Worker(tasks, ours)) if FORKS else None for _ in range(count)]
+        for each in copies:
+            pool.submit(work, each)
         try:
-            yield lambda: [jobs[number].result() for number in range(len(tasks))]
+            yield lambda: [job.result() for job in jobs]
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            with contextlib.suppress(Empty):
+                while True:
+                    todo.get_nowait()
 
 
 def _run_here(tasks: Sequence[Task[R]], progress: Callable[[str], None]) -> list[R]:
@@ -107,6 +115,7 @@ class _Worker:
         """ours: this process's ends of the pipes to all workers, which a worker closes; this one's is added."""
         context = multiprocessing.get_context("fork")
         self._tasks = tasks
+        self._ending = threading.Lock()  # by its thread, and where the context ends
         self._pipe, theirs = context.Pipe()
         ours.append(self._pipe)
         self._process = context.Process(target=_serve, args=(tasks, theirs, tuple(ours)), daemon=True)
@@ -133,9 +142,14 @@ class _Worker:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._process.kill()  # the result of an unfinished task is not needed any more
-        self._process.join()
-        self._pipe.close()
+        self.end()
+
+    def end(self) -> None:
+        """End the process, unless it has ended; the result of an unfinished task is not needed any more."""
+        with self._ending:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
 
 
 def _serve(tasks: Sequence[Task[Any]], pipe: Pipe, parents: Sequence[Pipe]) -> None:

@@ -115,3 +115,12 @@ def test_started_tasks_end_with_their_context() -> None:
 def test_the_error_of_a_started_task_is_raised_with_the_results() -> None:
     with started_tasks([Task("a", _refuse)], 1) as results, pytest.raises(MavcgError, match="node 'x': is refused"):
         results()
+
+
+def test_workers_end_when_no_task_is_left_for_them() -> None:
+    with started_tasks(squares(3), 2) as results:
+        processes = {process for _, process in results()}
+        deadline = time.monotonic() + 60
+        while any(Path(f"/proc/{process}").exists() for process in processes) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not any(Path(f"/proc/{process}").exists() for process in processes)
