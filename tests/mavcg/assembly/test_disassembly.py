@@ -71,9 +71,9 @@ Build = Callable[..., Path]
 
 @pytest.fixture
 def build_file(tmp_path: Path) -> Build:
-    """built(text): an AArch64 object of this text, or with shared=True a library."""
+    """build_file(text): an AArch64 object of this text, or with shared=True a library."""
 
-    def build_file(
+    def build(
         text: str, shared: bool = False, name: str = "k", target: str = "aarch64-linux-gnu.2.17", strip: bool = False
     ) -> Path:
         source, out = tmp_path / f"{name}.s", tmp_path / (f"{name}.so" if shared else f"{name}.o")
@@ -83,7 +83,7 @@ def build_file(tmp_path: Path) -> Build:
         run_zig("cc", words, "building a test's object")
         return out
 
-    return build_file
+    return build
 
 
 def function(*lines: str, name: str = "f") -> str:
@@ -95,9 +95,9 @@ def instructions(text: str) -> list[Statement]:
     return [s for s in parse_source(text) if s.kind == "instr"]
 
 
-def test_every_form_does_what_the_source_did(built: Build) -> None:
+def test_every_form_does_what_the_source_did(build_file: Build) -> None:
     forms = [form.strip() for form in FORMS.replace("\n", ";").split(";") if form.strip()]
-    text = CodeFile(built(function(*forms))).disassemble(["f"]).text
+    text = CodeFile(build_file(function(*forms))).disassemble(["f"]).text
 
     read = instructions(text)
     assert len(read) == len(forms) > 240
@@ -106,12 +106,12 @@ def test_every_form_does_what_the_source_did(built: Build) -> None:
         assert effects(back.instr) == effects(parse_instr(form)), (form, back.code)
 
 
-def test_text_of_it_assembles_to_the_same_bytes(built: Build) -> None:
+def test_text_of_it_assembles_to_the_same_bytes(build_file: Build) -> None:
     forms = [form.strip() for form in FORMS.replace("\n", ";").split(";") if form.strip()]
     random.Random(1).shuffle(forms)
-    first = built(function(*forms), name="first")
+    first = build_file(function(*forms), name="first")
 
-    second = built(CodeFile(first).disassemble(["f"]).text, name="second")
+    second = build_file(CodeFile(first).disassemble(["f"]).text, name="second")
 
     assert CodeFile(second).disassemble(["f"]).text == CodeFile(first).disassemble(["f"]).text
 
@@ -123,8 +123,8 @@ LOOP = (
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_jumps_lead_to_labels(built: Build, shared: bool) -> None:
-    code = CodeFile(built(function("nop", name="before") + function(*LOOP), shared))
+def test_jumps_lead_to_labels(build_file: Build, shared: bool) -> None:
+    code = CodeFile(build_file(function("nop", name="before") + function(*LOOP), shared))
     shown = code.disassemble(["f"])
 
     (found,) = functions_of(parse_source(shown.text))
@@ -137,47 +137,47 @@ def test_jumps_lead_to_labels(built: Build, shared: bool) -> None:
             assert shown.text.splitlines()[line - 1].split() == ["ldr", "q1,", "[x0],", "#0x10"]
 
 
-def test_calls_name_what_they_call(built: Build) -> None:
+def test_calls_name_what_they_call(build_file: Build) -> None:
     text = function("bl g", "bl other", "b f2", name="f") + function("ret", name="g") + function("ret", name="f2")
-    code = built(text)
+    code = build_file(text)
 
     called = [str(s.code.split()[1]) for s in instructions(CodeFile(code).disassemble(["f"]).text)]
     assert called == ["g", "other", "f2"]
 
 
-def test_names_with_other_signs_are_quoted(built: Build) -> None:
+def test_names_with_other_signs_are_quoted(build_file: Build) -> None:
     text = function("ret", name='"f.cortex-a55"')
-    shown = CodeFile(built(text)).disassemble(["f.cortex-a55"])
+    shown = CodeFile(build_file(text)).disassemble(["f.cortex-a55"])
 
     assert [f.name for f in functions_of(parse_source(shown.text))] == ["f.cortex-a55"]
 
 
-def test_data_between_code_is_no_code(built: Build) -> None:
-    shown = CodeFile(built(function("nop", ".word 0xd65f03c0", "ret"))).disassemble(["f"])
+def test_data_between_code_is_no_code(build_file: Build) -> None:
+    shown = CodeFile(build_file(function("nop", ".word 0xd65f03c0", "ret"))).disassemble(["f"])
 
     lines = [line.split("\t")[1] for line in shown.text.splitlines() if line.startswith("\t")]
     assert lines == [".text", ".globl", ".type", "nop", ".byte", "ret", ".size"]
 
 
-def test_words_that_are_no_instruction_stay_words(built: Build) -> None:
-    shown = CodeFile(built(function(".inst 0xffffffff", "ret"))).disassemble(["f"])
+def test_words_that_are_no_instruction_stay_words(build_file: Build) -> None:
+    shown = CodeFile(build_file(function(".inst 0xffffffff", "ret"))).disassemble(["f"])
 
     assert ".inst\t0xffffffff" in shown.text
     assert [s.kind for s in parse_source(shown.text)].count("instr") == 1
 
 
-def test_hand_written_functions_without_size_or_type(built: Build) -> None:
-    code = CodeFile(built("\t.text\n\t.globl a\na:\n\tnop\n\tret\n\t.globl b\nb:\nlocal:\n\tret\n"))
+def test_hand_written_functions_without_size_or_type(build_file: Build) -> None:
+    code = CodeFile(build_file("\t.text\n\t.globl a\na:\n\tnop\n\tret\n\t.globl b\nb:\nlocal:\n\tret\n"))
 
     assert {name: symbol.size for name, symbol in code.symbols.items()} == {"a": 8, "b": 4}
 
 
-def test_sections_of_an_object_do_not_mix(built: Build) -> None:
+def test_sections_of_an_object_do_not_mix(build_file: Build) -> None:
     text = "".join(
         function(*LOOP, name=name).replace(".text", f'.section .text.{name},"ax"').replace(".L", f".L{name}")
         for name in ("a", "b")
     )
-    shown = CodeFile(built(text)).disassemble(["a", "b"])
+    shown = CodeFile(build_file(text)).disassemble(["a", "b"])
 
     a, b = functions_of(parse_source(shown.text))
     assert [len(block.lines) for block in a.blocks] == [len(block.lines) for block in b.blocks] == [1, 4, 1, 1]
@@ -186,28 +186,28 @@ def test_sections_of_an_object_do_not_mix(built: Build) -> None:
     }
 
 
-def test_other_architectures_are_named(built: Build) -> None:
-    path = built("\t.globl f\nf:\n\tret\n", target="x86_64-linux-gnu.2.17")
+def test_other_architectures_are_named(build_file: Build) -> None:
+    path = build_file("\t.globl f\nf:\n\tret\n", target="x86_64-linux-gnu.2.17")
 
     with pytest.raises(MavcgError, match=r"k\.o: holds code for X86_64"):
         CodeFile(path)
 
 
-def test_a_stripped_file_has_no_names(built: Build) -> None:
-    path = built(function("ret").replace(".globl", ".hidden"), shared=True, strip=True)
+def test_a_stripped_file_has_no_names(build_file: Build) -> None:
+    path = build_file(function("ret").replace(".globl", ".hidden"), shared=True, strip=True)
 
     with pytest.raises(MavcgError, match="stripped"):
         CodeFile(path)
 
 
-def test_a_library_without_full_symbols_still_has_its_exports(built: Build) -> None:
-    path = built(function(*LOOP), shared=True, strip=True)
+def test_a_library_without_full_symbols_still_has_its_exports(build_file: Build) -> None:
+    path = build_file(function(*LOOP), shared=True, strip=True)
 
     assert "fmla" in CodeFile(path).disassemble(["f"]).text
 
 
-def test_damaged_files_are_errors_at_every_cut(built: Build, tmp_path: Path) -> None:
-    content = built(function(*LOOP), shared=True).read_bytes()
+def test_damaged_files_are_errors_at_every_cut(build_file: Build, tmp_path: Path) -> None:
+    content = build_file(function(*LOOP), shared=True).read_bytes()
     pick = random.Random(7)
     refused = 0
     for number in range(60):
