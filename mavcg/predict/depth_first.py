@@ -7,6 +7,7 @@ than what is lost, times the factor, and a share of the whole. That has to hold 
 core and on all of it: a library is run with one thread or with several, and its order of work is the same on all cores.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any
 
 from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.cost_model.core_rates import core_rates
-from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.target import Target
@@ -202,8 +203,9 @@ class _Choice:
         runs = [self.candidates[at : at + size] for at in range(0, len(self.candidates), size)]
         tasks = [Task("predicting bands of rows", partial(self._worth, programs, run)) for run in runs]
         worth: dict[int, list[DepthFirst]] = {}
-        for found in run_tasks(tasks, workers, progress):
-            for each in found:
+        with started_tasks(tasks[1:], workers - 1) as others:  # a copy of this process less: it takes the first run
+            progress(tasks[0].what)
+            for each in itertools.chain(tasks[0].run(), *others()):
                 worth.setdefault(each.steps.end, []).append(each)
         return _most_saved(worth, len(programs.rows.steps))
 
