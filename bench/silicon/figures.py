@@ -81,7 +81,7 @@ def read_list(path: Path) -> SourceList:
     """Read one list. Raises: MavcgError naming file and entry."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-        figures = (*_tables(table), *_kernels(table), *_streams(table), *_instructions(table))
+        figures = (*_tables(table), *_kernels(table), *_streams(table), *_instructions(table), *_loops(table))
         return SourceList(
             table["name"],
             table["url"],
@@ -99,19 +99,26 @@ def read_list(path: Path) -> SourceList:
 
 
 def _kernels(table: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield figures of single calls, or without arguments of an iteration of the main loop, published as multiply-adds
-    a cycle."""
+    """Yield figures of single calls, or without arguments of an iteration of the main loop, published as cycles or as
+    multiply-adds a cycle."""
     for entry in table.get("kernel", ()):
         is_loop = "arguments" not in entry
         call = Call(entry["commit"], tuple(entry["files"].split()), entry["symbol"], entry.get("arguments", ""))
-        for core, rate in entry["macs_per_cycle"].items():
+        rated = {
+            core: (entry["macs"] / rate, f"{table['published']}: {rate} multiply-adds a cycle")
+            for core, rate in entry.get("macs_per_cycle", {}).items()
+        }
+        timed = {core: (float(cycles), table["published"]) for core, cycles in entry.get("cycles", {}).items()}
+        if not rated and not timed:
+            raise KeyError("macs_per_cycle")
+        for core, (cycles, published) in (*rated.items(), *timed.items()):
             yield Figure(
                 source=table["name"],
                 name=entry["name"],
                 core=core,
                 kind="loop" if is_loop else "cycles",
-                value=entry["macs"] / rate,
-                published=f"{table['published']}: {rate} multiply-adds a cycle",
+                value=cycles,
+                published=published,
                 calls=(call,),
                 seen=bool(entry.get("seen", False)),
             )
@@ -178,3 +185,23 @@ def _instructions(table: Mapping[str, Any]) -> Iterator[Figure]:
                     name = f"{entry['row']}, {what}"
                     seen = core in table.get("seen", ())
                     yield Figure(table["name"], name, core, "instruction", cycles, published, code=code, seen=seen)
+
+
+_LOOP_END = ("subs w0, w0, #1", "b.ne .Lloop")
+
+
+def _loops(table: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yield figures of loops of one instruction: `per_cycle` has how many of it a cycle by core, without the two
+    instructions that count the loop, which the figure's cycles are shared among, too.
+
+    `form` has {d} for the destination, and {s} for the one half of the destinations away.
+    """
+    for entry in table.get("loop", ()):
+        several, count = int(entry["destinations"]), int(entry["instructions"])
+        half = several // 2
+        body = [entry["form"].format(d=n % several, s=(n + half) % several) for n in range(count)]
+        code = "\n\t".join((*body, *_LOOP_END))
+        for core, rate in entry["per_cycle"].items():
+            cycles = count / rate / (count + len(_LOOP_END))
+            published = f"{table['published']}: {rate} a cycle"
+            yield Figure(table["name"], entry["name"], core, "instruction", cycles, published, code=code)

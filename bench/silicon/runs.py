@@ -86,6 +86,8 @@ class Runs:
                 text = _generated(
                     text, folder / f"{number}-{text.stem}.S"
                 )  # sha512-armv8.pl looks at its output's name
+            if text.suffix == ".s":  # for projects that run the preprocessor over these too
+                text = text.rename(text.with_suffix(".S"))
             if text.suffix == ".S":
                 source = preprocess(text, flags).text
                 text = folder / f"{number}.s"

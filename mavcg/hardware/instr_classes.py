@@ -10,8 +10,8 @@ from functools import cache
 
 FAMILIES = ("integer", "branch", "load", "store", "fp", "vector")
 # How an operand is read, where forwarding differs by it: as the accumulator that is added to (or the register that an
-# insert leaves half of), as part of an address, as the data of a store.
-ROLES = ("acc", "addr", "data")
+# insert leaves half of), as part of an address, as the data of a store, as the register that an ALU operation shifts.
+ROLES = ("acc", "addr", "data", "shifted")
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ integer alu_flags      adds x0, x1, x2                         alu
 integer alu_shifted    add x0, x1, x2, lsl #3
 integer shift          lsl x0, x1, x2                          alu_shifted
 integer bitfield       ubfx x0, x1, #3, #5                     alu_shifted
+integer ror_imm        ror x0, x1, #3                          bitfield
 integer bits           clz x0, x1                              alu_shifted
 integer csel           csel x0, x1, x2, eq                     alu
 integer ccmp           ccmp x0, x1, #0, eq                     alu
@@ -182,12 +183,16 @@ vector  shift_round_var_q srshl v0.4s, v1.4s, v2.4s            shift_var_q
 vector  shift_round_var_d srshl v0.2s, v1.2s, v2.2s            shift_var_d
 vector  shift_acc_q    ssra v0.4s, v1.4s, #3
 vector  shift_acc_d    ssra v0.2s, v1.2s, #3                   shift_acc_q
+vector  shift_insert_q sri v0.4s, v1.4s, #3                    shift_acc_q
+vector  shift_insert_d sri v0.2s, v1.2s, #3                    shift_acc_d
 vector  shift_narrow_q shrn v0.4h, v1.4s, #3
 vector  shift_narrow_round_q sqrshrun v0.4h, v1.4s, #3         shift_narrow_q
 vector  xtn_sat_q      sqxtun v0.4h, v1.4s                     xtn_q
 vector  xtn_q          xtn v0.4h, v1.4s
 vector  perm_q         zip1 v0.4s, v1.4s, v2.4s
 vector  perm_d         zip1 v0.2s, v1.2s, v2.2s                perm_q
+vector  ext_q          ext v0.16b, v1.16b, v2.16b, #4          perm_q
+vector  ext_d          ext v0.8b, v1.8b, v2.8b, #4             perm_d
 vector  dup_lane_q     dup v0.4s, v1.s[1]
 vector  dup_gpr        dup v0.4s, w0
 vector  ins            ins v0.d[1], x0
@@ -197,6 +202,8 @@ vector  tbl1           tbl v0.16b, {v1.16b}, v2.16b
 vector  tbl2           tbl v0.16b, {v1.16b, v2.16b}, v3.16b
 vector  tbl3           tbl v0.16b, {v1.16b, v2.16b, v3.16b}, v4.16b
 vector  tbl4           tbl v0.16b, {v1.16b, v2.16b, v3.16b, v4.16b}, v5.16b
+vector  sha_hash       sha1c q0, s1, v2.4s                     crypto
+vector  sha3           eor3 v0.16b, v1.16b, v2.16b, v3.16b     crypto
 vector  crypto         aese v0.16b, v1.16b
 """
 

@@ -5,7 +5,7 @@
 enum {
     SIM_REGISTERS = 65, /* x0 to x30 are 0 to 30, sp 31, v0 to v31 32 to 63, nzcv 64 */
     SIM_NO_REGISTER = 255,
-    SIM_ROLES = 4, /* of an operand: "", acc, addr, data */
+    SIM_ROLES = 5, /* of an operand: "", acc, addr, data, shifted */
     SIM_READS = 10,
     SIM_WRITES = 8,
     SIM_USES = 24,

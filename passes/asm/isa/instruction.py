@@ -5,6 +5,7 @@ these tables, or not in this form, has no effects known (None): to every pass it
 """
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 from mavcg.hardware.instr_classes import CLASSES
@@ -130,10 +131,14 @@ def _integer(instr: Instr, row: Row) -> Effects | None:
     if op_class in ("alu", "alu_flags") and any(re.match(r"(lsl|lsr|asr|ror|uxt|sxt)", word) for word in words):
         op_class = "alu_shifted"
     if op_class == "shift" and isinstance(instr.operands[-1], Imm):
-        op_class = "bitfield"
+        op_class = "ror_imm" if instr.mnemonic == "ror" else "bitfield"
     if any(reg.is_vector for reg in instr.registers()):
         return None
-    return Effects(op_class, register_accesses(instr, use), "r" in flags, "w" in flags)
+    accesses = register_accesses(instr, use)
+    if op_class == "alu_shifted":  # the last operand is the one that is shifted or extended
+        last = len(instr.registers()) - 1
+        accesses = tuple(replace(each, role="shifted") if each.position == last else each for each in accesses)
+    return Effects(op_class, accesses, "r" in flags, "w" in flags)
 
 
 def _move(instr: Instr) -> Effects | None:
@@ -203,7 +208,9 @@ def _vector(instr: Instr) -> Effects | None:
 
 
 # Stems whose mnemonics may have two operands though they keep part of their destination.
-_TWO_OPERANDS = "fcvt xtn xtn_sat shift_narrow shift_narrow_round shift_acc adalp crypto sqadd".split()
+_TWO_OPERANDS = (
+    "fcvt xtn xtn_sat shift_narrow shift_narrow_round shift_acc shift_insert adalp crypto sha_hash sqadd".split()
+)
 _BINARY = frozenset(
     "fsub fmul fdiv fmax fmin sub mul and eor orn cmhi cmhs cmtst zip1 zip2 uzp1 uzp2 trn1 trn2 shl sshr ushr".split()
 )

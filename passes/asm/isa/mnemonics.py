@@ -84,7 +84,8 @@ shift_long wr - sshll sshll2 ushll ushll2 sxtl sxtl2 uxtl uxtl2 shll shll2
 shift_var wr - sshl ushl
 shift_round wr - srshr urshr
 shift_round_var wr - srshl urshl sqshl uqshl sqrshl uqrshl sqshlu
-shift_acc ar - ssra usra srsra ursra sli sri
+shift_acc ar - ssra usra srsra ursra
+shift_insert ar - sli sri
 shift_narrow wr - shrn
 shift_narrow ar - shrn2
 shift_narrow_round wr - rshrn sqshrn uqshrn sqrshrn uqrshrn sqshrun sqrshrun
@@ -93,10 +94,13 @@ xtn     wr  -  xtn
 xtn     ar  -  xtn2
 xtn_sat wr  -  sqxtn uqxtn sqxtun
 xtn_sat ar  -  sqxtn2 uqxtn2 sqxtun2
-perm    wr  -  zip1 zip2 uzp1 uzp2 trn1 trn2 ext rev16 rev32 rev64 rbit
+perm    wr  -  zip1 zip2 uzp1 uzp2
+ext     wr  -  trn1 trn2 ext rev16 rev32 rev64 rbit
 movi    w   -  movi mvni
-crypto  ar  -  aese aesd sha1c sha1m sha1p sha1su0 sha1su1 sha256h sha256h2 sha256su0 sha256su1
-crypto  wr  -  aesmc aesimc sha1h eor3 bcax rax1 xar
+crypto  ar  -  aese aesd sha1su0 sha1su1 sha256su0 sha256su1
+sha_hash ar - sha1c sha1m sha1p sha256h sha256h2
+crypto  wr  -  aesmc aesimc sha1h
+sha3    wr  -  eor3 bcax rax1 xar
 """)
 
 SCALAR_FP = _rows("""

@@ -1,0 +1,136 @@
+"""Facts of Arm cores against single instructions and short sequences that silicon was measured with."""
+
+import pytest
+
+from mavcg.hardware.timing import Timing
+from mavcg.passes.asm.analysis.dependences import with_effects
+from mavcg.passes.asm.isa.op import Op
+from mavcg.passes.asm.isa.source import parse_source
+from mavcg.passes.asm.models.estimate import loop_cycles
+from mavcg.passes.asm.models.ports import port_bounds
+from mavcg.profiles.load import load_core
+from mavcg.profiles.timing import load_timing
+
+
+def ops_of(text: str) -> tuple[Op, ...]:
+    instrs = [statement.instr for statement in parse_source(text.replace(";", "\n") + "\n")]
+    return tuple(code.op for code in with_effects([instr for instr in instrs if instr is not None]))
+
+
+def timing_of(core: str) -> Timing:
+    return load_timing(load_core(core))
+
+
+def rate(core: str, form: str, step: int = 1) -> float:
+    """Instructions a cycle of those with destinations 0 to 15; `step`: registers that each writes."""
+    ops = ops_of("; ".join(form.format(*range(n, n + 4)) for n in range(0, 16 - step + 1, step)))
+    return len(ops) / loop_cycles(ops, timing_of(core))
+
+
+# insn_bench_aarch64 5145ffc, results/raspberry-pi-4_cortex-a72.md: permutes of 128 bits.
+@pytest.mark.parametrize(
+    "form",
+    [
+        "zip1 v{0}.16b, v{0}.16b, v16.16b",
+        "zip1 v{0}.4s, v{0}.4s, v16.4s",
+        "trn1 v{0}.8h, v{0}.8h, v16.8h",
+        "ext v{0}.16b, v{0}.16b, v16.16b, #1",
+        "rev64 v{0}.16b, v{0}.16b",
+    ],
+)
+def test_an_a72_permutes_three_times_in_two_cycles_after_three(form: str) -> None:
+    assert rate("cortex-a72", form) == pytest.approx(1.5, rel=0.02)
+    assert loop_cycles(ops_of(form.format(0).replace("v16", "v0")), timing_of("cortex-a72")) == 3
+
+
+# insn_bench_aarch64 5145ffc, results/raspberry-pi-3_cortex-a53.md and raspberry-pi-4_cortex-a72.md: loads that
+# replicate a structure of words. A whole structure's load, as which they were timed once, takes 4 to 9 cycles there.
+@pytest.mark.parametrize(
+    ("core", "form", "step", "published"),
+    [
+        ("cortex-a53", "ld1r {{v{0}.4s}}, [x1]", 1, 0.99),
+        ("cortex-a53", "ld2r {{v{0}.4s, v{1}.4s}}, [x1]", 2, 0.99),
+        ("cortex-a53", "ld3r {{v{0}.4s, v{1}.4s, v{2}.4s}}, [x1]", 3, 0.50),
+        ("cortex-a53", "ld4r {{v{0}.4s, v{1}.4s, v{2}.4s, v{3}.4s}}, [x1]", 4, 0.50),
+        ("cortex-a55", "ld3r {{v{0}.4s, v{1}.4s, v{2}.4s}}, [x1]", 3, 0.50),
+        ("cortex-a72", "ld4r {{v{0}.4s, v{1}.4s, v{2}.4s, v{3}.4s}}, [x1]", 4, 0.33),
+    ],
+)
+def test_loads_that_replicate_are_not_loads_of_whole_structures(
+    core: str, form: str, step: int, published: float
+) -> None:
+    assert rate(core, form, step) == pytest.approx(published, rel=0.05)
+
+
+def test_an_a510_takes_38_cycles_for_the_products_of_arms_8x12_loops() -> None:
+    """KleidiAI 495f652, PerformanceParameters: 48 products by element take 38.6 (fmla) and 38.9 cycles (sdot)."""
+    for form, published in (("fmla v{}.4s, v30.4s, v31.s[1]", 38.6), ("sdot v{}.4s, v30.16b, v31.4b[1]", 38.9)):
+        ops = ops_of("; ".join(form.format(n % 24) for n in range(48)))
+        assert loop_cycles(ops, timing_of("cortex-a510")) == pytest.approx(published, rel=0.02)
+
+
+def test_ext_and_trn_of_128_bits_are_one_micro_operation_on_an_a57_and_zip_is_three() -> None:
+    """LLVM's CortexA57Model; a CRC without a table was slower on an A75 than on an A55, its ext being timed as zip."""
+    timing = timing_of("cortex-a57")
+    for form in ("ext v{0}.16b, v{0}.16b, v16.16b, #8", "trn1 v{0}.4s, v{0}.4s, v16.4s", "rev64 v{0}.4s, v{0}.4s"):
+        assert rate("cortex-a57", form) == 2
+        assert loop_cycles(ops_of(form.format(0).replace("v16", "v0")), timing) == 3
+    assert loop_cycles(ops_of("zip1 v0.4s, v0.4s, v0.4s"), timing) == 6
+
+
+# The ways of a shifted result, PQAX's Keccak (ePrint 2022/1243) and insn_bench: 1 cycle to an operand that is not
+# shifted, 2 to the one that is.
+@pytest.mark.parametrize("core", ["cortex-a55", "cortex-a510"])
+@pytest.mark.parametrize(
+    ("chain", "published"),
+    [
+        ("eor x0, x0, x1, ror #5", 1),
+        ("eor x0, x1, x0, ror #5", 2),
+        ("bic x0, x0, x1, lsl #3; add x0, x0, x2", 2),
+        ("add x2, x2, x2, lsl #17", 2),
+        ("ror x0, x0, #5; eor x0, x0, x1", 2),
+    ],
+)
+def test_a_shifted_result_waits_longer_where_it_is_shifted_again(core: str, chain: str, published: int) -> None:
+    assert loop_cycles(ops_of(chain), timing_of(core)) == published
+
+
+# vfpbench 19d3b70a, log/*SDM845*.txt and *MSM8998*.txt: cycles of an instruction that waits for itself.
+@pytest.mark.parametrize(
+    ("core", "chain", "published"),
+    [
+        ("cortex-a75", "fmla v0.2s, v8.2s, v9.2s", 3),
+        ("cortex-a75", "fmla v0.2d, v8.2d, v9.2d", 3),
+        ("cortex-a75", "fmadd s0, s8, s9, s0", 5),
+        ("cortex-a75-r0", "fadd v0.2s, v0.2s, v1.2s", 3),
+        ("cortex-a75-r0", "fmul s0, s0, s1", 3),
+        ("cortex-a75-r0", "fmla v0.4s, v0.4s, v9.4s", 5),
+        ("cortex-a73", "fmla v0.2s, v8.2s, v9.2s", 3),
+        ("cortex-a73", "fmul s0, s0, s1", 4),
+        ("cortex-a73", "fmla v0.2s, v0.2s, v9.2s", 7),
+        ("cortex-a73", "fmadd s0, s8, s9, s0", 7),
+    ],
+)
+def test_floating_point_latencies_of_a73_and_a75(core: str, chain: str, published: int) -> None:
+    assert loop_cycles(ops_of(chain), timing_of(core)) == published
+
+
+def test_a_128_bit_load_reaches_vector_operations_of_an_a55_after_three_cycles() -> None:
+    """LLVM's CortexA55Model; with four cycles Keccak with its state in memory takes 11 to 14 % longer than silicon."""
+    assert timing_of("cortex-a55").latency("ldr_q", "logic_q") == 3
+
+
+# LLVM's models, llvm-project 02cec0a and 11ee482: AES goes to both pipes of a V1, hashes and SHA-3 to one.
+@pytest.mark.parametrize(
+    ("core", "form", "per_cycle", "chain", "cycles"),
+    [
+        ("neoverse-v1", "eor3 v{0}.16b, v{0}.16b, v17.16b, v18.16b", 1, "xar v0.2d, v0.2d, v1.2d, #3", 2),
+        ("neoverse-n1", "sha256h q{0}, q17, v18.4s", 1, "sha1c q0, s1, v2.4s", 4),
+        ("cortex-a57", "sha256h q{0}, q17, v18.4s", 0.5, "sha256h q0, q1, v2.4s", 6),
+    ],
+)
+def test_hashes_and_sha3_are_not_timed_as_aes(core: str, form: str, per_cycle: float, chain: str, cycles: int) -> None:
+    timing = timing_of(core)
+    ops = ops_of("; ".join(form.format(n) for n in range(16)))
+    assert port_bounds(ops, timing).units.cycles == len(ops) / per_cycle
+    assert loop_cycles(ops_of(chain), timing) == cycles
