@@ -22,6 +22,8 @@ CAUSES: Mapping[str, str] = {
     "d835c6bf": "A55: as 8141546d. A72: bound by stores in the model, with either form",
     "c5726277": "A55: as 8141546d, but half as many stores, of twice the bytes, take longer. A76: bound by "
     "the load of four registers in the model, with either form",
+    "51b67010": "A520: a load and permutes in place of ld4r, compares in place of a jump table; both take as long in "
+    "the model, which has the A510's rows for this core",
     "a3823649": _ALIGNED,
     "dbed372b": "as a3823649",
     "ec5c3052": "lane 0 stored or loaded as a register: what the model counts for a lane is not what bounds it here",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.silicon.compare import instruction_cycles
 from bench.silicon.figures import Figure, read_list, read_lists
 from mavcg.errors import MavcgError
 
@@ -56,6 +57,43 @@ def test_a_table_says_which_coefficient_its_benchmark_drew() -> None:
 def test_a_ratio_has_the_commit_before_it() -> None:
     figure = next(figure for figure in all_figures() if figure.kind == "ratio")
     assert {f"{call.commit}~1" for call in figure.calls} == {call.commit for call in figure.before}
+
+
+KERNELS = """
+name      = "made"
+url       = "https://example.org/made"
+published = "this test"
+
+[[kernel]]
+name      = "permutation"
+commit    = "HEAD"
+files     = "a.s"
+symbol    = "permute"
+arguments = "buf:4096"
+cycles    = { cortex-a55 = 1418, cortex-a510 = 968 }
+
+[[loop]]
+name         = "fmla 4s, ns4"
+form         = "fmla v{d}.4s, v8.4s, v{s}.4s"
+destinations = 8
+instructions = 40
+per_cycle    = { cortex-a72 = 0.5 }
+"""
+
+
+def test_kernels_may_have_cycles_and_loops_share_theirs_with_the_counting(tmp_path: Path) -> None:
+    path = tmp_path / "made.toml"
+    path.write_text(KERNELS)
+    first, second, loop = read_list(path).figures
+    assert [(each.kind, each.core, each.value) for each in (first, second)] == [
+        ("cycles", "cortex-a55", 1418), ("cycles", "cortex-a510", 968),
+    ]  # fmt: skip
+    lines = [line.strip() for line in loop.code.splitlines()]
+    assert (loop.kind, len(lines)) == ("instruction", 42)
+    assert lines[:5] == [f"fmla v{n}.4s, v8.4s, v{(n + 4) % 8}.4s" for n in range(5)] and lines[8] == lines[0]
+    assert loop.value == pytest.approx(80 / 42)
+    # Four chains of an A72, whose fmla takes 7 cycles: 0.57 a cycle, which its log has, too.
+    assert instruction_cycles(loop) == pytest.approx(70 / 42, rel=0.01)
 
 
 @pytest.mark.parametrize(
