@@ -82,10 +82,10 @@ def simulate_job(kernels: SimulatedKernels, job: SimulatedJob) -> WindowEstimate
         raise MavcgError(f"simulate: {sum(sizes.values())} bytes of operands; at most {MOST_BYTES} can be simulated")
     program = SimulatedProgram(kernels.image, load_timing(core), simulated_core(core, kernels.board))
     program.emulator.keep_memory()
-    return estimate_cycles(program, _placed(program, kernels, job, sizes), _LIMIT)
+    return estimate_cycles(program, _place_stages(program, kernels, job, sizes), _LIMIT)
 
 
-def _placed(
+def _place_stages(
     program: SimulatedProgram, kernels: SimulatedKernels, job: SimulatedJob, sizes: Mapping[str, int]
 ) -> list[KernelCalls]:
     """Put a job's memory into the emulator; return the calls of its stages."""

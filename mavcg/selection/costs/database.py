@@ -167,13 +167,13 @@ class CostDb:
 
     def measured_cost(self, record: Record) -> Cost | None:
         """Return the measured cost that is kept for what the record says, of these kernels."""
-        return self._kept(record, (MEASURED,))
+        return self._cost_of_kinds(record, (MEASURED,))
 
     def measured_or_simulated_cost(self, record: Record) -> Cost | None:
         """Return the measured or simulated cost that is kept for what the record says, of these kernels."""
-        return self._kept(record, (MEASURED, SIMULATED))
+        return self._cost_of_kinds(record, (MEASURED, SIMULATED))
 
-    def _kept(self, record: Record, kinds: Sequence[str]) -> Cost | None:
+    def _cost_of_kinds(self, record: Record, kinds: Sequence[str]) -> Cost | None:
         where = " AND ".join(f"{column} = ?" for column in KEY)
         of_kind = ", ".join("?" * len(kinds))
         query = (

@@ -122,7 +122,7 @@ def test_a_table_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "1 convolutions, 1 sizes of images" in shown.err
 
 
-SIMULATED = {"board": "exynos9820", "runner": "simulate", "core": ["cortex-a55"], "family": "sum2d"}
+SIMULATED: dict[str, Any] = {"board": "exynos9820", "runner": "simulate", "core": ["cortex-a55"], "family": "sum2d"}
 
 
 def test_simulates_a_core_of_a_board_that_is_not_here(
