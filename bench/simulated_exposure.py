@@ -17,15 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.models import model_path, shapes_of
 from bench.record import facts, write
 from bench.simulated_fits import LEAST_EXPOSED, least_squares, with_constant
-from bench.simulated_layers import BOARD, NETWORKS
+from bench.simulated_layers import BOARD, NETWORKS, build_layer_by_layer
 from mavcg.cost_model.board_machine import cluster_machine
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
 from mavcg.model_pipeline.estimating import predict_file
-from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import make_model_request
 from mavcg.predict.exposure import FAR, NEAR, PATTERNS, memory_pattern, near_and_far_ns
 from mavcg.predict.memory import reuse_distances, step_traffic
 from mavcg.profiles.load import files, load_board, load_core
@@ -49,14 +46,9 @@ def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
     Raises: MavcgError.
     """
     board = load_board(BOARD)
-    shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / f"lib{network.replace('-', '_')}.so"
-        request, _ = make_model_request(
-            model_path(network), str(library), BOARD, (), None, shapes=shapes, threads=1, jobs=jobs
-        )
-        build_model(request)
+        library = build_layer_by_layer(network, Path(folder), jobs)
         prediction = predict_file(library, board, 1, {}, jobs)
         works = [layer.work for layer in prediction.layers]
         distances = reuse_distances(works)

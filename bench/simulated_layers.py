@@ -11,6 +11,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bench.record import facts, write
 from mavcg.model_pipeline.estimating import predict_file
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.request import make_model_request
+from mavcg.predict.depth_first import OFF
 from mavcg.predict.predict import Prediction
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
@@ -38,13 +40,8 @@ def compared(network: str, samples: int, jobs: int) -> list[dict[str, Any]]:
     Raises: MavcgError, also where the two have other steps.
     """
     board = load_board(BOARD)
-    shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / f"lib{network.replace('-', '_')}.so"
-        request, _ = make_model_request(
-            model_path(network), str(library), BOARD, (), None, shapes=shapes, threads=1, jobs=jobs
-        )
-        build_model(request)
+        library = build_layer_by_layer(network, Path(folder), jobs)
         prediction = predict_file(library, board, 1, {}, jobs)
         rows = []
         for name in CORES:
@@ -53,6 +50,20 @@ def compared(network: str, samples: int, jobs: int) -> list[dict[str, Any]]:
             simulated = simulate_model(library, core, load_timing(core), board, plan=plan)
             rows += layer_rows(network, prediction, simulated)
     return rows
+
+
+def build_layer_by_layer(network: str, folder: Path, jobs: int) -> Path:
+    """Build a network for the board layer by layer; return the library. In bands of rows the steps would alternate.
+
+    Raises: MavcgError.
+    """
+    shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
+    library = folder / f"lib{network.replace('-', '_')}.so"
+    request, _ = make_model_request(
+        model_path(network), str(library), BOARD, (), None, shapes=shapes, threads=1, jobs=jobs
+    )
+    build_model(replace(request, depth_first=OFF))
+    return library
 
 
 def layer_rows(network: str, prediction: Prediction, simulated: ModelSimulation) -> list[dict[str, Any]]:
