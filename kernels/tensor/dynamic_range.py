@@ -85,7 +85,7 @@ class DynamicRange(KernelSpec):
 
     @property
     def symbol_shape(self) -> str:
-        return shape_text(f"k{self.pairs}")
+        return shape_text(sizes_text(2), f"k{self.pairs}")
 
     @property
     def rows(self) -> int:

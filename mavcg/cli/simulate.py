@@ -161,7 +161,7 @@ def _simulate_model(
     for heading in ("cycles", "standard error", "ms", "share"):
         table.add_column(heading, justify="right")
 
-    def row(name: str, op: str, cycles: int, error: int, ms: float, share: str) -> None:
+    def row(name: str, op: str, cycles: int, error: int | None, ms: float, share: str) -> None:
         by_sampling = f"{100 * error / cycles:.2f} %" if error and cycles else ""
         table.add_row(name, op, f"{cycles:,}", by_sampling, f"{ms:.3f}", share)
 
@@ -176,6 +176,8 @@ def _simulate_model(
             f"sampled: {sampling['timed_instructions']:,} of {report['instructions']:,} instructions were timed; "
             f"standard errors are of the sampling alone; --whole times all"
         )
+        if any(layer["standard_error_cycles"] is None for layer in report["layers"]):
+            note("layers alternate by bands of rows: standard errors of single layers are not known, that of all is")
     for sentence in simulation.figures.assumed:
         note(sentence)
 

@@ -202,24 +202,38 @@ class _Demand:
 
     def compute(self, number: int, end: int) -> None:
         """Compute a step's units up to `end`, in blocks, each after what it reads."""
-        step = self.steps[number]
         while self.done[number] < end:
-            stop = min(end, self.done[number] + step.block)
-            for access in step.accesses:
-                high = access.begin + (stop - 1) * access.step + access.extent
-                if access.written:
-                    self._let_read(number, access, high)
-                else:
-                    self._let_write(number, access.buffer, high)
-            stop = min(stop, end)
+            stop = self._make_ready(number, end)
             begin, self.done[number] = self.done[number], stop
             self.fire(number, begin, stop)
 
+    def _make_ready(self, number: int, end: int) -> int:
+        """Compute what a step's next block, up to unit `end` at most, comes after; return the block's end."""
+        step = self.steps[number]
+        stop = min(end, self.done[number] + step.block)
+        for access in step.accesses:
+            high = access.begin + (stop - 1) * access.step + access.extent
+            if access.written:
+                self._let_read(number, access, high)
+            else:
+                self._let_write(number, access.buffer, high)
+        return stop
+
     def _let_write(self, reader: int, buffer: str, high: int) -> None:
-        """Compute what earlier steps write below byte `high`."""
+        """Compute what earlier steps write below byte `high`.
+
+        All of them are made ready before the first is computed. Otherwise the border of an image, which needs nothing,
+        would be written before all that its inside is computed from, and the image be live for as long.
+        """
+        ends: dict[int, int] = {}
         for number, access in self.writers.get(buffer, []):
             if number < reader:
-                self.compute(number, self._units_below(number, access, high))
+                ends[number] = max(ends.get(number, 0), self._units_below(number, access, high))
+        for number, end in ends.items():
+            if self.done[number] < end:
+                self._make_ready(number, end)
+        for number, end in ends.items():
+            self.compute(number, end)
 
     def _let_read(self, writer: int, written: ByteAccess, high: int) -> None:
         """Compute the readers of a buffer that a step overwrites in place: they first read all below byte `high`."""

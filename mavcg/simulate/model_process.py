@@ -95,7 +95,8 @@ class ModelProcess:
             self.check_status(self.call(profile, arguments, limit), "run")
             run.end_part()
             lengths = [part.instructions for part in run.parts]
-            if len(lengths) != 2 * steps + 1:
+            # A step by bands of rows has several phases, and the engine looks at the clock around each.
+            if len(lengths) % 2 == 0 or len(lengths) < 2 * steps + 1:
                 raise MavcgError(
                     f"{self.path}: looks at the clock {len(lengths) - 1} times in {steps} steps; simulate it --whole"
                 )

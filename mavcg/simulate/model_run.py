@@ -33,13 +33,18 @@ _OPTIONS_SIZE = 24
 
 @dataclass(frozen=True)
 class SimulatedStep:
-    """A step of a model and its simulated cycles; sample: where the run was sampled."""
+    """A step of a model and its simulated cycles.
+
+    sample: where the run was sampled. error: standard error of the cycles, by sampling; None where the step was
+    computed in several phases, of which only all errors together are known.
+    """
 
     name: str
     op: str
     kernel: str
     cycles: float
     sample: PartEstimate | None = None
+    error: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -113,13 +118,17 @@ def simulate_model(
         sampled = process.run_sampled(profile, arguments, limit, plan, warm, counts[2], progress)
         counts_of_run = _run_counts(sampled, process.last)
     ns = struct.unpack(f"<{counts[2]}d", process.program.emulator.code(times, 8 * counts[2]))
-    # The engine looks at the clock before and after each step.
-    samples = [None] * counts[2] if sampled is None else [sampled.parts[2 * n + 1] for n in range(counts[2])]
+    # The engine looks at the clock before and after each phase. Which phase is of which step is known where each step
+    # has one; by bands of rows steps alternate, and only the clock knows the time of each.
+    samples: list[PartEstimate | None] = [None] * counts[2]
+    if sampled is not None and len(sampled.parts) == 2 * counts[2] + 1:
+        samples = [sampled.parts[2 * n + 1] for n in range(counts[2])]
     steps = tuple(
         SimulatedStep(
             *process.step(process.word(table + _STEPS) + _STEP_SIZE * n),
             time * process.figures.ghz if sample is None else sample.cycles,
             sample,
+            0.0 if sampled is None else sample.error if sample is not None else None,
         )
         for n, (time, sample) in enumerate(zip(ns, samples, strict=True))
     )
@@ -205,7 +214,7 @@ def _sampling_json(simulation: ModelSimulation) -> dict[str, Any]:
 def _sample_json(step: SimulatedStep) -> dict[str, Any]:
     sample = step.sample
     if sample is None:
-        return {"standard_error_cycles": 0}
+        return {"standard_error_cycles": None if step.error is None else round(step.error)}
     return {
         "standard_error_cycles": round(sample.error),
         "instructions": sample.instructions,

@@ -291,7 +291,7 @@ MAVCG_PRIVATE struct blas_team *take_team(void) {
 static uint64_t last_end_ns; /* of a call that may be shared */
 
 MAVCG_PRIVATE struct blas_team *take_polling_team(void) {
-    if (wanted_threads() == 1) return NULL;
+    if (requested_threads() == 1) return NULL;
     const uint64_t end = __atomic_load_n(&last_end_ns, __ATOMIC_RELAXED);
     if (!end || now_ns() - end > (uint64_t)SPIN_US * 1000) return NULL;
     struct blas_team *team = take_team();
@@ -302,5 +302,5 @@ MAVCG_PRIVATE struct blas_team *take_polling_team(void) {
 
 MAVCG_PRIVATE void return_team(struct blas_team *team, bool may_share) {
     if (team) __atomic_store_n(&team->page->owner, 0, __ATOMIC_RELEASE);
-    if (may_share && wanted_threads() > 1) __atomic_store_n(&last_end_ns, now_ns(), __ATOMIC_RELAXED);
+    if (may_share && requested_threads() > 1) __atomic_store_n(&last_end_ns, now_ns(), __ATOMIC_RELAXED);
 }

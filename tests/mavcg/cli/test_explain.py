@@ -170,7 +170,7 @@ def test_json_holds_the_picture_and_the_figures(mavcg: Any, dot_file: Path) -> N
 
     assert document["function"] == "dot" and document["model"] == "in-order"
     (loop,) = document["loops"]
-    assert loop["cycles"] == 8.0 and "ldr q1, [x0], #16" in loop["picture"]
+    assert loop["cycles"] == 7.0 and "ldr q1, [x0], #16" in loop["picture"]
 
 
 def test_a_latency_may_be_assumed(mavcg: Any, dot_file: Path) -> None:

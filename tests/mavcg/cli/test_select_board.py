@@ -125,7 +125,7 @@ def test_costs_of_other_kernels_are_named_and_not_used(app: typer.Typer, tmp_pat
         db.put(record)
     found = answer(app, "--db", tmp_path / "costs.sqlite")
 
-    assert "1 costs that were measured are of other kernels" in found["notes"][0]
+    assert "1 costs that were measured or simulated are of other kernels" in found["notes"][0]
     assert {node["cost_is"] for node in found["nodes"]} == {"modelled"}
 
 

@@ -167,3 +167,23 @@ def test_no_segments_within_a_limit(limit: int) -> None:
     network = chain(20, 64, 2)
     segments = all_segments(network.steps, [64, 64], network.sizes, network.outputs, (64,))
     assert cheapest_within(segments, limit) is None
+
+
+def test_a_border_is_written_just_before_the_image_inside_it() -> None:
+    """Borders need nothing. Written before all that their images are computed from, they kept three images live."""
+    lines, row = 8, 64  # of an image inside its border
+    steps, sizes, source = [], dict[str, int](), "input"
+    for name in ("first", "second", "third"):
+        sizes[name] = (lines + 2) * row
+        border = ByteAccess(name, 0, (lines + 1) * row, row, True)
+        inside = ByteAccess(name, row, row, row, True)
+        steps += [UnitStep(2, (border,), 2), UnitStep(lines, (ByteAccess(source, 0, row, 3 * row), inside), lines)]
+        source = name
+    steps.append(UnitStep(1, (ByteAccess("third", 0, 0, sizes["third"]), ByteAccess("out", 0, 0, row, True)), 1))
+    sizes["out"] = row
+
+    schedule = schedule_rows(steps, sizes, ("out",), (), 0.0)
+
+    assert [phase.step for phase in schedule.phases if isinstance(phase, Firing)] == list(range(len(steps)))
+    ends = [schedule.lifetimes[name] for name in ("first", "second", "third")]
+    assert all(later[0] >= earlier[1] - 1 for earlier, later in zip(ends, ends[1:], strict=False))

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
+from mavcg.kernels.int8.integer_spec import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.primitives.foreign.product import ForeignProduct
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.kernels.registry import emitters
+from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.run_indices import FlatIndexSpec, ScatterSpec
 from mavcg.predict.spec_text import read_spec
 from mavcg.specs.serialize import to_json
@@ -19,7 +21,9 @@ from mavcg.specs.serialize import to_json
 OLD_REPRS = json.loads((Path(__file__).parents[1] / "specs/old_reprs.json").read_text())
 
 # Families that are newer than the old notes.
-NEWER = {SparseProduct, ForeignProduct, FlatIndexSpec, ScatterSpec}
+NEWER = {
+    SparseProduct, ForeignProduct, FlatIndexSpec, ScatterSpec, IntegerConv2d, IntegerDepthwise, DynamicRange, Extremes,
+}  # fmt: skip
 
 # Fields that old notes do not have, with their defaults.
 SINCE = re.compile(
