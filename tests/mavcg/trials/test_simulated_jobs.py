@@ -33,7 +33,7 @@ def cycles_of(kernels: SimulatedKernels, job: SimulatedJob, plan: WindowPlan) ->
     program = SimulatedProgram(kernels.image, load_timing(kernels.core), simulated_core(kernels.core, BOARD))
     program.emulator.keep_memory()
     sizes = {"weights": job.lowering.weights_bytes, "workspace": job.lowering.workspace_bytes, **job.sizes}
-    return estimate_cycles(program, simulated_jobs._placed(program, kernels, job, sizes), LONG, plan).cycles
+    return estimate_cycles(program, simulated_jobs._place_stages(program, kernels, job, sizes), LONG, plan).cycles
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_workspace_is_written_by_the_first_stage_that_has_it(tmp_path: Path) -
     program = SimulatedProgram(kernels.image, load_timing(kernels.core), simulated_core(kernels.core, BOARD))
     program.emulator.keep_memory()
     sizes = {"weights": job.lowering.weights_bytes, "workspace": job.lowering.workspace_bytes, **job.sizes}
-    first, *_, last = simulated_jobs._placed(program, kernels, job, sizes)
+    first, *_, last = simulated_jobs._place_stages(program, kernels, job, sizes)
 
     assert all(sum(o.written and o.by_rows for o in stage.operands) == 1 for stage in (first, last))
     passed = {o.address for o in first.operands if o.written and o.by_rows}
