@@ -40,5 +40,16 @@ def test_more_weights_than_code_can_reach() -> None:
         check_program(replace(PROGRAM, constants_bytes=3_000_000_000))
 
 
-def test_a_program_that_it_holds() -> None:
-    check_program(PROGRAM)
+def refusal(program: Program) -> str:
+    """Return why a program is refused; "" if it is not."""
+    try:
+        check_program(program)
+    except MavcgError as error:
+        return str(error)
+    return ""
+
+
+def test_operands_up_to_the_end_of_their_memory_are_held() -> None:
+    ends = (OperandAddress("arena", 64), OperandAddress("output", 24, 0), OperandAddress("constants", 0))
+    assert [refusal(replace(PROGRAM, steps=(replace(STEP, operands=(end,)),))) for end in ends] == ["", "", ""]
+    assert refusal(PROGRAM) == ""
