@@ -13,10 +13,10 @@ from demo_steps import (
     TARGET,
     ZIG,
     checksum,
-    emulated,
     emulator,
     finish,
     run,
+    run_emulated,
     say,
     versions_ran,
 )
@@ -37,7 +37,7 @@ def build_for_board() -> None:
     finish(FOLDER, [*ZIG, "cc", "-target", TARGET, *FLAGS, output, "-o", "build/app"])
 
 
-def run_emulated() -> None:
+def run_on_each_core() -> None:
     """The program on each core type, and on one that nobody knows: the same bits, each by its own versions."""
     if emulator() is None:
         print("demo: no qemu-aarch64 or no libc6-arm64-cross here: the ARM library is built and not run")
@@ -46,7 +46,7 @@ def run_emulated() -> None:
     seen = set()
     for name, midr in EMULATED:
         for threads in ("1", "2"):
-            said = emulated(FOLDER, f"max,midr={midr}", ["build/app", threads])
+            said = run_emulated(FOLDER, f"max,midr={midr}", ["build/app", threads])
             seen.add(checksum(said))
         print(f"  {name:<15}  checksum {checksum(said)} with 1 and 2 threads, ran {versions_ran(said)}", flush=True)
         if len(seen) != 1:
@@ -66,5 +66,5 @@ def run_here() -> None:
 def walk() -> None:
     """The whole walk."""
     build_for_board()
-    run_emulated()
+    run_on_each_core()
     run_here()

@@ -18,10 +18,10 @@ from demo_steps import (
     ZIG,
     checksum,
     cores_here,
-    emulated,
     emulator,
     finish,
     run,
+    run_emulated,
     say,
     versions_ran,
 )
@@ -61,7 +61,7 @@ def profile() -> None:
     finish(APP, [*arguments, "--import", "recorded-perf-report.txt"], echo=True)
 
 
-def run_emulated() -> None:
+def run_on_each_core() -> None:
     """The library on each core type, and on one that nobody knows: the same bits, each by its own version."""
     app = [*ZIG, "c++", "-target", TARGET, *PLAIN, "-I.", *GLUE]
     finish(APP, [*app, "build/libedge_ops.so", "-o", "build/edge_app_versions"])
@@ -71,10 +71,10 @@ def run_emulated() -> None:
         print("demo: no qemu-aarch64 or no libc6-arm64-cross here: the ARM library is built and not run")
         return
     say("$ qemu-aarch64 -cpu max,midr=...  MAVCG_TRACE=1 build/edge_app_versions     (results only; no times)")
-    single = emulated(APP, "max", ["build/edge_app_single", "--iterations", "2"])
+    single = run_emulated(APP, "max", ["build/edge_app_single", "--iterations", "2"])
     print(f"  {'single version':<15}  checksum {checksum(single)}")
     for name, midr in EMULATED:
-        said = emulated(APP, f"max,midr={midr}", ["build/edge_app_versions", "--iterations", "2"])
+        said = run_emulated(APP, f"max,midr={midr}", ["build/edge_app_versions", "--iterations", "2"])
         print(f"  {name:<15}  checksum {checksum(said)}, ran {versions_ran(said)}", flush=True)
         if checksum(said) != checksum(single):
             sys.exit(f"demo: the {name} versions gave another result than the single version; that is a fault of mavcg")
@@ -111,5 +111,5 @@ def walk() -> None:
     build_plain()
     profile()
     run(APP, [*MAVCG, "build"], "mavcg build                      (examples/edge_app/mavcg.toml says the rest)")
-    run_emulated()
+    run_on_each_core()
     run_here()
