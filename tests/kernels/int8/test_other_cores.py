@@ -82,7 +82,7 @@ def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Arr
 
 
 def integer_case(number: int, lanes: int) -> tuple[Node, list[Array | None], Step]:
-    """As `lowered`, of exact sums: the zero point is a constant operand here, as all but x are."""
+    """Lower a node of exact integer sums, as `lowered` does; all operands but x are constants, the zero point too."""
     x, w, attrs, dtype = CASES[number]
     rng, attrs, kind = np.random.default_rng(number), dict(attrs), attrs["kind"]
     del attrs["kind"]

@@ -87,7 +87,7 @@ def test_products_of_few_columns(letter: str, size: tuple[int, int, int], blas: 
 @pytest.mark.parametrize("letter", ["s", "d"])
 @pytest.mark.parametrize("size", [(4, 4, 4), (12, 17, 19), (24, 33, 8), (9, 18, 100), (68, 20, 33), (3, 100, 130)])
 def test_small_products_read_no_more_than_there_is(letter: str, size: tuple[int, int, int], blas: ctypes.CDLL) -> None:
-    """What lies beside A, B and C is NaN: none of it reaches C, and none of it is overwritten."""
+    """Memory around A, B and C holds NaN: none of it reaches C, and none of it is overwritten."""
     for trans_a, trans_b, beta in ((False, False, 0.0), (False, True, 1.0), (True, False, 0.0), (True, True, -0.5)):
         p = Product(letter, trans_a, trans_b, *size, 1.5, beta, (3, 2, 5))
         a, b, before = p.matrices()

@@ -63,7 +63,7 @@ def test_zero_points_and_shapes(
     tmp_path: Path, a: tuple[int, ...], b: tuple[int, ...], za: tuple[int, ...] | None, zb: tuple[int, ...] | None,
     op: str, kinds: str,
 ) -> None:  # fmt: skip
-    """As onnxruntime has them, where it has them, and as NumPy's sums in 64 bits."""
+    """Results equal NumPy's sums in 64 bits, and onnxruntime's where it has the operator."""
     rng = np.random.default_rng(len(a) + 10 * len(b))
     types = {"u": (np.uint8, 0, 256), "i": (np.int8, -128, 128)}
 
