@@ -1,7 +1,8 @@
-"""Version of the kernels that a figure is of: a digest of the sources that make a primitive's code.
+"""Version of the kernels that a measured cost belongs to: a digest of the sources that generate a primitive's code.
 
-A family's module and all of `kernels/` that it imports, at any depth, and what every kernel is made with. A change
-anywhere there makes another digest, whether the code that comes out differs or not.
+The digest covers the module of the primitive's family, all modules of `kernels/` that it imports, directly or not, and
+the modules that generate every kernel. A change of their code changes the digest, whether the generated kernels differ
+or not; a change of docstrings, comments or formatting does not.
 """
 
 import hashlib
@@ -15,14 +16,17 @@ from mavcg.hardware.cost_fit import KINDS
 from mavcg.kernels.primitives.registry import module_of
 from mavcg.selection.costs.rows import Conversion
 from mavcg.specs.primitive import Scenario
+from mavcg.text.python_code import code_without_words
 
-# What is at work in every kernel beside its family: what emitters know of a core, and how their functions begin.
+# Modules that generate every kernel, whatever its family: what emitters know of a core, how functions begin.
 _COMMON = (
     "mavcg.specs.kernel", "mavcg.specs.primitive", "mavcg.cost_model.instruction_mix", "mavcg.lowering.kernel_code",
     "mavcg.lowering.machines",
 )  # fmt: skip
-# Families whose kernels are the engine's own: their modules name the specs, these make the code.
-_ELSEWHERE = {"mavcg.kernels.primitives.implicit_gemm": ("mavcg.kernels.conv.conv2d", "mavcg.kernels.conv.depthwise")}
+# Families whose kernels are the engine's own: their modules name the specs, the modules here generate the code.
+_ENGINE_KERNELS = {
+    "mavcg.kernels.primitives.implicit_gemm": ("mavcg.kernels.conv.conv2d", "mavcg.kernels.conv.depthwise")
+}
 _CONVERSIONS = "mavcg.kernels.primitives.convert"
 _PART = "mavcg.kernels."
 _IMPORT = re.compile(
@@ -33,54 +37,60 @@ _IMPORT = re.compile(
 DIGITS = 12
 
 
-def kernel_version(what: tuple[Scenario, str] | Conversion) -> str:
-    """Return the version of a scenario's primitive, or of conversions; "" for a primitive that does not exist."""
-    module = _CONVERSIONS if isinstance(what, Conversion) else module_of(what[1])
+def kernel_version(routine: tuple[Scenario, str] | Conversion) -> str:
+    """Return the version of a scenario's primitive or of layout conversions; "" for an unknown primitive."""
+    module = _CONVERSIONS if isinstance(routine, Conversion) else module_of(routine[1])
     return version_of_module(module) if module else ""
 
 
 @cache
 def version_of_module(module: str) -> str:
-    """Return the digest of the sources that make a module's kernels."""
+    """Return the digest of the sources that generate a family's kernels. module: the family's module."""
     digest = hashlib.sha256()
     for name in sorted(sources_of(module)):
-        digest.update(name.encode() + b"\0" + _text(name) + b"\0")
-    digest.update(repr([fit_of_kind(kind).register_tile for kind in KINDS]).encode())  # it chooses register tiles
+        digest.update(f"{name}\0{_code(name)}\0".encode())
+    # The fits of the cost model choose register tiles.
+    digest.update(repr([fit_of_kind(kind).register_tile for kind in KINDS]).encode())
     return digest.hexdigest()[:DIGITS]
 
 
 def sources_of(module: str) -> frozenset[str]:
-    """Return the names of these modules."""
-    found, to_do = set(_COMMON), [module, *_ELSEWHERE.get(module, ())]
+    """Return the names of the modules that generate a family's kernels. module: the family's module."""
+    sources, to_do = set(_COMMON), [module, *_ENGINE_KERNELS.get(module, ())]
     while to_do:
         name = to_do.pop()
-        if name not in found:
-            found.add(name)
+        if name not in sources:
+            sources.add(name)
             to_do += _imported_modules(name)
-    return frozenset(found)
+    return frozenset(sources)
+
+
+def _imported_modules(module: str) -> tuple[str, ...]:
+    """Return the modules of kernels/ that a module imports."""
+    imported: list[str] = []
+    for package, names, plain_import in _IMPORT.findall(_code(module)):
+        # A name that is imported from a package may be a module of that package.
+        candidates = [f"{package}.{name}" for name in re.findall(r"\w+", names)] if package else []
+        submodules = [name for name in candidates if _path(name) is not None]
+        imported += [name for name in (package, plain_import, *submodules) if name.startswith(_PART)]
+    return tuple(dict.fromkeys(imported))
 
 
 @cache
-def _imported_modules(module: str) -> tuple[str, ...]:
-    """Return the modules of kernels/ that a module names."""
-    found = []
-    for source, names, alone in _IMPORT.findall(_text(module).decode()):
-        # What is imported from a package may be a module of it.
-        words = re.findall(r"\w+", names)
-        inside = [f"{source}.{word}" for word in words if source and _path(f"{source}.{word}") is not None]
-        found += [name for name in (source, alone, *inside) if name.startswith(_PART)]
-    return tuple(dict.fromkeys(found))
+def _code(module: str) -> str:
+    """Return the code of a module without docstrings, comments and formatting."""
+    return code_without_words(_source(module))
 
 
-def _text(module: str) -> bytes:
+def _source(module: str) -> str:
     path = _path(module)
-    return b"" if path is None else path.read_bytes()
+    return "" if path is None else path.read_text(encoding="utf-8")
 
 
 @cache
 def _path(module: str) -> Path | None:
     try:
         spec = find_spec(module)
-    except ModuleNotFoundError:  # of something that is no package
+    except ModuleNotFoundError:  # the parent of the name is a module, not a package
         return None
     return None if spec is None or spec.origin is None else Path(spec.origin)

@@ -1,8 +1,9 @@
 """Which kernels a cost is of: digests of sources, costs of others left alone, databases from before there were any."""
 
 import json
+import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -62,17 +63,55 @@ def test_sources_are_what_a_family_imports_at_any_depth(module: str, some: set[s
     assert not names & {"tensor.softmax", "primitives.registry", "tensor.pad"}
 
 
-def test_a_change_of_any_source_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "mavcg.kernels.primitives.kn2.family"
-    before, plain = version_of_module(module), kernel_version._text
-    for changed in ("mavcg.kernels.gemm.register_tile", "mavcg.kernels.primitives.kn2.taps", "mavcg.lowering.machines"):
-        monkeypatch.setattr(kernel_version, "_text", lambda n, c=changed: plain(n) + b"#" * (n == c))
+FAMILY = "mavcg.kernels.primitives.kn2.family"
+
+
+@pytest.fixture
+def version_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Callable[[str], str]], str]]:
+    """A function that returns FAMILY's version when one module's source is edited."""
+    read = kernel_version._source
+
+    def version(module: str, edit: Callable[[str], str]) -> str:
+        monkeypatch.setattr(kernel_version, "_source", lambda name: edit(read(name)) if name == module else read(name))
+        kernel_version._code.cache_clear()
         version_of_module.cache_clear()
-        assert version_of_module(module) != before
-    monkeypatch.setattr(kernel_version, "_text", lambda n: plain(n) + b"#" * (n == "mavcg.kernels.tensor.softmax"))
+        return version_of_module(FAMILY)
+
+    yield version
+    kernel_version._code.cache_clear()
     version_of_module.cache_clear()
-    assert version_of_module(module) == before
-    version_of_module.cache_clear()
+
+
+SOURCES = ("mavcg.kernels.gemm.register_tile", "mavcg.kernels.primitives.kn2.taps", "mavcg.lowering.machines")
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_change_of_code_changes_the_version(
+    module: str, version_with: Callable[[str, Callable[[str], str]], str]
+) -> None:
+    before = version_with(module, str)
+
+    assert version_with(module, lambda source: source + "\nONE_MORE = 1\n") != before
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_a_change_of_words_keeps_the_version(
+    module: str, version_with: Callable[[str, Callable[[str], str]], str]
+) -> None:
+    def reword(source: str) -> str:
+        reworded = re.sub(r'^( *)"""(?=[A-Z])', r'\1"""Another sentence first. ', source, flags=re.MULTILINE)
+        assert reworded != source
+        return reworded.replace("\n\n\n", "\n\n\n# A comment.\n\n\n")
+
+    assert version_with(module, reword) == version_with(module, str)
+
+
+def test_a_change_of_a_module_that_is_not_imported_keeps_the_version(
+    version_with: Callable[[str, Callable[[str], str]], str],
+) -> None:
+    module = "mavcg.kernels.tensor.softmax"
+
+    assert version_with(module, lambda source: source + "\nONE_MORE = 1\n") == version_with(module, str)
 
 
 def test_what_was_measured_of_other_kernels_is_not_used(database: CostDb) -> None:
