@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from mavcg.cost_model.board_machine import cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
@@ -20,22 +18,18 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.target import parse_target
-from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
-from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.lowering.machines import machines_for
 from mavcg.profiles.load import load_cores
 from mavcg.profiles.timing import load_timing
-from mavcg.runners.spot import WITH_BIAS
+from mavcg.runners.lowered_job import lowered_job
 from mavcg.runners.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
 from mavcg.runners.tuning_state import NOTHING, TunedOn, batches_of
 from mavcg.selection.costs.database import CostDb, Record
-from mavcg.selection.costs.eight_bit import typical_weights
 from mavcg.selection.costs.provider import SIMULATED, Cost
-from mavcg.selection.costs.rows import Conversion
 from mavcg.selection.measure.work_list import Job
 from mavcg.selection.network import Network
 from mavcg.simulate.core_facts import simulated_core
-from mavcg.specs.primitive import F32_BYTES, Lowering, Primitive, StageOperand, image_elements
+from mavcg.specs.primitive import Primitive
 from mavcg.trials.check import block_of
 from mavcg.trials.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
 
@@ -163,25 +157,5 @@ def _simulated_batch(batch: Sequence[Job], core: BoardCore, board: Board, block:
 
 def simulated_job(job: Job, block: int) -> SimulatedJob:
     """Return a job's lowering with weights, and the sizes of its images. block: channels of a block of CHWc."""
-    if isinstance(job.what, Conversion):
-        to = job.what
-        stage = lower_conversion(find_conversion(to.layout_from, to.layout_to), to.c, to.h, to.w, block)
-        assert stage.operands == (StageOperand("x"), StageOperand("out"))
-        images = {"x": to.layout_from, "out": to.layout_to}
-        sizes = {base: image_elements(layout, to.c, to.h, to.w, block) * F32_BYTES for base, layout in images.items()}
-        return SimulatedJob(Lowering((stage,), partial(np.zeros, 0, np.float32), (0,)), sizes)
-    s, primitive = job.what[0], job.primitive
-    assert primitive is not None
-    if s.eight_bit:
-        lowering = primitive.lower(s, typical_weights(s), WITH_BIAS, block)
-        return SimulatedJob(lowering, {"x": s.batch * s.c * s.h * s.w, "out": s.batch * s.m * s.out_h * s.out_w})
-    pattern = np.random.default_rng(0).uniform(0.25, 1.0, s.weights_shape).astype(np.float32)
-    lowering = primitive.lower(s, pattern * mask_of(s).astype(np.float32), WITH_BIAS, block)
-    return SimulatedJob(
-        lowering,
-        {
-            "x": s.batch * image_elements(primitive.layout_in, s.c, s.h, s.w, block) * F32_BYTES,
-            "out": s.batch * image_elements(primitive.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES,
-            "bias": s.m * F32_BYTES,
-        },
-    )
+    lowered = lowered_job(job, block)
+    return SimulatedJob(lowered.lowering, lowered.sizes)

@@ -3,26 +3,18 @@
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from shutil import rmtree
-
-import numpy as np
 
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import host_target
 from mavcg.kernels.primitives.foreign.product import foreign_libraries
-from mavcg.kernels.primitives.sparse.pattern import mask_of
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
+from mavcg.runners.lowered_job import lowered_job
 from mavcg.runners.shell_runner import ShellRunner
-from mavcg.selection.costs.eight_bit import typical_weights
-from mavcg.selection.costs.rows import Conversion
 from mavcg.selection.measure.work_list import Job
 from mavcg.specs.kernel import Machine
-from mavcg.specs.primitive import F32_BYTES, Epilogue, Lowering, Primitive, Scenario, StageOperand, image_elements
 from mavcg.trials.check import block_of
-
-WITH_BIAS = Epilogue(bias=True)  # as nearly every convolution of a network has after fusion
 
 
 @dataclass(frozen=True)
@@ -84,29 +76,5 @@ def programs(
 
 def bench_job_of(job: Job, block: int) -> BenchJob:
     """Return a job's kernels and the bytes that they work on; its weights are made where it runs."""
-    if isinstance(job.what, Conversion):
-        from mavcg.kernels.primitives.convert import find_conversion, lower_conversion
-
-        to = job.what
-        stage = lower_conversion(find_conversion(to.layout_from, to.layout_to), to.c, to.h, to.w, block)
-        assert stage.operands == (StageOperand("x"), StageOperand("out"))
-        images = {"x": to.layout_from, "out": to.layout_to}
-        sizes = {base: image_elements(layout, to.c, to.h, to.w, block) * F32_BYTES for base, layout in images.items()}
-        return bench_job(Lowering((stage,), partial(np.zeros, 0, np.float32), (0,)), sizes)
-    s, primitive = job.what[0], job.primitive
-    assert primitive is not None
-    if s.eight_bit:
-        return _eight_bit_job(s, primitive, block)
-    lowering = primitive.lower(s, mask_of(s).astype(np.float32), WITH_BIAS, block)
-    sizes = {
-        "x": s.batch * image_elements(primitive.layout_in, s.c, s.h, s.w, block) * F32_BYTES,
-        "out": s.batch * image_elements(primitive.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES,
-        "bias": s.m * F32_BYTES,
-    }
-    return bench_job(lowering, sizes)
-
-
-def _eight_bit_job(s: Scenario, primitive: Primitive, block: int) -> BenchJob:
-    """Return an 8-bit primitive's kernels; an element of an image is a byte, and the bias is in the packed weights."""
-    lowering = primitive.lower(s, typical_weights(s), WITH_BIAS, block)
-    return bench_job(lowering, {"x": s.batch * s.c * s.h * s.w, "out": s.batch * s.m * s.out_h * s.out_w})
+    lowered = lowered_job(job, block)
+    return bench_job(lowered.lowering, lowered.sizes)

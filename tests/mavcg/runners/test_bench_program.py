@@ -17,9 +17,10 @@ from mavcg.runners.bench_lines import InterleavedTimes, JobTimes
 from mavcg.runners.bench_program import BenchProgram, bench_target, build_program
 from mavcg.runners.bench_run import BenchOptions, run_bench, run_interleaved
 from mavcg.runners.local import LocalTransport
+from mavcg.runners.lowered_job import WITH_BIAS
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
-from mavcg.runners.spot import WITH_BIAS, bench_job_of
+from mavcg.runners.spot import bench_job_of
 from mavcg.selection.costs.database import Conversion
 from mavcg.selection.measure.work_list import Job
 from mavcg.specs.kernel import Machine
