@@ -8,12 +8,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a function: files to assemble at a commit, the symbol, and arguments as for `--args`."""
+    """One call of a function: files to assemble at a commit, the symbol, and arguments as for `--args`.
+
+    former: the function's name in older commits; "" where it had no other.
+    """
 
     commit: str
     files: tuple[str, ...]
     symbol: str
     arguments: str
+    former: str = ""
 
 
 # Coefficients that checkasm leaves, as the index of the last one: half of the transform's input, or more.
@@ -47,9 +51,10 @@ def checkasm_calls(
     form = rule["calls"][groups["f"] if groups.get("f") in rule["calls"] else ""]
     names = {**groups, "bpc": str(bpc), "f": (groups.get("f") or "").replace("bilinear", "bilin")}
     symbol = rule["symbol"].format(**names)
+    former = rule.get("former_symbol", "").format(**names)
     files = tuple(rule["file"][str(bpc)].split())
     return tuple(
-        Call(commit, files, symbol, form.format(**values, h=height))
+        Call(commit, files, symbol, form.format(**values, h=height), former)
         for height in _heights(rule["heights"], width, names["f"])
     )
 

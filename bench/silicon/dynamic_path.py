@@ -1,7 +1,8 @@
 """The dynamic path of a call: the instructions that one run of a function executes, in order, as models see them.
 
 The function runs in an emulator from described arguments (mavcg/assembly/argument_states.py); each executed word is
-disassembled once. A 128-bit access whose address is not a multiple of 16 is marked.
+disassembled once. A 128-bit access whose address is not a multiple of 16 is marked. Matrix products, which the emulator
+lacks, are computed beside it.
 """
 
 import importlib
@@ -9,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bench.silicon.matrix_products import matrix_product
 from mavcg.assembly.argument_states import described_state, parse_arguments
 from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
 from mavcg.assembly.emulated_memory import EmulatedMemory
@@ -23,6 +25,8 @@ SEED = 2  # of memory and unnamed registers; the same for every figure
 _WIDE = 16  # bytes of a q register
 # Hints on cores without pointer authentication, and a micro-operation or two on those that have it.
 _HINTS = re.compile(r"^(paciasp|autiasp)\b.*$")
+# A load of a constant from beside the code waits for no register; nothing in a loop here writes the stack pointer.
+_LITERAL = re.compile(r"^(ldr(?:sw)? \w+), #0x[0-9a-f]+$")
 _TARGET = re.compile(r"^(b|bl|b\.[a-z]{2}|cbn?z|tbn?z)\b(.*?)#?0x[0-9a-f]+$")
 
 
@@ -69,6 +73,7 @@ def _decoded(image: CodeImage, addresses: list[int]) -> dict[int, Op]:
             raise NotModelled(f"{image.location(address)}: the disassembler does not know {word[::-1].hex()}")
         text = f"{decoded[2]} {decoded[3]}"
         text = _HINTS.sub("nop", text)
+        text = _LITERAL.sub(r"\1, [sp]", text)
         text = _TARGET.sub(r"\1\2.Ltarget", text)
         (statement,) = parse_source(f"\t{text}\n")[:1]
         effect = effects(statement.instr) if statement.instr is not None else None
@@ -114,6 +119,8 @@ class _Tracer:
 
     def run(self, entry: int, state: State, most: int) -> tuple[Step, ...]:
         arm = self.arm
+        self.path.clear()
+        self.unaligned.clear()
         self.memory.begin(state.memory_seed, state.given)
         for section in self.image.sections:
             self.uc.mem_write(section.address, section.data)
@@ -128,11 +135,36 @@ class _Tracer:
             (arm.UC_ARM64_REG_NZCV, state.nzcv << 28),
         ):
             self.uc.reg_write(register, value)
-        try:
-            self.uc.emu_start(entry, RETURN_ADDRESS, count=most)
-        except self.error as error:
-            at = self.uc.reg_read(arm.UC_ARM64_REG_PC)
-            raise NotModelled(f"{self.image.location(at)}: the run ends there ({error})") from None
-        if (at := self.uc.reg_read(arm.UC_ARM64_REG_PC)) != RETURN_ADDRESS:
+        start = entry
+        while (start := self._run_from(start, most - len(self.path))) != RETURN_ADDRESS and len(self.path) < most:
+            pass
+        if start != RETURN_ADDRESS:
             raise NotModelled(f"a call of more than {most} instructions")
         return tuple(Step(address, place in self.unaligned) for place, address in enumerate(self.path))
+
+    def _run_from(self, start: int, most: int) -> int:
+        """Run from an address to the return, to the end of `most` instructions, or past an instruction that was
+        computed here; return where it stopped. Raises: NotModelled where it cannot go on.
+        """
+        program_counter = self.arm.UC_ARM64_REG_PC
+        try:
+            self.uc.emu_start(start, RETURN_ADDRESS, count=most)
+        except self.error as error:
+            at = int(self.uc.reg_read(program_counter))
+            if self._computes(at):
+                return at + 4
+            raise NotModelled(f"{self.image.location(at)}: the run ends there ({error})") from None
+        return int(self.uc.reg_read(program_counter))
+
+    def _computes(self, at: int) -> bool:
+        """Compute the matrix product at an address; return False for any other instruction."""
+        if not any(s.executable and s.address <= at < s.address + len(s.data) for s in self.image.sections):
+            return False
+        first = self.arm.UC_ARM64_REG_V0
+        word = int.from_bytes(self.uc.mem_read(at, 4), "little")
+        result = matrix_product(word, lambda number: int(self.uc.reg_read(first + number)))
+        if result is not None:
+            self.uc.reg_write(first + result[0], result[1])
+            if not self.path or self.path[-1] != at:
+                self.path.append(at)
+        return result is not None

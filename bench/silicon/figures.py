@@ -8,7 +8,7 @@ one core.
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,12 +150,15 @@ def _streams(table: Mapping[str, Any]) -> Iterator[Figure]:
 def _tables(table: Mapping[str, Any]) -> Iterator[Figure]:
     rules = [(re.compile(rule["names"]), rule) for rule in table.get("function", ())]
     for entry in table.get("table", ()):
-        for name, values in entry["rows"].items():
-            match, rule = next((m, rule) for pattern, rule in rules if (m := pattern.fullmatch(name)))
-            own = entry["commit"] + ("~1" if entry.get("when") == "before" else "")
-            drawn = entry.get("last_coefficient", {}).get(name)
-            calls = () if "reason" in rule else checkasm_calls(match, rule, own, drawn)
-            ratio = entry["kind"] == "ratio"
+        kind, after = entry["kind"], entry["commit"]
+        own = after + ("~1" if entry.get("when") == "before" else "")
+        rows = entry["rows"] if kind != "speedup" else _speedup_ratios(entry["rows"], entry["over"])
+        for name, values in rows.items():
+            reason, calls = _named_calls(name, rules, own, entry.get("last_coefficient", {}).get(name))
+            if kind == "speedup":
+                before = _named_calls(_compared_row(name, entry["over"]) or name, rules, own)[1]
+            else:
+                before = _named_calls(name, rules, f"{own}~1")[1] if kind == "ratio" else ()
             for core, value in zip(entry["cores"], values, strict=True):
                 if value == "-":
                     continue
@@ -163,15 +166,48 @@ def _tables(table: Mapping[str, Any]) -> Iterator[Figure]:
                     source=table["name"],
                     name=name,
                     core=core,
-                    kind=entry["kind"],
+                    kind="ratio" if kind == "speedup" else kind,
                     value=float(value),
-                    published=f"{table['published']}: {entry['commit']}",
+                    published=f"{table['published']}: {after}",
                     when=entry.get("when", "after"),
                     calls=calls,
-                    before=checkasm_calls(match, rule, f"{own}~1") if ratio and calls else (),
-                    reason=rule.get("reason", ""),
+                    before=before,
+                    reason=reason,
                     seen=bool(entry.get("seen", False)),
                 )
+
+
+_Rules = Sequence[tuple[re.Pattern[str], Mapping[str, Any]]]
+
+
+def _named_calls(name: str, rules: _Rules, commit: str, last: int | None = None) -> tuple[str, tuple[Call, ...]]:
+    """Return the reason why no model can be asked about a row of this name, and the calls that it is the mean of.
+
+    The first rule that matches counts. `each_of` of a rule names other rows, whose calls are put together.
+    """
+    match, rule = next((m, rule) for pattern, rule in rules if (m := pattern.fullmatch(name)))
+    if "reason" in rule:
+        return rule["reason"], ()
+    if "each_of" not in rule:
+        return "", checkasm_calls(match, rule, commit, last)
+    named = [_named_calls(other.format(**match.groupdict()), rules, commit) for other in rule["each_of"]]
+    return "", tuple(call for _, calls in named for call in calls)
+
+
+def _compared_row(name: str, over: Mapping[str, str]) -> str | None:
+    """Return the row that a row of speedups is compared with: the same function with another suffix."""
+    suffix = next((suffix for suffix in over if name.endswith(suffix)), None)
+    return None if suffix is None else name.removesuffix(suffix) + over[suffix]
+
+
+def _speedup_ratios(rows: Mapping[str, Sequence[Any]], over: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Return times over the times of the rows that they are compared with, of speedups over one and the same code."""
+    found = {}
+    for name, values in rows.items():
+        if (other := _compared_row(name, over)) is not None:
+            pairs = zip(rows[other], values, strict=True)
+            found[name] = ["-" if "-" in pair else round(pair[0] / pair[1], 4) for pair in pairs]
+    return found
 
 
 def _instructions(table: Mapping[str, Any]) -> Iterator[Figure]:

@@ -37,8 +37,9 @@ class Runs:
         if call not in self._runs:
             try:
                 image = self._image(call)
-                ops = ops_of(image, executed(image, call.symbol, call.arguments, self.source.most_instructions))
-                self._runs[call] = Run(image, call.symbol, call.arguments, ops, self.source.in_a_row)
+                symbol = call.former if call.former in image.symbols else call.symbol
+                ops = ops_of(image, executed(image, symbol, call.arguments, self.source.most_instructions))
+                self._runs[call] = Run(image, symbol, call.arguments, ops, self.source.in_a_row)
             except NotModelled as reason:
                 self._runs[call] = reason
         found = self._runs[call]
