@@ -1,1 +1,1 @@
-"""A primitive and its parameters in, an LLVM IR function out (types: mavcg.specs.kernel)."""
+"""Emitters of kernels: each takes a kernel spec (mavcg.specs.kernel) and adds an LLVM IR function to a module."""

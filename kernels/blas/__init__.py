@@ -1,1 +1,1 @@
-"""Kernels of the BLAS: register tiles of matrix products whose sizes are known at run time."""
+"""Kernels of the BLAS library: register tiles of matrix products whose sizes are known at run time."""

@@ -1,8 +1,8 @@
-"""Sums of products of columns with columns: sums[j][i] += the dot product of A's column i and B's column j.
+"""Kernel of dot products of columns: sums[j][i] += dot product of A's column i and B's column j.
 
 void f(i64 steps, i64 tails, i64 a_columns, i64 b_columns, ptr a, i64 a_bytes, ptr b, i64 b_bytes, ptr a_tail,
 ptr b_tail, ptr sums): see csrc/blas.h, blas_dot_products. All versions give the same bits: each dot product has
-SUM_BYTES of partial sums, whatever the vectors' length, which are added by halves.
+SUM_BYTES of partial sums, whatever the vector length, which are reduced by adding the upper to the lower half.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from mavcg.specs.kernel import Machine
 
 FUNCTION_TYPE = ir.FunctionType(ir.VoidType(), [I64, I64, I64, I64, PTR, I64, PTR, I64, PTR, PTR, PTR])
 ARGUMENTS = ("steps", "tails", "a_columns", "b_columns", "a", "a_bytes", "b", "b_bytes", "a_tail", "b_tail", "sums")
-SUMS_COLUMN = 8  # elements between B's columns in `sums`: DOT_GROUP of csrc/blas_dots.c
-GROUPS = ((4, 6), (2, 3), (2, 2), (1, 2), (1, 1))  # columns of A and of B at a time, by multiply-adds a load
+SUMS_COLUMN = 8  # elements from one column of B to the next in `sums`: DOT_GROUP of csrc/blas_dots.c
+GROUPS = ((4, 6), (2, 3), (2, 2), (1, 2), (1, 1))  # (columns of A, of B) per group, most multiply-adds per load first
 
 
 @dataclass(frozen=True)
 class DotProducts:
-    """The function of a type."""
+    """The dot-product kernel of an element type. dtype: "f32" or "f64"."""
 
     dtype: str
 
     @property
     def symbol(self) -> str:
-        """The function's name, without a version."""
+        """The function's name, without the suffix of a version."""
         return f"mavcg_dot_products_{self.dtype}"
 
 
@@ -41,14 +41,15 @@ def vectors_of_sum(machine: Machine) -> int:
 
 
 def dot_group(machine: Machine) -> tuple[int, int]:
-    """Return the columns of A and of B at a time: the most multiply-adds a load whose sums fit the registers."""
+    """Return (columns of A, columns of B) of a group: most multiply-adds per load among those whose sums fit
+    registers."""
     parts = vectors_of_sum(machine)
     fitting = (group for group in GROUPS if group[0] * group[1] * parts + group[0] + 1 <= machine.vector_registers)
     return next(fitting, GROUPS[-1])
 
 
 def emit_dot_products(module: ir.Module, machine: Machine, products: DotProducts) -> None:
-    """Emit the function for a core."""
+    """Emit the kernel's function for a core: all groups of columns of B, each with all groups of columns of A."""
     function = ir.Function(module, FUNCTION_TYPE, products.symbol)
     for argument, name in zip(function.args, ARGUMENTS, strict=True):
         argument.name = name
@@ -63,30 +64,30 @@ def emit_dot_products(module: ir.Module, machine: Machine, products: DotProducts
         repeat(b, 0, whole, lambda i: emitter.add_dots(i, a_group, j, columns, last), "a_group", a_group)
         repeat(b, whole, a_columns, lambda i: emitter.add_dots(i, 1, j, columns, last), "a_column")
 
-    # Whole groups, then what is left, more than one group where there is so much, in two about equal ones: of few
-    # columns each load feeds few multiply-adds.
-    left = b.srem(b.sub(b_columns, const(1)), const(b_group))  # of the last group, less 1
-    one = b.icmp_signed("<=", b_columns, const(b_group), "one")
-    rest = b.select(one, b_columns, b.add(left, const(b_group + 1)), "rest")
-    whole = b.sub(b_columns, rest, "whole")
-    first = b.select(one, rest, b.sdiv(b.add(rest, const(1)), const(2)), "first")
+    # Whole groups of B's columns first. The last b_group + 1 to 2 * b_group columns are split into two groups of about
+    # equal size: in a group of few columns each load feeds few multiply-adds.
+    left = b.srem(b.sub(b_columns, const(1)), const(b_group))  # columns of a partial last group, less 1
+    single_group = b.icmp_signed("<=", b_columns, const(b_group), "one")
+    remaining = b.select(single_group, b_columns, b.add(left, const(b_group + 1)), "rest")
+    whole = b.sub(b_columns, remaining, "whole")
+    first = b.select(single_group, remaining, b.sdiv(b.add(remaining, const(1)), const(2)), "first")
     repeat(b, 0, whole, lambda j: add_for(j, b_group, last=False), "b_group", b_group)
 
-    def add_rest(number: ir.Value) -> None:
+    def add_remaining(number: ir.Value) -> None:
         is_first = b.icmp_signed("==", number, const(0))
         j = b.select(is_first, whole, b.add(whole, first), "rest_column")
-        count = b.select(is_first, first, b.sub(rest, first), "rest_columns")
+        count = b.select(is_first, first, b.sub(remaining, first), "rest_columns")
         for columns in range(1, b_group + 1):
             with b.if_then(b.icmp_signed("==", count, const(columns))):
                 add_for(j, columns, last=True)
 
-    repeat(b, 0, const(2), add_rest, "rest_group")
+    repeat(b, 0, const(2), add_remaining, "rest_group")
     b.ret_void()
 
 
 @dataclass(frozen=True)
 class _DotEmitter:
-    """The loop over terms for a group of columns of A and of B."""
+    """Emitter of the loop over terms for a group of columns of A and of B."""
 
     b: ir.IRBuilder
     machine: Machine
@@ -102,22 +103,22 @@ class _DotEmitter:
 
     @property
     def parts(self) -> int:
-        """Vectors of a dot product's partial sums."""
+        """Number of vectors that hold the partial sums of one dot product."""
         return vectors_of_sum(self.machine)
 
     def add_dots(self, i: ir.Value, a_count: int, j: ir.Value, b_count: int, last: bool) -> None:
-        """Add the dot products of columns i.. of A and j.. of B to the sums.
+        """Add the dot products of a_count columns of A from i and b_count columns of B from j to the sums.
 
-        last: these columns of A are not used again, so those after them are prefetched.
+        last: true if these columns of A are not read again; then the columns after them are prefetched.
         """
         b = self.b
-        steps, tails, _, _, a, a_bytes, other, b_bytes, a_tail, b_tail, _ = b.function.args
+        steps, tails, _, _, a_matrix, a_bytes, b_matrix, b_bytes, a_tail, b_tail, _ = b.function.args
         zero = ir.Constant(vector(TYPES[self.dtype], self.lanes), [0.0] * self.lanes)
         start = [zero] * (a_count * b_count * self.parts)
-        a_first, b_first = address(b, a, b.mul(i, a_bytes)), address(b, other, b.mul(j, b_bytes))
+        a_first, b_first = address(b, a_matrix, b.mul(i, a_bytes)), address(b, b_matrix, b.mul(j, b_bytes))
         a_lines = [address(b, a_first, b.mul(a_bytes, const(n))) for n in range(a_count)]
         b_lines = [address(b, b_first, b.mul(b_bytes, const(n))) for n in range(b_count)]
-        ahead = b.mul(a_bytes, const(a_count))  # to the columns that come next
+        ahead = b.mul(a_bytes, const(a_count))  # bytes to the next group's columns
 
         def whole_step(at: ir.Value, sums: Values) -> Values:
             for line in a_lines if last else []:
@@ -132,27 +133,28 @@ class _DotEmitter:
         self.add_totals(self.totals(sums), i, a_count, j, b_count)
 
     def step(self, at: ir.Value, a_lines: Sequence[ir.Value], b_lines: Sequence[ir.Value], sums: Values) -> Values:
-        """Add SUM_BYTES of terms to the partial sums, which lie by B's column, A's column, part."""
+        """Add SUM_BYTES of terms to the partial sums, which are ordered by B's column, A's column, part."""
         results = list(sums)
         for part in range(self.parts):
             offset = self.b.add(self.b.mul(at, const(SUM_BYTES)), const(part * self.machine.vector_bytes))
-            held = [self.load(line, offset) for line in a_lines]
+            a_vectors = [self.load(line, offset) for line in a_lines]
             for j, line in enumerate(b_lines):
-                factor = self.load(line, offset)
-                for i, value in enumerate(held):
+                b_vector = self.load(line, offset)
+                for i, a_vector in enumerate(a_vectors):
                     n = (j * len(a_lines) + i) * self.parts + part
-                    results[n] = fma(self.b, value, factor, results[n])
+                    results[n] = fma(self.b, a_vector, b_vector, results[n])
         return tuple(results)
 
     def load(self, line: ir.Value, offset: ir.Value) -> ir.Value:
-        """Return a vector of a column."""
+        """Return a vector of a column, `offset` bytes from its first element."""
         typ = vector(TYPES[self.dtype], self.lanes)
         return self.b.load(address(self.b, line, offset), align=self.item, typ=typ)
 
     def totals(self, sums: Values) -> list[ir.Value]:
-        """Return vectors of the dot products, whose partial sums are added upper half to lower half until one is left.
+        """Return vectors of the dot products. Partial sums are reduced: the upper half is added to the lower until one
+        is left.
 
-        Two vectors are halved by one addition.
+        One addition halves two vectors.
         """
         b = self.b
         vectors = []
@@ -162,7 +164,7 @@ class _DotEmitter:
                 half = len(parts) // 2
                 parts = [b.fadd(low, high) for low, high in zip(parts[:half], parts[half:], strict=True)]
             vectors.append(parts[0])
-        length, segment = self.lanes, self.lanes  # of a vector; of the partial sums of one dot product in it
+        length, segment = self.lanes, self.lanes  # lanes of a vector; lanes of it that belong to one dot product
         while segment > 1:
             pairs = len(vectors) > 1
             if pairs and len(vectors) % 2:
@@ -177,15 +179,15 @@ class _DotEmitter:
         return vectors
 
     def shuffle(self, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:
-        """Return these lanes of two vectors; those of the second come after those of the first."""
+        """Return a vector of the given lanes of x and y; y's lanes are numbered after x's."""
         return self.b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
 
     def add_totals(self, totals: Sequence[ir.Value], i: ir.Value, a_count: int, j: ir.Value, b_count: int) -> None:
-        """Add the dot products to their places: those of one column of B lie side by side."""
+        """Add the dot products to `sums` in memory, where those of one column of B are neighbours."""
         b, length = self.b, int(totals[0].type.count)
         for n in range(b_count):
             whole, lane = totals[n * a_count // length], n * a_count % length
             values = self.shuffle(whole, whole, range(lane, lane + a_count))
-            place = b.add(b.mul(b.add(j, const(n)), const(SUMS_COLUMN)), i)
-            pointer = address(b, b.function.args[10], b.mul(place, const(self.item)))
+            index = b.add(b.mul(b.add(j, const(n)), const(SUMS_COLUMN)), i)
+            pointer = address(b, b.function.args[10], b.mul(index, const(self.item)))
             b.store(b.fadd(b.load(pointer, align=self.item, typ=values.type), values), pointer, align=self.item)

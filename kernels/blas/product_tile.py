@@ -1,8 +1,8 @@
-"""The register tile of a matrix product of any size: C = alpha * A * B + beta * C for a few rows and columns of C.
+"""Kernel of one register tile of a matrix product: C = alpha * A * B + beta * C for a few rows and columns of C.
 
 void tile(i64 terms, ptr a, ptr b, ptr c, ptr steps, i64 last_rows): see csrc/blas.h, blas_tile. Matrices are
-column-major. Each element of C is one sum, one fused multiply-add a term in order, whatever the tile: so all versions
-give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
+column-major. Each element of C is one sum, a fused multiply-add per term in order, whatever the tile, so that all
+versions give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
 """
 
 from collections.abc import Callable, Iterator
@@ -48,11 +48,11 @@ FORMS = (PACKED, TERMS, COLUMNS)  # in the order of enum blas_form of csrc/blas.
 class ProductTile:
     """A register tile of `units` x `lanes` rows and `columns` columns.
 
-    form: "packed" if A and B are panels of exactly these rows and columns, term after term; else A is read as it lies,
-    rows beyond last_rows are not read, and of B a column's "terms" or a term's "columns" lie side by side: the distance
-    of the others is in `steps`. narrow: the tile has the first half of a unit's rows only, in vectors of this length at
-    most: half a vector takes half the time where a core computes whole ones in two passes. prefetched_terms: distance
-    in terms at which A is prefetched, 0 for no prefetches.
+    form: "packed" if A and B are panels of exactly these rows and columns, term after term. Otherwise A and B are read
+    in place, and rows of A beyond last_rows are not read: "terms" if the terms of a column of B are contiguous,
+    "columns" if the columns of a term are; the other distances are in `steps`. narrow: the last unit has half of its
+    rows only, and vectors are at most this long; a half vector takes half the time on a core that computes a whole one
+    in two passes. prefetched_terms: prefetch distance of A, in terms; 0: no prefetches.
     """
 
     dtype: str
@@ -70,18 +70,17 @@ class ProductTile:
 
     @property
     def unit_rows(self) -> int:
-        """Rows of the last unit, which may not all be there."""
+        """Number of rows of the last unit, of which C may have fewer (last_rows)."""
         return self.lanes // 2 if self.narrow else self.lanes
 
     @property
     def rows(self) -> int:
-        """Rows of the tile."""
+        """Number of rows of the tile."""
         return (self.units - 1) * self.lanes + self.unit_rows
 
 
 def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) -> None:
-    """Emit the tile's function for a core: in one pass over the terms where its sums fit the registers, else in
-    several."""
+    """Emit the tile's function for a core, with as many passes over the terms as its registers need for the sums."""
     function = ir.Function(module, TILE_TYPE, tile.symbol)
     for argument, name in zip(function.args, ARGUMENTS, strict=True):
         argument.name = name
@@ -99,9 +98,9 @@ def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) ->
 
 
 def pass_shape(machine: Machine, vectors: int, columns: int) -> tuple[int, int]:
-    """Return the (vectors, columns) of a pass whose sums and operands fit the registers, by the fewest cycles a term.
+    """Return (vectors, columns) of a pass: the fewest cycles per term whose sums and operands fit the registers.
 
-    A tile that other cores have registers for is computed in several passes over the terms.
+    A tile that was chosen for cores with more registers is computed in several passes over the terms.
     """
     shapes = []
     for high in range(1, vectors + 1):
@@ -115,14 +114,14 @@ def pass_shape(machine: Machine, vectors: int, columns: int) -> tuple[int, int]:
 
 
 def pass_cycles(machine: Machine, vectors: int, columns: int) -> float:
-    """Return the cycles of a term of a pass, by the core's rates."""
+    """Return the modelled cycles per term of a pass."""
     loads = vectors + (columns / 4 if by_lane(machine) else columns)
     return throughput_cycles(tile_rates(machine), vectors * columns, loads, chain=1)
 
 
 @dataclass(frozen=True)
 class _TilePass:
-    """Some of a tile's vectors and columns, whose sums are held in registers."""
+    """Emitter of one pass over the terms: the vectors and columns of a tile whose sums are in registers."""
 
     b: ir.IRBuilder
     machine: Machine
@@ -159,23 +158,23 @@ class _TilePass:
             with partial:
                 part_sums, part_block = self.sums(self.masks()), b.block
         joined = []
-        for number, (one_sum, other_sum) in enumerate(zip(full_sums, part_sums, strict=True)):
-            phi = b.phi(one_sum.type, name=f"sum_{number}")
-            phi.add_incoming(one_sum, full_block)
-            phi.add_incoming(other_sum, part_block)
+        for number, (full_sum, partial_sum) in enumerate(zip(full_sums, part_sums, strict=True)):
+            phi = b.phi(full_sum.type, name=f"sum_{number}")
+            phi.add_incoming(full_sum, full_block)
+            phi.add_incoming(partial_sum, part_block)
             joined.append(phi)
         self.finish(tuple(joined))
 
     def has_last_unit(self) -> bool:
-        """True if the pass has vectors of the last unit of rows, of which there may be fewer than lanes."""
+        """Return True if the pass has vectors of the last unit, whose rows may be fewer than its lanes."""
         return bool(self.vectors[-1] * self.lanes >= (self.tile.units - 1) * self.tile.lanes)
 
     def masks_are_free(self) -> bool:
-        """True if a masked load or store takes no longer than another: AVX-512 has masks in registers of their own."""
+        """Return True if masked loads and stores cost no more than plain ones: AVX-512 has mask registers."""
         return self.machine.vector_bytes == 64
 
     def masks(self) -> dict[int, ir.Value]:
-        """Return the masks of the vectors in the last unit, by their number."""
+        """Return the row masks of the vectors in the last unit, by the vector's number."""
         b, first = self.b, (self.tile.units - 1) * self.tile.lanes
         left = b.function.args[5]
         masks = {}
@@ -191,7 +190,7 @@ class _TilePass:
         return masks
 
     def sums(self, masks: dict[int, ir.Value] | None) -> Values:
-        """Return A * B of the pass, vector by vector of each column."""
+        """Emit the loop over terms; return the sums A * B of the pass, column by column, each vector by vector."""
         b = self.b
         zero = ir.Constant(self.type, [0.0] * self.lanes)
         start = [zero] * (len(self.vectors) * len(self.columns))
@@ -210,7 +209,7 @@ class _TilePass:
         return for_range(b, whole, terms, 1, begun, steps(1), "rest")
 
     def operands(self) -> tuple[ir.Value, ...]:
-        """Return B's addresses, every third column's: the two beside it are one and two steps away."""
+        """Return the addresses of every third column of B: the two columns after it are one and two steps away."""
         b, first = self.b, self.b.function.args[2]
         if self.tile.form != TERMS:
             return ()
@@ -221,7 +220,7 @@ class _TilePass:
         self, a: ir.Value, columns: tuple[ir.Value, ...], index: ir.Value, step: int, sums: Values,
         masks: dict[int, ir.Value] | None,
     ) -> Values:  # fmt: skip
-        """Add term index + step to the sums, column by column: each of B's elements is needed for a moment only."""
+        """Add term index + step to the sums, column by column, so that an element of B is live for one column only."""
         b, tile = self.b, self.tile
         if tile.form == PACKED:
             a_step, b_step = tile.units * tile.lanes * self.item, tile.columns * self.item
@@ -244,7 +243,7 @@ class _TilePass:
         return tuple(results)
 
     def prefetch_rows(self, row: ir.Value) -> None:
-        """Prefetch the rows of a later term of A: the distance of terms is too large for the hardware's prefetcher."""
+        """Prefetch the rows of a later term of A: terms are too far from each other for the hardware prefetcher."""
         b, tile = self.b, self.tile
         if tile.prefetched_terms:
             later = address(b, row, b.mul(self.step(A_STEP), const(tile.prefetched_terms)))
@@ -254,15 +253,15 @@ class _TilePass:
                 prefetch(b, later, first)
 
     def adjacent_columns(self, row: ir.Value) -> Iterator[ir.Value]:
-        """Yield B's elements of a term, each in every lane."""
+        """Yield the elements of a row of B that are contiguous, each broadcast to all lanes."""
         b, element = self.b, TYPES[self.tile.dtype]
         together = 16 // self.item
         columns = list(self.columns)
         while columns:
             if by_lane(self.machine) and len(columns) >= together:
                 kind = vector(element, together)
-                held = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=kind)
-                yield from (_lane(b, held, lane, self.lanes) for lane in range(together))
+                vector_of_elements = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=kind)
+                yield from (_lane(b, vector_of_elements, lane, self.lanes) for lane in range(together))
                 columns = columns[together:]
             else:
                 single = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=element)
@@ -270,7 +269,7 @@ class _TilePass:
                 columns = columns[1:]
 
     def distant_columns(self, columns: tuple[ir.Value, ...], index: ir.Value, offset: int) -> Iterator[ir.Value]:
-        """Yield the same of B whose columns lie B_COLUMN from one another."""
+        """Yield the elements of a row of B whose columns are B_COLUMN apart, each broadcast to all lanes."""
         b, element, step = self.b, TYPES[self.tile.dtype], self.step(B_COLUMN)
         for number in range(len(self.columns)):
             row = address(b, columns[number // 3], index)
@@ -302,7 +301,7 @@ class _TilePass:
     def store(
         self, sums: Values, alphas: ir.Value, betas: ir.Value, beta: ir.Value, masks: dict[int, ir.Value]
     ) -> None:
-        """Write the pass's part of C."""
+        """Store the pass's part of C. alphas, betas: alpha and beta in all lanes; masks: rows to store, by vector."""
         b = self.b
         nothing = b.fcmp_ordered("==", beta, ir.Constant(beta.type, 0.0), "overwrites")
         with b.if_else(nothing) as (overwrite, add):
@@ -315,18 +314,18 @@ class _TilePass:
                     self.put(fma(b, alphas, total, b.fmul(betas, before)), pointer, mask)
 
     def results(self, sums: Values, masks: dict[int, ir.Value]) -> list[tuple[ir.Value, ir.Value | None, ir.Value]]:
-        """Return address, mask and sum of each vector of C."""
+        """Return (address, mask, sum) of each vector of C."""
         b, step = self.b, self.step(C_COLUMN)
-        found = []
+        results = []
         for j, column in enumerate(self.columns):
             top = address(b, b.function.args[3], b.mul(step, const(column)), "c_column")
             for v, number in enumerate(self.vectors):
                 pointer = address(b, top, number * self.lanes * self.item)
-                found.append((pointer, masks.get(number), sums[j * len(self.vectors) + v]))
-        return found
+                results.append((pointer, masks.get(number), sums[j * len(self.vectors) + v]))
+        return results
 
     def prefetch_results(self) -> None:
-        """Prefetch C: it is far away, and the sum hides its latency."""
+        """Prefetch C, which is not in the caches as a rule; the loop over terms hides its latency."""
         b, step = self.b, self.step(C_COLUMN)
         for column in self.columns:
             top = address(b, b.function.args[3], b.mul(step, const(column)))
@@ -336,11 +335,11 @@ class _TilePass:
                 prefetch(b, top, first)
 
     def step(self, offset: int) -> ir.Value:
-        """Return a field of struct blas_steps."""
+        """Return the field of struct blas_steps at a byte offset."""
         return self.b.load(address(self.b, self.b.function.args[4], offset), align=8, typ=I64)
 
     def load(self, pointer: ir.Value, mask: ir.Value | None) -> ir.Value:
-        """Return a vector of A or C; where the mask is false, 0."""
+        """Return a vector of A or C, with 0 in the lanes whose mask is false."""
         b = self.b
         if mask is None:
             return b.load(pointer, align=self.item, typ=self.type)
@@ -351,7 +350,7 @@ class _TilePass:
         return b.call(function, [pointer, mask, zero])
 
     def put(self, value: ir.Value, pointer: ir.Value, mask: ir.Value | None) -> None:
-        """Store a vector where the mask is true."""
+        """Store the lanes of a vector whose mask is true."""
         b = self.b
         if mask is None:
             b.store(value, pointer, align=self.item)
@@ -362,7 +361,7 @@ class _TilePass:
         b.call(function, [value, pointer, mask])
 
 
-def _lane(b: ir.IRBuilder, held: ir.Value, lane: int, lanes: int) -> ir.Value:
-    """Return one lane of a vector in every lane."""
-    undefined = ir.Constant(held.type, ir.Undefined)
-    return b.shuffle_vector(held, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))
+def _lane(b: ir.IRBuilder, vector_of_elements: ir.Value, lane: int, lanes: int) -> ir.Value:
+    """Return a vector of `lanes` lanes that all hold one lane of the given vector."""
+    undefined = ir.Constant(vector_of_elements.type, ir.Undefined)
+    return b.shuffle_vector(vector_of_elements, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

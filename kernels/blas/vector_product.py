@@ -1,8 +1,8 @@
-"""Products of a matrix and a vector of any size: y += A * x, and sums of A's columns times x.
+"""Kernels of matrix-vector products of any size: y += A * x and y += A' * x.
 
 void f(i64 rows, i64 columns, ptr a, i64 column_bytes, ptr x, ptr y): see csrc/blas.h, blas_vector_product. A is
-column-major; x and y are contiguous. All versions give the same bits: a sum over columns is one fused multiply-add a
-column in order; a sum over rows has SUM_BYTES of partial sums, whatever the vectors' length, which are added by halves.
+column-major; x and y are contiguous. All versions give the same bits: a sum over columns is a fused multiply-add per
+column in order; a sum over rows has SUM_BYTES of partial sums, whatever the vector length, reduced by halves.
 """
 
 from dataclasses import dataclass
@@ -30,24 +30,25 @@ from mavcg.specs.kernel import Machine
 FUNCTION_TYPE = ir.FunctionType(ir.VoidType(), [I64, I64, PTR, I64, PTR, PTR])
 ARGUMENTS = ("rows", "columns", "a", "column_bytes", "x", "y")
 SUM_BYTES = 64
-ROWS_UNROLLED = 4  # vectors of y that are held while a group of columns is added
+ROWS_UNROLLED = 4  # vectors of y in registers while a group of columns is added
 
 
 @dataclass(frozen=True)
 class VectorProduct:
-    """A product's function. sums: y[j] += sum over rows of A[i, j] * x[i]; else y[i] += A[i, j] * x[j] over columns."""
+    """A matrix-vector product. sums: y[j] += sum over rows i of A[i, j] * x[i]; else y[i] += A[i, j] * x[j] per
+    column."""
 
     dtype: str
     sums: bool
 
     @property
     def symbol(self) -> str:
-        """The function's name, without a version."""
+        """The function's name, without the suffix of a version."""
         return f"mavcg_vector_{'sums' if self.sums else 'columns'}_{self.dtype}"
 
 
 def emit_vector_product(module: ir.Module, machine: Machine, product: VectorProduct) -> None:
-    """Emit the function for a core."""
+    """Emit the product's function for a core."""
     function = ir.Function(module, FUNCTION_TYPE, product.symbol)
     for argument, name in zip(function.args, ARGUMENTS, strict=True):
         argument.name = name
@@ -65,7 +66,7 @@ def emit_vector_product(module: ir.Module, machine: Machine, product: VectorProd
 
 @dataclass(frozen=True)
 class _VectorEmitter:
-    """The loops over rows for a group of columns."""
+    """Emitter of the loops over rows for a group of columns."""
 
     b: ir.IRBuilder
     machine: Machine
@@ -80,13 +81,13 @@ class _VectorEmitter:
         return self.machine.vector_bytes // self.item
 
     def column_group(self, sums: bool) -> int:
-        """Return the number of columns at a time: as many as have registers beside those of x or y."""
+        """Return the number of columns of a group: as many as fit the registers beside the vectors of x or y."""
         if sums:
             return max(2, 8 * self.machine.vector_bytes // SUM_BYTES) if self.machine.vector_bytes != 16 else 4
         return 8 if self.machine.vector_registers > 16 else 4
 
     def load(self, base: ir.Value, element: ir.Value, lanes: int) -> ir.Value:
-        """Return `lanes` elements of an array."""
+        """Return `lanes` neighbouring elements of an array, from number `element` on."""
         pointer = address(self.b, base, self.b.mul(element, const(self.item)))
         return self.b.load(pointer, align=self.item, typ=vector(TYPES[self.dtype], lanes))
 
@@ -94,7 +95,7 @@ class _VectorEmitter:
         self.b.store(value, address(self.b, base, self.b.mul(element, const(self.item))), align=self.item)
 
     def columns_from(self, column: ir.Value, count: int) -> list[ir.Value]:
-        """Return the addresses of neighbouring columns."""
+        """Return the addresses of `count` neighbouring columns."""
         b, (_, _, a, stride, *_rest) = self.b, self.b.function.args
         first = address(b, a, b.mul(column, stride))
         return [address(b, first, b.mul(stride, const(j))) for j in range(count)]
@@ -106,15 +107,15 @@ class _VectorEmitter:
         factors = [self.load(x, b.add(column, const(j)), 1) for j in range(count)]
 
         def add_rows(row: ir.Value, vectors: int, lanes: int) -> None:
-            places = [b.add(row, const(v * lanes)) for v in range(vectors)]
-            sums = [self.load(y, element, lanes) for element in places]
+            elements = [b.add(row, const(v * lanes)) for v in range(vectors)]
+            sums = [self.load(y, element, lanes) for element in elements]
             for source, factor in zip(sources, factors, strict=True):
                 wide = splat(b, factor, lanes)
                 sums = [
                     fma(b, self.load(source, element, lanes), wide, total)
-                    for element, total in zip(places, sums, strict=True)
+                    for element, total in zip(elements, sums, strict=True)
                 ]
-            for element, total in zip(places, sums, strict=True):
+            for element, total in zip(elements, sums, strict=True):
                 self.store(total, y, element)
 
         begin: ir.Value = const(0)
@@ -132,25 +133,25 @@ class _VectorEmitter:
         zero = ir.Constant(typ, [0.0] * self.lanes)
 
         def step(row: ir.Value, carried: Values) -> Values:
-            places = [b.add(row, const(part * self.lanes)) for part in range(parts)]
-            factors = [self.load(x, element, self.lanes) for element in places]
+            elements = [b.add(row, const(part * self.lanes)) for part in range(parts)]
+            factors = [self.load(x, element, self.lanes) for element in elements]
             return tuple(
                 fma(b, self.load(source, element, self.lanes), factor, carried[j * parts + part])
                 for j, source in enumerate(sources)
-                for part, (element, factor) in enumerate(zip(places, factors, strict=True))
+                for part, (element, factor) in enumerate(zip(elements, factors, strict=True))
             )
 
         whole = b.mul(b.sdiv(rows, const(width)), const(width))
         sums = for_range(b, const(0), whole, width, [zero] * (count * parts), step, "row")
         totals = [self.total(sums[j * parts : (j + 1) * parts]) for j in range(count)]
 
-        def rest(row: ir.Value, carried: Values) -> Values:
+        def remaining_row(row: ir.Value, carried: Values) -> Values:
             factor = self.load(x, row, 1)
             return tuple(
                 fma(b, self.load(source, row, 1), factor, total) for source, total in zip(sources, carried, strict=True)
             )
 
-        for j, total in enumerate(for_range(b, whole, rows, 1, totals, rest, "rest")):
+        for j, total in enumerate(for_range(b, whole, rows, 1, totals, remaining_row, "rest")):
             element = b.add(column, const(j))
             self.store(b.fadd(self.load(y, element, 1), total), y, element)
 

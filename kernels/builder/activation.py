@@ -1,4 +1,4 @@
-"""Unary operators on f32 values in registers: at the end of other kernels, and as kernels of their own."""
+"""Unary operators on f32 values in registers, used in epilogues of kernels and by element-wise kernels."""
 
 from collections.abc import Callable, Sequence
 from math import inf, pi, sqrt
@@ -23,30 +23,28 @@ Value: TypeAlias = ir.Value
 
 
 def at_least(b: ir.IRBuilder, x: Value, low: Value) -> Value:
-    """Return max(x, low), NaN where x is NaN (on x86 not where low is): the form that the target has one instruction
-    for."""
+    """Return max(x, low) in one instruction of the target; NaN where x is NaN, on x86 not where low is."""
     if b.module.triple.startswith("aarch64"):
         return intrinsic(b, "maximum", [x, low])
     return b.select(b.fcmp_ordered("<", x, low), low, x)
 
 
 def at_most(b: ir.IRBuilder, x: Value, high: Value) -> Value:
-    """Return min(x, high), NaN where x is NaN (on x86 not where high is)."""
+    """Return min(x, high) in one instruction of the target; NaN where x is NaN, on x86 not where high is."""
     if b.module.triple.startswith("aarch64"):
         return intrinsic(b, "minimum", [x, high])
     return b.select(b.fcmp_ordered(">", x, high), high, x)
 
 
 def clip(b: ir.IRBuilder, x: Value, low: float, high: float) -> Value:
-    """Return x between two bounds, of which either may be infinite; the upper one wins."""
+    """Return min(max(x, low), high); either bound may be infinite."""
     x = at_least(b, x, like(x, low)) if low > -inf else x
     return at_most(b, x, like(x, high)) if high < inf else x
 
 
-def _where_positive(b: ir.IRBuilder, x: Value, positive: Value, rest: Value) -> Value:
-    """Return positive where x is at least 0, else rest; -0 counts as 0, so that it keeps its sign, and NaN is in
-    rest."""
-    return b.select(b.fcmp_ordered(">=", x, like(x, 0.0)), positive, rest)
+def _where_positive(b: ir.IRBuilder, x: Value, positive: Value, negative: Value) -> Value:
+    """Return `positive` where x >= 0 (also -0), else `negative`; NaN selects `negative`."""
+    return b.select(b.fcmp_ordered(">=", x, like(x, 0.0)), positive, negative)
 
 
 def _leaky(b: ir.IRBuilder, x: Value, alpha: float) -> Value:
@@ -113,9 +111,8 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
 
 
 def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:
-    """Return the operator `act` on f32 lanes; "" is none. args: its parameters, as mavcg.ops.elementwise.ACTIVATIONS
-    has them.
+    """Return the activation `act` of f32 lanes; "" returns x. args: its parameters (mavcg.ops.elementwise.ACTIVATIONS).
 
-    The same operations on every core, so that results are bit-identical. NaN comes out as NaN.
+    The operations are the same on every core, so that results are bit-identical. NaN gives NaN.
     """
     return _ACTIVATIONS[act](b, x, *args) if act else x

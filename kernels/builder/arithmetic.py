@@ -1,8 +1,7 @@
-"""Arithmetic on lanes of every type of a graph: what an element-wise kernel does with its values.
+"""Arithmetic of element-wise kernels on lanes of every tensor type.
 
-Lanes of bool are bytes, 0 or 1. What C leaves undefined is defined here, since it must be the same on every core:
-integers wrap around, a division by 0 gives 0, a float that an integer type cannot hold gives its nearest number, NaN
-gives 0.
+Lanes of bool are bytes, 0 or 1. Cases that C leaves undefined give the same result on every core: integers wrap
+around, a division by 0 gives 0, the conversion of a float to an integer type saturates, and NaN becomes 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,55 +14,55 @@ from mavcg.kernels.builder.power import fmod, power
 
 
 def is_float(dtype: str) -> bool:
-    """True if a graph's type is a float type."""
+    """Return True for the tensor types of floats."""
     return dtype in ("f16", "f32", "f64")
 
 
 def is_signed(dtype: str) -> bool:
-    """True if a graph's type is a signed integer."""
+    """Return True for the tensor types of signed integers."""
     return dtype in ("i8", "i16", "i32", "i64")
 
 
 def lanes_of(x: ir.Value) -> int:
-    """Return the number of elements of the value."""
+    """Return the number of lanes of a value; 1 for a scalar."""
     return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
 
 
 def with_element(x: ir.Value, element: ir.Type) -> ir.Type:
-    """Return the type of x with other elements."""
+    """Return the type with as many lanes as x and the given element type."""
     return vector(element, lanes_of(x))
 
 
 def number(x: ir.Value, value: float) -> ir.Constant:
-    """Return a constant in every lane of x's type."""
+    """Return a constant of x's type with the value in all lanes."""
     lanes = lanes_of(x)
     return ir.Constant(x.type, value if lanes == 1 else [value] * lanes)
 
 
 def truth(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
-    """Return the lanes of one bit as lanes of bool."""
+    """Return i1 lanes as lanes of bool (i8, 0 or 1)."""
     return b.zext(flags, with_element(flags, I8))
 
 
 def flags(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return the lanes of bool as lanes of one bit."""
+    """Return lanes of bool (i8, 0 or 1) as i1 lanes."""
     return b.icmp_signed("!=", x, number(x, 0))
 
 
 def compare(b: ir.IRBuilder, sign: str, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Return the lanes of one bit; false where one side is NaN."""
+    """Return the comparison as i1 lanes; false where either operand is NaN."""
     if is_float(dtype):
         return b.fcmp_ordered(sign, x, y)
     return b.icmp_signed(sign, x, y) if is_signed(dtype) else b.icmp_unsigned(sign, x, y)
 
 
 def larger(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Return the larger one, NaN where one is NaN; of two equal ones y."""
+    """Return the larger of x and y: NaN where either is NaN, y where they are equal."""
     return _extreme(b, ">", dtype, x, y)
 
 
 def smaller(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Return the smaller one, NaN where one is NaN; of two equal ones y."""
+    """Return the smaller of x and y: NaN where either is NaN, y where they are equal."""
     return _extreme(b, "<", dtype, x, y)
 
 
@@ -86,7 +85,8 @@ def _comparison(sign: str) -> Callable[[ir.IRBuilder, str, ir.Value, ir.Value], 
 
 
 def _safe_divisor(b: ir.IRBuilder, dtype: str, y: ir.Value) -> ir.Value:
-    """Return y, or 1 where the processor might trap: 0, and -1, by which the smallest number cannot be divided."""
+    """Return y, with 1 in place of divisors that may trap: 0, and -1 (the quotient of the smallest number
+    overflows)."""
     trap = b.icmp_signed("==", y, number(y, 0))
     if is_signed(dtype):
         trap = b.or_(trap, b.icmp_signed("==", y, number(y, -1)))
@@ -104,7 +104,7 @@ def _divide(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 def remainder(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value, like_c: bool) -> ir.Value:
-    """Return x mod y with the sign of y, or with that of x where like_c; 0 where an integer y is 0."""
+    """Return x mod y; 0 where an integer y is 0. like_c: the result has the sign of x, else the sign of y."""
     if is_float(dtype):
         rest = fmod64(b, x, y) if dtype == "f64" else fmod(b, x, y)
         below = b.fcmp_ordered("<", rest, number(x, 0.0))
@@ -152,7 +152,7 @@ def _sign(b: ir.IRBuilder, dtype: str, x: ir.Value) -> ir.Value:
     return b.sub(above, b.zext(compare(b, "<", dtype, x, number(x, 0)), x.type))
 
 
-# Of integers; those of f32 are in activation.py.
+# Unary operators of integers; those of f32 are in activation.py.
 WHOLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, str, ir.Value], ir.Value]] = {
     "neg": lambda b, dtype, x: b.sub(number(x, 0), x),
     "abs": lambda b, dtype, x: b.select(b.icmp_signed("<", x, number(x, 0)), b.sub(number(x, 0), x), x),
@@ -165,7 +165,7 @@ def _exact_unary(stem: str) -> Callable[[ir.IRBuilder, ir.Value], ir.Value]:
     return lambda b, x: intrinsic(b, stem, [x])
 
 
-# Of f64: what takes an instruction or two, and what compound operators are made of.
+# Unary operators of f64: those of one or two instructions, and those that compound operators use.
 DOUBLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, ir.Value], ir.Value]] = {
     "neg": lambda b, x: b.fneg(x),
     "abs": _exact_unary("fabs"),
@@ -181,7 +181,7 @@ DOUBLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, ir.Value], ir.Value]] = {
 
 
 def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
-    """Return x as another type."""
+    """Return x converted from tensor type `source` to `target`."""
     typ = with_element(x, TYPES[target])
     if source == target:
         return x
@@ -192,7 +192,7 @@ def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
     if is_float(source):
         return _to_whole(b, x, typ, is_signed(target))
     if is_float(target):
-        if target == "f16":  # through f32, which holds every i16 and u16; larger ones are beyond f16 or rounded twice
+        if target == "f16":  # through f32: exact for i16 and u16; larger ones overflow f16 or are rounded twice
             x = b.sitofp(x, with_element(x, F32)) if is_signed(source) else b.uitofp(x, with_element(x, F32))
             return b.fptrunc(x, typ)
         return b.sitofp(x, typ) if is_signed(source) else b.uitofp(x, typ)
@@ -206,7 +206,7 @@ def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
 
 def _resize_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
     if source == "f64" and target == "f16":
-        # Cores without a direct conversion would call a function. Rounded to odd, then once more, is right.
+        # Cores without a direct conversion would call a function. Rounding to odd first avoids double rounding.
         x = _f32_to_odd(b, x)
     elif source == "f16" and target == "f64":
         x = b.fpext(x, with_element(x, F32))
@@ -217,7 +217,7 @@ def _resize_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.
 
 
 def _f32_to_odd(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return an f64 as f32, rounded to the neighbour with an odd last bit where it is between two."""
+    """Return an f64 as f32, rounded to odd: between two f32 the one whose last bit is odd."""
     near = b.fptrunc(x, with_element(x, F32))
     back = b.fpext(near, x.type)
     bits = b.bitcast(near, with_element(x, I32))

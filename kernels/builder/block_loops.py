@@ -1,4 +1,4 @@
-"""The loops of a macro-tile: a task's rows and output channels in blocks, in the order that it says."""
+"""Loops over the blocks of a macro-tile: rows and output channels of a call, in the macro-tile's loop order."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,13 +9,14 @@ from mavcg.kernels.builder.emit import const, repeat
 from mavcg.specs.tile_plan import MacroTile, Order
 
 Value: TypeAlias = ir.Value
-Block = Callable[[Value, int, Value, Value], None]  # (first channel, how many, first row, row after the last)
+Block = Callable[[Value, int, Value, Value], None]  # (first channel, channels, first row, end of rows)
 
 
 def row_blocks(
     b: ir.IRBuilder, begin: Value, end: Value, rows: int | None, body: Callable[[Value, Value], None]
 ) -> None:
-    """Emit body(first, last) of each block of `rows` rows from begin to end, the last one shorter; None: one block."""
+    """Emit body(first, end) for each block of `rows` rows from begin to end; the last may be shorter. None: one
+    block."""
     if rows is None:
         body(begin, end)
         return
@@ -28,7 +29,7 @@ def row_blocks(
 
 
 def channel_blocks(b: ir.IRBuilder, count: int, step: int | None, body: Callable[[Value, int], None]) -> None:
-    """Emit body(first, channels) of each block of `step` output channels, the last one shorter; None: all at once."""
+    """Emit body(first, channels) for each block of `step` output channels; the last may be shorter. None: one block."""
     step = min(count, step or count)
     whole = count // step * step
     if whole == step:
@@ -40,13 +41,12 @@ def channel_blocks(b: ir.IRBuilder, count: int, step: int | None, body: Callable
 
 
 def block_channels(macro: MacroTile, lanes: int) -> int | None:
-    """Return the output channels of a block: whole panels of `lanes`; None: all."""
+    """Return the output channels of a block, a multiple of `lanes` (whole panels); None: all channels."""
     return None if macro.nc is None else -(-macro.nc // lanes) * lanes
 
 
 def blocks(b: ir.IRBuilder, macro: MacroTile, channels: int, lanes: int, begin: Value, end: Value, body: Block) -> None:
-    """Emit body for each block of a group's output channels and of the rows from begin to end, channels inside or
-    outside."""
+    """Emit body for each block of output channels and of the rows from begin to end, in the macro-tile's loop order."""
     step = block_channels(macro, lanes)
     if macro.order is Order.ROWS:
 

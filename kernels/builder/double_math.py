@@ -1,6 +1,6 @@
-"""exp and log of f64, and remainders: polynomials and whole numbers in explicit operations, the same on every core.
+"""exp, log and fmod of f64 as explicit polynomial and integer operations, bit-identical on every core.
 
-Relative errors of exp and log are some 1e-15. Methods as in float_math.py.
+Relative errors of exp and log are about 1e-15. Methods as in float_math.py.
 """
 
 from collections.abc import Sequence
@@ -59,8 +59,8 @@ def exp64(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     whole = b.fsub(shifted, _real(x, _SHIFTER))
     r = fma(b, whole, _real(x, -_LOG2_LOW), fma(b, whole, _real(x, -_LOG2_HIGH), x))
     value = b.fadd(fma(b, b.fmul(r, r), _series(b, r, _EXP_TAIL), r), _real(x, 1.0))
-    # In two steps: 2^n alone may be no f64 where the result is one. An i64 is shifted through a larger number, since
-    # not every core shifts its sign in.
+    # In two steps: 2^n alone may overflow f64 where the result does not. The i64 is made positive before the shift:
+    # not every core has an arithmetic shift of i64 lanes.
     half = b.sub(b.lshr(b.add(n, _whole(x, 4096)), _whole(x, 1)), _whole(x, 2048))
     for part in (half, b.sub(n, half)):
         value = b.fmul(value, _floats(b, b.shl(b.add(part, _whole(x, 1023)), _whole(x, 52))))
@@ -79,7 +79,7 @@ def log64(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     f = b.fsub(mantissa, _real(x, 1.0))
     s = b.fdiv(f, b.fadd(f, _real(x, 2.0)))
     z = b.fmul(s, s)
-    # log(1+f) = f - (f^2/2 - s (f^2/2 + R)), which keeps f's own bits.
+    # log(1+f) = f - (f^2/2 - s (f^2/2 + R)): f enters unrounded.
     rest = b.fmul(b.fmul(z, _real(x, 2.0)), _series(b, z, _ATANH))
     square = b.fmul(b.fmul(f, f), _real(x, 0.5))
     tail = fma(b, s, b.fadd(square, rest), b.fmul(n, _real(x, _LOG2_LOW)))
@@ -90,14 +90,15 @@ def log64(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def fmod64(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Return x - trunc(x / y) y of one f64 each, exactly: NaN where y is 0 or x infinite, x where y is infinite.
+    """Return x - trunc(x / y) y of f64 scalars, exactly: NaN where y is 0 or x infinite, x where y is infinite.
 
-    A long division of whole numbers, a bit an iteration: the exponents' difference is how many.
+    A long division of the mantissas, one bit per iteration; the difference of the exponents is the number of
+    iterations.
     """
     size, divisor = intrinsic(b, "fabs", [x]), intrinsic(b, "fabs", [y])
     usable = b.and_(b.fcmp_ordered("<", size, _real(x, inf)), b.fcmp_ordered(">", divisor, _real(x, 0.0)))
     divides = b.and_(usable, b.fcmp_ordered("<", divisor, _real(x, inf)))
-    # Both as mantissa * 2^exponent; what is not to be divided as 0 by 1.
+    # Both as mantissa * 2^exponent. Operands without a quotient are replaced by 0 and 1.
     top, top_exponent = _parts(b, b.select(divides, size, _real(x, 0.0)))
     bottom, bottom_exponent = _parts(b, b.select(divides, divisor, _real(x, 1.0)))
     iterations = b.sub(top_exponent, bottom_exponent)
@@ -110,38 +111,37 @@ def fmod64(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     left.add_incoming(iterations, before)
     b.cbranch(b.icmp_signed(">", left, _whole(x, 0)), inside, after)
     b.position_at_end(inside)
-    doubled = b.shl(_less(b, rest, bottom), _whole(x, 1))
+    doubled = b.shl(_subtract_once(b, rest, bottom), _whole(x, 1))
     rest.add_incoming(doubled, b.block)
     left.add_incoming(b.sub(left, _whole(x, 1)), b.block)
     b.branch(head)
     b.position_at_end(after)
-    divides = b.and_(divides, b.icmp_signed(">=", iterations, _whole(x, 0)))  # else x is the rest already
-    value = b.select(divides, _scale_by_power(b, _less(b, rest, bottom), bottom_exponent), size)
+    divides = b.and_(divides, b.icmp_signed(">=", iterations, _whole(x, 0)))  # else x is the remainder already
+    value = b.select(divides, _scale_by_power(b, _subtract_once(b, rest, bottom), bottom_exponent), size)
     return b.select(usable, intrinsic(b, "copysign", [value, x]), _real(x, nan))
 
 
-def _less(b: ir.IRBuilder, rest: ir.Value, bottom: ir.Value) -> ir.Value:
-    """Return the rest after one subtraction, where that is possible."""
+def _subtract_once(b: ir.IRBuilder, rest: ir.Value, bottom: ir.Value) -> ir.Value:
+    """Return rest - bottom where that is not negative, else rest."""
     return b.select(b.icmp_unsigned(">=", rest, bottom), b.sub(rest, bottom), rest)
 
 
 def _parts(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return (m, e) with x = m * 2^(e - 1075) and the highest bit of m at 2^52; (0, e) for 0. x: an f64 that is no
-    less."""
+    """Return (m, e) with x = m * 2^(e - 1075) and the highest bit of m at 2^52; (0, e) for 0. x: an f64 >= 0."""
     bits = _bits(b, x)
     exponent = b.lshr(bits, _whole(x, 52))
     fraction = b.and_(bits, _whole(x, (1 << 52) - 1))
     normal = b.icmp_signed(">", exponent, _whole(x, 0))
     mantissa = b.select(normal, b.or_(fraction, _whole(x, 1 << 52)), fraction)
-    missing = b.sub(b.ctlz(mantissa, ir.Constant(I1, 0)), _whole(x, 11))  # of denormals
+    missing = b.sub(b.ctlz(mantissa, ir.Constant(I1, 0)), _whole(x, 11))  # leading zeros of a denormal's mantissa
     exponent = b.select(normal, exponent, _whole(x, 1))
     return b.shl(mantissa, missing), b.sub(exponent, missing)
 
 
 def _scale_by_power(b: ir.IRBuilder, mantissa: ir.Value, exponent: ir.Value) -> ir.Value:
-    """Return m * 2^(e - 1075), exactly: m as a real number, times two powers of which each is one."""
+    """Return m * 2^(e - 1075), exactly: m as f64, multiplied by two powers of 2 that are both normal f64."""
     value = b.uitofp(mantissa, F64)
-    # In two steps, since 2^(e - 1075) alone may be no f64; after the first no number is a denormal yet.
+    # In two steps, since 2^(e - 1075) alone may underflow; after the first step no result is a denormal yet.
     shift = b.sub(exponent, _whole(mantissa, 1075))
     half = b.ashr(shift, _whole(mantissa, 1))
     for part in (half, b.sub(shift, half)):

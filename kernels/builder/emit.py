@@ -1,4 +1,4 @@
-"""Building blocks of emitters: functions, counted loops, vectors with whole and partial loads."""
+"""Building blocks of emitters: kernel functions, counted loops, constants, whole and partial loads of vectors."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ KERNEL_TYPE = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, PTR])
 Values = tuple[ir.Value, ...]
 
 
-TILES = "mavcg.tiles"  # metadata of a module: (function, tile) of each kind of tile that the function has
+TILES = "mavcg.tiles"  # name of the module metadata that lists the register tiles of each function
 
 
 def note_tile(b: ir.IRBuilder, pixels: int, vectors: int) -> None:
-    """Say in the module's metadata that the function has tiles of so many pixels by so many vectors of channels."""
+    """Record in the module's metadata that the function has a register tile of `pixels` by `vectors` of channels."""
     entry = b.module.add_metadata([b.function.name, f"{pixels}x{vectors}"])
     known = b.module.namedmetadata.get(TILES)
     if known is None or entry not in known.operands:
@@ -72,7 +72,7 @@ def element(b: ir.IRBuilder, base: ir.Value, index: ir.Value | int, typ: ir.Type
 
 
 def scale_index(b: ir.IRBuilder, index: ir.Value, factor: int, name: str = "") -> ir.Value:
-    """index * factor, without a multiplication where factor is 0 or 1."""
+    """Return index * factor, without a multiplication where factor is 0 or 1."""
     if factor == 1:
         return index
     return const(0) if factor == 0 else b.mul(index, const(factor), name=name)
@@ -87,9 +87,9 @@ def for_range(
     body: Callable[[ir.Value, Values], Sequence[ir.Value]],
     name: str = "i",
 ) -> Values:
-    """Emit for (i = begin; i < end; i += step) carried = body(i, carried), signed; return what the last one carried.
+    """Emit for (i = begin; i < end; i += step) carried = body(i, carried), signed; return the final carried values.
 
-    The builder stands behind the loop afterwards. With begin >= end the loop runs no iteration and gives back `init`.
+    The builder is positioned after the loop. With begin >= end the loop has no iteration and the result is `init`.
     """
     before = b.block
     head = b.append_basic_block(f"{name}_head")
@@ -134,7 +134,7 @@ def repeat(
     for_range(b, first, last, step, (), iteration, name)
 
 
-# Types and constants have no module. They are made once: most of a text's time goes into spelling them.
+# Types and constants belong to no module. They are cached: printing them takes most of the time of a module's text.
 @lru_cache(256)
 def vector(typ: ir.Type, lanes: int) -> ir.Type:
     """Return <lanes x typ>, or typ itself for one lane."""
@@ -142,7 +142,7 @@ def vector(typ: ir.Type, lanes: int) -> ir.Type:
 
 
 def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Value:
-    """Return `value` in every lane."""
+    """Return a vector with the scalar `value` in all lanes."""
     if lanes == 1:
         return value
     if isinstance(value, ir.Constant):
@@ -159,18 +159,18 @@ def _undef_constant(typ: ir.Type) -> ir.Constant:
 
 @lru_cache(4096)
 def i32_lanes(lanes: tuple[int, ...]) -> ir.Constant:
-    """Return a constant of several i32, such as the lanes that a shuffle takes."""
+    """Return a constant vector of i32, such as a shuffle's mask."""
     return ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
 
 
 def f32_splat(value: float, lanes: int) -> ir.Constant:
-    """Return a constant in every lane, as f32."""
+    """Return a constant f32 vector with the value in all lanes."""
     return _f32_splat(float(value).hex(), lanes)
 
 
 @lru_cache(4096)
 def _f32_splat(spelt: str, lanes: int) -> ir.Constant:
-    """spelt: by its bits, as 0.0 equals -0.0 and NaN nothing."""
+    """Return f32_splat of a value given as text of its bits: as a cache key 0.0 equals -0.0, and NaN equals nothing."""
     value = float.fromhex(spelt)
     return ir.Constant(F32, value) if lanes == 1 else ir.Constant(vector(F32, lanes), [value] * lanes)
 
@@ -185,7 +185,7 @@ def type_suffix(typ: ir.Type) -> str:
 
 
 def intrinsic(b: ir.IRBuilder, stem: str, args: Sequence[ir.Value], name: str = "") -> ir.Value:
-    """Call llvm.<stem>.<type of the first argument>, whose arguments and result all have that type."""
+    """Emit a call of llvm.<stem>.<type of the first argument>; all arguments and the result have that type."""
     typ = args[0].type
     full = f"llvm.{stem}.{type_suffix(typ)}"
     function = b.module.globals.get(full) or ir.Function(b.module, ir.FunctionType(typ, [typ] * len(args)), full)
@@ -199,17 +199,16 @@ def fma(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value, name: str = "") 
 
 @lru_cache(4096)
 def tail_mask(lanes: int, used: int) -> ir.Constant:
-    """Return a mask of the first `used` lanes."""
+    """Return a constant i1 mask that is true in the first `used` lanes."""
     return ir.Constant(vector(I1, lanes), [int(lane < used) for lane in range(lanes)])
 
 
 def load_vector(
     b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, used: int | None = None, name: str = "", align: int = 0
 ) -> ir.Value:
-    """Return a vector's load at any element's address; of the first `used` lanes only, the others 0, where `used` is
-    given.
+    """Return a vector loaded from an address aligned to its elements.
 
-    align: in bytes, where more than an element's is known.
+    used: number of lanes to load, the others being 0; None: all. align: known alignment in bytes; 0: the element's.
     """
     lanes = typ.count if isinstance(typ, ir.VectorType) else 1
     element_type = typ.element if isinstance(typ, ir.VectorType) else typ
@@ -224,7 +223,7 @@ def load_vector(
 
 
 def store_vector(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, used: int | None = None, align: int = 0) -> None:
-    """Emit a vector's store at any element's address; of the first `used` lanes only, where that is given."""
+    """Emit a vector's store to an address aligned to its elements. used: number of lanes to store; None: all."""
     typ = value.type
     lanes = typ.count if isinstance(typ, ir.VectorType) else 1
     element_type = typ.element if isinstance(typ, ir.VectorType) else typ
@@ -245,18 +244,18 @@ def element_bytes(typ: ir.Type) -> int:
     return {F16: 2, F32: 4, F64: 8}[typ]
 
 
-# Features of every core of an architecture that kernels run on. Stated even where the CPU's name implies them:
-# a function without features of its own gets the compiler's, and those are of the oldest CPU.
+# Features that every core has, by architecture. They are stated even where the CPU's name implies them: a function
+# without features of its own gets those that the compiler was started with, which are the oldest CPU's.
 _EVERYWHERE = {"aarch64": "+neon", "x86_64": "+fma"}
 
 
-# Vectors that belong to the caller: a function that says it changes them saves them all, and the machine passes have
-# them for loads in flight. With 20 sums of 32 registers an in-order core's loop would wait for the others.
+# Callee-saved vector registers: a function that declares them as changed saves them all, and the machine passes may use
+# them for loads in flight. Without them a loop with 20 accumulators in 32 registers would stall on an in-order core.
 _SAVE_ALL = '  call void asm sideeffect "", "' + ",".join(f"~{{v{i}}}" for i in range(8, 16)) + '"()'
 
 
 def add_core_attributes(module: ir.Module, machine: Machine) -> str:
-    """Return the module's text with the core's attributes on every function that it defines."""
+    """Return the module's text with the core's target attributes on every function that the module defines."""
     features = ",".join((_EVERYWHERE[machine.arch], *machine.llvm_features))
     attributes = f'nounwind "target-cpu"="{machine.llvm_cpu}" "target-features"="{features}"'
     rescheduled = machine.arch == "aarch64" and machine.in_order

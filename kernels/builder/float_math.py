@@ -1,8 +1,8 @@
-"""exp, log, tanh and their kin on vectors of f32: polynomials in explicit operations, the same on every core.
+"""exp, log, tanh and related functions of f32 vectors as explicit polynomials, bit-identical on every core.
 
-Every function takes a builder and a value (f32 or a vector of it) and has a relative error of some 1e-7 to 1e-6 (the
-tests say how much); infinities and NaN go where IEEE 754 and C's <math.h> say. Methods: Cody and Waite, "Software
-Manual for the Elementary Functions" (range reduction); series whose remainder is below half a unit in the last place.
+Every function takes a builder and a value (f32 or a vector of f32) and has a relative error of about 1e-7 to 1e-6 (the
+tests state each bound); infinities and NaN are handled as in IEEE 754 and C's <math.h>. Methods: Cody and Waite,
+"Software Manual for the Elementary Functions" (range reduction); series truncated below half a unit in the last place.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import F32, I32, f32_splat, fma, i32_lanes, intrinsic, vector
 
-ROUNDER = 12582912.0  # 1.5 * 2^23: added to a small number it leaves the nearest integer in the last bits
+ROUNDER = 12582912.0  # 1.5 * 2^23: a small number plus this has its nearest integer in the low mantissa bits
 
 
 def lanes_of(x: ir.Value) -> int:
-    """Return the number of f32 of the value."""
+    """Return the number of lanes of a value; 1 for a scalar."""
     return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
 
 
 def like(x: ir.Value, value: float) -> ir.Constant:
-    """Return a constant in every lane of x's type."""
+    """Return a constant of x's type with the value in all lanes."""
     return f32_splat(float(np.float32(value)), lanes_of(x))
 
 
 def ints_like(x: ir.Value, value: int) -> ir.Constant:
-    """Return an i32 constant for every lane of x."""
+    """Return an i32 constant with as many lanes as x."""
     lanes = lanes_of(x)
     return ir.Constant(I32, value) if lanes == 1 else i32_lanes((value,) * lanes)
 
@@ -42,12 +42,12 @@ def as_bits(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def as_floats(b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """Return i32 lanes taken as the bits of f32 lanes."""
+    """Return i32 lanes reinterpreted as f32 lanes."""
     return b.bitcast(bits, F32 if not isinstance(bits.type, ir.VectorType) else ir.VectorType(F32, bits.type.count))
 
 
 def polynomial(b: ir.IRBuilder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    """sum of coefficients[i] * x^i, by Horner's rule in fused multiply-adds."""
+    """Return the sum of coefficients[i] * x^i, by Horner's rule with fused multiply-adds."""
     total: ir.Value = like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = fma(b, total, x, like(x, coefficient))
@@ -55,19 +55,20 @@ def polynomial(b: ir.IRBuilder, x: ir.Value, coefficients: Sequence[float]) -> i
 
 
 def _split(value: float, bits: int = 11) -> tuple[float, float]:
-    """Return the value as a short f32, whose product with a small integer is exact, and the rest."""
+    """Return (high, low) with high + low = value: high has `bits` mantissa bits, so that its product with an integer is
+    exact."""
     mantissa = np.float32(value).view(np.uint32) & np.uint32(0xFFFFFFFF << bits & 0xFFFFFFFF)
     high = float(np.uint32(mantissa).view(np.float32))
     return high, value - high
 
 
 def _power_of_two(b: ir.IRBuilder, n: ir.Value) -> ir.Value:
-    """Return 2^n of i32 lanes from -126 to 127."""
+    """Return 2^n for i32 lanes n of -126 to 127."""
     return as_floats(b, b.shl(b.add(n, ints_like(n, 127)), ints_like(n, 23)))
 
 
 def _clamp(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
-    """Return x between two bounds; NaN stays NaN."""
+    """Return x clamped to low .. high; NaN stays NaN."""
     x = b.select(b.fcmp_ordered("<", x, like(x, low)), like(x, low), x)
     return b.select(b.fcmp_ordered(">", x, like(x, high)), like(x, high), x)
 
@@ -87,16 +88,16 @@ def _reduce(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def exp(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return e^x; denormal results too."""
+    """Return e^x; denormal results are correct too."""
     x = _clamp(b, x, -104.0, 89.0)
     n, r = _reduce(b, x)
     value = b.fadd(fma(b, b.fmul(r, r), polynomial(b, r, _EXP_TAIL), r), like(x, 1.0))
-    half = b.ashr(n, ints_like(x, 1))  # in two steps: 2^n alone may be no f32 where the result is one
+    half = b.ashr(n, ints_like(x, 1))  # in two steps: 2^n alone may overflow f32 where the result does not
     return b.fmul(b.fmul(value, _power_of_two(b, half)), _power_of_two(b, b.sub(n, half)))
 
 
 def expm1(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return e^x - 1, accurate near 0 too."""
+    """Return e^x - 1, accurate also near 0."""
     small = fma(b, b.fmul(x, x), polynomial(b, x, [1 / factorial(k) for k in range(2, 11)]), x)
     large = b.fsub(exp(b, x), like(x, 1.0))
     return b.select(b.fcmp_ordered("<", intrinsic(b, "fabs", [x]), like(x, 0.5)), small, large)
@@ -111,7 +112,7 @@ def log_(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     tiny = b.fcmp_ordered("<", x, like(x, float(np.finfo(np.float32).tiny)))
     scaled = b.select(tiny, b.fmul(x, like(x, 2.0**23)), x)
     bits = as_bits(b, scaled)
-    # The mantissa between sqrt(1/2) and sqrt(2): the bits of sqrt(1/2) away from a whole exponent.
+    # Brings the mantissa between sqrt(1/2) and sqrt(2): the exponent is taken from the bits less those of sqrt(1/2).
     root_half = int(np.float32(sqrt(0.5)).view(np.int32))
     away = b.sub(bits, ints_like(x, root_half))
     exponent = b.ashr(away, ints_like(x, 23))
@@ -121,7 +122,7 @@ def log_(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     f = b.fsub(mantissa, like(x, 1.0))
     s = b.fdiv(f, b.fadd(f, like(x, 2.0)))
     z = b.fmul(s, s)
-    # log(1+f) = f - (f^2/2 - s (f^2/2 + R)), which keeps f's own bits.
+    # log(1+f) = f - (f^2/2 - s (f^2/2 + R)): f enters unrounded.
     rest = b.fmul(b.fmul(z, like(x, 2.0)), polynomial(b, z, _ATANH))
     square = b.fmul(b.fmul(f, f), like(x, 0.5))
     high, low = _split(log(2))
@@ -133,7 +134,7 @@ def log_(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def log1p(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return log(1 + x) for x of 0 to 2 and so on: the rounding of 1 + x is taken out again (Kahan)."""
+    """Return log(1 + x) for x >= 0, accurate near 0: the rounding error of 1 + x is corrected (Kahan)."""
     one = b.fadd(x, like(x, 1.0))
     corrected = b.fmul(log_(b, one), b.fdiv(x, b.fsub(one, like(x, 1.0))))
     return b.select(b.fcmp_ordered("==", one, like(x, 1.0)), x, corrected)

@@ -1,7 +1,8 @@
-"""Loops over the elements of several strided operands at once: what element-wise kernels and copies share.
+"""Loop nests over the elements of several strided operands, shared by element-wise kernels and copies.
 
-Dimensions that lie densely in every operand become one. A row of the kernel is a piece of about ROW_ELEMENTS elements,
-cut where the shape says, so that it is the same on every core. Only the innermost dimension is taken in vectors.
+Neighbouring dimensions that are contiguous in every operand are merged. A row of work has about ROW_ELEMENTS elements;
+where it is cut depends on the shape only, so that it is the same on every core. Vectors run along the innermost
+dimension only.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,15 +25,16 @@ from mavcg.kernels.builder.emit import (
 from mavcg.specs.kernel import View
 from mavcg.specs.serialize import spec_format
 
-ROW_ELEMENTS = 1024  # a multiple of every vector's length, so that only the last row of a line has a tail
+ROW_ELEMENTS = 1024  # a multiple of every vector length, so that only the last row of a line has a tail
 
 
 @spec_format("nest")
 @dataclass(frozen=True)
 class Nest:
-    """Loops over `shape`, outermost first; strides: of each operand, in elements, one a dimension, 0 to broadcast.
+    """Loops over `shape`, outermost first.
 
-    There is at least one dimension. None has length 1, but for the only one of a scalar.
+    strides: of each operand, one per dimension, in elements; 0 broadcasts. There is at least one dimension; none has
+    length 1, except the single one of a scalar.
     """
 
     shape: tuple[int, ...]
@@ -49,7 +51,7 @@ class Nest:
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Number of rows of work."""
         at, block = self.row_split
         return prod(self.shape[:at]) * -(-self.shape[at] // block)
 
@@ -60,7 +62,7 @@ class Nest:
 
 
 def broadcast_strides(view: View, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the view's strides when it is broadcast to `shape` as NumPy does, in elements."""
+    """Return the strides, in elements, of a view that is broadcast to `shape` by NumPy's rules."""
     missing = len(shape) - len(view.shape)
     return (0,) * missing + tuple(
         0 if length == 1 else stride for length, stride in zip(view.shape, view.strides, strict=True)
@@ -68,11 +70,11 @@ def broadcast_strides(view: View, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
-    """Return the same loops with as few dimensions as can be, in the same order."""
+    """Return an equivalent nest with as few dimensions as possible, in the same order."""
     if 0 in shape:
         return Nest((0,), tuple((1,) for _ in strides))
     lengths: list[int] = []
-    steps: list[tuple[int, ...]] = []  # of each dimension: the stride of each operand
+    steps: list[tuple[int, ...]] = []  # the stride of each operand, by dimension
     for at, length in enumerate(shape):
         step = tuple(s[at] for s in strides)
         if length == 1:
@@ -90,10 +92,10 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> Nest:
 
 @dataclass(frozen=True)
 class Line:
-    """A run along the innermost dimension, from `begin` on.
+    """A run of elements along the innermost dimension.
 
-    length: of the whole dimension. block: elements of a run that is not the last; of a whole number of vectors, unless
-    the run is the whole dimension.
+    begin: index of its first element. length: elements of the whole dimension. block: elements of every run but the
+    last; a multiple of the vector length unless the run is the whole dimension.
     """
 
     begin: ir.Value
@@ -101,7 +103,7 @@ class Line:
     block: int
 
     def end(self, b: ir.IRBuilder) -> ir.Value:
-        """Index behind the last of the run."""
+        """Return the index after the run's last element."""
         if self.block >= self.length:
             return const(self.length)
         return minimum(b, b.add(self.begin, const(self.block)), const(self.length), "run_end")
@@ -111,7 +113,7 @@ Inner = Callable[[list[ir.Value], Line], None]
 
 
 def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[int]) -> list[ir.Value]:
-    """Return the indices whose flattened, row-major index is `index`."""
+    """Return the indices of the dimensions `lengths` whose row-major flattened index is `index`."""
     found: list[ir.Value] = []
     for at in range(len(lengths) - 1, 0, -1):
         length = const(lengths[at])
@@ -128,7 +130,7 @@ def advance(
     index: ir.Value,
     item_bytes: Sequence[int],
 ) -> list[ir.Value]:
-    """Return each pointer moved by index x its step; steps in elements."""
+    """Return each pointer advanced by index * step elements. item_bytes: element size of each operand."""
     return [
         address(b, pointer, scale_index(b, index, step * size)) if step else pointer
         for pointer, step, size in zip(pointers, steps, item_bytes, strict=True)
@@ -148,10 +150,10 @@ def maximum(b: ir.IRBuilder, x: ir.Value, y: ir.Value, name: str = "") -> ir.Val
 def nest_rows(
     b: ir.IRBuilder, nest: Nest, pointers: Sequence[ir.Value], item_bytes: Sequence[int], inner: Inner
 ) -> None:
-    """Emit the loops over the kernel's range of rows and what is inside them; `inner` emits a run along the last
-    dimension.
+    """Emit the loops over the kernel's range of rows and the dimensions inside; `inner` emits each run of elements.
 
-    inner gets each operand's address at index 0 of that dimension. The kernel is closed by the caller.
+    inner: gets the address of each operand at index 0 of the innermost dimension, and the run. The caller ends the
+    function.
     """
     at, block = nest.row_split
     lengths, last = nest.shape, len(nest.shape) - 1
@@ -192,9 +194,9 @@ def nest_rows(
 def along_line(
     b: ir.IRBuilder, line: Line, lanes: int, unroll: int, body: Callable[[ir.Value, int, int], None]
 ) -> None:
-    """Take a run in vectors of `lanes`: body(index, how many vectors, elements used of a vector).
+    """Emit body(index, vectors, used lanes) along a run, in vectors of `lanes`.
 
-    `body` is emitted for `unroll` vectors at once, for one, and for the line's rest, which is shorter than a vector.
+    `body` is emitted for `unroll` vectors at a time, for one vector, and for the line's tail, a partial vector.
     """
     whole = line.length // lanes * lanes
     tail = line.length - whole
@@ -215,15 +217,14 @@ def along_line(
         if not blocked:
             body(const(whole), 1, tail)
             return
-        # A block that ends at the line's end holds the tail; blocks are whole vectors, so no other one does.
+        # Only the line's last block has a tail: all others are whole vectors.
         last = b.icmp_signed(">", b.add(line.begin, const(line.block)), const(whole), name="holds_tail")
         with b.if_then(last):
             body(const(whole), 1, tail)
 
 
 def load_lanes(b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, lanes: int, used: int, name: str = "") -> ir.Value:
-    """Return a vector of `lanes` of which the first `used` are read, in pieces of a power of two; the others are
-    undefined."""
+    """Return a vector whose first `used` lanes are loaded, in powers of two; the other lanes are undefined."""
     if used == lanes:
         return load_vector(b, pointer, vector(typ, lanes), name=name)
     whole = ir.Constant(ir.VectorType(typ, lanes), ir.Undefined)
@@ -233,7 +234,7 @@ def load_lanes(b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, lanes: int, use
         if size == 1:
             whole = b.insert_element(whole, piece, const(at, I32))
         else:
-            wide = [i % size for i in range(lanes)]  # LLVM sees that the rest is not used
+            wide = [i % size for i in range(lanes)]  # LLVM finds that the other lanes are not used
             spread = shuffle(b, piece, piece, wide)
             whole = shuffle(b, whole, spread, [i - at + lanes if at <= i < at + size else i for i in range(lanes)])
         at += size
@@ -241,7 +242,7 @@ def load_lanes(b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, lanes: int, use
 
 
 def store_lanes(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, lanes: int, used: int) -> None:
-    """Store the first `used` lanes of a vector of `lanes`, in pieces of a power of two."""
+    """Emit stores of the first `used` lanes of a vector, in powers of two."""
     typ = value.type.element if isinstance(value.type, ir.VectorType) else value.type
     size_of = element_bytes(typ)
     if used == lanes:
@@ -258,10 +259,10 @@ def store_lanes(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, lanes: int,
 
 
 def _pieces(used: int) -> list[int]:
-    """Return the powers of two whose sum is `count`, the largest first."""
+    """Return the powers of two whose sum is `used`, the largest first."""
     return [1 << bit for bit in range(used.bit_length() - 1, -1, -1) if used >> bit & 1]
 
 
 def shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int], name: str = "") -> ir.Value:
-    """Return a vector of chosen lanes of x, then y."""
+    """Return a vector of the given lanes of x and y; y's lanes are numbered after x's."""
     return b.shuffle_vector(x, y, i32_lanes(tuple(lanes)), name)

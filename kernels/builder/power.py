@@ -1,6 +1,6 @@
-"""Powers and remainders, which processors have no instruction for: in f64 where the result is f32.
+"""pow and fmod, for which processors have no instruction; f32 results are computed in f64.
 
-An f64 has so many more bits than an f32 that a short series gives an f32 rounded right nearly always.
+f64 has so many more bits than f32 that a short series gives a correctly rounded f32 nearly always.
 """
 
 from math import factorial, inf, log, nan
@@ -36,20 +36,20 @@ _EXP2 = [log(2) ** k / factorial(k) for k in range(12)]  # for |x| <= 1/2 the ne
 
 
 def _log2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return log2 of normal, positive f64."""
+    """Return log2 of f64 lanes that are normal and positive."""
     ints = vector(I64, _lanes(x))
     bits = b.bitcast(x, ints)
     exponent = b.ashr(b.sub(bits, _number(ints, ROOT_HALF_BITS)), _number(ints, 52))
     mantissa = b.bitcast(b.sub(bits, b.shl(exponent, _number(ints, 52))), x.type)
     s = b.fdiv(b.fsub(mantissa, _number(x.type, 1.0)), b.fadd(mantissa, _number(x.type, 1.0)))
-    # A small integer as f64: added to the bits of 1.5 * 2^52, no conversion from i64, which not every core has.
+    # Converts a small integer to f64 through the bits of 1.5 * 2^52: not every core converts i64 lanes.
     shifter = 1.5 * 2.0**52
     whole = b.bitcast(b.add(exponent, _number(ints, 0x4338000000000000)), x.type)
     return fma(b, s, _series(b, b.fmul(s, s), _LOG2), b.fsub(whole, _number(x.type, shifter)))
 
 
 def _exp2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return 2^x of f64 between -1000 and 1000."""
+    """Return 2^x for f64 lanes between -1000 and 1000."""
     ints = vector(I64, _lanes(x))
     shifted = b.fadd(x, _number(x.type, 1.5 * 2.0**52))
     n = b.sub(b.bitcast(shifted, ints), _number(ints, 0x4338000000000000))
@@ -59,7 +59,7 @@ def _exp2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def power(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Return x to the y, of f32 as C's pow has it, of integers without a fraction; other types have no power."""
+    """Return x to the power y. f32: as C's pow. Integers: the exact power, truncated. Other types have no power."""
     if dtype == "f32":
         return _float_power(b, x, y)
     return _whole_power(b, dtype, x, y)
@@ -76,7 +76,7 @@ def _float_power(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     falling = b.fcmp_ordered("<", y, zero)
     value = b.select(b.fcmp_ordered("==", size, zero), b.select(falling, infinite, zero), value)
     value = b.select(b.fcmp_ordered("==", size, infinite), b.select(falling, zero, infinite), value)
-    # A negative x: to an odd y the result is negative, to a y with a fraction there is none.
+    # A negative x has a negative power if y is odd, and none (NaN) if y has a fraction.
     half = b.fmul(y, _number(y.type, 0.5))
     whole = b.fcmp_ordered("==", intrinsic(b, "trunc", [y]), y)
     odd = b.and_(whole, b.fcmp_ordered("!=", intrinsic(b, "trunc", [half]), half))
@@ -92,12 +92,12 @@ def _float_power(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.select(unit, one, value)
 
 
-# Exponents that a constant may have, and what is done instead.
+# Constant exponents that are computed by products, a root and a quotient.
 EXACT_EXPONENTS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 
 def fixed_power(b: ir.IRBuilder, x: ir.Value, exponent: float) -> ir.Value:
-    """Return x to one of EXACT_EXPONENTS, by products, a root and a quotient."""
+    """Return x to the power `exponent`, one of EXACT_EXPONENTS, by products, a root and a quotient."""
     one = _number(x.type, 1.0)
     if exponent < 0:
         return b.fdiv(one, fixed_power(b, x, -exponent))
@@ -115,7 +115,7 @@ def fixed_power(b: ir.IRBuilder, x: ir.Value, exponent: float) -> ir.Value:
 
 
 def _whole_power(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Raise one integer by squares and products over the exponent's bits; below 0 only 1 and -1 have a result."""
+    """Return x to the power y of integer scalars by square-and-multiply; y < 0 gives 0 unless x is 1 or -1."""
     signed = dtype.startswith("i")
     typ = x.type
 
@@ -127,21 +127,22 @@ def _whole_power(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Va
         )  # fmt: skip
 
     bits = ir.Constant(I64, typ.width)
-    found = for_range(b, ir.Constant(I64, 0), bits, 1, (ir.Constant(typ, 1), x, y), iteration, "bit")[0]
+    value = for_range(b, ir.Constant(I64, 0), bits, 1, (ir.Constant(typ, 1), x, y), iteration, "bit")[0]
     if not signed:
-        return found
+        return value
     one, minus = ir.Constant(typ, 1), ir.Constant(typ, -1)
     even = b.icmp_signed("==", b.and_(y, one), ir.Constant(typ, 0))
-    of_minus = b.select(b.and_(b.icmp_signed("==", x, minus), even), one, x)
+    inverse_of_unit = b.select(b.and_(b.icmp_signed("==", x, minus), even), one, x)
     unit = b.or_(b.icmp_signed("==", x, one), b.icmp_signed("==", x, minus))
-    inverse = b.select(unit, of_minus, ir.Constant(typ, 0))
-    return b.select(b.icmp_signed("<", y, ir.Constant(typ, 0)), inverse, found)
+    inverse = b.select(unit, inverse_of_unit, ir.Constant(typ, 0))
+    return b.select(b.icmp_signed("<", y, ir.Constant(typ, 0)), inverse, value)
 
 
 def fmod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Return x - trunc(x / y) y of one f32 each, exactly: NaN where y is 0 or x infinite, x where y is infinite.
+    """Return x - trunc(x / y) y of f32 scalars, exactly: NaN where y is 0 or x infinite, x where y is infinite.
 
-    A long division in f64, 24 bits of the quotient an iteration: a product of two numbers of 24 bits is exact there.
+    A long division in f64, 24 bits of the quotient per iteration: the product of two numbers of 24 bits is exact in
+    f64.
     """
     size = b.fpext(intrinsic(b, "fabs", [x]), F64)
     divisor = b.fpext(intrinsic(b, "fabs", [y]), F64)
@@ -154,7 +155,7 @@ def fmod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     b.position_at_end(head)
     rest = b.phi(F64, name="rest")
     rest.add_incoming(start, before)
-    # A NaN or 0 as divisor ends it at once: usable is false, rest is 0, and the comparison needs a rest above 0 too.
+    # A divisor of NaN or 0 gives no iteration: usable is false, so rest is 0, and an iteration needs a rest above 0.
     more = b.and_(b.fcmp_ordered(">=", rest, divisor), b.fcmp_ordered(">", rest, ir.Constant(F64, 0.0)))
     b.cbranch(more, inside, after)
     b.position_at_end(inside)
@@ -164,7 +165,7 @@ def fmod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     wide = b.fmul(divisor, scale)
     quotient = intrinsic(b, "trunc", [b.fdiv(rest, wide)])
     less = fma(b, b.fneg(quotient), wide, rest)
-    # The quotient may have been rounded up to the next whole number.
+    # The division may have rounded the quotient up to the next integer.
     less = b.select(b.fcmp_ordered("<", less, ir.Constant(F64, 0.0)), b.fadd(less, wide), less)
     rest.add_incoming(less, b.block)
     b.branch(head)

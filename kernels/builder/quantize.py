@@ -1,4 +1,4 @@
-"""Between real numbers and 8-bit ones, on lanes: the same roundings in every kernel that ends in 8 bits."""
+"""Quantization and dequantization of lanes, with the same rounding in every kernel that stores 8 bits."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from mavcg.kernels.builder.emit import F32, I8, I32, intrinsic
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Return the smallest and largest number of i8 or u8."""
+    """Return (smallest, largest) value of i8 or u8."""
     return (-128, 127) if dtype == "i8" else (0, 255)
 
 
 def widen(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
-    """Return the integer lanes of at most 32 bits as lanes of i32."""
+    """Return integer lanes of at most 32 bits, extended to i32 by the signedness of `dtype`."""
     typ = with_element(x, I32)
     if x.type == typ:
         return x
@@ -22,9 +22,9 @@ def widen(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
 
 
 def narrow(b: ir.IRBuilder, value: ir.Value, zero: ir.Value, low: float, high: float) -> ir.Value:
-    """Return round_half_even(value) + zero between low and high, as 8-bit lanes; NaN gives `low`.
+    """Return round_half_even(value) + zero, clamped to low .. high, as 8-bit lanes; NaN gives `low`.
 
-    value, zero: lanes of f32. A sum beyond 2^24 is inexact, and far outside the limits.
+    value, zero: lanes of f32. A sum beyond 2^24 is inexact, but is clamped anyway.
     """
     total = b.fadd(intrinsic(b, "roundeven", [value]), zero)
     bound = number(total, float(low))
@@ -35,18 +35,18 @@ def narrow(b: ir.IRBuilder, value: ir.Value, zero: ir.Value, low: float, high: f
 
 
 def requantize_value(b: ir.IRBuilder, value: ir.Value, out_zero: int, low: int, high: int) -> ir.Value:
-    """Return `narrow` with a constant zero point: the epilogue of every operator on 8-bit numbers."""
+    """Return `narrow` with a constant zero point, as every operator with 8-bit outputs ends."""
     return narrow(b, value, number(value, float(out_zero)), low, high)
 
 
 def quantize_value(b: ir.IRBuilder, to: str, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
-    """Return saturate(round_half_even(x / scale) + zero)."""
+    """Return saturate(round_half_even(x / scale) + zero) as lanes of type `to`. zero: integer lanes."""
     shift = b.sitofp(widen(b, zero, to), x.type)
     return narrow(b, b.fdiv(x, scale), shift, *limits(to))
 
 
 def dequantize_value(b: ir.IRBuilder, dtype: str, x: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
-    """Return (x - zero) * scale."""
+    """Return (x - zero) * scale as f32 lanes. x, zero: integer lanes of `dtype`."""
     return b.fmul(b.sitofp(b.sub(widen(b, x, dtype), widen(b, zero, dtype)), scale.type), scale)
 
 
@@ -59,7 +59,7 @@ def subtract_zero(b: ir.IRBuilder, x: ir.Value, dtype: str, zero: int) -> ir.Val
 def add_quantized(
     b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Sequence[ir.Value]
 ) -> ir.Value:
-    """Emit qadd. args: a_scale, a_zero, b_scale, b_zero, out_zero, lo, hi."""
+    """Return the result of operator qadd. args: a_scale, a_zero, b_scale, b_zero, out_zero, lo, hi."""
     products = []
     for x, dtype, scale, zero in zip(values, dtypes, args[0:4:2], args[1:4:2], strict=False):
         real = b.sitofp(subtract_zero(b, x, dtype, int(zero)), with_element(x, F32))
@@ -70,7 +70,7 @@ def add_quantized(
 def multiply_quantized(
     b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Sequence[ir.Value]
 ) -> ir.Value:
-    """Emit qmul. args: multiplier, a_zero, b_zero, out_zero, lo, hi."""
+    """Return the result of operator qmul. args: multiplier, a_zero, b_zero, out_zero, lo, hi."""
     factors = [subtract_zero(b, x, dtype, int(zero)) for x, dtype, zero in zip(values, dtypes, args[1:3], strict=False)]
     exact = b.sitofp(b.mul(*factors), with_element(factors[0], F32))
     return requantize_value(b, b.fmul(exact, number(exact, args[0])), int(args[3]), int(args[4]), int(args[5]))

@@ -1,4 +1,4 @@
-"""The code of a block of a convolution: chunks of output channels, their rows and pixels, around the micro-kernels."""
+"""Loops inside a block of a convolution: chunks of output channels, rows and pixels, around the micro-kernels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class ChannelRun:
-    """A run of `count` output channels of a group from `first`, and which rows of pixels: from begin to end."""
+    """The outputs of a block: `count` output channels of a group from `first`, for the rows of pixels begin to end."""
 
     group: Value
     first: Value
@@ -31,7 +31,7 @@ class ChannelRun:
 
 
 class Blocks:
-    """A function's operands, and the loops of its blocks."""
+    """Emitter of the loops inside a convolution's blocks, with the operands of its function."""
 
     def __init__(self, b: ir.IRBuilder, spec: Conv2d, machine: Machine, macro: MacroTile) -> None:
         self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
@@ -48,11 +48,11 @@ class Blocks:
             self.weights = WeightLayout(F32_BYTES, k, k * spec.lanes, spec.lanes, False)
 
     def channels(self, run: ChannelRun) -> None:
-        """Emit a block: for each block of terms, chunks of as many channels as a register tile has."""
+        """Emit a block: for each block of terms all chunks; a chunk has the channels of one register tile."""
         sum_blocks(self.b, self.total, self.macro.kc, lambda block: self.chunks(run, block))
 
     def chunks(self, run: ChannelRun, block: SumBlock) -> None:
-        """Emit a block's chunks for a block of terms."""
+        """Emit all chunks of a block's channels for one block of terms."""
         b = self.b
         tiling, crossing = register_tiling(self.spec, self.machine, self.macro, run.count)
         step = tiling.vectors * self.lanes
@@ -70,8 +70,10 @@ class Blocks:
             self.chunk(last, replace(tiling, widths=tiling.rest), crossing, block)
 
     def chunk(self, run: ChannelRun, tiling: RegisterTiling, crossing: bool, block: SumBlock) -> None:
-        """Emit a chunk: the channels of one register tile, or fewer, for the rows of a block, all rows where
-        crossing."""
+        """Emit a chunk: the channels of one register tile, or fewer, for the rows of a block.
+
+        crossing: register tiles continue in the next row, and the block is all rows.
+        """
         b, spec = self.b, self.spec
         vectors = -(-run.count // self.lanes)
         used = run.count - (vectors - 1) * self.lanes
@@ -89,14 +91,14 @@ class Blocks:
             images.append((self.residual, spec.residual, out_first))
 
         def pointers(row: Value | None) -> Pointers:
-            """Return the addresses of a row's first pixel, or of the first of all."""
-            places = []
+            """Return the addresses of a row's first pixel; row None: of the image's first pixel."""
+            addresses = []
             for pointer, view, first in images:
                 offset = first if row is None else b.add(self.row_offset(view, row), first)
-                places.append(address(b, pointer, offset))
+                addresses.append(address(b, pointer, offset))
             bias = address(b, self.bias, out_first) if self.bias is not None else None
-            residual = places[2] if len(places) > 2 else None
-            return Pointers(places[0], address(b, self.w, w_first), places[1], bias, residual)
+            residual = addresses[2] if len(addresses) > 2 else None
+            return Pointers(addresses[0], address(b, self.w, w_first), addresses[1], bias, residual)
 
         def tile(shape: RegisterTile, at: Pointers) -> None:
             part: Part | None = block.part
@@ -108,7 +110,7 @@ class Blocks:
         share = size * block.total.length  # bytes
 
         def with_next_weights(at: Pointers, row: Value | None) -> Pointers:
-            """Add the next chunk's weights, of which each tile prefetches a share."""
+            """Return the pointers with the next chunk's weights, of which each tile of the row prefetches a share."""
             if not size:
                 return at
             ahead = address(b, at.weights, vectors * self.lanes * k_bytes)
@@ -126,7 +128,7 @@ class Blocks:
 
     @property
     def pass_rows(self) -> int:
-        """Rows that pass over a chunk of channels, the most there can be."""
+        """Maximum number of rows that are computed with a chunk of channels before the next chunk."""
         rows = self.spec.pixel_rows if self.spec.by_channels else min(self.macro.call_rows, self.spec.pixel_rows)
         return min(self.macro.mc or rows, rows)
 
@@ -143,31 +145,38 @@ class Blocks:
         self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
         emit: Callable[[RegisterTile, Pointers], None], size: int, share: int,
     ) -> None:  # fmt: skip
-        """Emit all pixels of all rows as one sequence."""
+        """Emit all pixels of all rows as one sequence of register tiles, whose offsets are computed at run time.
+
+        size, share: bytes of the next chunk's weights that a tile prefetches, per term and in all.
+        """
         b, spec = self.b, self.spec
         width, done = spec.out.shape[2], 0
         views = [spec.x, spec.out, spec.residual]
         for mr, count in tiling.widths.tiles:
 
-            def one(pixel: Value, mr: int = mr) -> None:
+            def emit_at(pixel: Value, mr: int = mr) -> None:
                 offsets: list[list[Value]] = [[], [], []]
                 for p in range(mr):
-                    here = b.add(pixel, const(p))
-                    row, column = b.udiv(here, const(width), name="y"), b.urem(here, const(width), name="x")
-                    for view, found in zip(views, offsets, strict=True):
+                    number = b.add(pixel, const(p))
+                    row, column = b.udiv(number, const(width), name="y"), b.urem(number, const(width), name="x")
+                    for view, view_offsets in zip(views, offsets, strict=True):
                         if view is not None:
                             step = view.strides[2] * F32_BYTES * (spec.stride[1] if view is spec.x else 1)
-                            found.append(b.add(self.row_offset(view, row), scale_index(b, column, step), name="offset"))
+                            offset = b.add(self.row_offset(view, row), scale_index(b, column, step), name="offset")
+                            view_offsets.append(offset)
                 tile = RegisterTile(
                     tuple(offsets[0]), tuple(offsets[1]), tuple(offsets[2]), vectors, used, share_bytes=size
                 )
                 emit(tile, self.advance_prefetch(at, pixel, mr, share))
 
-            repeat(b, done, done + mr * count, one, "pixel", mr)
+            repeat(b, done, done + mr * count, emit_at, "pixel", mr)
             done += mr * count
 
     def advance_prefetch(self, at: Pointers, pixel: Value, mr: int, share: int) -> Pointers:
-        """Return the pointers with the weights that the tile from this pixel on prefetches, in shares of one size."""
+        """Return the pointers with the address of the weights that the tile from this pixel on prefetches.
+
+        share: bytes that each tile prefetches.
+        """
         if at.ahead is None:
             return at
         return replace(at, ahead=address(self.b, at.ahead, scale_index(self.b, self.b.udiv(pixel, const(mr)), share)))
@@ -176,7 +185,10 @@ class Blocks:
         self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
         emit: Callable[[RegisterTile, Pointers], None], size: int, share: int,
     ) -> None:  # fmt: skip
-        """Emit one row of pixels."""
+        """Emit the register tiles of one row of pixels.
+
+        size, share: bytes of the next chunk's weights that a tile prefetches, per term and in all.
+        """
         b, spec = self.b, self.spec
         steps = (
             spec.x.strides[2] * spec.stride[1] * F32_BYTES,
@@ -188,8 +200,8 @@ class Blocks:
             offsets = [tuple(step * p for p in range(mr)) for step in steps]
             tile = RegisterTile(offsets[0], offsets[1], offsets[2], vectors, used, prefetches and mr > 1, size)
 
-            def one(pixel: Value, tile: RegisterTile = tile, mr: int = mr) -> None:
-                here = replace(
+            def emit_at(pixel: Value, tile: RegisterTile = tile, mr: int = mr) -> None:
+                pointers = replace(
                     self.advance_prefetch(at, pixel, mr, share),
                     inputs=address(b, at.inputs, scale_index(b, pixel, steps[0])),
                     out=address(b, at.out, scale_index(b, pixel, steps[1])),
@@ -197,10 +209,10 @@ class Blocks:
                     if at.residual is not None
                     else None,
                 )
-                emit(tile, here)
+                emit(tile, pointers)
 
             if count == 1:
-                one(const(done))
+                emit_at(const(done))
             else:
-                repeat(b, done, done + mr * count, one, "pixel", mr)
+                repeat(b, done, done + mr * count, emit_at, "pixel", mr)
             done += mr * count

@@ -1,5 +1,7 @@
-"""Convolution and products with a constant matrix, as implicit GEMM: the sum runs over the input where it lies, no
-im2col copy; weights are packed in panels of output channels, which all versions of a library share.
+"""Lowering of convolutions and of products with a constant matrix to implicit GEMM.
+
+The sum runs over the input in place, without an im2col copy; weights are packed in panels of output channels, which
+all versions of a library share.
 """
 
 from collections.abc import Mapping
@@ -19,14 +21,14 @@ from mavcg.kernels.tensor.plain_product import plain_conv2d
 from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 
-PIECE_PIXELS = 64  # the most of a piece of a long row: its inputs stay in a level-1 cache
+PIECE_PIXELS = 64  # maximum pixels of a piece of a long row, whose inputs then stay in a level-1 cache
 
 
 def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the kernel of a conv2d node. Raises: MavcgError for a node with pads: padding is a step of its own."""
+    """Return the steps of a conv2d node. Raises: MavcgError for a node with pads; padding is a separate step."""
     x, w = views[node.inputs[0]], node.inputs[1]
     if any(node.attr("pads")):
-        raise MavcgError(f"node '{node.origin}' (conv2d): has pads; padding is a step of its own, before the kernel")
+        raise MavcgError(f"node '{node.origin}' (conv2d): has pads; padding must be a node of its own before it")
     if x.dtype != "f32":
         return plain_conv2d(node, graph, views)
     shape = graph.shape(w)
@@ -41,7 +43,7 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
 
 
 def is_depthwise(node: Node, graph: Graph) -> bool:
-    """True if the convolution is depthwise and its weights are constant."""
+    """Return True for a depthwise convolution with constant weights that the depthwise kernel computes."""
     shape, groups = graph.shape(node.inputs[1]), node.attr("groups")
     alone = shape[3] == 1 and groups == shape[0] == graph.shape(node.inputs[0])[3] and groups > 1
     return alone and shape[1] * shape[2] <= MOST_TAPS and node.inputs[1] in graph.constants
@@ -65,9 +67,9 @@ def conv_step(
     node: Node, x: View, out: View, kernel: Any, stride: Any, dilation: Any, groups: int,
     views: Mapping[str, View], packing: Packing, weights: PackedConstant | None,
 ) -> tuple[Step, ...]:  # fmt: skip
-    """Return the step of a node whose inputs are x, weights, bias?, residual?, with x and out given as images.
+    """Return the step of a node with inputs x, weights, bias?, residual?; x and out are given as N, H, W, C images.
 
-    weights: of a constant, packed in panels; None: they are there at run time only.
+    weights: recipe of the constant packed in panels; None: weights are computed at run time and are not packed.
     """
     bias, residual = (*node.inputs[2:], "", "")[:2]
     spec = Conv2d(

@@ -1,4 +1,4 @@
-"""Loops of a depthwise convolution: blocks of rows, tiles of pixels, lines of channels, rows, vectors, taps."""
+"""Emitter of f32 depthwise convolutions: loops over blocks of rows, tiles of pixels, lines of channels, rows, taps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from mavcg.kernels.gemm.tile import F32_BYTES
 from mavcg.specs.kernel import Machine, View
 
 Value: TypeAlias = ir.Value
-Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None where there is none
+Pointers: TypeAlias = tuple[Value | None, ...]  # x, weights, out, bias, residual; None for an absent operand
 
 
 def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.Function:
@@ -43,7 +43,7 @@ def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.F
 
 
 def by_lines(b: ir.IRBuilder, channels: int, body: Callable[[Value, int], None]) -> None:
-    """Emit body(first channel, count) for every cache line of channels; the last one may be shorter."""
+    """Emit body(first channel, count) for every cache line of channels; the last line may be partial."""
     whole = channels // LINE_CHANNELS * LINE_CHANNELS
     if whole == LINE_CHANNELS:
         body(const(0), LINE_CHANNELS)
@@ -55,10 +55,10 @@ def by_lines(b: ir.IRBuilder, channels: int, body: Callable[[Value, int], None])
 
 @dataclass(frozen=True)
 class _Unit:
-    """Some rows of a few pixels' outputs for one line of channels, or for all where they are few.
+    """A unit of work: some rows of outputs, one tile of pixels wide, for one line of channels or for all channels.
 
-    rows: how many. at: pointers of the first. ahead: x and weights of the unit that comes next, to prefetch; None
-    where nothing is.
+    rows: their number. at: pointers of the first output. ahead: pointers to x and weights of the next unit, which are
+    prefetched; None: no prefetches.
     """
 
     rows: Value
@@ -69,7 +69,7 @@ class _Unit:
 
 
 class _DepthwiseEmitter:
-    """The loops: blocks of rows, tiles of pixels, lines of channels, rows, vectors of channels, taps."""
+    """Emitter of the loops: blocks of rows, tiles of pixels, lines of channels, rows, vectors of channels, taps."""
 
     def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
         self.b, self.spec = b, spec
@@ -81,7 +81,7 @@ class _DepthwiseEmitter:
         pixels, self.vectors = tile_of(spec, machine)
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], pixels))
         self.by_rows = spec.few or is_crowded(spec, machine)
-        # No other core was measured; one that runs in order would pay for every request.
+        # Only x86 was measured; on an in-order core every prefetch takes an issue slot.
         self.prefetches = machine.arch == "x86_64" and not self.by_rows
 
     def emit(self, begin: Value, end: Value) -> None:
@@ -92,7 +92,7 @@ class _DepthwiseEmitter:
         def image_rows(image: Value, first: Value, last: Value) -> None:
             row_blocks(b, first, last, rows, lambda lo, hi: self.block(image, lo, hi))
 
-        def one(image: Value) -> None:
+        def part_of_image(image: Value) -> None:
             before = b.mul(image, const(height))
             first, last = b.sub(begin, before), b.sub(end, before)
             first = b.select(b.icmp_signed(">", first, const(0)), first, const(0))
@@ -101,10 +101,16 @@ class _DepthwiseEmitter:
         if images == 1:
             image_rows(const(0), begin, end)
         else:
-            repeat(b, b.sdiv(begin, const(height)), b.sdiv(b.add(end, const(height - 1)), const(height)), one, "image")
+            repeat(
+                b,
+                b.sdiv(begin, const(height)),
+                b.sdiv(b.add(end, const(height - 1)), const(height)),
+                part_of_image,
+                "image",
+            )
 
     def block(self, image: Value, lo: Value, hi: Value) -> None:
-        """Emit the rows lo to hi of an image: tile by tile, line by line of channels."""
+        """Emit the rows lo to hi of an image: for each tile of pixels all lines of channels."""
         b, spec = self.b, self.spec
         channels, rows = spec.out.shape[3], b.sub(hi, lo)
 
@@ -126,10 +132,10 @@ class _DepthwiseEmitter:
                 at = self.advance(first, channel)
                 ahead = None
                 if self.prefetches:
-                    # After the last line of channels comes the next tile's first.
-                    after = self.advance(first, b.add(channel, const(LINE_CHANNELS)))
+                    # After the last line of channels the next unit is the next tile's first line.
+                    next_line = self.advance(first, b.add(channel, const(LINE_CHANNELS)))
                     more = b.icmp_signed("<", b.add(channel, const(LINE_CHANNELS)), const(channels))
-                    ahead = b.select(more, after[0], following), b.select(more, after[1], self.w)
+                    ahead = b.select(more, next_line[0], following), b.select(more, next_line[1], self.w)
                 self.unit(_Unit(rows, at, ahead, mr, count))
 
             if self.by_rows:
@@ -146,7 +152,7 @@ class _DepthwiseEmitter:
             done += mr * count
 
     def advance(self, at: Pointers, channel: Value) -> Pointers:
-        """Return the pointers `channel` channels further on, whole lines of them for the weights."""
+        """Return the pointers advanced by `channel` channels, a multiple of a line for the weights."""
         taps = self.spec.kernel[0] * self.spec.kernel[1]
         steps = (1, taps, 1, 1, 1)
         pairs = zip(at, steps, strict=True)
@@ -156,9 +162,10 @@ class _DepthwiseEmitter:
         )
 
     def unit(self, unit: _Unit) -> None:
-        """Emit a line of channels, row by row; meanwhile the next unit's input and weights are prefetched.
+        """Emit a unit row by row, with prefetches of the next unit's inputs and weights.
 
-        What two neighbouring rows of outputs share of the input is prefetched at the beginning, the rest row by row.
+        The input rows that two neighbouring output rows share are prefetched first, then the others with each output
+        row.
         """
         b, spec = self.b, self.spec
         reach = (spec.kernel[0] - 1) * spec.dilation[0] + 1
@@ -193,7 +200,7 @@ class _DepthwiseEmitter:
         repeat(b, const(0), unit.rows, row, "row")
 
     def line(self, at: Pointers, pixels: int, channels: int) -> None:
-        """Emit the tiles of all vectors of a line of so many channels."""
+        """Emit the tiles of a line of `channels` channels, vectors by vectors."""
         b, step = self.b, self.vectors * self.lanes
         whole = channels // step * step
 
@@ -209,10 +216,10 @@ class _DepthwiseEmitter:
             self.tile(advance(const(whole)), pixels, vectors, rest - (vectors - 1) * self.lanes)
 
     def tile(self, at: Pointers, pixels: int, vectors: int, used: int) -> None:
-        """Emit the sums of some neighbouring pixels: a weight is loaded once for all of them, an input once for all
-        that see it.
+        """Emit a tile of neighbouring pixels: each weight is loaded once for all pixels, each input once for all
+        windows.
 
-        used: channels of the last vector.
+        used: channels in the last vector.
         """
         b, spec = self.b, self.spec
         note_tile(b, pixels, vectors)

@@ -1,4 +1,4 @@
-"""The window of a depthwise tile: its columns and rows, the sums over them, and their prefetch."""
+"""The filter window of a depthwise tile: the inputs that it reads, the sums over its taps, and prefetches."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.gemm.tile import F32_BYTES
 
 Value: TypeAlias = ir.Value
-# Of more taps one row is written out, and the rest are iterations of a loop: as fast, and a third of the code.
+# With more taps, only one row of taps is unrolled, inside a loop over rows: as fast, with a third of the code.
 UNROLLED_TAPS = 9
 
 
 @dataclass(frozen=True)
 class DepthwiseWindow:
-    """The taps of a filter on an image whose rows and columns have x_strides elements between them."""
+    """The taps of a filter on an image. x_strides: distance of rows and of columns of the image, in elements."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
@@ -25,13 +25,15 @@ class DepthwiseWindow:
     x_strides: tuple[int, ...]
 
     def columns(self, pixels: int) -> list[int]:
-        """Return the columns of the image that so many neighbours see, from the first one's."""
+        """Return the input columns that the windows of `pixels` neighbouring pixels read, relative to the first."""
         taps = range(0, self.kernel[1] * self.dilation[1], self.dilation[1])
         return sorted({p * self.stride[1] + tap for p in range(pixels) for tap in taps})
 
     def inputs(self, rows: range, pixels: int) -> list[int]:
-        """Return the offsets of the inputs of neighbours in some rows, in bytes from the first; rows without a tap have
-        none."""
+        """Return the offsets, in bytes, of the inputs that the windows of `pixels` neighbours read in these rows.
+
+        Rows without a tap (dilation) have no inputs.
+        """
         seen = [y for y in rows if y % self.dilation[0] == 0]
         down, across = self.x_strides
         return [(y * down + x * across) * F32_BYTES for y in seen for x in self.columns(pixels)]
@@ -39,18 +41,18 @@ class DepthwiseWindow:
     def sums(
         self, b: ir.IRBuilder, at: tuple[Value, Value], tile: tuple[int, int], used: tuple[int, ...], start: Values
     ) -> Values:
-        """Return start plus all products, tap by tap: of each vector of channels every pixel's sum.
+        """Emit the sums over all taps, added to `start`; return them by vector of channels, then pixel.
 
-        at: the first input; the weights, a cache line of channels a tap. tile: pixels; lanes of a vector. used: lanes
-        that there are of each vector.
+        at: pointers to the first input and to the weights, a cache line of channels per tap. tile: (pixels, lanes of a
+        vector). used: lanes of each vector that are channels.
         """
         pixels, lanes = tile
         across, spacing = range(self.kernel[1]), self.dilation[1]
         down, typ = self.dilation[0] * self.x_strides[0] * F32_BYTES, ir.VectorType(F32, lanes)
 
         def row(x: Value, weights: Value, acc: Values) -> Values:
-            """Emit the products of a row of taps: a weight is loaded once for all pixels, an input once for all that
-            see it."""
+            """Emit the products of a row of taps: each weight is loaded once for all pixels, each input once for all
+            windows."""
             found = list(acc)
             for v, count in enumerate(used):
                 side = v * lanes * F32_BYTES
@@ -80,7 +82,7 @@ class DepthwiseWindow:
 
 
 def prefetch(b: ir.IRBuilder, pointer: Value, offsets: Iterable[int]) -> None:
-    """Prefetch the data at these offsets, in bytes, into level 1."""
+    """Emit prefetches of pointer + each offset, in bytes, into level 1."""
     typ = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
     function = b.module.globals.get("llvm.prefetch.p0") or ir.Function(b.module, typ, "llvm.prefetch.p0")
     for offset in offsets:

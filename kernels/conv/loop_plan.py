@@ -1,4 +1,4 @@
-"""Decisions on a convolution's loops before they are emitted: register tiles and prefetches."""
+"""Choices for a convolution's loops before they are emitted: register tiles and prefetches."""
 
 from math import gcd
 
@@ -9,29 +9,30 @@ from mavcg.kernels.gemm.tile import F32_BYTES
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile
 
-# Of the inputs of a row of pixels: fewer stay in level 1 while all chunks of channels pass over them.
+# Bytes of the inputs of a row of pixels: smaller rows stay in level 1 while all chunks of channels are computed.
 ROW_NEAR_BYTES = 1 << 15
 FEW_CHUNKS = 2
-LEAST_SHARING = 4  # register tiles that share a prefetch of the next weights
-# Tiles that go on in the next row must be so much faster to be worth addresses made at run time.
+LEAST_SHARING = 4  # minimum number of register tiles that share the prefetch of the next chunk's weights
+# Register tiles that continue in the next row need addresses computed at run time: they are chosen only if they take
+# less than this fraction of the cycles.
 CROSSING_GAIN = 0.95
 
 
 def plain_macro(spec: Conv2d) -> MacroTile:
-    """Return a macro-tile for any cache: blocks of rows that all channels pass, or all rows where channels are cut."""
+    """Return a macro-tile that suits any cache: all channels for blocks of rows, or all rows where channels are cut."""
     return MacroTile(spec.products.plain_rows, panel_channels=spec.panel_channels or None)
 
 
-# Level 1 of x86 cores is indexed by the place in a page: a way of it has that size. A tile's pixels, each a line of
-# input at a time, may fill six of the eight ways or more that there are; weights and outputs need the others.
+# x86 cores index level 1 by the offset in a page, so that a way has the size of a page. A tile's pixels, one line of
+# input each at a time, may fill six of the eight or more ways; weights and outputs need the others.
 L1_WAY_BYTES, INPUT_WAYS = 4096, 6
 
 
 def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
-    """Return the most pixels of a tile whose inputs do not displace one another in level 1; None: any number.
+    """Return the maximum pixels of a tile whose inputs do not evict each other from level 1; None: any number.
 
-    With 1024 channels all pixels of an image are in the same sets: tiles of 13 pixels took 1.13 times as long as those
-    of 6 on a Zen 4, tiles of 26 four times as long.
+    With 1024 channels all pixels of an image map to the same sets: on a Zen 4 tiles of 13 pixels took 1.13 times as
+    long as tiles of 6, and tiles of 26 four times as long.
     """
     if machine.arch != "x86_64":
         return None
@@ -40,10 +41,10 @@ def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
 
 
 def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> tuple[RegisterTiling, bool]:
-    """Return the register tiles of a run of so many output channels, and whether they cross from a row of pixels to the
-    next.
+    """Return (register tiles for a run of `channels` output channels, True if tiles continue in the next row of
+    pixels).
 
-    They cross only where one block is all rows of the images.
+    Tiles continue in the next row only where one block is all rows of the images.
     """
     terms = conv_sum(spec).length
     terms = min(terms, macro.kc or terms)
@@ -68,12 +69,12 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
 
 
 def conv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
-    """Return the register tiles of a block of so many output channels."""
+    """Return the register tiles of a block of `channels` output channels."""
     assert isinstance(spec, Conv2d)
     lanes = lanes_f32(machine)
     tiling, crossing = register_tiling(spec, machine, macro, channels)
     pixels = spec.out.shape[2] * (spec.pixel_rows if crossing else 1)
-    # Without what the register model adds where weights do not stay in level 1: the planner counts that in bytes.
+    # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic.
     most = uncrowded_pixels(spec, machine)
     cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, 0, most).cycles
     shared = tiling.shared * (1 if crossing else spec.pixel_rows)
@@ -81,10 +82,10 @@ def conv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, chann
 
 
 def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
-    """True if tiles of a row prefetch the next one's inputs: these come from afar for most chunks of channels.
+    """Return True if each tile of a row prefetches the next tile's inputs, as these miss level 1 in most chunks.
 
-    Windows that overlap bring most of the next tile's inputs along. Measured on a Zen 3 (docs/design/engine-tiles.md);
-    in-order cores would lose an issue slot each time.
+    Where windows overlap, a tile's own loads fetch most of the next tile's inputs. Measured on a Zen 3
+    (docs/design/engine-tiles.md); in-order cores would lose an issue slot per prefetch. chunk: channels of a chunk.
     """
     if machine.arch != "x86_64" or spec.by_channels or spec.kernel[1] > spec.stride[1]:
         return False
@@ -93,11 +94,10 @@ def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
 
 
 def share_bytes(spec: KernelSpec, macro: MacroTile, chunk_bytes: int, tiles: int) -> int:
-    """Return the bytes of the next chunk's weights that each of `tiles` register tiles prefetches for each term of a
-    sum.
+    """Return the bytes of the next chunk's weights that each of `tiles` register tiles prefetches per term of a sum.
 
-    chunk_bytes: of a chunk's weights of one term. 0: no prefetch is planned, or too few tiles share a chunk: these
-    prefetch their own weights, `macro.prefetch_distance_bytes` ahead.
+    chunk_bytes: size of a chunk's weights per term. The result is 0 where no prefetch is planned, or where too few
+    tiles share a chunk; these prefetch their own weights, `macro.prefetch_distance_bytes` ahead.
     """
     if not spec.panel_channels or not macro.prefetch_distance_bytes or tiles < LEAST_SHARING:
         return 0

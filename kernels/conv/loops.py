@@ -1,5 +1,6 @@
-"""The code of a convolution: the loops over blocks of rows, channels and terms, and over rows, channels and pixels in
-them, around the micro-kernels. A macro-tile says how large the blocks are and in which order they come.
+"""Emitter of f32 convolutions: loops over blocks of rows, channels and terms; blocks.py has the loops inside.
+
+The macro-tile sets the sizes of the blocks and their order.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ Value: TypeAlias = ir.Value
 
 
 def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroTile | None = None) -> ir.Function:
-    """Emit the function of a spec for a machine; macro: as planned, else by what all machines have in common."""
+    """Emit the function of a spec for a machine. macro: the planned macro-tile; None: plain_macro."""
     macro = macro or plain_macro(spec)
     check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
@@ -31,10 +32,10 @@ def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroT
 
 
 class _Conv2dEmitter(Blocks):
-    """Loops around the blocks of one function."""
+    """Emitter of the loops over the blocks of one function."""
 
     def emit(self, begin: Value, end: Value) -> None:
-        """Emit the task's loops."""
+        """Emit the loops over the rows of work from begin to end."""
         b, spec = self.b, self.spec
         if self.macro.parts > 1:
             rectangles(b, self.macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
@@ -50,11 +51,11 @@ class _Conv2dEmitter(Blocks):
             repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
 
     def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Emit the rows of pixels, in parts from low to high, of the only group's panels from first to last."""
+        """Emit the rows of pixels of parts low to high, for panels first to last; there is one group."""
         self.in_order(const(0), first, last, rows_of_parts(self.b, self.spec, self.macro, low, high))
 
     def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Emit the output channels in parts from low to high, for the rows from first to last; there is one group."""
+        """Emit the output channels of parts low to high, for rows first to last; there is one group."""
         spec, macro = self.spec, self.macro
         tiling, _ = register_tiling(spec, self.machine, macro, spec.out_channels)
 
@@ -79,12 +80,12 @@ class _Conv2dEmitter(Blocks):
 
     @property
     def block_rows(self) -> int | None:
-        """Rows of a block where work is cut along the channels; None: all."""
+        """Rows of a block where work is cut along the channels; None: all rows."""
         mc = self.macro.mc
         return mc if mc is not None and mc < self.spec.pixel_rows else None
 
     def by_channels(self, begin: Value, end: Value) -> None:
-        """Emit the panels from begin to end, each group's by themselves."""
+        """Emit the panels from begin to end, group by group."""
         b, spec = self.b, self.spec
         per_group = const(spec.panels)
 
@@ -103,7 +104,7 @@ class _Conv2dEmitter(Blocks):
             repeat(b, first, after, iteration, "group")
 
     def in_order(self, group: Value, begin: Value, end: Value, rows: tuple[Value, Value]) -> None:
-        """Emit a range of a group's panels for a range of rows."""
+        """Emit a range of a group's panels for a range of rows, in the macro-tile's loop order."""
         if self.macro.order is Order.ROWS:
 
             def block(first: Value, last: Value) -> None:
@@ -123,14 +124,15 @@ class _Conv2dEmitter(Blocks):
         self.panels(begin, end, stationary)
 
     def clamp(self, value: Value, most: int) -> Value:
-        """Clamp value between 0 and most."""
+        """Return value clamped to 0 .. most."""
         b = self.b
         low = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
         return b.select(b.icmp_signed(">", low, const(most)), const(most), low)
 
     def panels(self, begin: Value, end: Value, run: Callable[[Value, int], None]) -> None:
-        """Emit run(first channel, count) over a range of a group's panels that is known at run time only: in blocks,
-        then in chunks as long as they fit, then one by one.
+        """Emit run(first channel, count) over a range of a group's panels that is known at run time only.
+
+        Whole blocks come first, then whole chunks, then single panels.
         """
         b, spec = self.b, self.spec
         tail = spec.out_channels % spec.lanes
@@ -150,7 +152,7 @@ class _Conv2dEmitter(Blocks):
             if spec.panels - bool(tail) < count:
                 continue
             iterations = b.sdiv(b.sub(last_whole, at), const(count))
-            # Where `at` is past the last whole panel already the division gives 0 or less.
+            # Where `at` is already past the last whole panel, the division gives 0 or less.
             stop = b.add(at, b.mul(iterations, const(count)))
             for_range(b, at, stop, count, (), block, "chunk")
             at = b.select(b.icmp_signed(">", stop, at), stop, at)

@@ -1,8 +1,8 @@
-"""Rows of work cut into parts: a range of parts, those of a row one after the other, as rectangles of rows by parts.
+"""Loops over rows of work that are cut into parts: a range of parts becomes rectangles of rows by parts.
 
-A thread's range begins and ends in the middle of a row where rows alone are too few to be shared out fairly. Parts of a
-row of pixels are output channels; where a row of work is a panel of these, its parts are rows of pixels. This is the
-same for convolutions of all types; what they compute of a rectangle is their own loops' affair.
+Parts are numbered row by row. Where rows are too few to be shared evenly by threads, a thread's range begins and ends
+in the middle of a row. The parts of a row of pixels are ranges of output channels; where a row of work is a panel of
+channels, its parts are ranges of rows of pixels. Convolutions of all types share these loops.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,15 @@ from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile
 
 Value: TypeAlias = ir.Value
-Rectangle = Callable[[Value, Value, Value, Value], None]  # (first row, row after the last, first part, part after)
-Run = Callable[[Value, int], None]  # (first channel, how many)
+Rectangle = Callable[[Value, Value, Value, Value], None]  # (first row, end of rows, first part, end of parts)
+Run = Callable[[Value, int], None]  # (first channel, number of channels)
 
 
 def parts_of(spec: Convolution, macro: MacroTile) -> int:
-    """Return the number of parts that a row of work really has for a macro-tile's `parts`: 1 where there are groups.
+    """Return the number of parts of a row of work under a macro-tile, number may differ from its `parts`.
 
-    Of a row of pixels parts are `macro.nc` each; of a panel they are rows of pixels, as evenly as can be.
+    A convolution with groups has one part. A row of pixels has parts of `macro.nc` channels each, a panel has parts of
+    rows of pixels, as even as possible.
     """
     if spec.groups > 1:
         return 1
@@ -36,18 +37,18 @@ def parts_of(spec: Convolution, macro: MacroTile) -> int:
 
 
 def part_rows(spec: Convolution, macro: MacroTile) -> int:
-    """Return the number of rows of pixels of a panel's parts."""
+    """Return the rows of pixels of each part of a panel."""
     return -(-spec.pixel_rows // macro.parts)
 
 
 def check_parts(spec: Convolution, macro: MacroTile) -> None:
-    """Raise MavcgError where the macro-tile's parts are not those that a row of work has."""
+    """Check the macro-tile's number of parts. Raises: MavcgError where a row of work has another number."""
     if macro.parts > 1 and macro.parts != parts_of(spec, macro):
-        raise MavcgError(f"{kernel_name(spec)}: has no {macro.parts} parts of {macro.nc} channels in a row")
+        raise MavcgError(f"{kernel_name(spec)}: a row cannot be cut into {macro.parts} parts of {macro.nc} channels")
 
 
 def rows_of_parts(b: ir.IRBuilder, spec: Convolution, macro: MacroTile, low: Value, high: Value) -> tuple[Value, Value]:
-    """Return (first, after the last) of the rows of pixels that a panel's parts from low to high are."""
+    """Return (first, end) of the rows of pixels of a panel's parts low to high."""
     rows = part_rows(spec, macro)
     begin, end = b.mul(low, const(rows)), b.mul(high, const(rows))
     if spec.pixel_rows % rows:
@@ -57,25 +58,25 @@ def rows_of_parts(b: ir.IRBuilder, spec: Convolution, macro: MacroTile, low: Val
 
 
 def rectangles(b: ir.IRBuilder, parts: int, begin: Value, end: Value, body: Rectangle) -> None:
-    """Emit body for the rest of a row begun in the middle, for the whole rows, and for the beginning of the next row.
+    """Emit body for the rectangles of parts begin to end: the end of a partial first row, whole rows, a partial last
+    row.
 
-    Each of them only where there is any; whole rows are one rectangle, whose order of blocks is body's affair. The body
-    is emitted once.
+    All whole rows are one rectangle. Rectangles without parts are skipped at run time; the body is emitted once.
     """
     per_row, one, two = const(parts), const(1), const(2)
     first_row, first_part = b.udiv(begin, per_row), b.urem(begin, per_row)
     last_row, last_part = b.udiv(end, per_row), b.urem(end, per_row)
     begun = b.icmp_signed("!=", first_part, const(0), name="begun")
     whole_from = b.select(begun, b.add(first_row, one), first_row)
-    inside = b.and_(begun, b.icmp_signed("==", first_row, last_row))  # begins and ends in the middle of one row
+    inside = b.and_(begun, b.icmp_signed("==", first_row, last_row))  # the range begins and ends inside one row
     no_whole = b.icmp_signed(">=", whole_from, last_row)
     left = b.and_(b.icmp_signed("!=", last_part, const(0)), b.xor(inside, const(1, ir.IntType(1))))
-    # 0: the row begun; 1: whole rows, an empty iteration where there are none; 2: the row that is left in the middle.
+    # Iterations: 0: partial first row; 1: whole rows, possibly none; 2: partial last row.
     start = b.select(begun, const(0), b.select(no_whole, two, one))
     stop = b.select(inside, one, b.select(left, const(3), two))
 
-    def iteration(which: Value) -> None:
-        head, tail = b.icmp_signed("==", which, const(0)), b.icmp_signed("==", which, two)
+    def iteration(number: Value) -> None:
+        head, tail = b.icmp_signed("==", number, const(0)), b.icmp_signed("==", number, two)
         first = b.select(head, first_row, b.select(tail, last_row, whole_from))
         last = b.select(b.or_(head, tail), b.add(first, one), last_row)
         low = b.select(head, first_part, const(0))
@@ -88,11 +89,11 @@ def rectangles(b: ir.IRBuilder, parts: int, begin: Value, end: Value, body: Rect
 def part_runs(
     b: ir.IRBuilder, macro: MacroTile, channels: int, lanes: int, chunk: int, low: Value, high: Value, body: Run
 ) -> None:
-    """Emit the body for the parts from low to high, in order, as runs of channels.
+    """Emit body(first channel, count) for the parts low to high, in order, as runs of channels.
 
-    chunk: channels of a register tile. Parts of whole tiles are runs of one tile each, and the last of all channels is
-    what no tile is filled by: the same tiles as if there were no parts. Of narrower parts neighbours that such a tile
-    is wider than are one run, as far as whole tiles fit; what is left then is a run each.
+    chunk: channels of a register tile. Parts that are multiples of a tile are emitted tile by tile; the last run is the
+    tail of the channels, so that the tiles are the same as without parts. Narrower parts are joined into runs of a
+    whole tile as far as possible; each remaining part is a run of its own.
     """
     count = block_channels(macro, lanes) or channels
     together = chunk // count if chunk % count == 0 and count < chunk <= channels // count * count else 1
@@ -102,7 +103,7 @@ def part_runs(
     stop = b.select(b.icmp_signed("<", last, const(whole)), last, const(whole))
     at: Value = first
     for size in sizes:
-        # Where nothing is left of whole parts the division gives 0 or less, and `upto` is not above `at`.
+        # Where no whole parts are left, the division gives 0 or less, and `upto` is not above `at`.
         upto = b.add(at, b.mul(b.sdiv(b.sub(stop, at), const(size)), const(size))) if len(sizes) > 1 else stop
 
         def run(channel: Value, size: int = size) -> None:
@@ -118,9 +119,9 @@ def part_runs(
 def channel_groups(
     b: ir.IRBuilder, macro: MacroTile, channels: int, begin: Value, end: Value, body: Rectangle
 ) -> None:  # fmt: skip
-    """Emit body(first row, row after, first channel, channel after) for a range of parts of a depthwise kernel.
+    """Emit body(first row, end of rows, first channel, end of channels) for a range of parts of a depthwise kernel.
 
-    Parts of a row of pixels are `macro.nc` channels each, of whatever groups they are.
+    Each part of a row of pixels has `macro.nc` channels.
     """
     nc = macro.nc or channels
 
@@ -133,19 +134,20 @@ def channel_groups(
 
 
 def check_groups(spec: KernelSpec, macro: MacroTile, channels: int, step: int) -> None:
-    """Raise MavcgError where the macro-tile's parts are not groups of whole steps that are all channels."""
+    """Check a depthwise kernel's parts. Raises: MavcgError unless they are multiples of `step` that cover all
+    channels."""
     nc = macro.nc
     whole = nc is not None and not nc % step and macro.parts == -(-channels // nc)
     if macro.parts > 1 and not whole:
-        raise MavcgError(f"{kernel_name(spec)}: has no {macro.parts} parts of {macro.nc} channels in a row")
+        raise MavcgError(f"{kernel_name(spec)}: a row cannot be cut into {macro.parts} parts of {macro.nc} channels")
 
 
 def channel_steps(
     b: ir.IRBuilder, channels: int, step: int, body: Run, between: tuple[Value, Value] | None = None
 ) -> None:
-    """Emit body(first channel, count) for every `step` channels; the last ones may be fewer.
+    """Emit body(first channel, count) for every `step` channels; the last may be fewer.
 
-    between: the first of them and the one after the last, multiples of a step or the end; None: all.
+    between: (first, end) of the channels, multiples of a step or the last channel; None: all channels.
     """
     whole = channels // step * step
     if between is None:

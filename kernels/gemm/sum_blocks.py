@@ -1,4 +1,4 @@
-"""A sum cut into blocks of neighbouring terms, in order: loops around whatever is done with each block."""
+"""Loops over blocks of terms of a sum (KC blocking), in the order of the terms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,12 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class SumBlock:
-    """Some terms: their loops, where they begin in the inputs (bytes) and among all terms; part is None for all."""
+    """A block of neighbouring terms of a sum.
+
+    total: the loops over its terms. in_bytes: offset of its first input. first_term: number of its first term. part:
+    its
+    position in the whole sum; None where it is the whole sum.
+    """
 
     total: Sum
     in_bytes: Value
@@ -23,9 +28,9 @@ class SumBlock:
 
 
 def cut_at(total: Sum, kc: int | None) -> tuple[int, int] | None:
-    """Return (which level is cut, how many of its iterations a block has); None where a block is the whole sum.
+    """Return (number of the loop level that is cut, its iterations per block); None where a block is the whole sum.
 
-    A block is at most kc terms (None: all of them), and at least one iteration of the innermost level.
+    A block has at most kc terms (None: any number), and at least one iteration of the innermost level.
     """
     if kc is None or kc >= total.length:
         return None
@@ -39,7 +44,7 @@ def cut_at(total: Sum, kc: int | None) -> tuple[int, int] | None:
 
 
 def block_terms(total: Sum, kc: int | None) -> tuple[int, ...]:
-    """Return the terms of a whole block, then those of the shorter last one where there is any."""
+    """Return (terms of a whole block, terms of a shorter last block if there is one)."""
     cut = cut_at(total, kc)
     if cut is None:
         return (total.length,)
@@ -66,8 +71,8 @@ def sum_blocks(b: ir.IRBuilder, total: Sum, kc: int | None, body: Callable[[SumB
         count, step = total.levels[level]
         inside = Sum(total.levels[level + 1 :]).length
 
-        def iteration(index: Value, then: Callable[[Value, Value], None]) -> None:
-            then(b.add(in_bytes, scale_index(b, index, step)), b.add(first, scale_index(b, index, inside)))
+        def iteration(index: Value, inner: Callable[[Value, Value], None]) -> None:
+            inner(b.add(in_bytes, scale_index(b, index, step)), b.add(first, scale_index(b, index, inside)))
 
         if level < number:
             repeat(b, 0, count, lambda i: iteration(i, lambda x, k: nest(level + 1, x, k)), "tap")

@@ -1,4 +1,4 @@
-"""Prologue and epilogue of a register tile: bias or partial sums; then residual, activation, store."""
+"""Tile prologue (bias or partial sums) and tile epilogue (residual, activation, store) of a register tile."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class Ends:
-    """Emits prologue and epilogue of a register tile; its sums are one list, by pixel, then vector.
+    """Emitter of a register tile's prologue and epilogue. The tile's sums are one list, by pixel, then vector.
 
-    used, counts: of each vector, the lanes that there are, and those that it is computed with. lanes: of a whole one.
+    used: lanes of each vector that are output channels. counts: lanes of each vector that are computed. lanes: lanes of
+    a whole vector.
     """
 
     b: ir.IRBuilder
@@ -28,17 +29,17 @@ class Ends:
     counts: Sequence[int]
     lanes: int
 
-    def places(self) -> list[tuple[int, int]]:
+    def positions(self) -> list[tuple[int, int]]:
         """Return (pixel, vector) of each sum."""
         return [(p, v) for p in range(len(self.tile.in_offsets)) for v in range(self.tile.vectors)]
 
     def start(self) -> Values:
-        """Return the sums that the tile begins with: the bias."""
+        """Return the initial sums of the tile: the bias."""
         vectors = [self.bias(v) for v in range(self.tile.vectors)]
-        return tuple(vectors[v] for _, v in self.places())
+        return tuple(vectors[v] for _, v in self.positions())
 
     def bias(self, vector: int) -> Value:
-        """Return a vector's biases; zeros where there are none."""
+        """Return the biases of a vector of channels; zeros without a bias."""
         count = self.counts[vector]
         if self.at.bias is None:
             return f32_splat(0.0, count)
@@ -46,9 +47,9 @@ class Ends:
         return load_vector(self.b, pointer, ir.VectorType(F32, count), self.used[vector], "bias")
 
     def prefetch_residual(self, next_too: bool) -> None:
-        """Prefetch the residual: as a rule it is far away, and the sum hides its latency.
+        """Emit prefetches of the residual, which is rarely in the caches; the sum hides its latency.
 
-        next_too: for the tile that follows at the same distance as well: a short sum does not hide memory's time.
+        next_too: also of the next tile's residual, as a short sum does not hide the latency of memory.
         """
         if self.at.residual is None:
             return
@@ -65,21 +66,21 @@ class Ends:
         return offset_pointer(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * F32_BYTES)
 
     def load_sums(self) -> Values:
-        """Load the partial sums that another block of terms left."""
+        """Load the partial sums that the previous block of terms stored."""
         return tuple(
             load_vector(self.b, self.out(p, v), ir.VectorType(F32, self.counts[v]), self.used[v], "sofar")
-            for p, v in self.places()
+            for p, v in self.positions()
         )
 
     def store(self, results: Values) -> None:
-        """Store partial sums as they are."""
-        for (p, v), value in zip(self.places(), results, strict=True):
+        """Store the sums as partial sums, for the next block of terms."""
+        for (p, v), value in zip(self.positions(), results, strict=True):
             store_vector(self.b, value, self.out(p, v), self.used[v])
 
     def finish(self, results: Values, act: str, act_args: tuple[float, ...]) -> None:
         """Add the residual, apply the activation, and store."""
         b, at = self.b, self.at
-        for (p, v), value in zip(self.places(), results, strict=True):
+        for (p, v), value in zip(self.positions(), results, strict=True):
             if at.residual is not None:
                 pointer = offset_pointer(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
                 residual = load_vector(b, pointer, value.type, self.used[v], "residual")
