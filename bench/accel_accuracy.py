@@ -41,7 +41,7 @@ ROUNDING = "half_up"
 
 
 def graph_of(model: str) -> XGraph:
-    """A built-in network, or a model of bench.models."""
+    """Return the graph of a built-in network or of a model of bench.models."""
     if model in NAMES:
         return xgraph_of(network(model))
     name = model.removesuffix(".onnx")
@@ -49,12 +49,12 @@ def graph_of(model: str) -> XGraph:
 
 
 def white_noise(shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Normal numbers without correlation, f32."""
+    """Return uncorrelated standard normal numbers, f32."""
     return random.standard_normal(shape).astype(np.float32)
 
 
 def natural_noise(shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Normal numbers [N, H, W, C] whose amplitude falls with spatial frequency, of variance 1; f32."""
+    """Return normal numbers [N, H, W, C], f32, of variance 1, whose amplitude falls with spatial frequency."""
     height, width = shape[1:3]
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.fftfreq(width)[None, :])
     amplitude = 1 / np.maximum(frequency, 1 / max(height, width))
@@ -69,13 +69,13 @@ KINDS: Mapping[str, Callable[[tuple[int, ...], np.random.Generator], Array]] = {
 
 
 def images_of(graph: XGraph, kind: str, seed: int) -> dict[str, Array]:
-    """Seeded inputs in the graph's order."""
+    """Return seeded inputs in the graph's order."""
     random = np.random.default_rng(seed)
     return {node.name: KINDS[kind](node.shape, random) for node in graph.inputs()}
 
 
 def row(model: str, graph: XGraph, kind: str, choice: str) -> dict[str, Any]:
-    """A model's row. kind: of KINDS; choice: of CHOICES."""
+    """Return a model's row of the record. kind: one of KINDS; choice: one of CHOICES."""
     images = [images_of(graph, kind, seed) for seed in range(CALIBRATION + TESTED)]
     granularity, correct = CHOICES[choice]
     start = time.process_time()

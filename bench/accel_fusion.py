@@ -40,12 +40,12 @@ BANDWIDTHS = (0.5, 1.0, 2.0)
 
 
 def fine_nodes(graph: XGraph) -> int:
-    """Nodes as table III counts them: operations, with activations by themselves."""
+    """Return the number of nodes as table III counts them: every operation, each activation as a node of its own."""
     return sum(node.on_accelerator + (node.on_accelerator and bool(node.act)) for node in graph.nodes)
 
 
 def matching_ms(graph: XGraph) -> float:
-    """CPU time of all embeddings of all templates, the best of three."""
+    """Return the CPU time, in ms, of finding all embeddings of all templates: the least of three runs."""
     templates, times = read_templates(), []
     for _ in range(3):
         start = time.process_time()
@@ -55,7 +55,7 @@ def matching_ms(graph: XGraph) -> float:
 
 
 def row(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
-    """A network's row on a target."""
+    """Return a network's row on a target."""
     choices = choose_fusion(graph, target, read_templates(), ModelledGroupCosts(target))
     rates = {one["search"]: round(one["gops"], 1) for one in path_rows(choices, target)}
     exact = next(one for one in path_rows(choices, target) if one["search"] == "exact")
@@ -69,7 +69,7 @@ def row(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
 
 
 def sensitivity(graph: XGraph, target: IsaTarget) -> dict[str, dict[str, float]]:
-    """Modelled rates without fusion and with the exact search, for other bandwidths."""
+    """Return modelled rates without fusion and with the exact search, for other DDR bandwidths."""
     found = {}
     for factor in BANDWIDTHS:
         tried = replace(target, ddr_gb_per_s=target.ddr_gb_per_s * factor)

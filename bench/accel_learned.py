@@ -34,17 +34,17 @@ TARGET = "zu2"
 
 
 def quiet(message: str) -> None:
-    """Take progress and print nothing."""
+    """Discard progress messages."""
 
 
 def true_cycles(groups: list[tuple[str, ...]], graph: XGraph, truth: GroupCosts) -> float:
-    """Sum of simulated cycles of groups; infinite if one does not fit."""
+    """Return the sum of the simulated cycles of groups; infinite if one of them does not fit."""
     costs = [truth.cost(graph, nodes) for nodes in groups]
     return sum(float("inf") if cost is None else cost.cycles for cost in costs)
 
 
 def row(name: str, target: IsaTarget, file: GroupCostFile) -> dict[str, Any]:
-    """A network's row on a target."""
+    """Return a network's row on a target."""
     graph = with_fixed_radices(xgraph_of(network(name)))
     truth = KeptGroupCosts(SimulatedGroupCosts(target), "simulated", target, file)
     exact = choose_fusion(graph, target, read_templates(), truth, ("exact",))

@@ -73,7 +73,7 @@ def by_bandwidth(program: AccelProgram) -> dict[str, float]:
 
 
 def feature_bytes(program: AccelProgram) -> int:
-    """Bytes of feature maps that a program loads and saves, without weights, code and padding of beats."""
+    """Return the bytes of feature maps that a program loads and saves, without weights, code and padding of beats."""
     return sum(
         one["rows"] * one["columns"] * one["channels"]
         for one in program.instructions
@@ -82,7 +82,7 @@ def feature_bytes(program: AccelProgram) -> int:
 
 
 def figure_graph(number: int) -> XGraph:
-    """Figure 7: a 5x5 convolution and a 3x3 pool. Figure 8: two 1x1 convolutions and their sum."""
+    """Return the graph of DNNVM's figure 7 (5x5 convolution, 3x3 pool) or 8 (two 1x1 convolutions, their sum)."""
 
     def conv(name: str, source: str, size: int, channels: int, kernel: int) -> XNode:
         pads = (kernel // 2,) * 4
@@ -116,7 +116,7 @@ def figure_graph(number: int) -> XGraph:
 
 
 def figure_rows(target: IsaTarget) -> list[dict[str, Any]]:
-    """Return times and bytes of the figures' nodes one by one and fused, with the paper's milliseconds."""
+    """Return time and bytes of the figures' nodes, executed separately and fused, beside the paper's milliseconds."""
     cases: tuple[tuple[int, _Groups, _Groups, float], ...] = (
         (7, ((("conv",), 0.375), (("pool",), 0.242)), ((("conv", "pool"), None),), 64.0),
         (8, ((("conv1",), 0.467), (("conv2",), 0.463), (("add",), 0.833)),

@@ -1,4 +1,4 @@
-"""The records of accelerators with an instruction set as markdown tables; bench/tables.py prints them."""
+"""Markdown tables of the records about accelerators with an instruction set; bench/tables.py prints them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 
 
 def accel_fusion(record: Record, table: Table) -> str:
-    """Return the table of rates by search beside the paper's, and the sensitivity to the DDR memory's bandwidth."""
+    """Return the tables of rates by search beside the paper's rates, and of their sensitivity to DDR bandwidth."""
     rows = []
     for row in record["rows"]:
         paper, rates = row["paper"] or {}, row["gops"]
@@ -95,7 +95,7 @@ def accel_simulated(record: Record, table: Table) -> str:
 
 
 def accel_learned(record: Record, table: Table) -> str:
-    """Return the table of learned costs: error on groups that were not simulated, and what the path loses by it."""
+    """Return the table of learned costs: error on groups that were not simulated, slowdown of the chosen path."""
     rows = [
         [f"{row['network']}, {row['target']}", row["simulated"], row["predicted"],
          "-" if row["error_percent"] is None else f"{row['error_percent']} %",

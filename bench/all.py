@@ -1,4 +1,4 @@
-"""Every figure of the README: measure, write bench/results/*.json, print the tables: `python -m bench.all`."""
+"""Measure every figure of the README, write bench/results/*.json and print the tables: `python -m bench.all`."""
 
 import subprocess
 import sys
@@ -50,8 +50,11 @@ STEPS: tuple[tuple[str, ...], ...] = (
 
 
 def main() -> None:
-    """Each step is a process of its own: none inherits another's CPU or libraries. Those that judge what they measure
-    end with status 1 where a bound is missed: the others are made all the same, and the end says which failed."""
+    """Run each bench in a process of its own, so that none inherits the CPU binding or libraries of another.
+
+    A bench that judges its own result ends with a status other than 0 if a bound is missed; the others run all the
+    same, and the failed ones are listed at the end.
+    """
     failed = []
     for step in STEPS:
         print(f"bench: {' '.join(step)}", file=sys.stderr, flush=True)

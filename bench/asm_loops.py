@@ -1,4 +1,4 @@
-"""Loops of assembly for `bench.machine_passes`: compiled, estimated, tuned, and split by force where it may not pay."""
+"""Loops of assembly for `bench.machine_passes`: compiled, estimated, tuned, and with forced load splitting."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ COMPILED_FOR = "cortex_a55"
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of one block: its function, its label, one iteration's instructions, registers wanted at top and end."""
+    """A loop of one block: function, label, instructions of an iteration, registers live at its top and end."""
 
     function: str
     label: str
@@ -40,12 +40,12 @@ class Loop:
 
     @property
     def work(self) -> OperationCount:
-        """Arithmetic of one iteration."""
+        """Return the arithmetic of one iteration."""
         return total_operations(self.instrs)
 
     @property
     def multiply_adds(self) -> int:
-        """Vector instructions of one iteration that multiply and add or multiply and widen."""
+        """Return the vector instructions of one iteration that multiply and add, or multiply and widen."""
         return sum(1 for instr in self.instrs if _multiplies(instr))
 
 
@@ -55,7 +55,7 @@ def _multiplies(instr: Instr) -> bool:
 
 
 def compile_to_assembly(source: Path, out: Path, flags: Sequence[str]) -> str:
-    """The assembly that ziglang's clang makes of a source for a Cortex-A55."""
+    """Return the assembly that ziglang's clang makes of a source for a Cortex-A55."""
     tool = "cc" if source.suffix == ".c" else "c++"
     common = ["-target", TARGET, f"-mcpu={COMPILED_FOR}", "-O3", *PLAIN_CODE_FLAGS, "-DNDEBUG"]
     run_zig(tool, [*common, *flags, "-S", str(source), "-o", str(out)], f"compiling {source.relative_to(ROOT)}")
@@ -63,7 +63,7 @@ def compile_to_assembly(source: Path, out: Path, flags: Sequence[str]) -> str:
 
 
 def loops_of(text: str) -> list[Loop]:
-    """Every loop of one block whose instructions are all known."""
+    """Return every loop of one block whose instructions are all known."""
     statements = parse_source(text)
     functions = functions_of(statements)
     private = private_conventions(functions)
@@ -81,14 +81,14 @@ def loops_of(text: str) -> list[Loop]:
 
 
 def cycles(instrs: Sequence[Instr], timing: Timing) -> float:
-    """Cycles of one iteration in this order, by the core's model."""
+    """Return the cycles of one iteration in the given order, by the core's model."""
     return estimate_loop([code.op for code in with_effects(instrs)], timing).cycles
 
 
 def split_by_force(loop: Loop) -> tuple[Instr, ...]:
-    """The loop with its pairs parted and its q loads split, in the order they stood in, whatever a model says.
+    """Return the loop with its pairs unpaired and its q loads split, in their original order, whatever the model says.
 
-    As many loads are split as there are registers for; a value that only waits for the loop's end gives its own.
+    Loads are split as long as registers are free; a value that is only used after the loop gives up its register.
     """
     accessed = frozenset(reg.name for instr in loop.instrs for reg in instr.registers())
     spill = spill_to_vectors(accessed, loop.live_in, loop.live_out)
@@ -102,9 +102,9 @@ def split_by_force(loop: Loop) -> tuple[Instr, ...]:
 
 
 def forced(loop: Loop, timing: Timing) -> tuple[float, float]:
-    """Cycles of the split loop as it stands, and in the best order that the passes find for it: a what-if.
+    """Return the cycles of the split loop in its original order, and in the best order that the passes find.
 
-    None of its forms has whole q loads, so this is what the split would cost where a profile does not ask for it.
+    No form with whole q loads is tried, so this is the cost of splitting on a core whose profile does not request it.
     """
     body = split_by_force(loop)
     whole = Loop(loop.function, loop.label, loop.line, body, loop.live_in, loop.live_out)
@@ -128,6 +128,6 @@ def tuned(
     effort: SchedulingEffort | None = None,
     skip: Callable[[str], str] = lambda name: "",
 ) -> dict[tuple[str, str], LoopReport]:
-    """Run the passes on each loop; results by function and label, without a store of earlier schedules."""
+    """Return the passes' results by function and label; schedules of earlier runs are not used."""
     done = tune(text, timing, policy, effort or SchedulingEffort(), skip=skip, open_inline=True)
     return {(function.name, loop.label): loop for function in done.functions for loop in function.loops}

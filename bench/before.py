@@ -1,4 +1,4 @@
-"""Libraries of this state of mavcg beside those of an earlier one, in one interleaved run: `python -m bench.before F`.
+"""Libraries of this checkout and of an earlier one, timed interleaved: `python -m bench.before FOLDER`.
 
 F is a checkout of the earlier state with an environment of its own (`git worktree add F COMMIT`, then `make -C F
 setup`). Each state builds every network for this machine with its own code, and loads the library with its own runtime
@@ -32,7 +32,7 @@ _BUILD = (
 
 
 def interpreter(checkout: Path) -> Path:
-    """Return the Python of another checkout. Raises: MavcgError when it has no environment."""
+    """Return the Python of another checkout. Raises: MavcgError if it has no environment."""
     python = checkout / ".venv" / "bin" / "python"
     if not (checkout / "bench" / "worker.py").is_file() or not python.is_file():
         raise MavcgError(f"{checkout}: is no checkout of mavcg with an environment; make -C {checkout} setup makes one")
@@ -40,7 +40,7 @@ def interpreter(checkout: Path) -> Path:
 
 
 def library_then(checkout: Path, model: Path) -> Path:
-    """Build a model with another checkout's code, or return the library that it kept. Raises: MavcgError."""
+    """Build a model with another checkout's code, or return the library that it cached. Raises: MavcgError."""
     command = [str(interpreter(checkout)), "-c", _BUILD, str(model)]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
     if done.returncode:
@@ -49,7 +49,10 @@ def library_then(checkout: Path, model: Path) -> Path:
 
 
 def compare(name: str, checkout: Path, threads: int, rounds: int) -> dict[str, Any]:
-    """Time one network in both states. Returns a row: medians in ms, the median ratio now over then, its quartiles."""
+    """Time one network's two libraries.
+
+    Returns a row: medians in ms, the median ratio of now over then, its quartiles.
+    """
     model = model_path(name)
     libraries = {NOW: built_library(model), THEN: library_then(checkout, model)}
     pythons = {NOW: Path(sys.executable), THEN: interpreter(checkout)}

@@ -19,9 +19,9 @@ MKL_PACKAGES = ("mkl==2026.2.0", "intel-openmp==2026.2.0")
 
 @dataclass(frozen=True)
 class BlasLibrary:
-    """A library: its file, how its names of CBLAS routines begin and end, and whether their integers have 64 bits.
+    """A BLAS library: its file, prefix and suffix of its CBLAS names, and whether its integers have 64 bits.
 
-    environment: variables of its process; "{threads}" is filled in.
+    environment: variables of its process; "{threads}" is replaced by the number of threads.
     """
 
     name: str
@@ -34,16 +34,17 @@ class BlasLibrary:
 
 
 def our_library(folder: Path) -> BlasLibrary:
-    """Build ours for this machine."""
+    """Build mavcg's BLAS for this machine."""
     path = folder / "libmavcg_blas.so"
     build_blas(make_blas_request(path, "host", None, None, False, None, False, None))
     return BlasLibrary("mavcg", path, "", environment={"MAVCG_BLAS_NUM_THREADS": "{threads}"})
 
 
 def openblas(core_type: str | None) -> BlasLibrary:
-    """NumPy's OpenBLAS. core_type: one of its names, such as SkylakeX; None: as it finds out.
+    """Return NumPy's OpenBLAS.
 
-    Raises: MavcgError where NumPy has another library.
+    core_type: an OpenBLAS core name such as SkylakeX; None: as it detects. Raises: MavcgError if NumPy uses another
+    library.
     """
     found = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
     if not found:
@@ -57,7 +58,10 @@ def openblas(core_type: str | None) -> BlasLibrary:
 
 
 def blis() -> BlasLibrary:
-    """Debian's BLIS, out of its package, without installing it. Raises: MavcgError where it cannot be had."""
+    """Return Debian's BLIS, unpacked from its package without installing it.
+
+    Raises: MavcgError if it cannot be downloaded.
+    """
     home = cache_folder().parent / "blas" / BLIS_PACKAGE
     found = sorted(home.glob("usr/lib/*/blis-pthread/libblas.so.3"))
     if not found:
@@ -76,7 +80,7 @@ def blis() -> BlasLibrary:
 
 
 def mkl() -> BlasLibrary:
-    """MKL's wheels of PyPI, unpacked. Raises: MavcgError where they cannot be had."""
+    """Return MKL, unpacked from its wheels on PyPI. Raises: MavcgError if they cannot be downloaded."""
     home = cache_folder().parent / "blas" / MKL_PACKAGES[0]
     if not list(home.rglob("libmkl_rt.so*")):
         home.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Our BLAS beside OpenBLAS, BLIS and MKL: `python -m bench.blas_peers`.
+"""mavcg's BLAS beside OpenBLAS, BLIS and MKL: `python -m bench.blas_peers`.
 
 Square, tall, skinny and tiny products, f32 and f64, A as it is and transposed, one thread and two. Each library is a
 process of its own, stopped while another is timed: thread pools spin. They take turns in rotating order; a turn is as
@@ -46,7 +46,7 @@ CLOSE = {"s": 1e-5, "d": 1e-13}  # of the largest element, times the square root
 
 @dataclass(frozen=True)
 class Size:
-    """A product that is timed."""
+    """The sizes of a product that is timed."""
 
     kind: str
     letter: str
@@ -56,7 +56,7 @@ class Size:
     k: int
 
     def line(self, calls: int) -> str:
-        """The request of bench/blas_worker.py."""
+        """The request to bench/blas_worker.py, one line."""
         wanted = {name: getattr(self, name) for name in ("letter", "transa", "m", "n", "k")}
         return json.dumps({**wanted, "calls": calls})
 
@@ -65,7 +65,7 @@ class Size:
 
 
 def start(library: BlasLibrary, calls: Path, threads: int) -> Worker:
-    """Start a library's process, stopped. Raises: RuntimeError where it cannot be loaded."""
+    """Start a library's process and stop it (SIGSTOP). Raises: RuntimeError if the library cannot be loaded."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     given = {name: value.format(threads=threads) for name, value in library.environment.items()}
     process = subprocess.Popen(
@@ -86,7 +86,10 @@ def start(library: BlasLibrary, calls: Path, threads: int) -> Worker:
 
 
 def measure_size(workers: Sequence[Worker], size: Size, rounds: int, clock: str) -> dict[str, list[float]]:
-    """Return the seconds of a call in each round, by library. Raises: SystemExit where a result is not alike."""
+    """Return the seconds of a call in each round, by library.
+
+    Raises: SystemExit if results differ by more than rounding.
+    """
     calls = {}
     for worker in workers:
         first = worker.ask(size.line(1))
@@ -103,7 +106,7 @@ def measure_size(workers: Sequence[Worker], size: Size, rounds: int, clock: str)
 
 
 def row_of(size: Size, threads: int, seconds: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """Return the row of a product: GFLOP/s by the median, and our speed over each of the others."""
+    """Return the row of a product: GFLOP/s by the median, and mavcg's speed over that of each other library."""
     work = 2.0 * size.m * size.n * size.k
     ours = seconds["mavcg"]
     return {
@@ -118,13 +121,13 @@ def row_of(size: Size, threads: int, seconds: Mapping[str, Sequence[float]]) -> 
 
 
 def best_openblas(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the core type of OpenBLAS that we are least ahead of, in geometric mean."""
+    """Return the core type for which OpenBLAS does best against mavcg, in geometric mean."""
     names: list[str] = [name for name in rows[0]["over"] if name.startswith("OpenBLAS")]
     return min(names, key=lambda name: statistics.geometric_mean(row["over"][name] for row in rows))
 
 
 def with_fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add our speed over the fastest of the others, OpenBLAS by its best core type alone."""
+    """Add mavcg's speed over the fastest other library; of OpenBLAS only its best core type counts."""
     best = best_openblas(rows)
     found = []
     for row in rows:
@@ -135,7 +138,7 @@ def with_fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return geometric means and the least ratios, by threads and kind of product."""
+    """Return geometric means and least ratios, by number of threads and kind of product."""
     found = []
     for threads in sorted({row["threads"] for row in rows}):
         for kind in (*SHAPES, "all"):

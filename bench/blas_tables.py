@@ -1,4 +1,4 @@
-"""The record of bench/blas_peers.py as a table."""
+"""The markdown table of the record of bench/blas_peers.py."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 
 
 def blas_peers(record: Record, table: Table) -> str:
-    """Our BLAS over the fastest other one: a row for each product, and means."""
+    """Return the table of mavcg's BLAS over the fastest other one: a row for each product, and means."""
     groups: dict[tuple[Any, ...], list[Record]] = {}
     for row in record["rows"]:
         groups.setdefault((row["kind"], row["letter"], row["m"], row["n"], row["k"]), []).append(row)

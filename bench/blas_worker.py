@@ -1,4 +1,6 @@
-"""One BLAS, told by lines what to multiply: `python bench/blas_worker.py CALLS.so LIBRARY PREFIX SUFFIX WIDE`.
+"""Serve one BLAS, which multiplies as lines of input say.
+
+`python bench/blas_worker.py CALLS.so LIBRARY PREFIX SUFFIX WIDE`.
 
 It says {"ok": true, "version": ..} when it is ready, and answers each line of JSON with one: {"letter", "transa", "m",
 "n", "k", "calls"} with {"wall_s": .., "cpu_s": .., "apart": ..}, of a call; apart: the largest difference from NumPy in
@@ -17,7 +19,7 @@ ALIGN = 64
 
 
 class ProductStruct(ctypes.Structure):
-    """struct product of bench/blas_calls.c."""
+    """The C struct `product` of bench/blas_calls.c."""
 
     _fields_ = [
         ("transa", ctypes.c_int32), ("transb", ctypes.c_int32),
@@ -27,7 +29,7 @@ class ProductStruct(ctypes.Structure):
 
 
 def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy at a multiple of ALIGN."""
+    """Return a copy that begins at a multiple of ALIGN bytes."""
     room = np.empty(values.nbytes + ALIGN, np.uint8)
     first = -room.ctypes.data % ALIGN
     copy: np.ndarray[Any, Any] = room[first : first + values.nbytes].view(values.dtype).reshape(values.shape)
@@ -36,7 +38,7 @@ def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 class Products:
-    """The operands of one kind of product, kept from round to round."""
+    """The operands of one kind of product, reused in every round."""
 
     def __init__(self, letter: str, transa: bool, m: int, n: int, k: int) -> None:
         dtype = np.float32 if letter == "s" else np.float64
@@ -51,7 +53,7 @@ class Products:
         self.exact = (left @ b.T.astype(np.float64)).T
 
     def apart(self) -> float:
-        """Return the largest difference from the exact result, over its largest element."""
+        """Return the largest difference from the exact result, over the largest element of the latter."""
         return float(np.abs(self.arrays[2] - self.exact).max() / np.abs(self.exact).max())
 
 

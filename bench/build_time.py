@@ -17,7 +17,7 @@ ROUNDS = 3
 
 
 def measure(program: Program, folder: Path) -> dict[str, Any]:
-    """Seconds of one program's builds; the first, which may fill ziglang's caches, is not counted."""
+    """Return the seconds of one program's builds; the first one, which may fill ziglang's caches, is not counted."""
     seconds = []
     for _ in range(1 + ROUNDS):
         started = time.monotonic()

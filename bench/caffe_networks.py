@@ -29,7 +29,7 @@ Shape = tuple[int, ...]
 
 @dataclass
 class CaffeWriter:
-    """A prototxt and its weights while they grow. Blobs are named as their layers."""
+    """Builder of a prototxt and its weights. Blobs are named after their layers."""
 
     name: str
     size: int
@@ -44,14 +44,14 @@ class CaffeWriter:
         ]
 
     def layer(self, kind: str, name: str, bottoms: Sequence[str], parameters: str = "", in_place: bool = False) -> str:
-        """A layer. Returns: its top."""
+        """Add a layer and return the name of its top blob."""
         top = bottoms[0] if in_place else name
         words = [f'name: "{name}"', f'type: "{kind}"', *(f'bottom: "{bottom}"' for bottom in bottoms), f'top: "{top}"']
         self.text.append(f"layer {{ {' '.join(words)}{' ' if parameters else ''}{parameters} }}")
         return top
 
     def conv(self, name: str, bottom: str, channels: tuple[int, int], kernel: int, **options: int) -> str:
-        """A convolution and its ReLU. channels: in, out. options: pad, stride, group."""
+        """Add a convolution and its ReLU. channels: in, out. options: pad, stride, group."""
         inputs, outputs = channels
         self.blobs[name] = ((outputs, inputs // options.get("group", 1), kernel, kernel), (outputs,))
         words = " ".join(f"{key}: {value}" for key, value in options.items())
@@ -60,31 +60,31 @@ class CaffeWriter:
         return self.layer("ReLU", f"{name}/relu", [name], in_place=True)
 
     def product(self, name: str, bottom: str, channels: tuple[int, int]) -> str:
-        """A fully connected layer."""
+        """Add a fully connected layer."""
         self.blobs[name] = ((channels[1], channels[0]), (channels[1],))
         return self.layer("InnerProduct", name, [bottom], f"inner_product_param {{ num_output: {channels[1]} }}")
 
     def hidden_layer(self, name: str, bottom: str, channels: tuple[int, int]) -> str:
-        """A fully connected layer, ReLU and dropout."""
+        """Add a fully connected layer, its ReLU and dropout."""
         self.product(name, bottom, channels)
         self.layer("ReLU", f"{name}/relu", [name], in_place=True)
         return self.layer("Dropout", f"{name}/drop", [name], "dropout_param { dropout_ratio: 0.5 }", in_place=True)
 
     def pool(self, name: str, bottom: str, kernel: int, stride: int, pad: int = 0, pool: str = "MAX") -> str:
-        """A pooling layer."""
+        """Add a pooling layer."""
         words = f"pool: {pool} kernel_size: {kernel} stride: {stride}" + (f" pad: {pad}" if pad else "")
         return self.layer("Pooling", name, [bottom], f"pooling_param {{ {words} }}")
 
     def norm(self, name: str, bottom: str) -> str:
-        """Local response normalisation as both networks that have it use it."""
+        """Add the local response normalisation of AlexNet and GoogLeNet: both use the same parameters."""
         return self.layer("LRN", name, [bottom], "lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 }")
 
     def prototxt(self) -> str:
-        """The text."""
+        """Return the text of the prototxt."""
         return "\n".join(self.text) + "\n"
 
     def caffemodel(self, seed: int = 0) -> bytes:
-        """Weights of variance 2 over the inputs of a sum (He et al., ICCV 2015), small biases."""
+        """Return the caffemodel: weights of variance 2 over a sum's inputs (He et al., ICCV 2015), small biases."""
         source, net = np.random.default_rng(seed), net_parameter()()
         for name, shapes in self.blobs.items():
             layer = net.layer.add(name=name.encode())
@@ -96,7 +96,7 @@ class CaffeWriter:
 
     @property
     def parameters(self) -> int:
-        """Number of weights and biases."""
+        """Return the number of weights and biases."""
         return sum(int(np.prod(shape)) for shapes in self.blobs.values() for shape in shapes)
 
 
@@ -184,7 +184,7 @@ def write_network(name: str, folder: Path) -> CaffeWriter:
 
 
 def compared(name: str, folder: Path) -> dict[str, Any]:
-    """Build a network, run it, and compare its outputs with OpenCV's: the row of the record."""
+    """Build a network, run it, compare its outputs with OpenCV's, and return the row of the record."""
     import cv2
 
     network = write_network(name, folder)

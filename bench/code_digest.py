@@ -1,4 +1,4 @@
-"""Digests of code, without comments and docstrings: the same digest means that the same code was measured.
+"""Digests of code without comments and docstrings: equal digests mean that the same code was measured.
 
 A record of figures is about some modules and all that these import (bench/subjects.py says which). `code_of` hashes
 them, folder by folder, so that a record can be held against the code of today.
@@ -25,8 +25,8 @@ DIGITS = 8
 class Subject:
     """The code that a record's figures depend on.
 
-    modules: names of Python modules; all that they import, directly or not, counts too.
-    files: patterns, from the root, of files that no import names: C, TOML, programs that are measured.
+    modules: names of Python modules; everything that they import, directly or not, counts too. files: patterns,
+    relative to the root, of files that no import names: C, TOML, programs that are measured.
     """
 
     modules: tuple[str, ...] = ()
@@ -34,9 +34,9 @@ class Subject:
 
 
 def code_of(subject: Subject, root: Path = ROOT) -> dict[str, str]:
-    """Digest of each folder's share of the subject's files, by the folder's path from the root.
+    """Return the digest of the subject's files in each folder, by the folder's path from the root.
 
-    Raises: FileNotFoundError for a module or a pattern that names nothing: the subject is out of date.
+    Raises: FileNotFoundError for a module or pattern that matches nothing: the subject is out of date.
     """
     texts: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(files_of(subject, root)):
@@ -46,7 +46,7 @@ def code_of(subject: Subject, root: Path = ROOT) -> dict[str, str]:
 
 
 def files_of(subject: Subject, root: Path = ROOT) -> set[Path]:
-    """The files whose code counts. Raises: FileNotFoundError for a module or a pattern that names nothing."""
+    """Return the files whose code counts. Raises: FileNotFoundError for a module or pattern that matches nothing."""
     found = {_path(module, root) for module in closure(subject.modules, root)}
     for pattern in subject.files:
         matched = {path for path in root.glob(pattern) if path.is_file()}
@@ -57,7 +57,7 @@ def files_of(subject: Subject, root: Path = ROOT) -> set[Path]:
 
 
 def closure(modules: Iterable[str], root: Path = ROOT) -> set[str]:
-    """The modules and everything of the package that they import, inside of functions too."""
+    """Return the modules and everything of the package that they import, including imports inside functions."""
     reached: set[str] = set()
     waiting = list(modules)
     while waiting:
@@ -70,7 +70,7 @@ def closure(modules: Iterable[str], root: Path = ROOT) -> set[str]:
 
 @cache
 def imported(path: Path, root: Path = ROOT) -> tuple[str, ...]:
-    """Names of the package's modules that a file imports."""
+    """Return the names of the package's modules that a file imports."""
     return tuple(_imported(ast.parse(path.read_text(encoding="utf-8")), root))
 
 
@@ -102,7 +102,7 @@ def _find(module: str, root: Path) -> Path | None:
 
 @cache
 def code_text(path: Path) -> str:
-    """A file's text without comments, docstrings and blank lines: Python, C and TOML; other files whole."""
+    """Return a file's text without comments, docstrings and blank lines (Python, C and TOML); other files whole."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".py":
         text = _without(text, [*_comments(text), *_docstrings(text)])
@@ -144,5 +144,5 @@ def _without(text: str, spans: Sequence[Span]) -> str:
 
 
 def changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The folders whose share of the code is another one, sorted."""
+    """Return the folders whose digests differ, sorted."""
     return sorted(folder for folder in {*then, *now} if then.get(folder) != now.get(folder))

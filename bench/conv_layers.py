@@ -1,4 +1,4 @@
-"""Convolution layers and matrix products one by one, beside this core's measured peak: `python -m bench.conv_layers`.
+"""Convolution layers and matrix products, one by one, beside this core's measured peak: `python -m bench.conv_layers`.
 
 One thread, everything warm in the cache as far as it fits. Times are of the thread, without those in which another
 program had its CPU. Peak and kernel take turns; the upper quartile of the rounds counts, since other programs, which
@@ -62,7 +62,7 @@ PEAK_ACCUMULATORS, PEAK_TURNS = 12, 100_000
 
 
 def peak_caller(machine: Machine) -> tuple[Callable[[], None], float]:
-    """(a call that does nothing but independent fused multiply-adds, the operations of one call)."""
+    """Return a call that executes nothing but independent fused multiply-adds, and the operations of one call."""
     lanes = machine.vector_bytes // 4
     module = ir.Module("peak")
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), "peak")
@@ -92,7 +92,7 @@ def peak_caller(machine: Machine) -> tuple[Callable[[], None], float]:
 
 
 def conv_caller(machine: Machine, size: int, ic: int, oc: int, k: int, stride: int, groups: int) -> tuple[Any, float]:
-    """A layer of `size` x `size` output pixels; its input lies in a padded buffer, as in a library."""
+    """Return the call of a layer of `size` x `size` output pixels; its input is in a padded buffer, as in a library."""
     b = GraphBuilder("layer")
     side = (size - 1) * stride + k
     x = b.input("x", TensorType("f32", (1, side, side, ic)))
@@ -106,14 +106,14 @@ def conv_caller(machine: Machine, size: int, ic: int, oc: int, k: int, stride: i
 
 
 def product_step(m: int, right: Array) -> Step:
-    """The kernel of m x k by a constant k x n."""
+    """Return the kernel of an m x k matrix times a constant k x n matrix."""
     b = GraphBuilder("product")
     a = b.input("a", TensorType("f32", (m, right.shape[0])))
     return _step(b, b.add("matmul", [a, b.constant(right, "b")]))[0]
 
 
 def product_caller(machine: Machine, m: int, n: int, k: int) -> tuple[Any, float]:
-    """m x k by a constant k x n."""
+    """Return the call of an m x k matrix times a constant k x n matrix."""
     b = GraphBuilder("product")
     a = b.input("a", TensorType("f32", (m, k)))
     right = b.constant(np.random.default_rng(0).standard_normal((k, n)).astype(np.float32), "b")
@@ -143,7 +143,7 @@ def _caller(b: GraphBuilder, out: str, machine: Machine) -> Callable[[], None]:
 
 
 def aligned(array: Array) -> Array:
-    """A copy that begins with a cache line, and some room behind it."""
+    """Return a copy that begins at a cache line, with some room behind it."""
     room = np.zeros(array.size + 32, array.dtype)
     start = (-room.ctypes.data % 64) // array.itemsize
     copy: Array = room[start : start + array.size].reshape(array.shape)
@@ -152,7 +152,7 @@ def aligned(array: Array) -> Array:
 
 
 def seconds_of(call: Callable[[], None], least: float) -> float:
-    """One call's time on the CPU, the mean over enough calls to fill `least` seconds."""
+    """Return the CPU seconds of one call: the mean over enough calls to fill `least` seconds."""
     calls, start = 0, time.thread_time()
     while True:
         call()
@@ -163,7 +163,10 @@ def seconds_of(call: Callable[[], None], least: float) -> float:
 
 
 def seconds_of_each(call: Callable[..., None], least: float) -> float:
-    """The same of what calls itself as often as it is told: neither Python nor the clock is in a short time."""
+    """Return the CPU seconds of one call, by a kernel that repeats itself.
+
+    So short times do not include Python and the clock.
+    """
     times = max(1, round(least / seconds_of(call, least / 8)))
     start = time.thread_time()
     call(times)
@@ -171,7 +174,7 @@ def seconds_of_each(call: Callable[..., None], least: float) -> float:
 
 
 def measure(wanted: str = "") -> list[dict[str, Any]]:
-    """Every layer and product whose name holds `wanted`, each in turns with the peak."""
+    """Return a row for every layer and product whose name contains `wanted`, each interleaved with the peak."""
     machine = host_machine()
     peak, peak_work = peak_caller(machine)
     cases: dict[str, Callable[[], tuple[Any, float]]] = {

@@ -57,7 +57,7 @@ ROUNDS = 6  # even, so that each of two CPUs has as many
 
 
 def build_all(name: str, folder: Path, ways: Sequence[str] = tuple(WAYS)) -> dict[str, dict[str, Any]]:
-    """Build a network in these ways; returns by way the library's path, its arena, phases and ranges by bands."""
+    """Build a network by each strategy; returns, by strategy, the library's path, arena, phases and ranges by bands."""
     graph = NETWORKS[name]()
     graph = graph if name in FILES else with_seeded_weights(graph)
     file = folder / "network.onnx"  # only its name is used: the graph is given
@@ -88,7 +88,7 @@ def _built(request: ModelRequest) -> dict[str, Any]:
 
 
 def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, clock: str) -> dict[str, Any]:
-    """Time the libraries in turns. Raises: MavcgError where one fails, or their results differ in a bit."""
+    """Time the libraries, interleaved. Raises: MavcgError if one fails or their results differ in a bit."""
     workers = []
     try:
         for way, row in built.items():
@@ -120,7 +120,7 @@ def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, c
 def network_row(
     name: str, threads: Sequence[int], rounds: int, clock: str, ways: Sequence[str] = tuple(WAYS)
 ) -> dict[str, Any]:  # fmt: skip
-    """Build and time one network in these ways, of which the first is layer by layer."""
+    """Build and time one network by these strategies, of which the first is layer by layer."""
     with tempfile.TemporaryDirectory(prefix="mavcg-depth-first-") as folder:
         built = build_all(name, Path(folder), ways)
         timed = [measure(built, count, rounds, clock) for count in threads]

@@ -1,4 +1,4 @@
-"""Models made of others: with weights drawn anew, or quantised to 8 bits by onnxruntime."""
+"""Models derived from others: with random weights, or quantised to 8 bits by onnxruntime."""
 
 import math
 import os
@@ -19,7 +19,7 @@ INT8_OPSET = 13  # the first with scales per channel
 
 
 def with_random_weights(source: Path) -> bytes:
-    """A light model whose weights are initializers, drawn so that activations keep their size (He et al., 2015)."""
+    """Return a light model with random initializers that keep activations at their size (He et al., 2015)."""
     import onnx
     from onnx import numpy_helper
 
@@ -59,13 +59,13 @@ def with_random_weights(source: Path) -> bytes:
 
 
 def _last_layer(nodes: Any) -> tuple[Any, str]:
-    """The last convolution or matrix product, and the tensor that softmax reads, or would."""
+    """Return the last convolution or matrix product, and the tensor that softmax reads (or would read)."""
     ends = next((n.input[0] for n in reversed(nodes) if n.op_type == "Softmax"), nodes[-1].output[0])
     return next(n for n in reversed(nodes) if n.op_type in ("Conv", "Gemm")), ends
 
 
 def _run(model: bytes) -> list[Array]:
-    """The outputs for seeded noise, by onnxruntime."""
+    """Return onnxruntime's outputs for seeded noise."""
     try:
         import onnxruntime
     except ImportError as error:
@@ -103,9 +103,9 @@ def _draw(random: np.random.Generator, shape: tuple[int, ...], role: str) -> Arr
 def quantised(
     source: Path, known_shapes: Mapping[str, tuple[int, ...]], path: Path, images: Sequence[Array] = ()
 ) -> None:
-    """Write an 8-bit model to `path`, calibrated on images of its one input, or on seeded noise where none are given.
+    """Write an 8-bit model to `path`, calibrated on images for its one input, or on seeded noise if none are given.
 
-    known_shapes: of inputs that the file leaves free.
+    known_shapes: shapes of inputs whose dimensions are free in the file.
     """
     import onnx
 

@@ -46,7 +46,7 @@ class Compared:
     """A graph's verdict.
 
     status: same, explained, different, refused (by the importer), skipped (the other runtime does not run it), crash or
-    hang. reason: the class of the difference, or the message of the refusal. versions: of the code whose bits were
+    hang. reason: the class of the difference, or the message of the refusal. versions: code versions whose bits were
     compared. format: onnx or tflite. dtype: the float type of an ONNX graph.
     """
 
@@ -60,7 +60,7 @@ class Compared:
 
 
 def check_batch(number: int, seed: int, numbers: Sequence[int], folder: Path, with_arm: bool = False) -> list[Compared]:
-    """batch_of, whose exceptions are crashes of all its graphs."""
+    """Run batch_of; an exception counts as a crash of all its graphs."""
     try:
         return batch_of(number, seed, numbers, folder, with_arm)
     except Exception as error:
@@ -69,7 +69,10 @@ def check_batch(number: int, seed: int, numbers: Sequence[int], folder: Path, wi
 
 
 def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path, with_arm: bool = False) -> list[Compared]:
-    """Compare the graphs of one library, in this process. with_arm: a share of the libraries is for AArch64."""
+    """Compare the graphs of one library, in this process.
+
+    with_arm: a share of the libraries is built for AArch64 too.
+    """
     from mavcg.importers.load import import_model
     from mavcg.passes.graph.pipeline import optimise
 
@@ -104,13 +107,13 @@ def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path, with_
 
 
 def host_cores() -> tuple[str, ...]:
-    """The cores of CORES whose code this machine can run."""
+    """Return the cores of CORES whose code this machine can run."""
     flags = set(Path("/proc/cpuinfo").read_text().split())
     return tuple(name for name, flag in CORES.items() if flag in flags)
 
 
 def _compare(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) -> list[Compared]:
-    """The graphs of one library; each by itself where they cannot be built together."""
+    """Compare the graphs of one library; if they cannot be built together, each in a library of its own."""
     at_end = number % 2 == 0
     try:
         with tempfile.TemporaryDirectory(dir=folder) as own:
@@ -161,7 +164,7 @@ def _compare(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) -
 
 
 def _arm_runs(library: Path, cases: Sequence[Case], at_end: bool, folder: Path) -> list[list[Array] | str]:
-    """The outputs of each version of a library for AArch64, in qemu."""
+    """Return the outputs of each version of a library for AArch64, run in qemu."""
     driver = arm.make_driver(folder)
     inputs = [array for case in cases for array in case.inputs.values()]
     like = [array for case in cases for array in case.theirs]
@@ -169,7 +172,7 @@ def _arm_runs(library: Path, cases: Sequence[Case], at_end: bool, folder: Path) 
 
 
 def same_bits(a: Sequence[Array], b: Sequence[Array]) -> bool:
-    """True if all arrays have the same bytes, but for the sign and payload of NaN."""
+    """True if all arrays have the same bytes, except for the sign and payload of NaN."""
     return all(
         np.array_equal(np.isnan(x), np.isnan(y)) and np.where(np.isnan(x), 0, x).tobytes() == np.where(
             np.isnan(y), 0, y).tobytes() if x.dtype.kind == "f" else x.tobytes() == y.tobytes()
@@ -178,7 +181,7 @@ def same_bits(a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def _run_version(version: str, library: Path, cases: Sequence[Case], at_end: bool) -> list[Array] | str:
-    """The outputs of one version, or why it died, from a process of its own: MAVCG_CPU_MAP is read once."""
+    """Return the outputs of one version, or why it died, from a process of its own: MAVCG_CPU_MAP is read only once."""
 
     def run(_: int) -> list[Array]:
         os.environ["MAVCG_CPU_MAP"] = f"*={version}"
@@ -197,9 +200,9 @@ def _build(model: Path, library: Path, cores: Sequence[str], target: str | None)
 
 
 def _build_by_rows(model: Path, library: Path) -> None:
-    """Build for this machine's board in the smallest arena: rows of layers by turns where that makes it smaller.
+    """Build for this machine's board in the smallest arena: by parts of rows where that makes it smaller.
 
-    No algorithm with larger rounding errors is chosen: the bound on differences knows none.
+    No algorithm with larger rounding errors may be chosen, because the bound on differences does not include them.
     """
     from mavcg.lowering.row_phases import ArenaTooLargeError
     from mavcg.model_pipeline.model import build_model
@@ -213,7 +216,7 @@ def _build_by_rows(model: Path, library: Path) -> None:
 
 
 def compare_all(numbers: Sequence[int], seed: int, workers: int, with_arm: bool = False) -> Iterator[Compared]:
-    """Graphs of these numbers, a library for BATCH of them, each in a process that may crash."""
+    """Compare the graphs of these numbers: BATCH graphs in a library, each library in a process that may crash."""
     batches = [numbers[at : at + BATCH] for at in range(0, len(numbers), BATCH)]
     with tempfile.TemporaryDirectory() as name:
         done = each(
@@ -229,7 +232,7 @@ def compare_all(numbers: Sequence[int], seed: int, workers: int, with_arm: bool 
 
 
 def summary(results: Sequence[Compared]) -> dict[str, Any]:
-    """The counts of a record."""
+    """Return the counts of a record."""
     judged = [result for result in results if result.status in ("same", "explained", "different")]
     versions = collections.Counter(version for result in judged for version in result.versions)
     return {
@@ -245,7 +248,10 @@ def summary(results: Sequence[Compared]) -> dict[str, Any]:
 
 
 def again(workers: int) -> None:
-    """Compare anew what the record leaves unexplained, and put the new verdicts into it. Exit status 1 if some stay."""
+    """Compare the graphs again that the record leaves unexplained, and store the new verdicts.
+
+    Exit status 1 if some stay.
+    """
     record = json.loads((RESULTS / "differential.json").read_text())
     numbers = [each["number"] for each in record["unexplained"]]
     seed = int(record["command"].rpartition(" ")[2])
@@ -265,7 +271,7 @@ def again(workers: int) -> None:
 
 
 def main() -> None:
-    """The command line; exit status 1 where a difference is not explained, or a batch died."""
+    """Compare graphs; exit status 1 if a difference is not explained, or a batch died."""
     parser = argparse.ArgumentParser(prog="python -m bench.differential", description="Random graphs, onnxruntime")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)

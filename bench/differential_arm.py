@@ -1,4 +1,4 @@
-"""Runs a model library for AArch64 under qemu, with inputs and outputs between guard pages."""
+"""Run a model library for AArch64 under qemu, with inputs and outputs between guard pages."""
 
 import os
 import shutil
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
 
 @cache
 def emulator() -> str | None:
-    """The emulator of AArch64 programs, where it and a C library for them are installed."""
+    """Return the emulator of AArch64 programs if it and a C library for them are installed."""
     if not SYSROOT.is_dir():
         return None
     return shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -86,7 +86,7 @@ def make_driver(folder: Path) -> Path:
 def run_arm(
     driver: Path, library: Path, version: str, inputs: Sequence[Array], like: Sequence[Array], at_end: bool
 ) -> list[Array] | str:
-    """The outputs of one version under qemu, of the shapes and types of `like`; why it ended where it failed."""
+    """Return the outputs of one version under qemu, of the shapes and types of `like`, or why it failed."""
     command = [str(emulator()), "-L", str(SYSROOT), "-cpu", "max", str(driver), str(library), str(int(at_end))]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
     try:

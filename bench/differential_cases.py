@@ -1,4 +1,4 @@
-"""Cases of bench.differential: random ONNX and TFLite graphs, the other runtime's outputs, the verdict on ours."""
+"""Cases of bench.differential: random ONNX and TFLite graphs, the other runtime's outputs, the verdict on mavcg's."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +17,9 @@ from bench.differential_verdict import verdict
 class Case:
     """A graph to compare, of either format.
 
-    inputs: by name. run_other: runs the other runtime; raises its own exceptions where that does not run the graph.
-    model: the bytes of a file of several cases. judge: status and class of our outputs beside theirs.
+    inputs: by name. run_other: runs the other runtime; raises that runtime's exceptions if it does not run the graph.
+    model: returns the bytes of a file of several cases. judge: returns status and class of mavcg's outputs beside the
+    other runtime's.
     """
 
     number: int
@@ -37,7 +38,7 @@ class Case:
 
 
 def onnx_case(seed: int, number: int, opset: int) -> Case:
-    """ONNX graph `number`, compared with onnxruntime."""
+    """Return ONNX graph `number`, to be compared with onnxruntime."""
     part = random_part(seed, number, opset)
 
     def judge(ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:
@@ -53,7 +54,7 @@ def onnx_case(seed: int, number: int, opset: int) -> Case:
 
 
 def expected_outputs(part: Part) -> list[Array]:
-    """The outputs of a graph by onnxruntime. Raises: its own exceptions where it does not run it."""
+    """Return the outputs of a graph by onnxruntime. Raises: onnxruntime's exceptions if it does not run the graph."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
@@ -64,7 +65,7 @@ def expected_outputs(part: Part) -> list[Array]:
 
 
 def tflite_case(seed: int, number: int) -> Case:
-    """TFLite graph `number`, compared with LiteRT."""
+    """Return TFLite graph `number`, to be compared with LiteRT."""
     part = random_tflite_part(seed, number)
     return Case(
         number, "tflite", tuple(part.operators), part.inputs, lambda: litert(part),

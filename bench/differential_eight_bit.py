@@ -41,7 +41,7 @@ def eight_bit(op: str) -> Callable[[Part], Any]:
 
 
 def microsoft(op: str) -> Callable[[Part], str]:
-    """The operators of com.microsoft that the importer has."""
+    """Return the operators of com.microsoft that the importer supports."""
 
     def eight_bits(p: Part, *shape: int) -> tuple[str, str, str]:
         dtype = p.memo.setdefault("dtype", p.pick(np.uint8, np.int8))

@@ -1,4 +1,7 @@
-"""Random ONNX graphs for bench.differential: an operator of each kind, others behind it, odd shapes, hard numbers."""
+"""Random ONNX graphs for bench.differential.
+
+An operator of each kind, others behind it, odd shapes, extreme numbers.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -44,12 +47,12 @@ REDUCTIONS = (
 
 
 def kinds_of(opset: int) -> list[str]:
-    """The kinds of graphs that an opset has."""
+    """Return the kinds of graphs that an opset has."""
     return [kind for kind in KINDS if SINCE.get(kind, 0) <= opset <= UNTIL.get(kind, 99)]
 
 
 def random_part(seed: int, number: int, opset: int) -> Part:
-    """Graph number `number`: it follows from seed, number and opset."""
+    """Return graph number `number`; number, seed and opset determine it."""
     rng = np.random.default_rng([seed, number])
     dtype = FLOAT_TYPES[int(rng.choice(3, p=(0.7, 0.12, 0.18)))]
     part = Part(f"g{number}_", opset, rng, hard=bool(rng.random() < 0.3), dtype=dtype)

@@ -30,7 +30,7 @@ def add_conv(p: Part) -> str:
 
 
 def _wide_enough(p: Part, x: str, window: dict[str, Any], dilations: Sequence[int]) -> dict[str, Any]:
-    """The window with pads that it fits in."""
+    """Return the window with pads large enough that it fits into the padded image."""
     for axis in (0, 1):
         span = (window["kernel_shape"][axis] - 1) * dilations[axis] + 1
         short = span - p.inputs[x].shape[2 + axis] - window["pads"][axis] - window["pads"][axis + 2]

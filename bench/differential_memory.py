@@ -1,4 +1,4 @@
-"""Runs of a library from and into memory between pages without access."""
+"""Runs of a library whose inputs and outputs lie between pages without access."""
 
 import mmap
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from bench.differential_part import Array
 
 
 class Guarded:
-    """Memory of an array's size between two pages without access: it ends at the one or begins at the other."""
+    """Memory of an array between two pages without access; it ends at the upper or begins at the lower one."""
 
     def __init__(self, shape: Sequence[int], dtype: Any, at_end: bool) -> None:
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
@@ -35,7 +35,7 @@ def _forbid(place: int, size: int) -> None:
 
 
 def run_guarded(library: Path, cases: Sequence[Case], at_end: bool) -> list[Array]:
-    """The outputs of a library of these graphs, in their order, from and into guarded memory."""
+    """Return the outputs of a library of these graphs, in their order; inputs and outputs are in guarded memory."""
     from mavcg.runtime.loading import load
 
     with load(library) as model:

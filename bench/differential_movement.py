@@ -29,7 +29,7 @@ def along_axis(op: str) -> Callable[[Part], Any]:
 
 
 def _add_input(p: Part, name: str) -> str:
-    """A constant tensor that the model computes, added to an input."""
+    """Add an input to a constant tensor that the model computes."""
     return str(p.add("Add", name, p.input(1)))
 
 
@@ -93,7 +93,7 @@ def add_one_hot(p: Part) -> str:
 
 
 def constant_of_shape(op: str) -> Callable[[Part], str]:
-    """A constant tensor that the model computes, added to an input."""
+    """Add an input to a constant tensor that the model computes."""
 
     def add_to(p: Part) -> str:
         from onnx import numpy_helper

@@ -1,4 +1,4 @@
-"""A random graph of bench.differential while it grows, and the ONNX model of several."""
+"""Builder of a random graph of bench.differential, and the ONNX model of several graphs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ HARD: Mapping[Any, Array] = {
 
 @dataclass
 class Part:
-    """A graph while it grows.
+    """Builder of one graph.
 
     prefix: of all its names. dtype: the float type of its inputs and weights. operators: in the order in which they
     were added.
@@ -43,7 +43,7 @@ class Part:
         return f"{self.prefix}{len(self.nodes) + len(self.constants) + len(self.inputs)}"
 
     def input(self, *shape: int, dtype: Any = None, low: float = -3, high: float = 3) -> str:
-        """Add an input, of the graph's float type where no other is given; some numbers of hard graphs are hard."""
+        """Add an input, of the graph's float type by default; some graphs have extreme numbers among its elements."""
         dtype = np.dtype(dtype or self.dtype)
         name = f"{self.name()}_x"
         if dtype.kind == "f":
@@ -70,7 +70,7 @@ class Part:
         return self.constant(self.rng.uniform(-1, 1, shape), self.dtype)
 
     def add(self, op: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
-        """Add a node; its output's name, or a list of names."""
+        """Add a node; returns its output's name, or a list of names."""
         from onnx import helper
 
         names = [f"{self.name()}_{op.lower()}{i or ''}" for i in range(outputs)]
@@ -85,7 +85,7 @@ class Part:
         return int(self.rng.integers(1, most + 1))
 
     def shape(self, rank: int | None = None) -> tuple[int, ...]:
-        """Mostly small; at times a length around the ends of vectors."""
+        """Return a random shape: mostly small, sometimes with a length near a multiple of a vector's."""
         rank = int(self.rng.integers(1, 5)) if rank is None else rank
         return tuple(self.pick(15, 16, 17, 33) if self.rng.random() < 0.15 else self.size(7) for _ in range(rank))
 
@@ -94,7 +94,7 @@ class Part:
 
 
 def model_of(parts: Sequence[Part]) -> Any:
-    """One model of independent graphs."""
+    """Return one model of independent graphs."""
     from onnx import helper
 
     inputs = [

@@ -1,4 +1,4 @@
-"""Random TFLite graphs for bench.differential: an operator each, of f32, 8 bits or whole numbers, odd shapes."""
+"""Random TFLite graphs for bench.differential: one operator each, in f32, 8 bits or integers, odd shapes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +24,10 @@ _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV"
 
 @dataclass
 class TflitePart:
-    """A graph: build writes it into a file and returns its outputs' tensors.
+    """A graph; `build` writes it into a file and returns its output tensors.
 
-    inputs: arrays by name. quantised: of inputs in 8 bits. hard: True if inputs hold NaN, infinities and the like.
+    inputs: arrays by name. quantised: parameters of 8-bit inputs. hard: True if inputs contain NaN, infinities or other
+    extreme numbers.
     """
 
     prefix: str
@@ -38,7 +39,7 @@ class TflitePart:
 
 
 def tflite_model(parts: Sequence[TflitePart]) -> bytes:
-    """One file of independent graphs."""
+    """Return one file of independent graphs."""
     file = File()
     inputs: list[int] = []
     outputs: list[int] = []
@@ -54,7 +55,7 @@ def _name(x: Array) -> str:
 
 
 def random_tflite_part(seed: int, number: int) -> TflitePart:
-    """TFLite graph `number`: it follows from seed and number."""
+    """Return TFLite graph `number`; number and seed determine it."""
     rng = np.random.default_rng([seed, number, 1])
     part = TflitePart(f"g{number}_", hard=bool(rng.random() < 0.2))
     kinds = list(KINDS)
@@ -63,7 +64,7 @@ def random_tflite_part(seed: int, number: int) -> TflitePart:
 
 
 class _Maker:
-    """Inputs and the one operator of a graph."""
+    """Builder of a graph: its inputs and its one operator."""
 
     def __init__(self, part: TflitePart, rng: np.random.Generator) -> None:
         self.part, self.rng = part, rng
@@ -320,7 +321,10 @@ KINDS: Mapping[str, Callable[[_Maker], None]] = {
 
 
 def litert(part: TflitePart) -> list[Array]:
-    """The outputs of a graph by LiteRT's own kernels. Raises: its own exceptions where it does not run it."""
+    """Return the outputs of a graph by LiteRT's own kernels.
+
+    Raises: LiteRT's exceptions if it does not run the graph.
+    """
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -345,7 +349,10 @@ HARD_OPERATORS = frozenset({
 
 
 def tflite_verdict(part: TflitePart, ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:
-    """Status and class of the difference to LiteRT: 8 bits within one step, f32 within 2e-5 of the largest result."""
+    """Return status and class of the difference to LiteRT.
+
+    Allowed are one step in 8 bits, and 2e-5 of the largest result in f32.
+    """
     name = part.operators[0]
     for have, want in zip(ours, theirs, strict=True):
         if have.shape != want.shape or have.dtype != want.dtype:

@@ -1,4 +1,4 @@
-"""The float64 result of a random graph, and how far rounding errors may move it: what bench.differential judges by.
+"""The float64 result of a random graph, and a bound on its rounding errors, for the verdicts of bench.differential.
 
 The graph is computed node by node in float64, by ONNX's reference implementation and the definitions below, once as it
 is and SAMPLES times with rounding errors put in: each node's result is moved by a few units in the last place of its
@@ -47,14 +47,14 @@ LARGE = {"float16": 100.0, "float32": 1e18, "float64": 1e150}
 
 
 class NotComputedError(Exception):
-    """ONNX's reference implementation does not compute an operator, or not in this type."""
+    """Raised if ONNX's reference implementation does not compute an operator, or not in this type."""
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """An output's float64 result and what an accurate result may differ from it by, of the same shape.
+    """An output's float64 result, and the largest difference of an accurate result from it, of the same shape.
 
-    large: True if an argument of any node is not finite, or so large that the order of a sum decides about overflow.
+    large: True if an argument of a node is not finite, or so large that the order of a sum decides about overflow.
     """
 
     value: Array
@@ -66,8 +66,9 @@ class Bounded:
 class Errors:
     """Rounding errors of one sample.
 
-    Samples come in pairs whose errors have opposite directions: so a jump on either side is met. Those of the first
-    pairs are as large as they may be; of the others, of any size: a periodic function has no other answer at one step.
+    Samples come in pairs with errors of opposite sign, so that jumps on either side are found. Errors of the first
+    pairs are as large as allowed, those of the others are random: a periodic function could give the same result for
+    the largest errors alone.
     """
 
     sample: int
@@ -82,7 +83,7 @@ class Errors:
 
 
 def bounded(part: Part) -> list[Bounded] | None:
-    """The outputs' results and bounds; None where the reference does not compute the graph."""
+    """Return the outputs' results and bounds; None if the reference does not compute the graph."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -126,9 +127,10 @@ def _least(dtype: np.dtype[Any]) -> float:
 
 
 def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | None) -> dict[str, Array]:
-    """All tensors of a graph.
+    """Return all tensors of a graph.
 
-    types: of each, to compute in float64; empty to compute in the file's own types. errors: rounding errors to put in.
+    types: the type of each tensor, to compute in float64; empty: compute in the file's own types. errors: rounding
+    errors to insert.
     """
     from onnx import numpy_helper
 
@@ -168,7 +170,10 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | Non
 
 
 def _absolute_scale(op: str, x: Array, shape: tuple[int, ...]) -> Array | float | None:
-    """Return what an operator's rounding errors are relative to beside its result; None for nothing else."""
+    """Return the magnitude, besides its result, that an operator's rounding errors are relative to.
+
+    None if there is none.
+    """
     if op == "Resize" and x.ndim == len(shape):
         # The weights follow from coordinates, whose errors grow with the length.
         return max(*x.shape, *shape, 1) * _neighbours(x, shape)
@@ -177,7 +182,7 @@ def _absolute_scale(op: str, x: Array, shape: tuple[int, ...]) -> Array | float 
 
 
 def _neighbours(x: Array, shape: tuple[int, ...]) -> Array:
-    """Return the largest magnitude within two elements of where each element of a resized array comes from."""
+    """Return, for each element of a resized array, the largest magnitude within two elements of its source position."""
     largest = np.where(np.isfinite(x), np.abs(x), 0.0)
     for axis, length in enumerate(shape):
         ends = [(2, 2) if i == axis else (0, 0) for i in range(x.ndim)]
@@ -187,7 +192,7 @@ def _neighbours(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _moved(value: Array, dtype: np.dtype[Any], units: float, errors: Errors, whole_stay: bool = False) -> Array:
-    """A tensor with rounding errors; zero, infinities and NaN stay, and whole numbers where whole_stay."""
+    """Return a tensor with rounding errors added; zero, infinities and NaN stay, and integers if whole_stay."""
     if dtype.kind != "f" or (whole_stay and bool(np.all(value == np.rint(value)))):
         return value
     step = units * _eps(dtype) * np.abs(value) + np.where(value != 0, _least(dtype), 0.0)
@@ -197,7 +202,7 @@ def _moved(value: Array, dtype: np.dtype[Any], units: float, errors: Errors, who
 
 
 def _in_range(value: Array, dtype: np.dtype[Any]) -> Array:
-    """Infinite where the type overflows, on the grid of its denormal numbers where these are."""
+    """Return values as the type stores them: infinite on overflow, rounded if denormal."""
     info = np.finfo(dtype)
     value = np.where(np.abs(value) > float(info.max) * (1 + _eps(dtype) / 4), np.copysign(np.inf, value), value)
     return np.where(np.abs(value) < float(info.tiny), value.astype(dtype).astype(np.float64), value)
@@ -268,7 +273,7 @@ def _erf(x: Array) -> Array:
 
 
 def _gelu_tail(x: Array) -> Array:
-    """Phi(x), by erfc: accurate far below zero."""
+    """Return Phi(x), the normal distribution function, by erfc: accurate far below zero."""
     return np.array([math.erfc(-v / math.sqrt(2)) / 2 for v in x.reshape(-1).tolist()]).reshape(x.shape)
 
 

@@ -1,4 +1,4 @@
-"""Classes of differences between this compiler's results and another runtime's, judged by bench.differential_truth."""
+"""Classes of differences between mavcg's and another runtime's results, judged by bench.differential_truth."""
 
 from collections.abc import Sequence
 
@@ -28,9 +28,9 @@ CHOICES = frozenset({"ArgMax", "ArgMin", "Hardmax", "QuantizeLinear", "DynamicQu
 def verdict(
     part: Part, ours: Sequence[Array], theirs: Sequence[Array], truth: Sequence[Bounded] | None, runtime: str
 ) -> tuple[str, str]:
-    """Status (same, explained or different) and class of the difference of two runs of a graph.
+    """Return status (same, explained or different) and class of the difference of two runs of a graph.
 
-    truth: of each output; None where the reference does not compute the graph. runtime: the other runtime's name.
+    truth: of each output; None if the reference does not compute the graph. runtime: the other runtime's name.
     """
     worst = ("same", "")
     for i, (have, want) in enumerate(zip(ours, theirs, strict=True)):

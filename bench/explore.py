@@ -54,14 +54,17 @@ frequency = [0.25, 0.5, 1, 1.5, 2]
 
 @dataclass
 class TimingEngine:
-    """Searches in this process. rounds: of each round the CPU seconds of every search; between: of all else."""
+    """Searches in this process.
+
+    rounds: CPU seconds of every search, by round; between: CPU seconds of everything else.
+    """
 
     rounds: list[dict[SearchKey, float]] = field(default_factory=list)
     between: list[float] = field(default_factory=list)
     last: float = field(default_factory=time.process_time)
 
     def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:
-        """Do the work on all items, one by one."""
+        """Apply the work to all items, one after the other."""
         self.between.append(time.process_time() - self.last)
         seconds = {}
         for task in tasks_of(items, most):
@@ -76,7 +79,7 @@ class TimingEngine:
 
 
 def simulated_seconds(engine: TimingEngine, workers: int) -> float:
-    """Return the seconds of an exploration with so many workers: list scheduling in each round."""
+    """Return the seconds that an exploration would take with so many workers, by list scheduling of each round."""
     total = sum(engine.between)
     for seconds in engine.rounds:
         free = [0.0] * workers
@@ -101,7 +104,7 @@ def content(path: Path) -> dict[str, list[Any]]:
 
 
 def explored(folder: Path, workload: Workload, engine: Engine, name: str) -> Exploration:
-    """Explore the space with an engine, results in a new database of this name."""
+    """Explore the space with an engine; results go to a new database of this name."""
     (folder / "space.toml").write_text(SPACE)
     space = read_space(folder / "space.toml")
     with ExplorationStore(folder / name) as store:
@@ -109,7 +112,7 @@ def explored(folder: Path, workload: Workload, engine: Engine, name: str) -> Exp
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Explore by one process, then by Dask's; simulate the rest."""
+    """Explore with one process, then with Dask's processes; simulate the other numbers of workers."""
     workload = workload_of({name: read_layers(name, {}, False) for name in NAMES})
     print("bench: one process", file=sys.stderr, flush=True)
     before, timing = cpu_seconds(), TimingEngine()
@@ -158,7 +161,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Explore, print, write bench/results/explore.json; status 1 where a database differs or a bound is missed."""
+    """Explore, print, write bench/results/explore.json; status 1 if a database differs or a bound is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the record instead of tables")
     args = parser.parse_args()

@@ -37,7 +37,7 @@ memory_gb_per_s = [12.8, 34.1]
 
 
 def measure(folder: Path, network: str) -> dict[str, Any]:
-    """Explore the space for a network of bench.models without leaving a point out; return the record's own part."""
+    """Explore the space for a network of bench.models without skipping points; return the record without its head."""
     (folder / "boards.toml").write_text(SPACE)
     space = read_board_space(folder / "boards.toml")
     with ExplorationStore(None) as store:

@@ -23,10 +23,11 @@ SHORTEST_REASON = 20  # characters: "ok" is no reason
 
 @dataclass(frozen=True)
 class State:
-    """A record beside the code of today.
+    """State of a record against the code.
 
-    folders: where the code differs; empty where the record is of the code of today. why: why it stays all the same,
-    as somebody said of exactly this code. fault: why the record cannot be judged; it then counts as older.
+    folders: where the code differs; empty if the record was made with today's code. why: the reason, given for exactly
+    this code, why an older record is kept. fault: why the record cannot be judged; it then counts as older than its
+    code.
     """
 
     name: str
@@ -40,7 +41,10 @@ class State:
 
 
 def states(results: Path, subjects: Mapping[str, Subject], root: Path = ROOT) -> list[State]:
-    """Every record of a folder, and every subject without one: what is listed and was never made is no fault."""
+    """Return the state of every record of a folder.
+
+    A subject without a record is not an error: it may not be recorded yet.
+    """
     return [_state(path, subjects.get(path.stem), root) for path in sorted(results.glob("*.json"))]
 
 
@@ -59,9 +63,9 @@ def _state(path: Path, subject: Subject | None, root: Path) -> State:
 
 
 def keep(results: Path, names: Sequence[str], why: str, subjects: Mapping[str, Subject], root: Path = ROOT) -> None:
-    """Write into records why they stay although the code has changed.
+    """Write into records why they are kept although the code has changed.
 
-    Raises: ValueError for a reason too short to be one, an unknown record, or one that is of the code of today.
+    Raises: ValueError for a reason that is too short, an unknown record, or a record that was made with today's code.
     """
     if len(why.strip()) < SHORTEST_REASON:
         raise ValueError(f"--why {why!r}: says too little; name what changed and why the figures stay")
@@ -80,12 +84,15 @@ def keep(results: Path, names: Sequence[str], why: str, subjects: Mapping[str, S
 
 
 def with_code(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the digests of its code to a record and drop what was said of an older one. Raises: KeyError: no subject."""
+    """Add the digests of its code to a record, and drop the reason for keeping it.
+
+    Raises: KeyError for an unknown subject.
+    """
     return {key: value for key, value in record.items() if key != "kept"} | {"code": code_of(SUBJECTS[name])}
 
 
 def line(state: State) -> str:
-    """One record in words."""
+    """Return one line of text about a record."""
     if state.fault is not None:
         return f"{state.name}: {state.fault}"
     if not state.folders:
@@ -95,7 +102,7 @@ def line(state: State) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command line; the exit status."""
+    """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", nargs="+", metavar="NAME", help="records that stay although the code has changed")
     parser.add_argument("--why", metavar="TEXT", help="with --keep: what changed, and why the figures stay")

@@ -1,4 +1,4 @@
-"""Damaged model files as far as their kernels are chosen: `python -m bench.fuzz_models --count 10000`.
+"""Damaged model files, processed until their kernels are chosen: `python -m bench.fuzz_models --count 10000`.
 
 Each file is *built* (import, all passes, kernels and storage chosen), or *refused* with a MavcgError of one line. What
 else happens is a fault: *crash* (another exception, or the end of the process), *hang* (more than 10 s), *memory*
@@ -39,8 +39,8 @@ FAULTS = ("crash", "hang", "memory")
 class Outcome:
     """The result of file number `number`.
 
-    status: built, refused, crash, hang or memory; reason: the error's text; seconds: of the processor's time;
-    peak_bytes: the most that its process has had resident so far.
+    status: built, refused, crash, hang or memory; reason: the error's text; seconds: CPU time; peak_bytes: the largest
+    resident memory of its process so far.
     """
 
     number: int
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def file_of(number: int, seed: int, among: Sequence[Seed]) -> tuple[Seed, bytes]:
-    """File number `number`: which seed it comes from, and its bytes."""
+    """Return the seed's name and the bytes of file number `number`."""
     source = random.Random(f"{seed}:{number}")
     chosen = source.choice(among)
     # One in two is a network, of which there are few.
@@ -63,7 +63,7 @@ def file_of(number: int, seed: int, among: Sequence[Seed]) -> tuple[Seed, bytes]
 
 
 def lower_file(path: Path) -> None:
-    """Import, optimise and lower a model file. Raises: MavcgError where it is refused."""
+    """Import, optimise and lower a model file. Raises: MavcgError if it is refused."""
     lower_graph(optimise(import_model(path, {})), Packing(lanes=16))
 
 
@@ -98,7 +98,7 @@ def _where() -> str:
 
 
 def fuzz(numbers: Sequence[int], seed: int, among: Sequence[Seed], workers: int = 1) -> Iterable[Outcome]:
-    """Files of these numbers, each in a process with limits."""
+    """Process the files of these numbers, each in a process with limits."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         results = each(
@@ -113,13 +113,13 @@ def fuzz(numbers: Sequence[int], seed: int, among: Sequence[Seed], workers: int 
 
 
 def counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """Number of files by status."""
+    """Return the number of files by status."""
     found = collections.Counter(o.status for o in outcomes)
     return {status: found[status] for status in ("built", "refused", *FAULTS)}
 
 
 def main() -> None:
-    """The command line; exit status 1 where there was a fault."""
+    """Run the command line; exit status 1 if there was a fault."""
     parser = argparse.ArgumentParser(prog="python -m bench.fuzz_models", description="Damaged model files")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)

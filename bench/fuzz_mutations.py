@@ -34,7 +34,7 @@ LARGEST_COPIES = 3  # messages that one mutation may add
 
 
 def mutated(source: random.Random, seed: Seed) -> bytes:
-    """The seed's file with one to four kinds of damage."""
+    """Return the seed's file with one to four kinds of damage."""
     data = seed.data
     for _ in range(source.choice((1, 1, 1, 2, 2, 3, 4))):
         deep = onnx_fields if seed.suffix == ".onnx" else tflite_fields
@@ -44,7 +44,7 @@ def mutated(source: random.Random, seed: Seed) -> bytes:
 
 
 def flipped(source: random.Random, data: bytes) -> bytes:
-    """Some bytes changed."""
+    """Return the file with some bytes changed."""
     made = bytearray(data)
     for _ in range(source.choice((1, 1, 2, 4, 16, 64))):
         if made:
@@ -53,7 +53,7 @@ def flipped(source: random.Random, data: bytes) -> bytes:
 
 
 def cut(source: random.Random, data: bytes) -> bytes:
-    """A file that ends too early."""
+    """Return the file without its end."""
     return data[: source.randrange(len(data) + 1)]
 
 
@@ -63,20 +63,20 @@ def _chunk(source: random.Random, data: bytes) -> tuple[int, int]:
 
 
 def doubled(source: random.Random, data: bytes) -> bytes:
-    """A piece twice, the second time anywhere."""
+    """Return the file with a piece inserted a second time, anywhere."""
     start, end = _chunk(source, data)
     at = source.choice((end, source.randrange(len(data) + 1)))
     return data[:at] + data[start:end] + data[at:]
 
 
 def removed(source: random.Random, data: bytes) -> bytes:
-    """A piece left out."""
+    """Return the file without a piece."""
     start, end = _chunk(source, data)
     return data[:start] + data[end:]
 
 
 def words(source: random.Random, data: bytes) -> bytes:
-    """Aligned words of a flatbuffer are its offsets and lengths; of others just bytes."""
+    """Return the file with aligned 32-bit words changed: in a flatbuffer these are offsets and lengths."""
     made = bytearray(data)
     for _ in range(source.choice((1, 1, 2, 5))):
         size = source.choice((1, 2, 4, 4, 8))
@@ -87,7 +87,7 @@ def words(source: random.Random, data: bytes) -> bytes:
 
 
 def onnx_fields(source: random.Random, data: bytes) -> bytes:
-    """Some fields of an ONNX file's messages changed; bytes flipped where they are no messages any more."""
+    """Return an ONNX file with some fields of its messages changed; if it no longer parses, with bytes flipped."""
     import onnx
 
     model = onnx.ModelProto()
@@ -105,7 +105,7 @@ def onnx_fields(source: random.Random, data: bytes) -> bytes:
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """The message and all within it."""
+    """Return the message and all messages within it."""
     yield message
     for field, value in message.ListFields():
         if field.type == field.TYPE_MESSAGE:
@@ -140,7 +140,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _change_messages(source: random.Random, message: Any, field: Any, value: Any, messages: Sequence[Any]) -> None:
-    """One left out, one twice, two exchanged, or another of its kind in its place."""
+    """Remove a message, repeat it, exchange two, or replace one by another of the same kind."""
     alike = [m for m in messages if m.DESCRIPTOR is field.message_type] or [value]
     if not _is_list(value):
         if source.random() < 0.3:
@@ -187,7 +187,7 @@ def _assign(message: Any, field: Any, value: Any) -> None:
 
 
 def _other(source: random.Random, field: Any, value: Any, messages: Sequence[Any]) -> Any:
-    """Another value of a field's type."""
+    """Return another value of a field's type."""
     if field.type == field.TYPE_STRING:
         return source.choice((*TEXTS, *_texts(source, messages)))
     if field.type == field.TYPE_BYTES:
@@ -198,7 +198,7 @@ def _other(source: random.Random, field: Any, value: Any, messages: Sequence[Any
 
 
 def _texts(source: random.Random, messages: Sequence[Any]) -> list[str]:
-    """Some texts that the file has: names of other tensors and operators."""
+    """Return some texts of the file: names of other tensors and operators."""
     found: list[str] = []
     for message in source.sample(list(messages), min(8, len(messages))):
         for field, value in message.ListFields():
@@ -208,7 +208,7 @@ def _texts(source: random.Random, messages: Sequence[Any]) -> list[str]:
 
 
 def tflite_fields(source: random.Random, data: bytes) -> bytes:
-    """Some fields of a TFLite file's tables changed; words where it is no such file any more."""
+    """Return a TFLite file with some fields of its tables changed; if it no longer parses, with words changed."""
     schema = tflite_schema()
     try:
         model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data))

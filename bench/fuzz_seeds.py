@@ -1,4 +1,4 @@
-"""Sound model files for the fuzzer to damage: small networks of both formats, written here, and known ones."""
+"""Valid model files for the fuzzer to damage: small networks of both formats, written here, and known ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _SHORT = 16  # elements: an input of a node test that is shorter and of whole nu
 
 @dataclass(frozen=True)
 class Seed:
-    """A model file. suffix: .onnx or .tflite."""
+    """A valid model file. suffix: .onnx or .tflite."""
 
     name: str
     data: bytes
@@ -25,7 +25,10 @@ class Seed:
 
 
 def seeds(node_tests: bool = True) -> tuple[Seed, ...]:
-    """All that are there: node tests cost half a minute to make; blazeface is among them where bench.models has it."""
+    """Return all available seeds.
+
+    Node tests take half a minute to collect; blazeface is included if bench.models has it.
+    """
     found = [
         Seed("float_network", float_network(), ".onnx"),
         Seed("qdq_network", qdq_network(), ".onnx"),
@@ -65,7 +68,7 @@ def _node_tests() -> list[Seed]:
 
 
 class _Onnx:
-    """An ONNX graph while it grows."""
+    """Builder of an ONNX graph."""
 
     def __init__(self) -> None:
         self.random = np.random.default_rng(0)
@@ -98,7 +101,7 @@ class _Onnx:
 
 
 def float_network() -> bytes:
-    """A residual network with most of what networks have, shapes computed from shapes included."""
+    """Return a residual network of f32 with most kinds of layers, including shapes that the graph computes."""
     m = _Onnx()
     x = m.add("Conv", "x", m.weights(8, 3, 3, 3), m.weights(8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     ones = m.constant(np.ones(8, np.float32))
@@ -120,7 +123,7 @@ def float_network() -> bytes:
 
 
 def qdq_network() -> bytes:
-    """The same kind of network in 8 bits: quantize and dequantize around each operator, weights per channel."""
+    """Return such a network in 8 bits: quantize and dequantize around each operator, weights per channel."""
     m = _Onnx()
 
     def quantise(x: str, scale: float, zero: int) -> str:
@@ -174,7 +177,7 @@ layers { name: "f" type: INNER_PRODUCT bottom: "c" top: "f" inner_product_param 
 
 
 def caffe_network(old: bool = False) -> bytes:
-    """A prototxt, a NUL byte, and its caffemodel. old: in the spelling before 2015."""
+    """Return a prototxt, a NUL byte, and its caffemodel. old: in the format before 2015."""
     from mavcg.importers.caffe_weights import net_parameter
 
     numbers = np.random.default_rng(0)
@@ -193,14 +196,14 @@ def caffe_network(old: bool = False) -> bytes:
 
 
 def tflite_schema() -> Any:
-    """The classes that read and write TFLite files. Raises: ImportError where ai-edge-litert is not installed."""
+    """Return the classes that read and write TFLite files. Raises: ImportError without ai-edge-litert."""
     from ai_edge_litert import schema_py_generated
 
     return schema_py_generated
 
 
 class _Tflite:
-    """A TFLite model of one subgraph while it grows; tensors are their indices."""
+    """Builder of a TFLite model of one subgraph; tensors are represented by their indices."""
 
     def __init__(self) -> None:
         self.schema = tflite_schema()
@@ -247,7 +250,7 @@ class _Tflite:
 
 
 def packed(model: Any) -> bytes:
-    """The file of a ModelT."""
+    """Return the bytes of a ModelT's file."""
     import flatbuffers
 
     builder = flatbuffers.Builder(1024)
@@ -256,7 +259,7 @@ def packed(model: Any) -> bytes:
 
 
 def tflite_network(eight_bit: bool) -> bytes:
-    """Convolutions, a residual sum, padding, pooling, resizing, a fully connected layer and softmax."""
+    """Return a network of convolutions, a residual sum, padding, pooling, resizing, a dense layer and softmax."""
     m = _Tflite()
     kind = "INT8" if eight_bit else "FLOAT32"
 

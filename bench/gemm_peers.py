@@ -74,7 +74,7 @@ class Way:
 
 
 def our_way(machine: Machine, left: Array, right: Array, loops: Loops) -> Way:
-    """The kernel as a library has it, with its planned macro-tile and tasks."""
+    """Return mavcg's kernel as a library has it, with its planned macro-tile and tasks."""
     step = product_step(left.shape[0], right)
     recipe = step.operands[1].constant
     assert isinstance(recipe, PackedConstant)
@@ -93,7 +93,7 @@ def our_way(machine: Machine, left: Array, right: Array, loops: Loops) -> Way:
 
 
 def onednn_way(make: Callable[[Array, Array, Array], Product], left: Array, right: Array, loops: Loops) -> Way:
-    """One of oneDNN's primitives."""
+    """Return one of oneDNN's primitives."""
     out = aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))
     product = make(left, right, out)
 
@@ -104,7 +104,7 @@ def onednn_way(make: Callable[[Array, Array, Array], Product], left: Array, righ
 
 
 def onnxruntime_way(left: Array, right: Array, empty: Way | None) -> Way:
-    """onnxruntime's MatMul, its input and output bound beforehand."""
+    """Return onnxruntime's MatMul, with input and output bound beforehand."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
@@ -128,7 +128,7 @@ def onnxruntime_way(left: Array, right: Array, empty: Way | None) -> Way:
 
 
 def openblas_way(left: Array, right: Array) -> Way | None:
-    """numpy's OpenBLAS; None where numpy has another library."""
+    """Return numpy's OpenBLAS; None if numpy uses another library."""
     found = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
     if not found:
         return None
@@ -153,7 +153,10 @@ def openblas_way(left: Array, right: Array) -> Way | None:
 
 
 def reading_way(machine: Machine, right: Array, loops: Loops) -> Way:
-    """A loop that does nothing but read the right side, from eight places side by side, as wide as registers are."""
+    """Return a loop that only reads the right operand, as eight interleaved streams of full vectors.
+
+    A bound by bandwidth.
+    """
     lanes, streams = machine.vector_bytes // 4, 8
     module = ir.Module("reading")
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I64, PTR]), "reading")
@@ -184,7 +187,7 @@ def reading_way(machine: Machine, right: Array, loops: Loops) -> Way:
 
 
 def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """A row for each shape."""
+    """Return a row for each shape."""
     machine, loops = host_machine(), Loops(host_machine())
     library, one = OneDnn(), aligned(np.ones((1, 1), np.float32))
     empty = onnxruntime_way(one, one, None)
@@ -218,7 +221,7 @@ def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUND
 
 
 def same_results(ways: Mapping[str, Way], left: Array, right: Array) -> None:
-    """Raises: SystemExit where a way computes something else."""
+    """Compare all results. Raises: SystemExit if one differs by more than rounding."""
     exact = left.astype(np.float64) @ right.astype(np.float64)
     for name, way in ways.items():
         way.run(1)
@@ -230,7 +233,7 @@ def same_results(ways: Mapping[str, Way], left: Array, right: Array) -> None:
 def in_turns(
     ways: Mapping[str, Way], work: float, peak: Callable[[], None], peak_work: float, rounds: int
 ) -> tuple[float, dict[str, float]]:
-    """(GFLOP/s of the peak, of each way)."""
+    """Return the GFLOP/s of the measured peak and of each implementation, interleaved."""
     calls = {name: max(1, round(SECONDS / seconds_of(way, 3))) for name, way in ways.items()}
     peaks: list[float] = []
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -259,7 +262,7 @@ def seconds_of(way: Way, calls: int) -> float:
 
 
 def lower(seconds: Sequence[float]) -> float:
-    """The first decile."""
+    """Return the first decile."""
     return statistics.quantiles(seconds, n=10)[0]
 
 

@@ -1,4 +1,4 @@
-"""Layers of five networks as CUDA kernels on this machine's GPU: right, and how fast beside cuDNN and the roofline.
+"""Layers of five networks as CUDA kernels on this machine's GPU: checked, and timed beside cuDNN and the roofline.
 
     python -m bench.gpu --measure gpu-raw.json     # on the machine with the GPU (nvcc, PyTorch and NumPy)
     python -m bench.gpu --record gpu-raw.json      # anywhere: bench/results/gpu.json
@@ -39,7 +39,7 @@ MOST_CHECKED_MACS = 2_000_000_000
 
 
 def layers(networks: tuple[str, ...], types: tuple[str, ...]) -> list[tuple[str, GpuLayer]]:
-    """Return (network, layer) of each different layer, the network that has it first."""
+    """Return (network, layer) of each distinct layer; the network is the first that has it."""
     found: dict[Any, tuple[str, GpuLayer]] = {}
     for name in networks:
         for layer in layers_of(network(name)):
@@ -49,7 +49,7 @@ def layers(networks: tuple[str, ...], types: tuple[str, ...]) -> list[tuple[str,
 
 
 def prepare(task: tuple[str, GpuLayer, str, int]) -> tuple[str, list[tuple[FoundKernel, bytes, dict[str, Any]]], str]:
-    """Return a layer's kernels with their machine code, and "" or what went wrong. Runs in a process of its own."""
+    """Return a layer's kernels with their machine code, and an error's text or "". Runs in a process of its own."""
     name, layer, board, count = task
     gpu = load_gpu(board)
     done = []
@@ -63,7 +63,7 @@ def prepare(task: tuple[str, GpuLayer, str, int]) -> tuple[str, list[tuple[Found
 
 
 def _different(found: tuple[FoundKernel, ...], count: int) -> list[FoundKernel]:
-    """Return the first kernel and others whose thread tiles or splits differ, for a look at what the model misses."""
+    """Return the first kernel and others with other thread tiles or splits, to see what the time model misses."""
     kept: dict[Any, FoundKernel] = {}
     for one in found:
         k = one.kernel
@@ -75,7 +75,7 @@ def _different(found: tuple[FoundKernel, ...], count: int) -> list[FoundKernel]:
 
 
 def check(task: tuple[FoundKernel, bool]) -> tuple[FoundKernel, bool, Any]:
-    """Return a kernel's case. Runs in a process of its own."""
+    """Return a kernel's check. Runs in a process of its own."""
     found, whole = task
     return found, whole, layer_case(found.kernel, SEED, whole)
 
@@ -213,7 +213,7 @@ COUNTERS = {
 
 
 def counters(board: str, networks: tuple[str, ...], types: tuple[str, ...]) -> dict[str, Any]:
-    """Return bytes that each kernel moved, by the profiler's counters (ncu); an error's text where it cannot."""
+    """Return the bytes that each kernel moved, by the profiler's counters (ncu), or the error's text."""
     command = [
         "ncu", "--csv", "--clock-control", "none", "--metrics", ",".join(COUNTERS), sys.executable, "-m", "bench.gpu",
         "--once", "--board", board, "--networks", ",".join(networks), "--types", ",".join(types),

@@ -1,4 +1,7 @@
-"""Whole programs on a GPU: networks by their host programs, and plans by the paper's, for bench/gpu.py."""
+"""Whole programs on a GPU, for bench/gpu.py.
+
+Networks by their host programs, and plans as the paper's planners make them.
+"""
 
 import json
 import subprocess
@@ -33,7 +36,7 @@ PLANNED_NETWORKS = ("alexnet", "squeezenet")
 
 
 def without_softmax(graph: Graph) -> Graph:
-    """Return a graph that ends before its last softmax, whose answer for drawn weights is nearly one class alone."""
+    """Return a graph without its last softmax, which gives nearly one class alone with random weights."""
     last = graph.nodes[-1]
     return replace(graph, nodes=graph.nodes[:-1], outputs=(last.inputs[0],)) if last.op == "softmax" else graph
 
@@ -63,7 +66,7 @@ def built_program(task: tuple[str, str, str, str]) -> dict[str, Any]:
 
 
 def run_programs(pool: Any, board: str) -> list[dict[str, Any]]:
-    """Return milliseconds and distance from the reference of each network's host program."""
+    """Return the milliseconds and the error against the reference of each network's host program."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         tasks = [(name, type_name, board, folder) for name in NAMES for type_name in ("f32", "f16")]

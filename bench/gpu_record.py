@@ -1,4 +1,4 @@
-"""The record bench/results/gpu.json from what bench/gpu.py measured on a GPU, and its tables."""
+"""The record bench/results/gpu.json of what bench/gpu.py measured on a GPU, and its tables."""
 
 import json
 import math
@@ -19,10 +19,10 @@ SECTOR_BYTES = 32
 
 
 def write_record(raw: Mapping[str, Any]) -> None:
-    """Write bench/results/gpu.json. raw: the file of `python -m bench.gpu --measure`.
+    """Write bench/results/gpu.json.
 
-    The correlation before the time model's constants were fitted belongs to the run that they were fitted to; it is
-    taken over from the record that this one replaces.
+    raw: the file of `python -m bench.gpu --measure`. The correlation before the fit of the time model belongs to the
+    run that the constants were fitted to; it is copied from the replaced record.
     """
     before = json.loads((RESULTS / "gpu.json").read_text(encoding="utf-8"))["pearson_before_fit"]
     rows = [_row(one, raw["ceilings"]) for one in raw["rows"]]
@@ -80,7 +80,7 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _counters(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return each layer's bytes by the profiler's counters, all kernels of it together, beside its tensors' bytes."""
+    """Return each layer's bytes by the profiler's counters, summed over its kernels, beside its tensors' bytes."""
     tensors = {f"{row['network']}__{row['layer']}__{row['type']}": row["bytes"] for row in rows}
     counted = []
     for name, size in tensors.items():

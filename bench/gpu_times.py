@@ -1,4 +1,4 @@
-"""Times on a GPU: of our kernels and of the vendor's library, its bandwidth and peak rates."""
+"""Times on a GPU: of mavcg's kernels and of the vendor's library; its bandwidth and peak rates."""
 
 import statistics
 from typing import Any
@@ -12,7 +12,10 @@ REPLAYS, LAUNCHES, SETS_BYTES, MOST_SETS = 7, 20, 200 << 20, 12
 
 
 def graph_ms(torch: Any, call: Any) -> float:
-    """Return the median milliseconds of one call by replays of a graph of LAUNCHES of them. call: takes its number."""
+    """Return the median milliseconds of one call, by replays of a CUDA graph of LAUNCHES calls.
+
+    call: takes its number.
+    """
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for i in range(3):
@@ -35,7 +38,7 @@ def graph_ms(torch: Any, call: Any) -> float:
 
 
 def own_ms(torch: Any, driver: Driver, found: FoundKernel, cubin: bytes) -> float:
-    """Return the milliseconds of a kernel on random data, several sets of it in turn so that no cache keeps them."""
+    """Return the milliseconds of a kernel on random data; several data sets alternate so that no cache keeps them."""
     launches = launches_of(found.kernel, "layer")
     functions = driver.load(cubin, [one.function for one in launches])
     sizes = buffer_bytes(found)

@@ -1,4 +1,4 @@
-"""Code growth of multi-versioning for six ARM cores, counted in the linked libraries: `python -m bench.growth`.
+"""Code growth of multi-versioning for six Arm cores, counted in the linked libraries: `python -m bench.growth`.
 
 `python -m bench.growth --app` counts an application of TFLite's size, which it downloads and compiles (20 minutes).
 """
@@ -30,7 +30,7 @@ HOT = {
 
 
 def count(program: Program, folder: Path) -> dict[str, Any]:
-    """Bytes of one program's library, and where they come from."""
+    """Return the bytes of one program's library, and where they come from."""
     out = folder / f"lib{program.name}.so"
     report = build(program, CORES, out, "--target", TARGET)
     shared = build(program, CORES, folder / "shared.so", "--target", TARGET, "--runtime", "shared")
@@ -62,7 +62,10 @@ def _row(name: str, what: str, out: Path, report: dict[str, Any], own: int) -> d
 
 
 def _plain_bytes(program: Program, source: Path, folder: Path) -> int:
-    """Loaded bytes of one source's object without versions; -UNDEBUG: zig defines it beside -O3."""
+    """Return the loaded bytes of a source's object without versions.
+
+    -UNDEBUG, because zig defines NDEBUG beside -O3.
+    """
     made = folder / f"{source.stem}.plain.o"
     tool = "cc" if source.suffix == ".c" else "c++"
     flags = ["-target", TARGET, *PLAIN_CODE_FLAGS, "-fPIC", *program.flags, "-UNDEBUG"]
@@ -71,7 +74,7 @@ def _plain_bytes(program: Program, source: Path, folder: Path) -> int:
 
 
 def count_app(folder: Path) -> list[dict[str, Any]]:
-    """Rows of the application: its hot sources built by mavcg and linked with all others."""
+    """Return the rows of the application: its hot sources are built by mavcg and linked with all others."""
     sources = app_folder()
     rest, objects = archive_of(sources, HOT_SOURCES)
     whole = ("-Wl,--whole-archive", str(rest), "-Wl,--no-whole-archive")

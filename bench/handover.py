@@ -1,4 +1,4 @@
-"""Measure the cost of sharing a step between two threads: `python -m bench.handover [--json]`.
+"""Cost of sharing a step between two threads: `python -m bench.handover [--json]`.
 
 The engine with kernels that do nothing but wait some time, in a library of 500 such steps of two rows each. With two
 threads a step takes what one row takes, plus waking the other thread, taking chunks, and waiting for the end.
@@ -43,7 +43,7 @@ void row_1(void *const *operands, int64_t begin, int64_t end, void *scratch) {
 
 
 def library(turns: int, folder: Path) -> Path:
-    """A library of steps of two rows, each of so many turns of an empty loop."""
+    """Build a library of steps of two rows; a row is a given number of iterations of an empty loop."""
     target, name = host_target(), f"rows{turns}"
     source, kernel, out = folder / f"{name}.c", folder / f"{name}.o", folder / f"lib{name}.so"
     source.write_text(KERNEL)
@@ -68,7 +68,7 @@ def step_ns(model: Model, x: Any) -> float:
 
 
 def measure(rounds: int = ROUNDS) -> list[dict[str, float]]:
-    """A row for each length of a row's loop; ns of a step."""
+    """Return a row for each length of a row's loop: ns per step."""
     x, found = np.zeros(1, np.float32), []
     with tempfile.TemporaryDirectory(prefix="mavcg-handover-") as folder:
         for turns in TURNS:

@@ -1,11 +1,14 @@
-"""Models built for this machine with modelled costs, whatever this user has measured: figures that others get too."""
+"""Models built for this machine with modelled costs.
+
+This user's measured costs are ignored, so that figures can be repeated.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 def no_costs(folder: Path) -> Path:
-    """A database in the folder that knows nothing."""
+    """Return the path of an empty cost database in the folder."""
     from mavcg.selection.costs.database import open_db
 
     path = folder / "none.sqlite"
@@ -16,7 +19,7 @@ def no_costs(folder: Path) -> Path:
 def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs: int | None = None) -> Path:
     """Build as `mavcg build MODEL --board host -o LIBRARY` does.
 
-    shapes: as --shape takes them. Raises: MavcgError as that.
+    shapes: as for --shape. Raises: MavcgError as the build does.
     """
     from mavcg.model_pipeline.model import build_model
     from mavcg.model_pipeline.request import Selecting, make_model_request

@@ -1,4 +1,4 @@
-"""Workers that take turns: each runtime is a process of its own (bench/worker.py), stopped while another is timed.
+"""Interleaved workers: each runtime is a process of its own (bench/worker.py), stopped while another is timed.
 
 Thread pools wait by spinning: one that is idle would take a core from the one that is timed.
 
@@ -27,7 +27,7 @@ WARM, MIN_RUNS, SECONDS = 2, 3, 0.3
 
 @dataclass
 class Worker:
-    """A process with a loaded model; stopped unless it is being asked."""
+    """A process with a loaded model; stopped (SIGSTOP) except during a request."""
 
     runtime: str
     process: subprocess.Popen[str]
@@ -35,7 +35,10 @@ class Worker:
     version: str = ""
 
     def ask(self, line: str) -> dict[str, Any]:
-        """Wake it, ask, and stop it again. Raises: RuntimeError with what it says went wrong."""
+        """Continue the process, send a request, and stop it after its answer.
+
+        Raises: RuntimeError with the worker's error.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None
         os.kill(self.process.pid, signal.SIGCONT)
         self.process.stdin.write(line + "\n")
@@ -45,16 +48,16 @@ class Worker:
         return answer
 
     def bind(self, cpus: Collection[int]) -> None:
-        """Let the threads that it has now, and those that they will start, run on these CPUs only.
+        """Restrict the worker's present and future threads to these CPUs.
 
-        Raises: OSError where the system refuses it, or none of them is there.
+        Raises: OSError if the system refuses it, or none of the CPUs exists.
         """
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             with contextlib.suppress(ProcessLookupError):  # a thread may end meanwhile
                 os.sched_setaffinity(int(task.name), cpus)
 
     def end(self) -> None:
-        """Let it go, whatever state it is in."""
+        """Kill the process, in whatever state it is."""
         if self.process.poll() is None:
             os.kill(self.process.pid, signal.SIGCONT)
             self.process.kill()
@@ -62,7 +65,10 @@ class Worker:
 
 
 def read_answer(stream: IO[str]) -> dict[str, Any]:
-    """The next line that is JSON: runtimes print other things too. Raises: RuntimeError."""
+    """Return the next line that is JSON; runtimes print other lines too.
+
+    Raises: RuntimeError with the worker's error.
+    """
     for line in stream:
         if line.startswith("{"):
             answer: dict[str, Any] = json.loads(line)
@@ -78,9 +84,10 @@ SCRIPT = ROOT / "bench" / "worker.py"
 def start(
     runtime: str, model: Path, threads: int, python: str = sys.executable, profile: bool = False, script: Path = SCRIPT
 ) -> Worker:
-    """Start a worker, loaded and stopped. script: bench/worker.py of this checkout or of another one.
+    """Start a worker; it is loaded, and stopped.
 
-    Raises: RuntimeError where the runtime cannot load the model.
+    script: bench/worker.py of this checkout or of another one. Raises: RuntimeError if the runtime cannot load the
+    model.
     """
     command = [python, str(script), str(model), "--threads", str(threads)]
     process = subprocess.Popen(
@@ -99,7 +106,7 @@ def start(
 
 
 def bound(workers: Sequence[Worker], number: int) -> None:
-    """Before round `number`: workers with one thread on its CPU, one after the other of those that this process has."""
+    """Bind each worker with one thread to a CPU before round `number`: the CPUs of this process in rotation."""
     cpus = sorted(os.sched_getaffinity(0))
     for worker in workers:
         if worker.threads == 1:
@@ -107,9 +114,9 @@ def bound(workers: Sequence[Worker], number: int) -> None:
 
 
 def turns(workers: Sequence[Worker], rounds: int, clock: str = "ms") -> Mapping[str, list[float]]:
-    """Each runtime's median in ms of every round; every round begins with another one, and has its CPU (bound).
+    """Return each runtime's median, in ms, of every round; every round begins with another runtime.
 
-    clock: "ms", or "cpu_ms" for CPU time, which on a busy machine says more of one thread than the clock on the wall.
+    clock: "ms" (wall time), or "cpu_ms" (CPU time), which is less disturbed on a busy machine for one thread.
     """
     medians: dict[str, list[float]] = {worker.runtime: [] for worker in workers}
     for number in range(rounds):

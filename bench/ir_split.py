@@ -41,14 +41,14 @@ _MULTIPLY_ADD = re.compile(r"fmla|[su]dot")
 
 
 def ir_of(kernel: Kernel, core: Core, folder: Path) -> str:
-    """The optimised IR of a kernel for a core, just before code generation."""
+    """Return the optimised IR of a kernel for a core, just before code generation."""
     source, out = ROOT / "bench/kernels" / f"{kernel.function}.c", folder / "kernel.ll"
     run_zig("cc", [*_flags(core), *kernel.flags, "-S", "-emit-llvm", str(source), "-o", str(out)], kernel.name)
     return canonical(out.read_text())
 
 
 def assembly_of(text: str, core: Core, folder: Path, options: Sequence[str] = ()) -> str:
-    """The assembly that LLVM's code generation makes of optimised IR."""
+    """Return the assembly that LLVM's code generation makes of optimised IR."""
     source, out = folder / "split.ll", folder / "split.s"
     source.write_text(text)
     flags = ["-Wno-override-module", "-Xclang", "-disable-llvm-passes", *options]
@@ -62,7 +62,7 @@ def _flags(core: Core) -> list[str]:
 
 
 def four_forms(kernel: Kernel, name: str) -> dict[str, Any]:
-    """A kernel on a core: cycles for the same work with no split, in IR, by the machine pass, by both."""
+    """Return the cycles of a kernel on a core with loads not split, split in IR, by the machine pass, and by both."""
     core = load_core(name)
     timing = load_timing(core)
     with tempfile.TemporaryDirectory() as folder:
@@ -87,9 +87,9 @@ def four_forms(kernel: Kernel, name: str) -> dict[str, Any]:
 
 
 def random_order(text: str, draw: random.Random) -> tuple[str, float]:
-    """IR whose innermost loop's instructions stand in a random order that its values allow.
+    """Return IR with the innermost loop in a random order that dependences allow.
 
-    With it: which part of the multiply-adds stands before the last part of a load. The loop has no store.
+    The second result is the share of multiply-adds before the last part of a load. The loop has no store.
     """
     module = parse_module(_with_names(text))
     function = next(entity for entity in module.entities.values() if entity.kind == "define")
@@ -112,7 +112,7 @@ def random_order(text: str, draw: random.Random) -> tuple[str, float]:
 
 
 def _with_names(text: str) -> str:
-    """IR whose numbered values and labels have names, as LLVM wants numbers in order."""
+    """Return IR whose numbered values and labels have names, because LLVM requires numbers in order."""
     header = next(line for line in text.split("\n") if line.startswith("define "))
     entry = 1 + max(int(number) for number in re.findall(r"%(\d+)\b", header))
     text = text.replace(header, f"{header}\n{entry}:", 1)
@@ -120,7 +120,7 @@ def _with_names(text: str) -> str:
 
 
 def products_before_last_load(loop: Loop) -> float:
-    """Part of the multiply-adds of a loop that stand before its last load."""
+    """Return the share of a loop's multiply-adds that precede its last load."""
     words = [instr.mnemonic for instr in loop.instrs]
     last = max(number for number, word in enumerate(words) if word.startswith("ld"))
     products = [number for number, word in enumerate(words) if _MULTIPLY_ADD.fullmatch(word)]
@@ -128,7 +128,7 @@ def products_before_last_load(loop: Loop) -> float:
 
 
 def orders(kernel: Kernel, name: str) -> dict[str, Any]:
-    """Random orders of a kernel's split loop in IR: how many loops LLVM makes of them, and their cycles."""
+    """Return count and cycles of the distinct loops that LLVM makes of random orders of a kernel's split loop."""
     core = load_core(name)
     timing, draw = load_timing(core), random.Random(f"{kernel.name} on {name}")
     row: dict[str, Any] = {"kernel": kernel.name, "core": name, "orders": ORDERS}

@@ -1,4 +1,4 @@
-"""Work item by item in child processes: an item that crashes, hangs or eats all memory ends its child, and is named."""
+"""Run items in child processes: an item that crashes, hangs or takes too much memory ends its child and is reported."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Died:
-    """Why there is no result. kind: crash or hang."""
+    """Cause of a missing result. kind: crash or hang."""
 
     kind: str
     reason: str
@@ -22,7 +22,7 @@ class Died:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of item number `index`: the value that `work` returned, or the reason why it died."""
+    """Result of item number `index`: the return value of `work`, or how its process died."""
 
     index: int
     value: Any
@@ -30,8 +30,10 @@ class Result:
 
 @dataclass
 class _Child:
-    """A forked process with the numbers of the items that it has still to do, the one under way first;
-    since: when that one began."""
+    """A forked process with the numbers of its remaining items, the current one first.
+
+    since: start of the current item.
+    """
 
     process: int
     pipe: int
@@ -43,9 +45,9 @@ class _Child:
 def each(
     work: Callable[[int], Any], count: int, seconds: float, memory_bytes: int | None = None, workers: int = 1
 ) -> Iterator[Result]:
-    """work(0) .. work(count - 1), each in a child, in the order in which they end.
+    """Yield the results of work(0) .. work(count - 1), each in a child process, in the order of completion.
 
-    seconds: that one item may take. memory_bytes: what a child may come to use, beyond which it gets MemoryErrors.
+    seconds: limit of one item. memory_bytes: memory limit of a child, beyond which it gets MemoryErrors.
     """
     shares = [list(range(start, count, workers)) for start in range(workers)]
     children = [_started(work, share, memory_bytes) for share in shares if share]

@@ -1,4 +1,4 @@
-"""Kernels compiled in memory for this machine, for measurements of one kernel alone."""
+"""Kernels compiled in memory for this machine, to measure single kernels."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def host_machine() -> Machine:
 
 
 class Compiled:
-    """A module of this machine's code; .text is its IR."""
+    """A module compiled for this machine; .text is its IR."""
 
     def __init__(self, text: str, machine: Machine) -> None:
         llvm.initialize_native_target()
@@ -52,7 +52,7 @@ class Compiled:
 
 
 def compile_step(step: Step, machine: Machine, macro: MacroTile | None = None) -> Compiled:
-    """One kernel, tiled as `macro` says."""
+    """Compile one kernel with the macro-tile `macro`."""
     module = ir.Module("bench")
     module.triple = llvm.get_default_triple()
     emit(module, step.spec, machine, macro)
@@ -60,7 +60,7 @@ def compile_step(step: Step, machine: Machine, macro: MacroTile | None = None) -
 
 
 def planned(step: Step, machine: Machine) -> MacroTile | None:
-    """The macro-tile that a library for this machine has for a kernel; None for kernels that have none."""
+    """Return the macro-tile of a kernel in a library for this machine; None for kernels without macro-tiles."""
     cores = cores_of([machine.name], host_target(), measured_host_board())
     return plan_tiles([step.spec], {machine.name: machine}, cores).of(kernel_name(step.spec), machine.name)
 
@@ -103,7 +103,7 @@ out:
 
 
 class Loops:
-    """Compiled loops of calls: one from Python takes as long as a small product."""
+    """Compiled loops around calls: one call from Python takes as long as a small product."""
 
     def __init__(self, machine: Machine) -> None:
         self._compiled = Compiled(f'target triple = "{llvm.get_default_triple()}"\n{LOOPS}', machine)
@@ -111,25 +111,28 @@ class Loops:
         self._repeat, self._tasks = (kind(self._compiled.address(name)) for name in ("repeat", "tasks"))
 
     def repeat(self, address: int, arguments: tuple[int, int, int, int], times: int) -> None:
-        """Call what is at `address` with four whole numbers or addresses, `times` times, at least once."""
+        """Call the function at `address` with four integers or addresses, `times` times, at least once."""
         self._repeat(address, *arguments, times)
 
     def tasks(self, kernel: int, args: int, rows: int, grain: int, scratch: int, times: int) -> None:
-        """Run all rows of the kernel at an address, `grain` a call, as a library does; `times` times, at least once."""
+        """Run all rows of the kernel at an address, `grain` rows per call, as a library does.
+
+        `times` times, at least once.
+        """
         self._tasks(kernel, args, rows, grain, scratch, times)
 
 
 def call_rows(step: Step, macro: MacroTile | None) -> int:
-    """Rows of a call in a library."""
+    """Return the rows that a library computes in one call of the kernel."""
     return macro.call_rows if macro is not None else worthwhile_call_rows(step.spec)
 
 
 def caller(
     compiled: Compiled, step: Step, arrays: Sequence[Array], macro: MacroTile | None = None
 ) -> Callable[..., None]:
-    """A call of the kernel over all its rows, in tasks as a library has them; or so many calls as it is told.
+    """Return a function that calls the kernel over all its rows, in tasks as a library does; its argument repeats that.
 
-    arrays: its operands in order, kept alive by the caller returned.
+    arrays: the operands in order; the returned function keeps them alive.
     """
     loops = Loops(compiled.machine)
     kernel, rows, grain = compiled.address(kernel_name(step.spec)), step.spec.rows, call_rows(step, macro)

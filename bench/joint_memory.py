@@ -1,4 +1,4 @@
-"""The evaluation of joint memory (Minakova's thesis, section 6.6) made anew: `python -m bench.joint_memory [--json]`.
+"""The evaluation of joint memory (Minakova's thesis, section 6.6), repeated: `python -m bench.joint_memory [--json]`.
 
 Table 6.6: six applications without reduction, with buffers shared within each CNN ([76]), with all layers by parts and
 nothing shared ([65]), and joint, under the paper's limits. Table 6.8: four applications of Table 6.7 by precision,
@@ -42,8 +42,11 @@ Times = Mapping[LayerId, LayerTime]
 
 @dataclass(frozen=True)
 class Evaluated:
-    """An application of the paper. stages: partitions of its CNNs that run at the same time. paper: MB without
-    reduction, by [76], by [65]; limits: M^c in MB (0 for the least) with the paper's MB under it."""
+    """An application of the paper.
+
+    stages: partitions of its CNNs that run at the same time. paper: MB without reduction, by [76], by [65]; limits: M^c
+    in MB (0 for the least), each with the paper's MB under it.
+    """
 
     name: str
     networks: tuple[str, ...]
@@ -84,7 +87,7 @@ QUANTISED = (
 def application(
     names: tuple[str, ...], stages: int, graphs: Mapping[str, Graph], times: Times, precision: str = "fp32"
 ) -> Application:
-    """Return the networks as an application: each in so many partitions, which are a pipeline, one after the other."""
+    """Return an application of networks that run one after the other, each a pipeline of so many partitions."""
     cnns = tuple(network_of(graphs[name], name, precision) for name in names)
     parts = list[Partition]()
     pipelines = list[frozenset[str]]()
@@ -96,7 +99,7 @@ def application(
 
 
 def sizes(planned: ApplicationPlan) -> dict[str, Any]:
-    """Return the bytes of every way, weights and buffers apart."""
+    """Return the bytes of weights and of buffers by every method."""
     return {
         "weights_bytes": planned.weights, "naive_bytes": planned.naive, "reuse_per_cnn_bytes": planned.reuse_per_cnn,
         "reuse_joint_bytes": planned.reuse_joint, "parts_everywhere_bytes": planned.parts,
@@ -104,7 +107,7 @@ def sizes(planned: ApplicationPlan) -> dict[str, Any]:
 
 
 def chosen(planned: ApplicationPlan) -> dict[str, Any]:
-    """Return the solution that a limit's plan takes."""
+    """Return the solution that the plan chooses for a limit."""
     best = planned.front[planned.chosen]
     return {
         "arena_bytes": best.arena.size, "lower_bound_bytes": best.arena.lower_bound,

@@ -1,4 +1,4 @@
-"""Networks of the evaluation of joint memory that nobody else here needs, as published, with seeded weights.
+"""Networks that only the evaluation of joint memory needs, as published, with seeded weights.
 
 EfficientNet-B0 (Tan and Le 2019), MobileNet v1 of any width (Howard et al. 2017), DenseNet-121 (Huang et al. 2017) and
 Inception v2 (Ioffe and Szegedy 2015, with the separable first convolution of TensorFlow's models), all at 224x224 with
@@ -30,29 +30,32 @@ _INCEPTION: dict[str, tuple[int | None, int, int, int, int, int | None]] = {
 
 
 class _Builder(NetworkBuilder):
-    """The layers that only these networks have."""
+    """Builder with the layers that only these networks have."""
 
     def silu(self, x: str) -> str:
         """x * sigmoid(x)."""
         return self.product(x, self._graph.add("sigmoid", (x,)))
 
     def product(self, a: str, b: str) -> str:
-        """Element by element; b may have one row and column."""
+        """Return the element-wise product; b may be broadcast over rows and columns."""
         return self._graph.add("mul", (a, b))
 
     def mean_pool(self, x: str, kernel: int, stride: int, pad: int) -> str:
-        """Over square windows, pads left out of the mean."""
+        """Add a mean pool with square windows; the mean leaves pads out."""
         return self._graph.add(
             "avg_pool2d", (x,), kernel=(kernel, kernel), stride=(stride, stride), pads=(pad, pad, pad, pad)
         )
 
     def normalise(self, x: str, name: str) -> str:
-        """A batch normalisation before its ReLU that no convolution in front can take: a depthwise 1x1 one."""
+        """Add a batch normalisation and its ReLU that cannot be folded into a convolution before it.
+
+        A depthwise 1x1 one.
+        """
         channels = self.shape(x)[3]
         return self.conv(x, name, channels, 1, groups=channels)
 
     def classes(self, x: str) -> Graph:
-        """The graph, ended by a mean, a fully connected layer of 1000 classes and a softmax."""
+        """Return the graph, ended by a mean, a fully connected layer of 1000 classes and a softmax."""
         return self.finish(self.softmax(self.dense(self.mean(x), "fc", 1000, act="")))
 
 

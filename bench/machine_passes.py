@@ -62,7 +62,7 @@ TIMED = ("fp32 8x8", "fp32 8x12, one step", "fp32 8x12")
 
 
 def main_loop_of(text: str, function: str) -> Loop:
-    """The loop of a function that does most arithmetic in one pass."""
+    """Return the loop of a function that does most arithmetic per iteration."""
     return max((loop for loop in loops_of(text) if loop.function == function), key=_work)
 
 
@@ -71,7 +71,10 @@ def _work(loop: Loop) -> int:
 
 
 def kernel_on_core(kernel: Kernel, text: str, core: str) -> dict[str, Any]:
-    """One kernel on one core: operations a cycle as compiled, split by force, and after what its profile asks for."""
+    """Return the operations per cycle of a kernel on a core.
+
+    As compiled, with forced load splitting, after the core's passes.
+    """
     kind = load_core(core)
     timing, loop = load_timing(kind), main_loop_of(text, kernel.function)
     try:
@@ -106,7 +109,7 @@ def kernel_on_core(kernel: Kernel, text: str, core: str) -> dict[str, Any]:
 
 
 def by_latency(kernel: Kernel, text: str, latency: int) -> dict[str, Any]:
-    """One kernel on a Cortex-A55 whose `ldr x` is so many cycles before the `ins` that reads it."""
+    """Return the row of a kernel on a Cortex-A55 with another latency, in cycles, from `ldr x` to `ins`."""
     kind, loop = load_core("cortex-a55"), main_loop_of(text, kernel.function)
     timing = load_timing(kind).with_forward("ldr_x", "ins", "", latency)
     report = tuned(text, timing, kind.policy)[kernel.function, loop.label]
@@ -118,7 +121,10 @@ def by_latency(kernel: Kernel, text: str, latency: int) -> dict[str, Any]:
 
 
 def library(name: str, text: str, core: str) -> list[dict[str, Any]]:
-    """A library's loops with most arithmetic, before and after; its other functions are left alone, to save time."""
+    """Return the loops with most arithmetic of a library, before and after the passes.
+
+    Its other functions are not tuned, to save time.
+    """
     kind = load_core(core)
     timing = load_timing(kind)
     loops = [loop for loop in loops_of(text) if loop.multiply_adds >= LIBRARY_LOOPS]
@@ -148,7 +154,7 @@ def library(name: str, text: str, core: str) -> list[dict[str, Any]]:
 
 
 def scheduling_seconds(kernel: Kernel, text: str) -> dict[str, Any]:
-    """CPU seconds that tuning one kernel's function takes for a Cortex-A55; medians, all of it in this process."""
+    """Return the CPU seconds, medians, of tuning one kernel's function for a Cortex-A55, all in this process."""
     kind = load_core("cortex-a55")
     timing = load_timing(kind)
     found: dict[str, Any] = {"kernel": kernel.name, "instructions": len(main_loop_of(text, kernel.function).instrs)}
@@ -174,7 +180,7 @@ def scheduling_seconds(kernel: Kernel, text: str) -> dict[str, Any]:
 
 
 def texts(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Assembly of the kernels and of those libraries whose headers are installed, by name."""
+    """Return the assembly of the kernels and of the libraries whose headers are installed, by name."""
     kernels = {
         k.name: compile_to_assembly(_KERNELS / f"{k.function}.c", folder / f"{n}.s", k.flags)
         for n, k in enumerate(KERNELS)

@@ -16,7 +16,7 @@ _CELL = "{before:.2f}, {what_if_split:.2f}, {what_if_split_scheduled:.2f}, **{af
 
 
 def machine_passes(record: Record, table: Table) -> str:
-    """All of it: kernels on cores, a latency, libraries, seconds."""
+    """Return all tables: kernels on cores, a latency, libraries, seconds."""
     parts = [_kernels(record, table), _latencies(record, table), _libraries(record, table), _seconds(record, table)]
     return "\n\n".join(parts)
 
@@ -74,7 +74,7 @@ def _libraries(record: Record, table: Table) -> str:
 
 
 def _short(function: str) -> str:
-    """The telling part of a linkage name."""
+    """Return the distinctive part of a linkage name."""
     return next((name for name in _NAMES if name in function), function[:40])
 
 
@@ -95,7 +95,7 @@ def _seconds(record: Record, table: Table) -> str:
 
 
 def ir_split(record: Record, table: Table) -> str:
-    """Cycles of kernels by where their loads are split, and what is left of random orders in IR."""
+    """Return the table of kernels' cycles by where loads are split, and of random orders in IR."""
     kernels = dict.fromkeys(row["kernel"] for row in record["kernels"])
     cells = {(row["core"], row["kernel"]): row for row in record["kernels"]}
     cores = list(record["speed_over_none"])

@@ -1,4 +1,4 @@
-"""A sweep of -mcpu=X: code for every core on every core, by clang, by mavcg and by gcc.
+"""A sweep of -mcpu=X: code of every core on every core, by clang, by mavcg and by gcc.
 
     python -m bench.mcpu_sweep [--record]            Arm: main loops of kernels, by the models of the cores
     python -m bench.mcpu_sweep --host [--record]     this machine: kernels run, x86 cores' versions, processor time
@@ -61,7 +61,7 @@ PAPER = {"exynos-m2 on exynos-m2": 1.126, "exynos-m2 on cortex-a53": 1 - 0.138} 
 
 
 def clang_assembly(source: Path, core: Core | None, folder: Path) -> str:
-    """Assembly by clang. core: None for generic."""
+    """Return clang's assembly for a core; None: generic code."""
     cpu = core.llvm_cpu.replace("-", "_") if core else GENERIC
     sve = "-sve-sve2" if core and "sve" in " ".join(core.extensions) else ""
     tune_for = [f"-mtune={core.llvm_tune}"] if core and core.llvm_tune else []
@@ -72,7 +72,7 @@ def clang_assembly(source: Path, core: Core | None, folder: Path) -> str:
 
 
 def gcc_assembly(gcc: str, source: Path, cpu: str) -> str | None:
-    """Assembly by gcc; None where it does not know the CPU."""
+    """Return gcc's assembly; None if gcc does not know the CPU."""
     command = [gcc, "-O3", "-DNDEBUG", "-ffreestanding", f"-mcpu={cpu}", "-S", str(source), "-o", "-"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 0:
@@ -83,7 +83,7 @@ def gcc_assembly(gcc: str, source: Path, cpu: str) -> str | None:
 
 
 def mavcg_assembly(text: str, core: Core) -> str:
-    """Clang's assembly for a core after the machine passes that its profile asks for."""
+    """Return clang's assembly for a core after the machine passes that the core's profile enables."""
     policy = core.policy
     if not (policy.split or policy.unpair or policy.schedule):
         return text
@@ -91,7 +91,7 @@ def mavcg_assembly(text: str, core: Core) -> str:
 
 
 def versions(kernel: str, source: Path, cores: Sequence[Core], gcc: str | None) -> Iterator[tuple[str, str, str]]:
-    """(compiler, version, assembly) of a kernel, those for which a compiler knows no such CPU left out."""
+    """Return (compiler, version, assembly) of a kernel, without CPUs that a compiler does not know."""
     with tempfile.TemporaryDirectory() as folder:
         for core in (None, *cores):
             name = core.name if core else GENERIC
@@ -106,7 +106,10 @@ def versions(kernel: str, source: Path, cores: Sequence[Core], gcc: str | None) 
 
 
 def rates(kernel: str, texts: Sequence[tuple[str, str, str]], cores: Sequence[Core]) -> list[dict[str, Any]]:
-    """Operations a cycle of each version's main loop on each core; None where the model lacks a fact of it."""
+    """Return the operations per cycle of each version's main loop on each core.
+
+    None if the core's facts do not suffice.
+    """
     known: dict[tuple[str, ...], dict[str, float | None]] = {}
     rows: list[dict[str, Any]] = []
     timings = {core.name: load_timing(core) for core in cores}
@@ -129,7 +132,10 @@ def rates(kernel: str, texts: Sequence[tuple[str, str, str]], cores: Sequence[Co
 
 
 def matrix(rows: Sequence[Mapping[str, Any]], cores: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
-    """Compiler -> version -> core -> speed over clang's generic code, geometric mean of the kernels that have both."""
+    """Return compiler -> version -> core -> speed over clang's generic code.
+
+    Geometric mean of the kernels that have both.
+    """
     of = {(r["kernel"], r["compiler"], r["version"]): r.get("flop_per_cycle", {}) for r in rows}
     kernels = dict.fromkeys(r["kernel"] for r in rows)
     made: dict[str, dict[str, dict[str, float]]] = {}
@@ -148,7 +154,7 @@ def matrix(rows: Sequence[Mapping[str, Any]], cores: Sequence[str]) -> dict[str,
 
 
 def sweep(names: Sequence[str]) -> dict[str, Any]:
-    """All kernels, compilers and cores: the record's body."""
+    """Return the record's tables: all kernels, compilers and cores."""
     cores = [load_core(name) for name in names]
     gcc = next((path for path in map(shutil.which, GCC) if path), None)
     rows: list[dict[str, Any]] = []
@@ -180,7 +186,10 @@ def host_versions(folder: Path) -> dict[str, Path]:
 
 
 def runs_here(library: Path) -> bool:
-    """True if the library's kernels run in a process of their own: this machine has all instructions of its code."""
+    """True if the library's kernels run, tried in a process of their own.
+
+    This machine has all instructions of its code.
+    """
     code = (
         "import ctypes, sys; from bench.mcpu_sweep import HOST_PROGRAM, HOST_KERNELS\n"
         "library = ctypes.CDLL(sys.argv[1])\n"
@@ -229,7 +238,7 @@ def _cpu_seconds(call: Any, repeats: int) -> float:
 
 
 def show(body: Mapping[str, Any]) -> None:
-    """The matrices as text."""
+    """Return the matrices as text."""
     print(f"gcc: {body['gcc']}")
     for compiler, lines in body["speed_over_generic"].items():
         print(f"{compiler}: speed over clang -mcpu=generic on the core of the column, modelled")

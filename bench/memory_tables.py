@@ -1,4 +1,4 @@
-"""The records of memory planning as markdown tables; bench/tables.py prints them."""
+"""Markdown tables of the records of memory planning; bench/tables.py prints them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def arena(record: Record, table: Table) -> str:
 
 
 def joint_memory(record: Record, table: Table) -> str:
-    """Return Table 6.6, ways of using memory beside the paper's, and Table 6.8's precisions."""
+    """Return Table 6.6 by methods of using memory, beside the paper's, and Table 6.8's precisions."""
     rows = []
     for row in record["rows"]:
         weights, paper = row["weights_bytes"], row["paper_mb"]
@@ -75,7 +75,7 @@ def joint_memory(record: Record, table: Table) -> str:
 
 
 def row_parts(record: Record, table: Table) -> str:
-    """Return the table of buffers by four ways of using memory."""
+    """Return the table of buffers by four methods."""
     rows = [
         [
             row["network"],
@@ -112,7 +112,7 @@ def pipelines(record: Record, table: Table) -> str:
 
 
 def row_times(record: Record, table: Table) -> str:
-    """Return the table of what parts of rows cost in time."""
+    """Return the table of the time that computing by parts of rows takes."""
     rows, clock = [], record["rows"][0]["timed"][0]["clock"]
     for row in record["rows"]:
         for timed in row["timed"]:

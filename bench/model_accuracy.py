@@ -37,10 +37,10 @@ class Row:
     """The result of a model.
 
     against: the reference. error: the largest difference of any output, in `unit` ("of the largest" or "quanta"). top:
-    whether the largest elements (five, of 8-bit models one) are the same; None where that says nothing. ok: within
-    the bounds. why: what went wrong, or "". reference_apart: of 8-bit models, quanta between onnxruntime with all its
-    optimisations, which is the reference, and with none: where rounding that differs is amplified from layer to layer,
-    no implementation is near to both.
+    True if the largest elements are the same (five; one for 8-bit models); None if that means nothing. ok: within the
+    bounds. why: what went wrong, or "". reference_apart: for 8-bit models, quanta between onnxruntime with all its
+    optimisations, which is the reference, and without: if layers amplify differences in rounding, no implementation is
+    near to both.
     """
 
     model: str
@@ -54,19 +54,22 @@ class Row:
 
 
 def build(model: Path, shapes: dict[str, tuple[int, ...]], folder: Path) -> Path:
-    """The model's library for this machine."""
+    """Build the model's library for this machine."""
     texts = [f"{name}={'x'.join(map(str, dims))}" for name, dims in shapes.items()]
     return build_for_host(model, folder / "libmodel.so", texts)
 
 
 def outputs_of(library: Path, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    """One run of a library."""
+    """Return the outputs of one run of a library."""
     with mavcg.load(library) as model:
         return model.run(*arrays)
 
 
 def relative_error(found: Sequence[Array], wanted: Sequence[Array]) -> float:
-    """The largest difference over the largest element of the same output; inf where a shape or a finite value lacks."""
+    """Return the largest difference over the largest element of the same output.
+
+    It is inf if shapes differ or a value is not finite.
+    """
     worst = 0.0
     for ours, theirs in zip(found, wanted, strict=True):
         if ours.shape != theirs.shape or not np.isfinite(ours).all():
@@ -82,13 +85,13 @@ def largest_difference(found: Sequence[Array], wanted: Sequence[Array]) -> float
 
 
 def same_top(found: Sequence[Array], wanted: Sequence[Array], count: int) -> bool:
-    """True if the largest elements of the first output are the same, in order."""
+    """True if the indices of the first output's largest elements are the same, in order."""
     ours, theirs = (np.argsort(-a[0].reshape(-1).astype(np.float64), kind="stable")[:count] for a in (found, wanted))
     return bool((ours == theirs).all())
 
 
 def quantum_of(model: Path) -> float | None:
-    """The step of an 8-bit ONNX model's first output; None where it is not quantised."""
+    """Return the step of an 8-bit ONNX model's first output; None if it is not quantised."""
     import onnx
     from onnx import numpy_helper
 
@@ -101,7 +104,7 @@ def quantum_of(model: Path) -> float | None:
 
 
 def reference(model: Path, shapes: dict[str, tuple[int, ...]]) -> tuple[Runner, str]:
-    """A loaded runtime for the file and its name; free dimensions as given."""
+    """Return a loaded runtime for the file, and its name; free dimensions are set as given."""
     if model.suffix == ".tflite":
         return litert_runner(model, 1), f"ai-edge-litert {version('ai-edge-litert')}"
     runner = onnxruntime_runner(model, 1)
@@ -112,7 +115,7 @@ def reference(model: Path, shapes: dict[str, tuple[int, ...]]) -> tuple[Runner, 
 
 
 def unoptimised(model: Path, arrays: Sequence[Array]) -> list[Array]:
-    """Run an ONNX file in onnxruntime operator by operator, without its optimisations."""
+    """Return a call that runs an ONNX file in onnxruntime operator by operator, without its optimisations."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -122,7 +125,7 @@ def unoptimised(model: Path, arrays: Sequence[Array]) -> list[Array]:
 
 
 def check(name: str) -> Row:
-    """One model on seeded inputs against its reference."""
+    """Return the row of one model on seeded inputs against its reference."""
     with tempfile.TemporaryDirectory() as folder:
         return check_library(name, build(model_path(name), shapes_of(name), Path(folder)))
 
@@ -147,7 +150,10 @@ def check_library(name: str, library: Path) -> Row:
 
 
 def check_shipped(name: str) -> Row:
-    """A light model with its own weights, on its own input, against its own output: equal classes say no order."""
+    """Return the row of a light model with its own weights, input and expected output.
+
+    Equal classes say nothing about order.
+    """
     path = model_path(name)
     with tempfile.TemporaryDirectory() as folder:
         library = build(path, {}, Path(folder))
@@ -158,7 +164,7 @@ def check_shipped(name: str) -> Row:
 
 
 def check_any(name: str) -> Row:
-    """Check a model as check or check_shipped does; one that cannot be had or built becomes a row with the reason."""
+    """Check a model by check or check_shipped; one that cannot be downloaded or built gives a row with the reason."""
     try:
         return check_shipped(name) if name in LIGHT else check(name)
     except (MavcgError, RuntimeError, ValueError) as error:
@@ -166,7 +172,7 @@ def check_any(name: str) -> Row:
 
 
 def show(rows: Sequence[Row]) -> str:
-    """The table."""
+    """Print the table."""
     cells = [
         [
             row.model, row.against, "-" if row.error is None else f"{row.error:.2g} {row.unit}",
@@ -178,7 +184,7 @@ def show(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.model_accuracy", description="Real models, checked.")
     parser.add_argument("names", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}, ..; all where none")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")

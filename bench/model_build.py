@@ -48,7 +48,7 @@ print(json.dumps(ms))
 
 
 def build(name: str, board: str, out: Path) -> dict[str, Any]:
-    """`mavcg build` of a model without any cache; its JSON with wall_s and cpu_s."""
+    """Run `mavcg build` for a model without any cache; returns its JSON with wall_s and cpu_s."""
     model = model_path(name)
     command = [sys.executable, "-m", "mavcg.cli", "build", str(model), "--board", board, "-o", str(out), "--json"]
     command += ["--jobs", str(JOBS)]
@@ -65,18 +65,18 @@ def build(name: str, board: str, out: Path) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, in which Python uses and keeps compiled modules."""
+    """Return this process's environment variables, with Python's bytecode cache enabled."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def compile_modules() -> None:
-    """Compile mavcg's modules to bytecode, as pip does when it installs them."""
+    """Compile mavcg's modules to bytecode, as pip does at installation."""
     folders = [str(folder) for folder in (ROOT / "mavcg", *(ROOT / "mavcg").iterdir()) if folder.is_dir()]
     subprocess.run([sys.executable, "-m", "compileall", "-q", *folders], env=_environment(), cwd=ROOT, check=True)
 
 
 def first_run(library: Path) -> dict[str, float]:
-    """Milliseconds of the first run in a new process, and the median of later ones."""
+    """Return the milliseconds of the first run in a new process, and the median of later runs."""
     command = [sys.executable, "-c", FIRST, str(library), str(1 + LATER_RUNS)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
     first, *later = json.loads(done.stdout)
@@ -85,7 +85,7 @@ def first_run(library: Path) -> dict[str, float]:
 
 
 def measure(name: str) -> dict[str, Any]:
-    """A row of the record."""
+    """Return a model's row of the record."""
     with tempfile.TemporaryDirectory() as folder:
         built = build(name, BOARD, Path(folder) / "libmodel.so")
         host = build(name, "host", Path(folder) / "libhost.so")
@@ -97,7 +97,7 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def misses(row: Mapping[str, Any]) -> list[str]:
-    """The bounds that a row does not keep."""
+    """Return the bounds that a row exceeds."""
     most, most_on_host = MOST_SECONDS.get(row["model"], (30.0, 8.0))
     found = [] if row["wall_s"] <= most and row["host_wall_s"] <= most_on_host else ["seconds"]
     found += [] if row["library_bytes"] - row["weight_bytes"] <= MOST_BESIDE_WEIGHTS else ["bytes"]
@@ -105,7 +105,7 @@ def misses(row: Mapping[str, Any]) -> list[str]:
 
 
 def show(rows: list[dict[str, Any]]) -> str:
-    """The table."""
+    """Print the table."""
     head = [
         "model",
         "wall s",
@@ -130,7 +130,7 @@ def show(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.model_build", description="What building models takes.")
     parser.add_argument("names", nargs="*", metavar="MODEL", help="as of bench.models; those with bounds where none")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")

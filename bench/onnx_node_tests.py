@@ -1,4 +1,4 @@
-"""ONNX's backend node tests: one model an operator (or its function body), inputs, and what must come out.
+"""ONNX's backend node tests: a model of one operator (or of its function body), inputs, and expected outputs.
 
     python -m bench.onnx_node_tests                 through kernels compiled in memory: the counts, and what failed or
                                                     is out of scope with its reason; bench/results/onnx_node_tests.json
@@ -49,7 +49,10 @@ Runner = Callable[[Path], Run]  # a model file -> what computes it; raises Mavcg
 
 @dataclass(frozen=True)
 class Case:
-    """One test. operators: of the model. inputs, outputs: in order, not all arrays. rtol, atol: as ONNX says."""
+    """One test.
+
+    operators: of the model. inputs, outputs: in order, not all of them arrays. rtol, atol: as ONNX gives them.
+    """
 
     name: str
     model: Any
@@ -62,7 +65,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a test. status: passed, failed, out of scope. constants: inputs put into the file."""
+    """Result of a test.
+
+    status: passed, failed, out of scope. constants: inputs that were made constants of the file.
+    """
 
     name: str
     operators: tuple[str, ...]
@@ -73,7 +79,7 @@ class Outcome:
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """All node tests of the onnx package that is installed, by name."""
+    """Return all node tests of the installed onnx package, by name."""
     from onnx.backend.test.case.node import collect_testcases
 
     found = []
@@ -90,8 +96,11 @@ def cases() -> tuple[Case, ...]:
 
 @contextmanager
 def _without_idle_work() -> Iterator[None]:
-    """Collecting without what nobody looks at, four fifths of its time: the source text of each test, and results of
-    pools over three dimensions, which are out of scope. These are NaN: whoever computes one is told that it differs."""
+    """Collect tests without unused results, which take four fifths of the time.
+
+    Each test's source text, and results of pools in three dimensions, which are out of scope. The latter are NaN, so
+    that a build that computes one is reported as different.
+    """
     from onnx.backend.test.case import base
     from onnx.reference.ops import op_pool_common
 
@@ -108,20 +117,20 @@ def _without_idle_work() -> Iterator[None]:
 
 
 def plain(values: Sequence[Any]) -> tuple[Any, ...]:
-    """Some tests give tensors as messages: arrays of these, where NumPy has their type. The rest as it is."""
+    """Return the arrays of tensors that a test gives as messages, if NumPy has their type; other values unchanged."""
     from onnx import TensorProto, numpy_helper
 
     return tuple(numpy_helper.to_array(v) if isinstance(v, TensorProto) else v for v in values)
 
 
 def reference_runner(path: Path) -> Run:
-    """Imports the file and computes it by the definitions in NumPy."""
+    """Return a function that imports the file and computes it by the NumPy definitions."""
     graph = import_onnx(path)
     return lambda *arrays: run(graph, *arrays)
 
 
 def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:
-    """One test. folder: where its model file may lie for a moment. Any other error than a refusal is a failure."""
+    """Run one test. folder: for its model file. Any error but a refusal counts as a failure."""
     values = {i.name: v for i, v in zip(case.model.graph.input, case.inputs, strict=False)}
     constants: tuple[str, ...] = ()
 
@@ -157,7 +166,7 @@ def run_case(case: Case, runner: Runner, folder: Path) -> Outcome:
 
 
 def with_constants(model: Any, values: dict[str, Array]) -> Any:
-    """The model with some inputs as initializers."""
+    """Return the model with some inputs as initializers."""
     from onnx import numpy_helper
 
     made = type(model)()
@@ -170,7 +179,7 @@ def with_constants(model: Any, values: dict[str, Array]) -> Any:
 
 
 def inputs_behind(model: Any, tensor: str) -> list[str]:
-    """The graph's inputs that a tensor follows from; all that are there where it lies within a function."""
+    """Return the graph's inputs that a tensor depends on; all of them if it is inside of a function."""
     inputs = [i.name for i in model.graph.input]
     maker = {name: node for node in model.graph.node for name in node.output}
     if tensor not in maker and tensor not in inputs:
@@ -186,7 +195,7 @@ def inputs_behind(model: Any, tensor: str) -> list[str]:
 
 
 def difference(made: Sequence[Array], case: Case) -> str:
-    """Describe the fault of the results; "" if there is none."""
+    """Return a description of how results differ; "" if they agree."""
     if len(made) != len(case.outputs):
         return f"{len(made)} outputs where {len(case.outputs)} are expected"
     for i, (have, want) in enumerate(zip(made, case.outputs, strict=True)):
@@ -202,14 +211,14 @@ def difference(made: Sequence[Array], case: Case) -> str:
 
 
 def run_all(runner: Runner = reference_runner, names: Iterable[str] = ()) -> list[Outcome]:
-    """All tests, or those of these names, one after the other in this process."""
+    """Run all tests, or those of these names, one after the other in this process."""
     wanted = set(names)
     with tempfile.TemporaryDirectory() as folder:
         return [run_case(c, runner, Path(folder)) for c in cases() if not wanted or c.name in wanted]
 
 
 def run_isolated(runner: Runner, chosen: Sequence[Case], workers: int = 1, seconds: float = 120) -> list[Outcome]:
-    """These tests in child processes, so that one that crashes is a failure and no more. seconds: for each of them."""
+    """Run these tests in child processes, so that a crash is the failure of one test. seconds: limit for each."""
     with tempfile.TemporaryDirectory() as folder:
         results = each(lambda index: run_case(chosen[index], runner, Path(folder)), len(chosen), seconds, None, workers)
         found = {result.index: result.value for result in results}
@@ -226,7 +235,7 @@ def kernel_runner() -> Runner:
 
 
 def library_runner(path: Path) -> Run:
-    """Through a library, built and loaded as users do it."""
+    """Return a function that builds a library, loads it and runs it, as users do."""
     import mavcg
 
     return mavcg.load(build_for_host(path, path.with_name(f"lib{path.stem}.so"), jobs=1)).run
@@ -247,7 +256,7 @@ def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 
 def by_operator(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
-    """The counts of each operator: a test counts for every operator in its model."""
+    """Return the counts by operator: a test counts for every operator in its model."""
     found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for outcome in outcomes:
         for operator in outcome.operators:
@@ -256,7 +265,7 @@ def by_operator(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.onnx_node_tests", description="ONNX's backend node tests")
     parser.add_argument("names", nargs="*", help="tests to run; all where none is named, which is recorded then")
     parser.add_argument("--by", choices=RUNNERS, default="kernels", help="what computes the models")

@@ -1,4 +1,4 @@
-"""The networks of Park's thesis by its names and by those of bench.models."""
+"""Names of the networks in Park's thesis, and in bench.models."""
 
 from collections.abc import Mapping
 
@@ -20,5 +20,5 @@ NETWORKS: Mapping[str, str] = {**F32, **INT8, **ENCODERS}
 
 
 def group_of(name: str) -> str:
-    """Return the mean that a network counts in: "f32", "8-bit" or "encoder"."""
+    """Return the group in whose mean a network counts: "f32", "8-bit" or "encoder"."""
     return "encoder" if name in ENCODERS else "8-bit" if name in INT8 else "f32"

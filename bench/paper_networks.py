@@ -35,7 +35,7 @@ NAME = "paper_networks"
 
 
 def built(name: str) -> dict[str, Any]:
-    """Build a network, compare its results, profile it: the row, without what --arm and --times add."""
+    """Build a network, compare its results, profile it; return its row without the parts of --arm and --times."""
     path = model_path(NETWORKS[name])
     with tempfile.TemporaryDirectory(prefix="mavcg-paper-") as folder:
         library = build_for_host(path, Path(folder) / "libnet.so", jobs=1)
@@ -44,7 +44,7 @@ def built(name: str) -> dict[str, Any]:
 
 
 def counts(path: Path) -> dict[str, Any]:
-    """Nodes and parameters of the file, multiply-accumulates of what is built of it."""
+    """Return nodes and parameters of the file, and multiply-accumulates of the built graph."""
     import math
 
     import onnx
@@ -64,7 +64,7 @@ def counts(path: Path) -> dict[str, Any]:
 
 
 def profiled(library: Path) -> dict[str, Any]:
-    """Shares by class of the library's functions, by perf."""
+    """Return the share of time by class of the library's functions, by perf."""
     mavcg = [sys.executable, "-m", "mavcg.cli"]
     bench = [*mavcg, "bench", str(library), "--seconds", "2", "--runs", "2"]
     command = [*mavcg, "profile", "--classes", "--json", "--of", library.name, "--", *bench]
@@ -76,7 +76,7 @@ def profiled(library: Path) -> dict[str, Any]:
 
 
 def on_arm(name: str) -> dict[str, Any]:
-    """Modelled shares of GEMM/conv in the time on each of the board's core types, one thread."""
+    """Return the modelled share of GEMM and convolutions in the time on each of the board's core types, one thread."""
     from mavcg.model_pipeline.estimating import predict_file
     from mavcg.profiles.load import load_board
 
@@ -92,7 +92,7 @@ def on_arm(name: str) -> dict[str, Any]:
 
 
 def timed(name: str) -> dict[str, Any]:
-    """Milliseconds beside onnxruntime, interleaved: the row of bench.peers."""
+    """Return milliseconds beside onnxruntime, interleaved: the row of bench.peers."""
     from bench.peers import compare
 
     return {"times": compare(NETWORKS[name], 1, 5, ["mavcg", "onnxruntime"], "ms")}
@@ -109,7 +109,7 @@ def chart(rows: Mapping[str, Any], path: Path) -> None:
 
 
 def add_rows(work: Callable[[str], dict[str, Any]], names: Sequence[str], part: str, record: bool) -> bool:
-    """Do the work for each network, and put its row into the record. Returns: False where a network failed."""
+    """Apply the work to each network and store its row in the record. Returns: False if a network failed."""
     good = True
     for name in names:
         try:
@@ -131,7 +131,7 @@ def add_rows(work: Callable[[str], dict[str, Any]], names: Sequence[str], part: 
 
 
 def in_short(row: Mapping[str, Any]) -> str:
-    """A row on one line."""
+    """Return a row as one line of text."""
     parts = []
     if "why" in row and row["why"]:
         parts.append(row["why"])
@@ -155,7 +155,7 @@ def _kept() -> dict[str, Any]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"of {', '.join(NETWORKS)}; all where none")
     what = parser.add_mutually_exclusive_group()

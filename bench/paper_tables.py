@@ -1,4 +1,4 @@
-"""The records of the rows of Park's thesis as markdown tables; bench/tables.py prints them."""
+"""Markdown tables of the records that repeat tables of Park's thesis; bench/tables.py prints them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 
 
 def paper_networks(record: Record, table: Table) -> str:
-    """Networks of the thesis: what they are, how near to onnxruntime, and their share of GEMM."""
+    """Return the table of the thesis's networks: size, distance from onnxruntime, share of GEMM."""
     cores = list(next((row["arm"] for row in record["rows"].values() if "arm" in row), {}))
     rows = [_row(name, record["rows"][name], cores) for name in NETWORKS if name in record["rows"]]
     for group, words in (("f32", "mean of f32"), ("8-bit", "mean of 8-bit"), ("encoder", "mean of encoders")):
@@ -60,7 +60,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def mcpu_sweep(record: Record, table: Table) -> str:
-    """Code for each core on each core, over clang's generic code there."""
+    """Return the table of each core's code on each core, over clang's generic code there."""
     cores, parts = record["cores"], []
     words = {
         "clang": "clang's, `-mcpu=X` alone",
@@ -88,7 +88,7 @@ def mcpu_sweep(record: Record, table: Table) -> str:
 
 
 def mcpu_sweep_host(record: Record, table: Table) -> str:
-    """The same sweep on this machine: kernels that ran."""
+    """Return the table of the same sweep on this machine, for kernels that ran."""
     ways = list(dict.fromkeys(way for row in record["rows"] for way in row["ways"]))
     rows = [[way, *(f"{r['ways'][way]['speed_over_generic']:.2f}" for r in record["rows"])] for way in ways]
     text = (
@@ -100,7 +100,7 @@ def mcpu_sweep_host(record: Record, table: Table) -> str:
 
 
 def plan_run(record: Record, table: Table) -> str:
-    """Plans run on this machine: the thesis' search beside fixed policies."""
+    """Return the table of plans run on this machine: the thesis's search beside fixed policies."""
     planners = list(record["rows"][0]["seconds"])
     rows = []
     for row in record["rows"]:

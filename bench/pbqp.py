@@ -1,4 +1,4 @@
-"""Selection instances solved: of real networks, and of their shapes with drawn costs: `python -m bench.pbqp`.
+"""Selection instances solved: of real networks, and of the same shapes with random costs: `python -m bench.pbqp`.
 
 A real network has all primitives that apply, at their modelled costs on this machine. With drawn costs, which have no
 order among them, dense blocks are as hard as they get.
@@ -31,7 +31,7 @@ SEEDS = (0, 1, 2)
 
 @dataclass
 class Shape:
-    """An instance in the making, of costs that are drawn: (in, out) layouts of each alternative, and who reads whom."""
+    """Builder of an instance with random costs: (in, out) layouts of each alternative, and which node reads which."""
 
     rng: np.random.Generator
     primitives: int = PRIMITIVES
@@ -42,7 +42,7 @@ class Shape:
     edges: list[tuple[str, str, NDArray[np.float64]]] = field(default_factory=list)
 
     def conv(self, name: str, *reads: str, ms: float = 1.0) -> str:
-        """A convolution: 1 to 20 times its best time by primitive, of which a tenth do not apply; see CONVERSION."""
+        """Add a convolution: primitives cost 1 to 20 times the fastest one's time; a tenth of them do not apply."""
         n = self.primitives
         self.layouts[name] = self.rng.integers(0, LAYOUTS, (n, 2))
         self.costs[name] = ms * 20 ** self.rng.random(n)
@@ -50,7 +50,7 @@ class Shape:
         return self._reading(name, reads, ms)
 
     def dummy(self, name: str, *reads: str, ms: float = 1.0) -> str:
-        """A layer that takes any layout and keeps it, for nothing."""
+        """Add a layer that takes any layout and keeps it, at no cost."""
         self.layouts[name] = np.repeat(np.arange(LAYOUTS)[:, None], 2, axis=1)
         self.costs[name] = np.zeros(LAYOUTS)
         return self._reading(name, reads, ms)
@@ -69,7 +69,7 @@ class Shape:
 
 
 def googlenet(rng: np.random.Generator) -> Instance:
-    """9 modules of four branches, 57 convolutions in all; and pools and concatenations that take any layout."""
+    """Return 9 modules of four branches, 57 convolutions in all; pools and concatenations take any layout."""
     net = Shape(rng)
     x = net.conv("conv1", net.dummy("data"))
     x = net.dummy("lrn1", net.dummy("pool1", x))
@@ -86,7 +86,7 @@ def googlenet(rng: np.random.Generator) -> Instance:
 
 
 def resnet50(rng: np.random.Generator) -> Instance:
-    """16 bottlenecks with an addition each, four of them with a projection; 53 convolutions."""
+    """Return 16 bottlenecks with an addition each, four of them with a projection; 53 convolutions."""
     net = Shape(rng)
     x = net.dummy("pool1", net.conv("conv1"))
     for stage, blocks in enumerate((3, 4, 6, 3)):
@@ -99,7 +99,7 @@ def resnet50(rng: np.random.Generator) -> Instance:
 
 
 def vgg19(rng: np.random.Generator) -> Instance:
-    """16 convolutions in a row."""
+    """Return a chain of 16 convolutions."""
     net = Shape(rng)
     x = net.conv("conv1")
     for i in range(2, 17):
@@ -108,22 +108,25 @@ def vgg19(rng: np.random.Generator) -> Instance:
 
 
 def densenet121_chained(rng: np.random.Generator) -> Instance:
-    """Each layer's concatenation reads the one before it: series-parallel."""
+    """Return DenseNet-121 where each layer's concatenation reads the one before it: series-parallel."""
     return _densenet121(rng, "chained")
 
 
 def densenet121_joined(rng: np.random.Generator) -> Instance:
-    """Each layer's concatenation reads the outputs of all layers before it."""
+    """Return DenseNet-121 where each layer's concatenation reads the outputs of all layers before it."""
     return _densenet121(rng, "joined")
 
 
 def densenet121_dense(rng: np.random.Generator) -> Instance:
-    """Each layer itself reads the outputs of all before it: every two layers of a block are neighbours."""
+    """Return DenseNet-121 where each layer reads the outputs of all before it.
+
+    Any two layers of a block are neighbours.
+    """
     return _densenet121(rng, "dense")
 
 
 def _densenet121(rng: np.random.Generator, how: str) -> Instance:
-    """Blocks of 6, 12, 24 and 16 layers of a 1x1 and a 3x3 convolution, and transitions; 121 convolutions."""
+    """Return blocks of 6, 12, 24 and 16 layers of a 1x1 and a 3x3 convolution, and transitions; 121 convolutions."""
     net = Shape(rng)
     x = net.dummy("pool1", net.conv("conv1"))
     for block, layers in enumerate((6, 12, 24, 16)):
@@ -144,7 +147,7 @@ NETWORKS: Sequence[Callable[[np.random.Generator], Instance]] = (
 
 
 def measure(name: str, seed: int | None, instance: Instance) -> dict[str, Any]:
-    """One instance, solved some times."""
+    """Return the row of one instance, solved several times."""
     solutions, cpu = [], []
     for _ in range(RUNS):
         begin = time.process_time()
@@ -169,7 +172,7 @@ def measure(name: str, seed: int | None, instance: Instance) -> dict[str, Any]:
 
 
 def instances() -> Iterator[tuple[str, int | None, Instance]]:
-    """(name, seed of drawn costs, instance)."""
+    """Yield (name, seed of random costs, instance)."""
     costs, primitives = modelled_costs(workers_of(board_of("host"))[0]), all_primitives()
     for name, made in REAL.items():
         yield name, None, instance_of(make_problem(made(), costs, primitives))

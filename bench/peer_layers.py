@@ -1,4 +1,4 @@
-"""Time of each layer of a network, here and in the runtimes that report it.
+"""Time of each layer of a network, by mavcg and by the runtimes that report it.
 
 Runtimes fuse operators and name what is left each by its own rule: after the file's node, or after the tensor that the
 last of the fused nodes makes. Times are added up by anchors: a convolution, product, pool or the like, with all that
@@ -32,14 +32,17 @@ OTHER = "layouts and the rest"
 
 @dataclass(frozen=True)
 class Anchors:
-    """where: the anchor of each node and of each tensor of a file, by name. what: each anchor in words, in order."""
+    """Points of a file at which the runtimes' layers are compared.
+
+    where: the anchor of each node and tensor, by name. what: a description of each anchor, in order.
+    """
 
     where: Mapping[str, str]
     what: Mapping[str, str]
 
 
 def anchors_of(model: Path) -> Anchors:
-    """The anchors of an ONNX file with shapes that are all known."""
+    """Return the anchors of an ONNX file whose shapes are all known."""
     import onnx
 
     graph = onnx.shape_inference.infer_shapes(onnx.load(model)).graph
@@ -80,13 +83,13 @@ def _words(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def anchor_of(layer: str, where: Mapping[str, str]) -> str:
-    """The anchor of a runtime's layer, by its name; OTHER for what changes a layout, and for what is not found."""
+    """Return the anchor of a runtime's layer, by its name; OTHER for layout changes and for unknown layers."""
     plain = re.sub(r"^fused |(_nchwc|/WithoutBiases.*|_token_\d+)$", "", layer)
     return where.get(layer) or where.get(plain) or OTHER
 
 
 def by_anchor(layers: Sequence[Mapping[str, Any]], anchors: Anchors) -> dict[str, float]:
-    """ms of each anchor."""
+    """Return the ms of each anchor."""
     found: dict[str, float] = {}
     for layer in layers:
         anchor = anchor_of(layer["name"], anchors.where)
@@ -95,9 +98,9 @@ def by_anchor(layers: Sequence[Mapping[str, Any]], anchors: Anchors) -> dict[str
 
 
 def measured(name: str, threads: int) -> list[dict[str, Any]]:
-    """The network's anchors in order: {"layer", "what", "ms": {runtime: ms}}, the least of some rounds that take turns.
+    """Return the network's anchors in order: {"layer", "what", "ms": {runtime.
 
-    Raises: MavcgError where the model is no ONNX file.
+    Ms}}, the least of several interleaved rounds. Raises: MavcgError if the model is not an ONNX file.
     """
     ready = prepared(name, SAY_LAYERS)
     if "onnxruntime" not in ready.files:
@@ -126,7 +129,7 @@ def measured(name: str, threads: int) -> list[dict[str, Any]]:
 
 
 def layers_of(name: str, threads: int, as_json: bool) -> None:
-    """Print them; a mark where mavcg takes longer than the fastest of the others that has the layer."""
+    """Print the layers; those where mavcg takes longer than the fastest other runtime have a mark."""
     rows = measured(name, threads)
     if as_json:
         print(json.dumps(rows, indent=2))

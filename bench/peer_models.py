@@ -1,4 +1,4 @@
-"""A model in the form that each runtime reads, and the environment that the runtimes live in.
+"""A model in the form that each runtime reads, and the environment that the runtimes are installed in.
 
 Converted files lie beside the models, in folders that are named after the model's bytes, the versions of the peers and
 the code that converts: what is there already is not made again.
@@ -37,9 +37,9 @@ class Prepared:
 
 
 def peers_python() -> Path:
-    """The interpreter of the peers' environment, which is made, or made anew where the requirements have changed.
+    """Return the interpreter of the peers' environment, which is created, again if the requirements have changed.
 
-    Raises: MavcgError where it cannot be made.
+    Raises: MavcgError if it cannot be created.
     """
     home = cache_folder().parent / "peers-venv"
     install = ("--no-deps", "-r", str(REQUIREMENTS))
@@ -48,7 +48,7 @@ def peers_python() -> Path:
 
 
 def prepared(name: str, runtimes: Sequence[str]) -> Prepared:
-    """The model for each of these runtimes; built and converted where that has not been done."""
+    """Return the model for each of these runtimes; it is built or converted if missing."""
     source = model_path(name)
     files: dict[str, Path] = {}
     reasons: dict[str, str] = {}
@@ -74,7 +74,7 @@ def _for_runtime(runtime: str, source: Path) -> Path:
 
 
 def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
-    """A file made of a model. make: from the model into an empty folder, `name` among what it makes."""
+    """Return a file made from a model. make: writes into an empty folder; `name`: the file among its output."""
     code = [inspect.getsource(one).encode() for one in (make, _plain, _fold_pads, _name_global_means)]
     code += [path.read_bytes() for path in WRITERS if make is _to_tflite]
     digest = _digest(source.read_bytes(), REQUIREMENTS.read_bytes(), *code)
@@ -125,8 +125,10 @@ def _plain(source: Path, folder: Path) -> None:
 
 
 def _name_global_means(model: Any) -> None:
-    """A mean over a window that covers the image, and sticks out where that does not count, is the mean of the image;
-    pnnx knows no other way to say it."""
+    """Replace a mean over a window that covers the whole image by GlobalAveragePool, which pnnx needs.
+
+    The window may extend beyond the image if pads do not count.
+    """
     import onnx
 
     def values(node: Any, name: str) -> list[int]:
@@ -147,7 +149,7 @@ def _name_global_means(model: Any) -> None:
 
 
 def _fold_pads(graph: Any) -> None:
-    """Zeros around an image become the pads of the convolutions that read it."""
+    """Turn zeros around an image into the pads of the convolutions that read it."""
     from onnx import helper, numpy_helper
 
     amounts = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
@@ -172,7 +174,7 @@ def _fold_pads(graph: Any) -> None:
 
 
 def _input_shape(model: Path) -> tuple[int, ...]:
-    """Return the shape of the one input that is no weight.
+    """Return the shape of the only input that is not a weight.
 
     Raises: MavcgError if there are more, or a dimension is free.
     """
@@ -196,7 +198,7 @@ def _is_8_bit(model: Path) -> bool:
 
 
 def _to_ncnn(source: Path, folder: Path) -> None:
-    """Convert by pnnx, whose script needs PyTorch and whose program does not."""
+    """Convert by pnnx's program: its Python script would need PyTorch."""
     plain = _made(source, "plain.onnx", _plain)
     if _is_8_bit(plain):
         raise MavcgError("its 8-bit form is made by ncnn2table and ncnn2int8, which no wheel has")
@@ -213,7 +215,7 @@ def _to_ncnn(source: Path, folder: Path) -> None:
 
 
 def _to_mnn(source: Path, folder: Path) -> None:
-    """Convert with MNN's wheel. Its script mnnconvert would install packages: the function is called itself."""
+    """Convert with MNN's wheel by calling its function: its script mnnconvert would install packages."""
     kind, model = ("TFLITE", source) if source.suffix == ".tflite" else ("ONNX", _made(source, "plain.onnx", _plain))
     arguments = ["mnnconvert", "-f", kind, "--modelFile", str(model), "--MNNModel", str(folder / "mnn.mnn")]
     code = f"import _tools; _tools.mnnconvert({[*arguments, '--bizCode', 'bench']!r})"
@@ -223,7 +225,7 @@ def _to_mnn(source: Path, folder: Path) -> None:
 
 
 def _to_tflite(source: Path, folder: Path) -> None:
-    """Convert with bench/tflite_writer.py: LiteRT has no converter of ONNX files."""
+    """Convert with bench/tflite_writer.py: LiteRT has no converter for ONNX files."""
     from bench.tflite_writer import tflite_model
     from mavcg.importers.load import import_model
 

@@ -22,11 +22,11 @@ def row_of(
     apart: Mapping[str, float],
     reasons: Mapping[str, str],
 ) -> dict[str, Any]:
-    """One network with some threads.
+    """Return the row of one network with some threads.
 
-    medians: of each runtime, ms of each round. apart: how far its output is from the reference's, of the largest
-    element; a peer that is too far is shown and not compared with. reasons: why a runtime has no times. The fastest
-    peer is the one with the largest ratio of ours to its time, ratios being the median of those within a round.
+    medians: ms of each round, by runtime. apart: distance of its output from the reference's, relative to the largest
+    element; a peer that is too far off is shown and not compared with. reasons: why a runtime has no times. Ratios are
+    medians of the ratio within a round; the fastest peer is the one with the largest ratio of mavcg's time to its time.
     """
     most = MOST_APART_8_BIT if "int8" in network else MOST_APART
     runtimes: dict[str, Any] = {}
@@ -59,15 +59,13 @@ def goal(network: str) -> float:
 
 
 def geometric_mean(rows: Sequence[Row]) -> float | None:
-    """Return the geometric mean of mavcg / fastest peer over the rows that count and have it; None if there are
-    none.
-    """
+    """Return the geometric mean of mavcg / fastest peer over the rows that have it and count; None without any."""
     ratios = [row["ratio"] for row in rows if "ratio" in row and row["counts"]]
     return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios)) if ratios else None
 
 
 def cells(rows: Sequence[Row], runtimes: Sequence[str]) -> tuple[list[str], list[list[str]], list[str]]:
-    """A table of rows of one number of threads: its head, its lines, and the notes that its marks point at."""
+    """Return the table of rows of one number of threads: its head, its lines, and the footnotes."""
     notes: list[str] = []
 
     def mark(note: str) -> str:

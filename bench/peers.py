@@ -43,7 +43,10 @@ ROUNDS = 10  # even, so that each of two CPUs has as many
 
 
 def model_name(text: str) -> str:
-    """A network as the table calls it, or a model of bench/models.py, as the latter. Raises: MavcgError for neither."""
+    """Return the name in bench.models of a network that is given by its name there or in the table.
+
+    Raises: MavcgError for an unknown name.
+    """
     for name in NETWORKS:
         if text in (name, name.replace("-random", "")):
             return name
@@ -53,7 +56,7 @@ def model_name(text: str) -> str:
 
 
 def compare(name: str, threads: int, rounds: int, runtimes: Sequence[str], clock: str) -> dict[str, Any]:
-    """One network on every runtime that can load it. clock: as bench.interleaved.turns."""
+    """Return the row of one network on every runtime that can load it. clock: as for bench.interleaved.turns."""
     ready = prepared(name, runtimes)
     reasons = dict(ready.reasons)
     workers: list[Worker] = []
@@ -76,7 +79,7 @@ def compare(name: str, threads: int, rounds: int, runtimes: Sequence[str], clock
 
 
 def interpreter_of(runtime: str) -> str:
-    """The Python that runs a worker: ours has mavcg, the peers' the peers."""
+    """Return the Python that runs a worker: this environment's for mavcg, the peers' for the others."""
     return sys.executable if runtime == "mavcg" else str(peers_python())
 
 
@@ -107,7 +110,7 @@ def outputs_of(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str, 
 
 
 def difference(outputs: Sequence[Any], reference: Sequence[Any]) -> float:
-    """The largest difference of any output, over the reference's largest element; infinite where shapes differ."""
+    """Return the largest difference of any output, over the reference's largest element; infinite if shapes differ."""
     if [a.shape for a in outputs] != [a.shape for a in reference]:
         return float("inf")
     pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(outputs, reference, strict=True)]
@@ -116,7 +119,7 @@ def difference(outputs: Sequence[Any], reference: Sequence[Any]) -> float:
 
 
 def prepare(networks: Sequence[str], runtimes: Sequence[str]) -> None:
-    """Make all that takes time or fetches something; says what cannot be made."""
+    """Do everything that takes time or downloads, before the measurement; print what cannot be made."""
     for name in networks:
         note(f"preparing {name}")
         for runtime, reason in prepared(name, runtimes).reasons.items():
@@ -124,7 +127,7 @@ def prepare(networks: Sequence[str], runtimes: Sequence[str]) -> None:
 
 
 def show(rows: Sequence[Mapping[str, Any]], runtimes: Sequence[str]) -> None:
-    """A table for each number of threads."""
+    """Print a table for each number of threads."""
     console = Console(width=180)
     for threads in sorted({row["threads"] for row in rows}):
         head, lines, notes = cells([row for row in rows if row["threads"] == threads], runtimes)
@@ -139,19 +142,19 @@ def show(rows: Sequence[Mapping[str, Any]], runtimes: Sequence[str]) -> None:
 
 
 def in_short(row: Mapping[str, Any]) -> str:
-    """A row on one line."""
+    """Return a row as one line of text."""
     times = (f"{name} {entry['ms']:.2f}" for name, entry in row["runtimes"].items() if "ms" in entry)
     ratio = f"; {row['ratio']:.2f} of {row['fastest']}" if "ratio" in row else ""
     return f"  {', '.join(times)} ms{ratio}"
 
 
 def note(text: str) -> None:
-    """Progress."""
+    """Print progress."""
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    """Compare, print, and write a record of bench/results/ where it was all networks, runtimes and threads."""
+    """Compare and print; write a record of bench/results/ if all networks, runtimes and threads were measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default=",".join(NETWORKS), help="names, with commas")
     parser.add_argument("--runtimes", default=",".join(RUNTIMES), help="names, with commas")

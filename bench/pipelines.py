@@ -51,7 +51,7 @@ def measured(name: str, folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure, and record it where all networks were measured."""
+    """Measure and print; write the record if all networks were measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=list(NETWORKS), help="of bench.models; all")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for the pipeline and each number of threads")

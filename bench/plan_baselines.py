@@ -57,7 +57,7 @@ SEARCHES: Mapping[str, Search] = {
 
 
 def compare(name: str, setup: str, accelerator: Accelerator) -> dict[str, Any]:
-    """One network on one machine: bytes and modelled seconds of every planner, and the floors below them.
+    """Return the rows of one network on one machine: bytes and modelled seconds of every planner, and lower bounds.
 
     setup: the machine's name in the record.
     """

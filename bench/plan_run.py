@@ -1,4 +1,4 @@
-"""Plans run on this machine: whole networks as C by five planners, seconds of processor time.
+"""Plans run on this machine: whole networks as C by five planners, in seconds of CPU time.
 
     python -m bench.plan_run [--networks N,..] [--setups A,..] [--blas LIBRARY.so] [--record]
 
@@ -45,7 +45,7 @@ ROUNDS = 3
 
 
 def compiled(network: str, setup: str, planner: str, folder: Path, blas: str) -> dict[str, Any]:
-    """A planner's network as a library, its weights, and the bytes that its plans move."""
+    """Return a planner's network as a library, its weights, and the bytes that its plans move."""
     graph = read_graph(network, {}, False)
     machine = find_accelerator(f"setup-{setup.lower()}")
     plans = [emit_plan(p.layer, p.tiling, machine) for p in plan_layers(layers_of(graph), machine, SEARCHES[planner])]
@@ -67,7 +67,7 @@ def compiled(network: str, setup: str, planner: str, folder: Path, blas: str) ->
 
 
 def once(made: Mapping[str, Any]) -> tuple[float, Array]:
-    """Seconds of processor time of one run, and its output."""
+    """Return the CPU seconds of one run, and its output."""
     result = np.full(made["count"], np.nan, np.float32)
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (made["weights"], made["image"], result)]
     start = time.thread_time()
@@ -77,9 +77,10 @@ def once(made: Mapping[str, Any]) -> tuple[float, Array]:
 
 
 def compare(network: str, setup: str, blas: str) -> dict[str, Any]:
-    """The row of a network on a setup: each planner's least seconds, taking turns, and speed-ups of the thesis' search.
+    """Return the row of a network on a setup.
 
-    Raises: MavcgError where results differ by more than 1e-4 of the largest element.
+    Each planner's least seconds, interleaved, and speed-ups of the thesis's search. Raises: MavcgError if results
+    differ by more than 1e-4 of the largest element.
     """
     with tempfile.TemporaryDirectory(prefix="mavcg-plan-run-") as folder:
         all_made = {planner: compiled(network, setup, planner, Path(folder), blas) for planner in SEARCHES}
@@ -116,7 +117,7 @@ def record_row(row: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default="squeezenet,alexnet,resnet50", help=f"of {', '.join(NAMES)}, with commas")
     parser.add_argument("--setups", default=",".join(SETUPS), help="with commas")

@@ -1,4 +1,4 @@
-"""The planner's three searches: seconds, candidates, what pruning misses: `python -m bench.plan_search`.
+"""The planner's three searches: seconds, candidates, loss by pruning: `python -m bench.plan_search`.
 
 Every layer of the five networks on setups A to D is planned, none from a cache, with performance per access as metric
 and tiles that fit with halo. Seconds are the least of some runs in turn, those of the exhaustive search of one run.
@@ -44,7 +44,7 @@ SEARCHES: dict[str, Search] = {"pruned": pruned.search, "exact": exact.search}
 
 
 def compare(name: str, setup: str) -> dict[str, Any]:
-    """One network on one setup."""
+    """Return the row of one network on one setup."""
     accelerator = find_accelerator(f"setup-{setup.lower()}")
     layers = layers_of(network(name, paper_variant=True))
     found: dict[str, list[Planned]] = {}
@@ -73,7 +73,7 @@ def compare(name: str, setup: str) -> dict[str, Any]:
 
 
 def others() -> dict[str, dict[str, float]]:
-    """The exact search under other options, and of two levels: the whole table, in one run."""
+    """Return the rows of the exact search with other options, and with two levels."""
     tables = {title: _whole(lambda layer, on, of=options: exact.search(layer, on, options=of).candidates)  # type: ignore[misc]
               for title, options in OTHERS.items()}  # fmt: skip
     return tables | {"each level of memory": _whole(lambda layer, on: plan_levels(layer, on).candidates)}

@@ -29,7 +29,7 @@ PAPER_MOST_MS, PAPER_ALEXNET_MS = 1400.0, 36.6
 
 
 def least_ms(action: Callable[[], object]) -> float:
-    """Milliseconds of processor time, the least of RUNS."""
+    """Return the milliseconds of CPU time, the least of RUNS."""
     taken = []
     for _ in range(RUNS):
         start = time.process_time()
@@ -39,7 +39,7 @@ def least_ms(action: Callable[[], object]) -> float:
 
 
 def row_of(name: str, setup: str, folder: Path) -> dict[str, Any]:
-    """One network on one setup."""
+    """Return the row of one network on one setup."""
     machine = find_accelerator(f"setup-{setup.lower()}")
     layers = layers_of(network(name, paper_variant=True))
     uncached, cached = schedules(layers)
@@ -62,7 +62,7 @@ def row_of(name: str, setup: str, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.plan_seconds", description="Seconds of scheduling networks")
     parser.add_argument("--record", action="store_true", help="into bench/results/plan_seconds.json")
     arguments = parser.parse_args()

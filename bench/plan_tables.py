@@ -38,7 +38,7 @@ PRINTED = {
 
 
 def space_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
-    """Table 8.5: convolutions only, every layer counted as often as the network has it."""
+    """Return table 8.5: convolutions only, every layer counted as often as the network has it."""
     rows = []
     for name in NAMES:
         layers = layers_of(network(name, paper_variant=True), fully_connected=False)
@@ -57,9 +57,10 @@ def space_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
 
 
 def search_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
-    """Return the loss by pruning: bytes of all layers, fully connected too, by the paper's metric and equation 6.1.
+    """Return the loss by pruning.
 
-    Layers of the same tensors are searched once. Tiles have to fit with their halo.
+    Bytes of all layers, fully connected ones included, by the paper's metric and equation 6.1. Layers of the same
+    tensors are searched once. Tiles have to fit with their halo.
     """
     rows = []
     for name in NAMES:
@@ -101,7 +102,7 @@ def _timed(
 
 
 def show(spaces: Sequence[dict[str, Any]], searches: Sequence[dict[str, Any]], console: Console) -> None:
-    """Both tables, for people."""
+    """Print both tables."""
     table = Table(
         "network",
         "non-pruned",

@@ -64,7 +64,7 @@ SECONDS, ROUNDS, WARM = 60.0, (24, 320), 2  # of a network; the least and the mo
 
 
 def fixed_plan(specs: Sequence[KernelSpec], label: str, change: Mapping[str, Any]) -> TilePlan:
-    """The same macro-tile for all kernels."""
+    """Return the plan with the same macro-tile for all kernels."""
     found: dict[tuple[str, str], MacroTile] = {}
     for spec in specs:
         work = work_of(spec)
@@ -75,7 +75,7 @@ def fixed_plan(specs: Sequence[KernelSpec], label: str, change: Mapping[str, Any
 
 @dataclass(frozen=True)
 class Call:
-    """A step of the network: its code's driver and arguments, and how many rows a task has."""
+    """A step of the network: its code's driver and arguments, and the rows of a task."""
 
     name: str
     kernel: int
@@ -85,7 +85,7 @@ class Call:
 
 
 class Network:
-    """A lowered network in this process: buffers, and for each plan its calls."""
+    """A lowered network in this process: its buffers, and the calls of each plan."""
 
     def __init__(self, name: str, machine: Machine) -> None:
         graph = optimise(import_model(model_path(name), shapes_of(name)), lambda stage, graph: None)
@@ -106,7 +106,7 @@ class Network:
         self.loops = Loops(machine)
 
     def kernel(self, spec: KernelSpec, macro: MacroTile | None) -> int:
-        """The address of a kernel's code, compiled once for each macro-tile that differs in more than the task."""
+        """Return the address of a kernel's code, compiled once for macro-tiles that differ only in the task."""
         key = (kernel_name(spec), replace(macro, call_rows=1) if macro else None)
         if key not in self.codes:
             module = ir.Module("kernel")
@@ -116,7 +116,7 @@ class Network:
         return self.codes[key].address(kernel_name(spec))
 
     def calls(self, plan: TilePlan) -> list[Call]:
-        """The steps under a plan."""
+        """Return the steps' calls under a plan."""
         specs = {kernel_name(spec): spec for spec in self.lowered.specs}
         found = []
         for step, args in zip(self.program.steps, self.args, strict=True):
@@ -131,7 +131,7 @@ class Network:
         return int((base[place.index] if base else self.bases[place.base]).ctypes.data) + place.offset
 
     def run(self, calls: Sequence[Call]) -> list[int]:
-        """Nanoseconds of each step."""
+        """Return the nanoseconds of each step."""
         scratch, took = self.scratch.ctypes.data, list[int]()
         for call in calls:
             start = time.thread_time_ns()
@@ -142,14 +142,14 @@ class Network:
 
 
 def buffer(size: int) -> Array:
-    """Bytes that begin at a page."""
+    """Return a buffer of so many bytes that begins at a page."""
     raw = np.zeros(size + 4096 + 64, np.uint8)
     start = -raw.ctypes.data % 4096
     return raw[start : start + size]
 
 
 def compiled(name: str) -> tuple[Network, dict[str, list[Call]]]:
-    """A network, and the calls of the planned tiles and of all fixed ones."""
+    """Return a network, and the calls of the planned tiles and of all fixed ones."""
     machine = host_machine()
     network = Network(name, machine)
     lowered = network.lowered
@@ -162,7 +162,7 @@ def compiled(name: str) -> tuple[Network, dict[str, list[Call]]]:
 
 
 def measure(name: str, seconds: float) -> dict[str, Any]:
-    """One network: the planned tiles and all fixed ones, in turns."""
+    """Return the row of one network: the planned tiles and all fixed ones, interleaved."""
     network, calls = compiled(name)
     steps = [call.name for call in calls["planned"]]
     return summary(name, timed(name, network, calls, seconds), steps)
@@ -171,9 +171,9 @@ def measure(name: str, seconds: float) -> dict[str, Any]:
 def timed(
     name: str, network: Network, calls: Mapping[str, Sequence[Call]], seconds: float
 ) -> dict[str, list[list[int]]]:
-    """Nanoseconds of each step in every round, by plan. Two rounds run on one CPU, the next two on the next.
+    """Return the nanoseconds of each step in every round, by plan.
 
-    The plans of each step are drawn by a fixed seed.
+    Two rounds run on one CPU, the next two on the next. The order of plans of each step is random, by a fixed seed.
     """
     outputs = {}
     for label, steps in calls.items():
@@ -204,8 +204,8 @@ def timed(
 def summary(name: str, took: Mapping[str, list[list[int]]], steps: Sequence[str]) -> dict[str, Any]:
     """Summarise the odd rounds; the best fixed tile, of a step and of all, is chosen from the even ones.
 
-    A step's ratio is of two plans in the same round, the median over the rounds: a round that was disturbed for one of
-    them counts no more than another. A network's is the mean of its steps', by the time that each takes as planned.
+    A step's ratio of two plans is the median over rounds of the ratio within a round, so that a disturbed round counts
+    no more than another. A network's ratio is the mean of its steps', weighted by their time as planned.
     """
     found, compared = (Compared({label: runs[first::2] for label, runs in took.items()}) for first in (0, 1))
     best = [min(FIXED, key=lambda label: found.ratios[label][i]) for i in range(len(steps))]  # noqa: B023
@@ -231,7 +231,7 @@ def summary(name: str, took: Mapping[str, list[list[int]]], steps: Sequence[str]
 
 
 class Compared:
-    """Some rounds: each step's median as planned, and of each plan its steps' median ratios to that."""
+    """Medians over some rounds: each step's time as planned, and each plan's ratios to it, by step."""
 
     def __init__(self, took: Mapping[str, Sequence[Sequence[int]]]) -> None:
         planned = list(zip(*took["planned"], strict=True))
@@ -245,7 +245,7 @@ class Compared:
         }
 
     def whole(self, ratios: Sequence[float]) -> float:
-        """Return the time of the network, from the time of each step."""
+        """Return the network's figure from the figures of its steps."""
         total: float = sum(ms * ratio for ms, ratio in zip(self.planned_ms, ratios, strict=True))
         return total / sum(self.planned_ms)
 

@@ -1,4 +1,4 @@
-"""The records of the planner and the prediction as markdown tables for the README; bench/tables.py prints them."""
+"""Markdown tables of the records of planner and prediction; bench/tables.py prints them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ MIB = 2**20
 
 
 def plan_search(record: Record, table: Table) -> str:
-    """Bytes off chip by three searches, and what they take."""
+    """Return the table of off-chip bytes by three searches, and of their time."""
     rows = []
     for row in record["rows"]:
         moved = row["off_chip_bytes"]
@@ -32,7 +32,7 @@ def plan_search(record: Record, table: Table) -> str:
 
 
 def plan_seconds(record: Record, table: Table) -> str:
-    """Processor time of scheduling, with and without the cache of layers."""
+    """Return the table of the CPU time of planning, with and without the cache of layers."""
     ways = {"every_layer_ms": "every layer searched", "each_kind_once_ms": "each kind once",
             "from_file_ms": "from an earlier run's file"}  # fmt: skip
     rows = []
@@ -66,7 +66,7 @@ def predicted(record: Record, table: Table) -> str:
 
 
 def planned_tiles(record: Record, table: Table) -> str:
-    """Planned tilings against fixed ones."""
+    """Return the table of planned tiles against fixed ones."""
     rows = [
         [
             row["network"],
@@ -88,7 +88,7 @@ def planned_tiles(record: Record, table: Table) -> str:
 
 
 def explore(record: Record, table: Table) -> str:
-    """Return the table of an exploration's seconds by workers: measured processes, and simulated ones."""
+    """Return the table of an exploration's seconds by number of workers: measured and simulated ones."""
     alone, first = record["one_process"], record["simulated"][0]["seconds"]
     measured = {row["workers"]: row for row in record["dask"]}
     rows = []
@@ -124,7 +124,7 @@ def explore(record: Record, table: Table) -> str:
 
 
 def tiling_models(record: Record, table: Table) -> str:
-    """Macro-tiles by the roofline alone beside those of the model with all terms."""
+    """Return the table of macro-tiles by the roofline alone beside those of the model with all terms."""
     rows = []
     for row in record["rows"]:
         lost = row["modelled_over_planned"]
@@ -161,7 +161,7 @@ def tiling_models(record: Record, table: Table) -> str:
 
 
 def board_words(row: Mapping[str, Any]) -> str:
-    """Return a planned board of the record in words: its cores with their clocks, level 3, bandwidth."""
+    """Return a board of the record in words: its cores with their clocks, level 3, bandwidth."""
     board = row["board"]
     cores = [f"{n} {core} at {board['max_khz'][core] / 1e6:.2f} GHz" for core, n in board["mix"].items()]
     return f"{', '.join(cores)}; {board['l3_bytes'] >> 20} MiB; {board['memory_gb_per_s']:g} GB/s"

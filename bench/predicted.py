@@ -1,4 +1,4 @@
-"""Predicted against measured latency, layer by layer, on this machine: `python -m bench.predicted [MODEL..]`.
+"""Predicted against measured latency on this machine, layer by layer: `python -m bench.predicted [MODEL..]`.
 
 In one process: the networks are loaded together and take turns, round after round; each step's time is the median over
 the runs that kept their core or, where these are too few, the lower quartile of all runs. The prediction knows the
@@ -37,10 +37,9 @@ LEAST_QUIET = 5
 def measure(
     models: Sequence[Model], kernels: Sequence[Sequence[str]], rounds: int, runs: int
 ) -> list[tuple[list[float], int]]:
-    """Measure for each model the ms of every step, and how many runs they are the median of; kernels: that its steps
-    call.
+    """Measure for each model the ms of every step (medians), and the number of runs.
 
-    Raises: RuntimeError where a library has other steps than were predicted.
+    kernels: called by its steps. Raises: RuntimeError if a library has other steps than the prediction.
     """
     inputs = [
         [np.random.default_rng(0).standard_normal(t.shape).astype(t.dtype) for t in model.inputs] for model in models
@@ -71,7 +70,7 @@ def measure(
 
 
 def row_of(name: str, prediction: Prediction, measured: Sequence[float], quiet_runs: int) -> dict[str, Any]:
-    """A network's record."""
+    """Return a network's row of the record."""
     predicted = [layer.ms for layer in prediction.layers]
     return {
         "network": name,

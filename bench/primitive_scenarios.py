@@ -32,14 +32,14 @@ SAMPLE_PRIMITIVES, SAMPLE_SCENARIOS = 6, 5  # of each family
 
 
 def on_host(primitive: Primitive, count: int) -> dict[str, Any]:
-    """One primitive's row."""
+    """Return one primitive's row, run on this machine."""
     host = find_machine("host")
     found = list(checked_scenarios(primitive, scenarios_of(primitive, count), host))
     return {"name": primitive.name, "family": primitive.family, **_counted(found), "error_bound": primitive.error_bound}
 
 
 def emulated(family: Sequence[Primitive]) -> dict[str, Any]:
-    """A sample of a family on two AArch64 cores, whose bits must be the same."""
+    """Return the row of a sample of a family on two emulated AArch64 cores, whose bits must be the same."""
     chosen = family[:: -(-len(family) // SAMPLE_PRIMITIVES)]
     machines = [find_machine(core) for core in EMULATED]
     cases = [
@@ -71,7 +71,7 @@ def _words(case: CheckCase) -> str:
 
 
 def table(primitives: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each family, of those of its primitives."""
+    """Return a table with a row for each family."""
     families = list(dict.fromkeys(row["family"] for row in primitives))
     return [
         {
@@ -94,7 +94,7 @@ def _say(name: str, row: dict[str, Any]) -> None:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """While no other part reads or writes the record."""
+    """Lock the record against other parts of the run."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     folder = os.open(RESULTS, os.O_RDONLY)
     try:
@@ -105,14 +105,14 @@ def _alone() -> Iterator[None]:
 
 
 def _recorded() -> dict[str, list[dict[str, Any]]]:
-    """The record's rows, in the order of the library."""
+    """Return the record's rows, in the order of the primitive library."""
     path = RESULTS / f"{NAME}.json"
     held = json.loads(path.read_text()) if path.exists() else {}
     return {name: held.get(name, []) for name in ("emulated", "by_primitive")}
 
 
 def _written(said: dict[str, Any], key: str, row: dict[str, Any], by: str, order: Sequence[str]) -> Path:
-    """Put a row into the record in the place of the one with the same `by`; others stay as they are."""
+    """Put a row into the record in place of the one with the same `by`; other rows stay."""
     dated = {**row, "date": datetime.datetime.now(datetime.UTC).strftime(DATE)}
     with _alone():
         lists = _recorded()
@@ -122,7 +122,7 @@ def _written(said: dict[str, Any], key: str, row: dict[str, Any], by: str, order
 
 
 def part_of(words: str) -> tuple[int, int]:
-    """(0, 2) of "1/2". Raises: argparse.ArgumentTypeError for what is none."""
+    """Return (0, 2) for "1/2". Raises: argparse.ArgumentTypeError for other text."""
     number, slash, count = words.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise argparse.ArgumentTypeError(f"{words!r}: give a part as 1/2 or 2/2")
@@ -130,7 +130,7 @@ def part_of(words: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Check, and write bench/results/primitive_scenarios.json as it goes on. Exit status 1 where something is wrong."""
+    """Check; write bench/results/primitive_scenarios.json after each primitive. Exit status 1 if a result is wrong."""
     known = all_primitives()
     families = list(dict.fromkeys(primitive.family for primitive in known))
     names = [primitive.name for primitive in known]

@@ -1,4 +1,4 @@
-"""A model's program run step by step with kernels compiled in memory: no linker, no engine, and every store checked.
+"""Run a model's steps one by one with kernels compiled in memory: no linker, no engine, and every store is checked.
 
 What the engine in C does, done slowly and suspiciously: memory starts as a pattern that no kernel may rely on, guards
 lie around every buffer, and each step's rows are computed in parts, the last first.
@@ -35,16 +35,16 @@ STALE = 0xFF
 
 
 def model_runner(path: Path, machine: Machine, parts: int = 2) -> Run:
-    """Imports, optimises and compiles a model file for one kind of core; what computes its outputs.
+    """Import, optimise and compile a model file for one kind of core; returns the function that computes its outputs.
 
-    parts: into which each step's rows are divided. Raises: MavcgError where the model is refused.
+    parts: number of parts that each step's rows are divided into. Raises: MavcgError if the model is refused.
     """
     graph = optimise(import_model(path, {}))
     return ProgramRunner(lower_graph(graph, Packing(lanes=16 if machine.arch == "x86_64" else 8)), machine, parts).run
 
 
 class KernelAddresses(Protocol):
-    """Kernels in memory."""
+    """Interface to compiled kernels in memory."""
 
     def address(self, name: str) -> int:
         """Return the address of a kernel, by its linkage name without the version."""
@@ -52,7 +52,7 @@ class KernelAddresses(Protocol):
 
 
 class ProgramRunner:
-    """A program's kernels, compiled for one kind of core, or those that are given."""
+    """A model's steps with their kernels, compiled for one kind of core, or given."""
 
     def __init__(
         self, lowered: LoweredGraph, machine: Machine, parts: int = 2, kernels: KernelAddresses | None = None
@@ -63,7 +63,10 @@ class ProgramRunner:
         self.constants = GuardedMemory(pack_weights(model.memory, lowered.graph.constants).tobytes())
 
     def run(self, *arrays: Array) -> tuple[Array, ...]:
-        """The outputs. Raises: AssertionError where a kernel writes beside its output, or an input or constant."""
+        """Return the outputs.
+
+        Raises: AssertionError if a kernel writes outside of its output, or into an input or constant.
+        """
         program = self.program
         for tensor, array in zip(program.inputs, arrays, strict=True):
             given = np.asarray(array)
@@ -99,7 +102,7 @@ class ProgramRunner:
 
 
 def phases_of(program: Program) -> Sequence[ProgramPhase]:
-    """Return what a run of a program does, in order: its phases, or each step as a whole."""
+    """Return the order of execution: the phases of the program, or each step as a whole."""
     whole = (ProgramPhase(number, 0, step.rows, step.operands) for number, step in enumerate(program.steps))
     return program.phases or tuple(whole)
 
@@ -112,7 +115,7 @@ def phase_calls(
     parts: int,
     kernels: KernelAddresses | None,
 ) -> list[Callable[[], object]]:
-    """Return the calls that compute a phase: of its rows in so many parts, the last first, or one that moves bytes.
+    """Return the calls that compute a phase: its rows in so many parts, the last first, or one call that moves bytes.
 
     pointers: addresses of the phase's operands.
     """
@@ -128,7 +131,7 @@ def phase_calls(
 
 
 def compiled(specs: Sequence[KernelSpec], machine: Machine) -> Compiled | None:
-    """The kernels of these specs; None where there are none."""
+    """Return the compiled kernels of these specs; None if there are none."""
     module = ir.Module("kernels")
     module.triple = llvm.get_default_triple()
     for spec in {kernel_name(spec): spec for spec in specs}.values():
@@ -137,14 +140,14 @@ def compiled(specs: Sequence[KernelSpec], machine: Machine) -> Compiled | None:
 
 
 class KernelStore:
-    """Kernels of one kind of core, each compiled where it is needed first and kept: what many small programs share."""
+    """Kernels of one kind of core, each compiled at its first use and kept, to be shared by many small programs."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self._compiled: dict[str, Compiled] = {}
 
     def add(self, specs: Sequence[KernelSpec]) -> None:
-        """Compile the kernels of these specs that are not there yet."""
+        """Compile those kernels of these specs that are not there yet."""
         new = {kernel_name(spec): spec for spec in specs if kernel_name(spec) not in self._compiled}
         made = compiled(list(new.values()), self.machine)
         self._compiled |= {name: made for name in new if made is not None}
@@ -155,7 +158,7 @@ class KernelStore:
 
 
 class GuardedMemory:
-    """Bytes between guards, from a multiple of 64."""
+    """Bytes between guard regions, aligned to 64."""
 
     def __init__(self, content: bytes) -> None:
         self.size, self.first = len(content), content

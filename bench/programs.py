@@ -1,4 +1,4 @@
-"""The three programs that are built for figures: sources, flags, what is hot in them."""
+"""The three programs that figures are made of: sources, flags, hot functions."""
 
 import json
 import os
@@ -16,7 +16,10 @@ _LIBRARIES = ROOT / "examples/gemm_libraries"
 
 @dataclass(frozen=True)
 class Program:
-    """sources: all of it, main included. flags: its compiler flags. hot: as --hot. needs: a folder of headers."""
+    """A program.
+
+    sources: all of it, main included. flags: compiler flags. hot: as for --hot. needs: a folder of headers.
+    """
 
     name: str
     what: str
@@ -59,7 +62,7 @@ PROGRAMS = (
 
 
 def build(program: Program, cores: str, out: Path, *more: str) -> dict[str, Any]:
-    """The report of `mavcg build`, as a process of its own."""
+    """Run `mavcg build` as a process of its own, and return its report."""
     command = [sys.executable, "-m", "mavcg.cli", "build", "--hot", program.hot, "--cores", cores, "-o", str(out)]
     command += [f"--source={source}" for source in program.sources] + [f"--flag={flag}" for flag in program.flags]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}

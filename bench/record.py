@@ -1,4 +1,4 @@
-"""A record of figures: what they are, of which machine, when, by which command; JSON files in bench/results/."""
+"""Records of figures in bench/results/: kind of figure, machine, time, command; as JSON files."""
 
 import datetime
 import json
@@ -23,7 +23,7 @@ _DEBIAN = ("libeigen3-dev", "libgemmlowp-dev")
 
 
 def versions() -> dict[str, str]:
-    """Versions of everything that decides about a figure; what is not installed is left out."""
+    """Return the versions of everything that affects figures; what is not installed is left out."""
     found = {"mavcg": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     for name in _PACKAGES:
         try:
@@ -42,7 +42,7 @@ def _said(command: Sequence[str]) -> str:
 
 
 def facts(kind: str, module: str) -> dict[str, Any]:
-    """Return the head of every record. kind: "measured", "counted" or "modelled"; module: what `python -m` runs."""
+    """Return the head of every record. kind: "measured", "counted" or "modelled"; module: as for `python -m`."""
     return {
         "kind": kind,
         "command": f"python -m {module}",
@@ -54,7 +54,7 @@ def facts(kind: str, module: str) -> dict[str, Any]:
 
 
 def write(name: str, record: Mapping[str, Any]) -> Path:
-    """Write bench/results/<name>.json, whole or not at all, with digests of the code that bench/subjects.py names."""
+    """Write bench/results/<name>.json atomically, with digests of the code that bench/subjects.py names."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
     write_whole(path, json.dumps(with_code(name, record), indent=2) + "\n")

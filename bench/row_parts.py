@@ -1,4 +1,4 @@
-"""Buffers of networks by four ways of using memory: `python -m bench.row_parts [--json]`.
+"""Buffers of networks by four methods: `python -m bench.row_parts [--json]`.
 
 Each edge its own and Algorithm 8 (Minakova's thesis, chapter 6), offsets in one arena layer by layer, and computed by
 parts of rows in the least memory that is found. Bytes of f32 activations are counted; weights are beside them.
@@ -35,7 +35,7 @@ LANES = 8  # of packed weights, on Arm
 
 
 def sizes(name: str, graph: Graph) -> dict[str, Any]:
-    """Return a network's bytes by each way."""
+    """Return a network's bytes by each method."""
     graph = optimise(with_seeded_weights(graph))
     cnn = network_of(graph, name)
     app = Application((cnn,), (sequential(cnn),))

@@ -1,4 +1,4 @@
-"""Time that parts of rows take on this machine, interleaved: `python -m bench.row_times [--record] [--cpu-time]`.
+"""Time of computing by parts of rows on this machine, interleaved: `python -m bench.row_times [--record] [--cpu-time]`.
 
 The networks of bench.row_parts, built for this machine layer by layer, under limits on the arena (`--max-arena`), and
 in the least arena; timed in turns with one thread and with two. A ratio is the median of the rounds' ratios to layer by

@@ -1,4 +1,4 @@
-"""Runtimes behind one form, for bench/worker.py: a model loaded, its inputs, and one call that runs it.
+"""Runtimes behind one interface, for bench/worker.py: a loaded model, its inputs, and one call that runs it.
 
 Every runtime computes in f32 where the model does, with as many threads as were asked for, and by the way of its Python
 interface that copies least. Those of bench/peers-requirements.txt are imported when they are asked for and not before.
@@ -27,9 +27,9 @@ KEPT = 3  # libraries of one model, of the last states of mavcg: they hold its w
 class Runner:
     """A loaded model.
 
-    inputs: (shape, dtype) of each. run: from arrays to arrays, in the order of `outputs`. channels_last: whether images
-    are N, H, W, C here while the model that this was converted from has them as N, C, H, W. layers: runs the model
-    that often and says what each layer took at least; None where the runtime does not say.
+    inputs: (shape, dtype) of each. run: from arrays to arrays, in the order of `outputs`. channels_last: True if images
+    are N, H, W, C here, although N, C, H, W in the model that this was converted from. layers: runs the model so many
+    times and returns each layer's least time; None if the runtime does not report layers.
     """
 
     version: str
@@ -41,7 +41,7 @@ class Runner:
 
 
 def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
-    """Our library: given, or of a model, and then built for this machine and kept in the cache."""
+    """Return the runner of a given library of mavcg, or of a model, built for this machine and cached."""
     if str(ROOT) not in sys.path:  # a worker is a script, which finds only what lies beside it
         sys.path.insert(0, str(ROOT))
     import mavcg
@@ -58,7 +58,7 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 
 
 def built_library(model: Path) -> Path:
-    """The model's library for this machine: built once for this state of mavcg and of the model."""
+    """Return the model's library for this machine, built once for each version of mavcg and of the model."""
     from bench.host_library import build_for_host
     from mavcg.runtime.code_cache import cache_folder
 
@@ -84,7 +84,7 @@ def built_library(model: Path) -> Path:
 
 
 def onnxruntime_runner(model: Path, threads: int, profile: bool = False) -> Runner:
-    """onnxruntime, its CPU provider, all optimisations."""
+    """Return onnxruntime's runner: its CPU provider, with all optimisations."""
     import onnxruntime as ort
 
     def session_of(trace: Path | None) -> Any:
@@ -116,7 +116,7 @@ def onnxruntime_runner(model: Path, threads: int, profile: bool = False) -> Runn
 
 
 def onnxruntime_layers(events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each node's least time out of onnxruntime's trace, in the order in which they run."""
+    """Return each node's least time from onnxruntime's trace, in execution order."""
     times: dict[str, list[float]] = {}
     ops: dict[str, str] = {}
     for event in events:
@@ -128,7 +128,7 @@ def onnxruntime_layers(events: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def litert_runner(model: Path, threads: int, profile: bool = False) -> Runner:
-    """LiteRT with XNNPACK, which is its default."""
+    """Return LiteRT's runner with XNNPACK, its default."""
     from importlib.metadata import version
 
     from ai_edge_litert.interpreter import Interpreter
@@ -153,8 +153,10 @@ CONVERTED_TFLITE = ".onnx.tflite"  # how files end that bench/peer_models.py mak
 
 
 def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
-    """OpenVINO on the CPU, one stream, in f32: by itself it takes bf16 where the core has it. Its threads are not bound
-    to cores: nobody's are."""
+    """Return OpenVINO's runner on the CPU, one stream, in f32: its default is bf16 on cores that have it.
+
+    Threads are not bound to cores, as with all runtimes.
+    """
     import openvino
 
     settings = {
@@ -185,8 +187,10 @@ def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 
 
 def ncnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
-    """ncnn from the .param that pnnx made, in f32: fp16 and bf16, which it would take by itself, are off; Winograd
-    stays on."""
+    """Return ncnn's runner for the .param file that pnnx made, in f32.
+
+    Its defaults fp16 and bf16 are off, Winograd is on.
+    """
     from importlib.metadata import version
 
     import ncnn
@@ -214,7 +218,7 @@ def ncnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 
 
 def mnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
-    """MNN, in f32: precision high."""
+    """Return MNN's runner, in f32: precision high."""
     import MNN
 
     interpreter = MNN.Interpreter(str(model))

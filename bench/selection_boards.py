@@ -71,7 +71,7 @@ PRODUCTS = (
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel to compile: the stage of a primitive that does most, or an 8-bit convolution of the engine."""
+    """A kernel to compile: the stage of a primitive with most work, or an 8-bit convolution of the engine."""
 
     name: str
     spec: KernelSpec
@@ -99,7 +99,7 @@ def kernels() -> Iterator[Kernel]:
 
 @dataclass(frozen=True)
 class MainLoop:
-    """The loop of one block with most multiply-adds in a pass, and the cycles of one."""
+    """The loop of one block with most multiply-adds per iteration, and the cycles of an iteration."""
 
     macs: int
     cycles: float
@@ -120,7 +120,7 @@ def main_loop(text: str, timing: Timing) -> MainLoop | None:
 
 
 def loop_row(kernel: Kernel, core: Core, folder: Path) -> dict[str, Any]:
-    """The main loop of a kernel's version for a core, compiled and, where a build does so, rescheduled."""
+    """Return the row of a kernel's main loop on a core: compiled and, if a build would do so, rescheduled."""
     machine, timing = machines_for((core,), TARGET)[core.name], load_timing(core)
     text, out = kernel_module([kernel.spec], machine, core.name, TARGET), folder / "kernel.s"
     symbol = version_symbol(kernel_name(kernel.spec), core.name)
@@ -147,7 +147,7 @@ def loop_row(kernel: Kernel, core: Core, folder: Path) -> dict[str, Any]:
 
 
 def loops() -> list[dict[str, Any]]:
-    """All kernels on all cores."""
+    """Return the rows of all kernels on all cores."""
     rows = []
     every = list(kernels())
     with tempfile.TemporaryDirectory() as folder:
@@ -166,9 +166,9 @@ def loops() -> list[dict[str, Any]]:
 
 
 def networks() -> list[dict[str, Any]]:
-    """Every network on every core, one thread and all of its cluster; costs are modelled, whatever was measured.
+    """Yield the rows of every network on every core, with one thread and all of its cluster; all costs are modelled.
 
-    Written after each core: all of it takes minutes.
+    The record is written after each core, because all of it takes minutes.
     """
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -202,7 +202,7 @@ def _show(core: str, network: str, tables: Sequence[Mapping[str, Any]]) -> None:
 
 
 def threads_of(board: str, core: str) -> int:
-    """Cores of a kind."""
+    """Return the number of cores of a kind."""
     return sum(len(cluster.cpus) for cluster in board_of(board).clusters if cluster.core == core)
 
 

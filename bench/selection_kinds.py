@@ -40,7 +40,7 @@ COMPARED = ("sum2d", "local", "family:im2", "family:direct_blocked", "family:win
 
 
 class _Net:
-    """A chain of f32 convolutions with relu, of weights that do not matter."""
+    """A chain of f32 convolutions with relu and arbitrary weights."""
 
     def __init__(self, name: str, size: int, channels: int, batch: int = 1) -> None:
         self.b = GraphBuilder(name)
@@ -61,7 +61,7 @@ class _Net:
 
 
 def networks() -> dict[str, Graph]:
-    """The networks of f32 by name."""
+    """Return the f32 networks by name."""
     inception = _Net("inception", 17, 768).conv(160, (1, 1))
     for kernel in ((7, 1), (1, 7), (7, 1)):
         inception.conv(160, kernel)
@@ -79,7 +79,7 @@ def networks() -> dict[str, Graph]:
 
 
 def selected(graph: Graph, board: str) -> dict[str, Any]:
-    """Return what is selected for a network on a board, and what other strategies take."""
+    """Return the selection for a network on a board, and the costs of other strategies."""
     network = network_of(graph)
     problem = make_problem(network, modelled_costs(workers_of(board_of(board))[0]), all_primitives())
     found = select(problem)

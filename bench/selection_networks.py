@@ -1,4 +1,4 @@
-"""Networks as what primitives are selected for, by their published tables: scenarios, and who reads whose image.
+"""Networks as instances of the selection, by their published tables: scenarios, and which node reads which image.
 
 No weights and no files: `mavcg.selection` asks for no more than this. As after the passes of a build, batch norms and
 activations are part of their convolutions, and so are sums of a residual.
@@ -15,7 +15,7 @@ from mavcg.specs.primitive import Scenario
 
 @dataclass(frozen=True)
 class Made:
-    """An image: the node that makes it, and its size."""
+    """An image: the node that writes it, and its size."""
 
     node: str
     size: Size
@@ -23,21 +23,21 @@ class Made:
 
 @dataclass
 class Net:
-    """A network in the making."""
+    """Builder of a network."""
 
     name: str
     nodes: dict[str, NetworkNode] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)
 
     def input(self, c: int, side: int) -> Made:
-        """An image from outside, in the engine's order."""
+        """Add an input image, in the engine's layout."""
         return self._add(NetworkNode("input", "input", Kind.FIXED), (), Size(c, side, side))
 
     def conv(
         self, name: str, x: Made, m: int, k: int, stride: int = 1, pad: int = 0, groups: int = 1,
         residual: Made | None = None,
     ) -> Made:  # fmt: skip
-        """A convolution of m channels; its activation and batch norm are part of it."""
+        """Add a convolution of m output channels, activation and batch norm included."""
         scenario = Scenario(x.size.c, x.size.h, x.size.w, stride, k, m, pad, groups)
         made = self._add(
             NetworkNode(name, "conv2d", Kind.CONVOLUTION, scenario), (x,), Size(m, scenario.out_h, scenario.out_w)
@@ -47,11 +47,11 @@ class Net:
         return made
 
     def depthwise(self, name: str, x: Made, k: int, stride: int = 1) -> Made:
-        """A convolution of each channel by itself."""
+        """Add a depthwise convolution."""
         return self.conv(name, x, x.size.c, k, stride, k // 2, x.size.c)
 
     def pool(self, name: str, x: Made, k: int, stride: int, pad: int = 0, upwards: bool = False) -> Made:
-        """A window's largest or mean; upwards: a last window that is not whole counts, too (as in Caffe)."""
+        """Add a pool. upwards: True if a last, partial window counts too (as in Caffe)."""
         side = -((x.size.h + 2 * pad - k) // -stride) + 1 if upwards else (x.size.h + 2 * pad - k) // stride + 1
         return self._add(NetworkNode(name, "pool", Kind.ANY_LAYOUT, layouts=LAYOUTS), (x,), Size(x.size.c, side, side))
 
@@ -60,12 +60,12 @@ class Net:
         return self._add(NetworkNode(name, "same", Kind.ANY_LAYOUT, layouts=LAYOUTS), (x,), x.size)
 
     def concat(self, name: str, *images: Made) -> Made:
-        """Channels side by side."""
+        """Concatenate images along their channels."""
         size = Size(sum(image.size.c for image in images), images[0].size.h, images[0].size.w)
         return self._add(NetworkNode(name, "concat", Kind.ANY_LAYOUT, layouts=LAYOUTS), images, size)
 
     def end(self, x: Made) -> Network:
-        """End the network: the next reader (fully connected, or the outside) reads the engine's order."""
+        """End the network: what follows (a fully connected layer, or the user) reads the engine's layout."""
         self._add(NetworkNode("output", "output", Kind.FIXED), (x,), x.size)
         return Network(self.name, self.nodes, tuple(self.links))
 
@@ -77,7 +77,7 @@ class Net:
 
 
 def alexnet() -> Network:
-    """Krizhevsky et al., NIPS 2012, as Caffe has it: 227 x 227, two groups in three layers."""
+    """Return AlexNet (Krizhevsky et al., NIPS 2012) as Caffe has it: 227 x 227, two groups in three layers."""
     net = Net("alexnet")
     x = net.conv("conv1", net.input(3, 227), 96, 11, 4)
     x = net.pool("pool1", net.same("norm1", x), 3, 2)
@@ -99,7 +99,7 @@ _VGG = {
 
 
 def _vgg(name: str) -> Network:
-    """Simonyan and Zisserman, ICLR 2015, table 1."""
+    """Return a VGG network (Simonyan and Zisserman, ICLR 2015, table 1)."""
     net = Net(name)
     x = net.input(3, 224)
     for stage, (channels, sides) in enumerate(zip((64, 128, 256, 512, 512), _VGG[name], strict=True), 1):
@@ -110,22 +110,22 @@ def _vgg(name: str) -> Network:
 
 
 def vgg_b() -> Network:
-    """Ten convolutions."""
+    """Return VGG-B: ten convolutions."""
     return _vgg("vgg_b")
 
 
 def vgg_c() -> Network:
-    """Thirteen, three of them 1x1."""
+    """Return VGG-C: thirteen convolutions, three of them 1x1."""
     return _vgg("vgg_c")
 
 
 def vgg_d() -> Network:
-    """VGG-16."""
+    """Return VGG-D, which is VGG-16."""
     return _vgg("vgg_d")
 
 
 def vgg_e() -> Network:
-    """VGG-19."""
+    """Return VGG-E, which is VGG-19."""
     return _vgg("vgg_e")
 
 
@@ -138,7 +138,7 @@ _INCEPTIONS = {
 
 
 def googlenet() -> Network:
-    """Szegedy et al., CVPR 2015, table 1; pools as in Caffe."""
+    """Return GoogLeNet (Szegedy et al., CVPR 2015, table 1); pools as in Caffe."""
     net = Net("googlenet")
     x = net.pool("pool1", net.conv("conv1", net.input(3, 224), 64, 7, 2, 3), 3, 2, upwards=True)
     x = net.conv("conv2", net.conv("conv2_reduce", net.same("norm1", x), 64, 1), 192, 3, 1, 1)
@@ -155,7 +155,7 @@ def googlenet() -> Network:
 
 
 def resnet50() -> Network:
-    """He et al., CVPR 2016, table 1; the stride is in the 3x3."""
+    """Return ResNet-50 (He et al., CVPR 2016, table 1); the stride is in the 3x3 convolution."""
     net = Net("resnet50")
     x = net.pool("pool1", net.conv("conv1", net.input(3, 224), 64, 7, 2, 3), 3, 2, 1)
     for stage, blocks in enumerate((3, 4, 6, 3)):
@@ -168,12 +168,12 @@ def resnet50() -> Network:
 
 
 def densenet121() -> Network:
-    """Huang et al., CVPR 2017, table 1: each layer's concatenation reads the one before it."""
+    """Return DenseNet-121 (Huang et al., CVPR 2017, table 1); each layer's concatenation reads the one before it."""
     return _densenet121("densenet121", False)
 
 
 def densenet121_joined() -> Network:
-    """The same network, each layer's concatenation reading all layers of the block before it."""
+    """Return DenseNet-121 where each layer's concatenation reads all layers of the block before it."""
     return _densenet121("densenet121_joined", True)
 
 
@@ -195,7 +195,7 @@ def _densenet121(title: str, joined: bool) -> Network:
 
 
 def mobilenet_v2() -> Network:
-    """Sandler et al., CVPR 2018, table 2."""
+    """Return MobileNet v2 (Sandler et al., CVPR 2018, table 2)."""
     net = Net("mobilenet_v2")
     x = net.conv("conv1", net.input(3, 224), 32, 3, 2, 1)
     number = 0
@@ -212,7 +212,7 @@ def mobilenet_v2() -> Network:
 
 
 def squeezenet() -> Network:
-    """Iandola et al., 2016, version 1.0; pools as in Caffe."""
+    """Return SqueezeNet 1.0 (Iandola et al., 2016); pools as in Caffe."""
     net = Net("squeezenet")
     x = net.pool("pool1", net.conv("conv1", net.input(3, 224), 96, 7, 2), 3, 2, upwards=True)
     fires = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))

@@ -1,4 +1,4 @@
-"""The records of primitives and their selection as markdown tables for the README; bench/tables.py prints them."""
+"""Markdown tables of the records of primitives and their selection; bench/tables.py prints them."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ STRICT_CHECK_SINCE = "2026-11-21 19:50"
 
 
 def strategies(record: Record, table: Table) -> str:
-    """Libraries of one network by each strategy."""
+    """Return the table of libraries of a network by strategy."""
     rows = [
         [
             network,
@@ -44,7 +44,7 @@ def strategies(record: Record, table: Table) -> str:
 
 
 def selection_boards(record: Record, table: Table) -> str:
-    """Networks by strategy on cores of Arm, one thread."""
+    """Return the table of networks by strategy on Arm cores, one thread."""
     names = list(record["rows"][0]["tables"][0]["ms"])
     rows = []
     for row in record["rows"]:
@@ -56,7 +56,7 @@ def selection_boards(record: Record, table: Table) -> str:
 
 
 def selection_kinds(record: Record, table: Table) -> str:
-    """Rectangular, grouped and dilated convolutions, a batch; and 8-bit networks."""
+    """Return the tables of rectangular, grouped and dilated convolutions, of a batch, and of 8-bit networks."""
     rows = []
     for network, boards in record["f32"].items():
         for board, found in boards.items():
@@ -85,7 +85,7 @@ def selection_kinds(record: Record, table: Table) -> str:
 
 
 def selection_loops(record: Record, table: Table) -> str:
-    """Main loops of kernels beside the core's peak."""
+    """Return the table of kernels' main loops beside the core's peak."""
     rows = [
         [
             row["core"],
@@ -101,7 +101,7 @@ def selection_loops(record: Record, table: Table) -> str:
 
 
 def primitive_scenarios(record: Record, table: Table) -> str:
-    """Every primitive against the definition."""
+    """Return the table of every primitive against the definition."""
     there = {row["family"]: row for row in record["emulated"]}
     strict = Counter(row["family"] for row in record["by_primitive"] if row.get("date", "") >= STRICT_CHECK_SINCE)
     rows = []
@@ -130,7 +130,7 @@ def primitive_scenarios(record: Record, table: Table) -> str:
 
 
 def pbqp(record: Record, table: Table) -> str:
-    """The solver on real networks."""
+    """Return the table of the solver on real networks."""
     rows = [
         [
             row["network"],
@@ -150,7 +150,7 @@ def pbqp(record: Record, table: Table) -> str:
 
 
 def doubts(record: Record, table: Table) -> str:
-    """Return the table of what costs are worth in a network."""
+    """Return the table of predicted costs against measured ones in networks."""
     quantiles = list(next(iter(record["of"].values()))["quantiles"])
     rows = [
         [kind, each["count"], *(f"{each['quantiles'][q]:.2f}" for q in quantiles)]
@@ -168,7 +168,7 @@ def doubts(record: Record, table: Table) -> str:
 
 
 def sparsity(record: Record, table: Table) -> str:
-    """Products of sparse weights over the fastest dense primitive, by the part of the weights that is zero."""
+    """Return the table of products by sparse weights over the fastest dense primitive, by the share of zeros."""
     percents = list(record["layers"][0]["over_dense"])
     rows = [
         [

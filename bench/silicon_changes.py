@@ -1,4 +1,4 @@
-"""Changes in time whose direction a model gets wrong, by the commit that made them, with what is known of the cause."""
+"""Changes in time whose direction a model gets wrong, by the commit that made them, with known causes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -49,7 +49,10 @@ def changes(record: Record) -> Iterator[tuple[Record, float, float]]:
 
 
 def wrong_directions(record: Record, table: Table) -> str:
-    """Return a table of the changes with a wrong direction by commit: cores, how many the model sees no change in."""
+    """Return a table of the changes with a wrong direction, by commit.
+
+    Cores, and how many the model does not see at all.
+    """
     by_commit: dict[str, list[tuple[Record, float, float]]] = {}
     for row, silicon, modelled in changes(record):
         if (silicon - 1) * (modelled - 1) <= 0:

@@ -1,4 +1,4 @@
-"""The tables of bench/results/silicon.json and silicon_simulated.json as markdown."""
+"""Markdown tables of bench/results/silicon.json and silicon_simulated.json."""
 
 import json
 import statistics

@@ -1,4 +1,4 @@
-"""Primitives that the model picks for Arm cores against the best simulated one: `python -m bench.simulated_choices`.
+"""Primitives that the model chooses for Arm cores against the best simulated one: `python -m bench.simulated_choices`.
 
 For each scenario and core the primitive that the model of primitives (docs/tuning-models.md) says is fastest is
 simulated beside its nearest rivals and the cheapest of each other family. None of the scenarios is one that the model's
@@ -31,7 +31,10 @@ NEAR = 1.15
 
 
 def candidates(model: ModelledCosts, scenario: Scenario, rivals: int = RIVALS) -> list[tuple[Primitive, float]]:
-    """Return primitives with their modelled ms, the cheapest first: rivals of it, and the best of each other family."""
+    """Return primitives with their modelled ms, the cheapest first.
+
+    Those near it, and the cheapest of each other family.
+    """
     modelled = ((primitive, model.primitive(scenario, primitive)) for primitive in all_primitives())
     costs = [(primitive, cost.ms) for primitive, cost in modelled if cost is not None]
     costs.sort(key=lambda each: each[1])
@@ -43,7 +46,7 @@ def candidates(model: ModelledCosts, scenario: Scenario, rivals: int = RIVALS) -
 
 
 def compared(core_name: str, scenario: Scenario, rivals: int = RIVALS) -> dict[str, Any]:
-    """Return the choice for a scenario on a core, its simulated time over the best one's, and what was simulated."""
+    """Return the choice for a scenario on a core, its simulated time over the best one's, and all simulated times."""
     board, core = load_board(BOARD), load_core(core_name)
     number = next(n for n, cluster in enumerate(board.clusters) if cluster.core == core_name)
     model = modelled_costs(cluster_machine(board, number))

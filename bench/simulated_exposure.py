@@ -1,4 +1,4 @@
-"""Fractions of memory time that show beside arithmetic on Arm cores: `python -m bench.simulated_exposure`.
+"""Exposed fractions of memory time on Arm cores, fitted to simulated layers: `python -m bench.simulated_exposure`.
 
 Networks are built for a board and simulated layer by layer, as `python -m bench.simulated_layers` does, but others than
 the five that it judges by. What a layer takes longer than its arithmetic is fitted, by how its kernel goes through
@@ -41,9 +41,9 @@ LEAST_ROWS = 2  # of a pattern; with fewer its fractions are those of products
 
 
 def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
-    """Return a row for each layer of weight of a network on each core: its arithmetic, bytes and simulated time, in ms.
+    """Return a row for each layer with a share of a network's time on each core.
 
-    Raises: MavcgError.
+    Its arithmetic, bytes and simulated time, in ms. Raises: MavcgError.
     """
     board = load_board(BOARD)
     rows = []
@@ -74,7 +74,7 @@ def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
 
 
 def most_exposed(core_name: str) -> tuple[float, float]:
-    """Return the largest fractions that a core can show: one line after the other, each with its whole latency."""
+    """Return the upper bounds of a core's exposed fractions: one line after the other, each with its whole latency."""
     facts_of = simulated_core(load_core(core_name), load_board(BOARD))
     behind = facts_of.levels[1]
     memory = facts_of.memory_line_cycles
@@ -82,9 +82,9 @@ def most_exposed(core_name: str) -> tuple[float, float]:
 
 
 def exposed_of(rows: Sequence[Mapping[str, Any]], most: tuple[float, float] = (inf, inf)) -> dict[str, float]:
-    """Return the fractions, by pattern and by where bytes come from, that explain these rows' times best.
+    """Return the exposed fractions, by access pattern and memory level, that fit these rows' times best.
 
-    most: the largest ones, of bytes from caches and from memory.
+    most: upper bounds, of bytes from caches and from memory.
     """
     found: dict[str, float] = {}
     for pattern in PATTERNS:
@@ -105,7 +105,10 @@ def exposed_of(rows: Sequence[Mapping[str, Any]], most: tuple[float, float] = (i
 
 
 def errors(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> dict[str, float]:
-    """Return how far predictions by these fractions are off: share of rows within 10 %, and total over simulated."""
+    """Return the errors of predictions by these fractions.
+
+    Share of rows within 10 %, and total predicted over simulated.
+    """
     near_enough, total, simulated = 0, 0.0, 0.0
     for row in rows:
         beside = sum(exposed[f"{row['pattern']}_{place}"] * row[f"{place}_ms"] for place in (NEAR, FAR))
@@ -117,7 +120,7 @@ def errors(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> d
 
 
 def write_exposed(kind: str, exposed: Mapping[str, float]) -> None:
-    """Put the fractions into the kind's file; those of products are those of in-order cores' macro-tiles too."""
+    """Write the fractions into the kind's file; those of products are also those of in-order cores' macro-tiles."""
     path = files("fits")[kind]
     text = path.read_text(encoding="utf-8")
     said = f"layers of {', '.join(FITTED)}: python -m bench.simulated_exposure"

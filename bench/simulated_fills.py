@@ -1,4 +1,4 @@
-"""Line fills beside arithmetic on a simulated core: what of their time shows, by where the lines come from."""
+"""Line fills beside arithmetic on a simulated core: the exposed part of their time, by memory level."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _BEYOND = 32 << 20
 
 
 def stream(prefetched: bool) -> Sequence[str]:
-    """Return the body of a loop over lines."""
+    """Return the body of a loop over cache lines."""
     step = MULTIPLY_ADDS // 4
     body = []
     for k in range(4):
@@ -30,10 +30,10 @@ def stream(prefetched: bool) -> Sequence[str]:
 
 
 def exposed(board: Board, number: int) -> dict[str, float]:
-    """Return the share of a line's time that shows: from level 2, from memory, from memory with prefetches.
+    """Return the exposed share of a line's time: from level 2, from memory, from memory with prefetches.
 
-    A line's time is that of the board's cluster, as planners have it. prefetch_cycles: of one, of a line in level 2.
-    Of a core without level 2 the next level stands for it.
+    A line's time is that of the board's cluster, as planners use it. prefetch_cycles: of a prefetch of a line in level
+    2. For a core without level 2 the next level is used instead.
     """
     name = board.clusters[number].core
     core = load_core(name)

@@ -1,4 +1,4 @@
-"""Constants of the primitives' model for Arm cores, from simulated cores: `python -m bench.simulated_fits`.
+"""Constants of the model of primitives for Arm cores, fitted to simulated cores: `python -m bench.simulated_fits`.
 
 Primitives of every family are compiled for a core and simulated on it, on small scenarios that stay in its caches
 (mavcg/trials/simulated.py). Some of them have many channels: where there are few, copying patches takes as long as
@@ -95,7 +95,7 @@ def simulated_rows(kind: str, scenarios: Sequence[Scenario]) -> tuple[ModelledCo
 
 
 def recorded_rows(kind: str) -> tuple[ModelledCosts, list[SimulatedRow]]:
-    """Return the rows that the record has, of scenarios that are here."""
+    """Return the record's rows of scenarios that still exist."""
     record = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))
     scenarios, primitives = {str(s): s for s in SCENARIOS}, {p.name: p for p in all_primitives()}
     held = next(entry for entry in record["kinds"] if entry["kind"] == kind)
@@ -107,7 +107,7 @@ def recorded_rows(kind: str) -> tuple[ModelledCosts, list[SimulatedRow]]:
 
 
 def unit_cycles(model: ModelledCosts, row: SimulatedRow) -> dict[str, float]:
-    """Return the cycles that each constant of 1 gives a row; of the intercept, 1."""
+    """Return the cycles that a row takes for each constant if that is 1; for the intercept, 1."""
     parts = parts_of(model, row.scenario, row.primitive)
     assert parts is not None
     found = {INTERCEPT: 1.0}
@@ -119,7 +119,7 @@ def unit_cycles(model: ModelledCosts, row: SimulatedRow) -> dict[str, float]:
 
 
 def ones(names: Sequence[str], tile_cycles: float) -> PrimitiveFit:
-    """Return constants of 1, so that a part's time is its count."""
+    """Return constants of 1, with which a part's time is its count."""
     return PrimitiveFit(tile_cycles, 0.0, 1.0, 0.0, 0.0, dict.fromkeys(names, 1.0))
 
 
@@ -149,7 +149,7 @@ def least_squares(a: Array, b: Array) -> Array:
 
 
 def fit(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> tuple[float, dict[str, float], float]:
-    """Return the ends of a tile in cycles, the constants, and the root mean square of the relative errors."""
+    """Return the cycles at a tile's ends, the constants, and the root mean square of the relative errors."""
     names = sorted(fit_of(model.machine).primitives.cycles)
     best: tuple[float, dict[str, float], float] | None = None
     for tile_cycles in TILE_CYCLES:
@@ -178,7 +178,7 @@ def ratios(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> list[float]:
 
 
 def fitted(model: ModelledCosts, tile_cycles: float, constants: Mapping[str, float]) -> PrimitiveFit:
-    """Return the constants of a kind; of parts that no row has, those of the nearest part that has."""
+    """Return the constants of a kind; parts without rows get those of the nearest part that has some."""
     before = fit_of(model.machine).primitives
     products = [value for name, value in constants.items() if name.startswith("product_") and "sum2d" not in name]
     found = {**constants, "convert": max(constants["copy"], constants["turn"])}
@@ -207,7 +207,10 @@ def summary(found: Sequence[float]) -> dict[str, float]:
 
 
 def record_of(kind: str, scenarios: Sequence[Scenario], refit: bool) -> dict[str, Any]:
-    """Simulate, fit and compare for a kind of core. refit: with the rows of the record, and its figures of before."""
+    """Simulate, fit and compare for a kind of core.
+
+    refit: use the rows of the record, and its figures before the fit.
+    """
     model, rows = recorded_rows(kind) if refit else simulated_rows(kind, scenarios)
     pick = random.Random("held out")
     order = pick.sample(rows, len(rows))
@@ -245,7 +248,7 @@ def _before(kind: str) -> Any:
 
 
 def write_constants(record: Mapping[str, Any]) -> None:
-    """Put the constants into the kind's file."""
+    """Write the constants into the kind's file."""
     path = files("fits")[record["kind"]]
     machine = f"simulated-{record['core']}"
     said = (
@@ -266,7 +269,10 @@ def write_constants(record: Mapping[str, Any]) -> None:
 
 
 def with_constant(text: str, table: str, name: str, value: float, machine: str, source: str) -> str:
-    """Return a file of profiles/fits with another value of a constant. Raises: SystemExit where it has none."""
+    """Return the text of a file of profiles/fits with another value of a constant.
+
+    Raises: SystemExit if it has no such constant.
+    """
     start = text.index(f"[{table}]")
     pattern = rf'^({re.escape(name)} = {{ value = )[^,]+(, .*fitted_on = ")[^"]*(", source = ")[^"]*'
     new, done = re.subn(

@@ -37,7 +37,7 @@ LEAST_SHARE = 0.005  # of a network's simulated time: layers below are of no wei
 def compared(network: str, samples: int, jobs: int) -> list[dict[str, Any]]:
     """Return the layers of a network on each core: predicted and simulated ms, and the latter's standard error.
 
-    Raises: MavcgError, also where the two have other steps.
+    Raises: MavcgError, also if the two have different steps.
     """
     board = load_board(BOARD)
     with tempfile.TemporaryDirectory() as folder:
@@ -53,9 +53,9 @@ def compared(network: str, samples: int, jobs: int) -> list[dict[str, Any]]:
 
 
 def build_layer_by_layer(network: str, folder: Path, jobs: int) -> Path:
-    """Build a network for the board layer by layer; return the library. In bands of rows the steps would alternate.
+    """Build a network for the board and return the library.
 
-    Raises: MavcgError.
+    Bands of rows are off, because their steps alternate. Raises: MavcgError.
     """
     shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
     library = folder / f"lib{network.replace('-', '_')}.so"
@@ -67,7 +67,7 @@ def build_layer_by_layer(network: str, folder: Path, jobs: int) -> Path:
 
 
 def layer_rows(network: str, prediction: Prediction, simulated: ModelSimulation) -> list[dict[str, Any]]:
-    """Return a row for each step. Raises: ValueError where prediction and simulation are not of the same steps."""
+    """Return a row for each step. Raises: ValueError if prediction and simulation have different steps."""
     ghz, label = simulated.figures.ghz, simulated.core
     pairs = list(zip(prediction.layers, simulated.steps, strict=True))
     if any((layer.work.name, layer.work.op) != (step.name, step.op) for layer, step in pairs):

@@ -1,4 +1,6 @@
-"""The constant of sparse products for Arm cores, from simulated cores: `python -m bench.simulated_sparse [--write]`.
+"""The constant of sparse products for Arm cores, fitted to simulated cores.
+
+`python -m bench.simulated_sparse [--write]`.
 
 Products of weights with zeros, one by one and in blocks, are simulated on one core of each kind, on layers that stay in
 its caches and on layers that do not. The constant is a factor on the cycles that the rates of loads, multiply-adds and
@@ -68,7 +70,7 @@ def sparse_rows(kind: str, layers: Sequence[Scenario]) -> tuple[ModelledCosts, l
 
 
 def record_of(kind: str, layers: Sequence[Scenario]) -> dict[str, Any]:
-    """Simulate the layers on the kind's core, and return the constant and how far off it is."""
+    """Simulate the layers on the kind's core, and return the constant and its error."""
     model, rows = sparse_rows(kind, layers)
     order = random.Random("held out").sample(rows, len(rows))
     held, used = order[: len(rows) // HELD_OUT], order[len(rows) // HELD_OUT :]
@@ -87,7 +89,7 @@ def record_of(kind: str, layers: Sequence[Scenario]) -> dict[str, Any]:
 
 
 def write_constant(record: dict[str, Any]) -> None:
-    """Put the constant into the kind's file of profiles/fits."""
+    """Write the constant into the kind's file of profiles/fits."""
     path = files("fits")[record["kind"]]
     said = (
         f"upper quartile of {record['rows']} simulated products of weights with 50 to 90 % zeros, median "

@@ -1,4 +1,4 @@
-"""The tables of the records of simulated cores as markdown."""
+"""Markdown tables of the records of simulated cores."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -65,7 +65,7 @@ def simulated_layers(record: Record, table: Table) -> str:
 
 
 def simulated_exposure(record: Record, table: Table) -> str:
-    """Return the fractions of memory time beside arithmetic, and what they change on the layers that they come from."""
+    """Return the table of exposed fractions, and of the errors with them on the layers that they were fitted to."""
     rows, errors = [], []
     for kind in record["kinds"]:
         exposed = kind["exposed"]
@@ -114,7 +114,7 @@ def simulated_choices(record: Record, table: Table) -> str:
 
 
 def simulated_sparse(record: Record, table: Table) -> str:
-    """Return the constants of sparse products, and the factors of the rows that no part was taken of in the fit."""
+    """Return the table of the constants of sparse products, and of the errors on rows held out of the fit."""
     rows = []
     for kind in record["kinds"]:
         held = kind["held_out_factors_over_it"]

@@ -1,4 +1,4 @@
-"""Convolutions by sparse weights beside dense ones, by the part of the weights that is zero.
+"""Convolutions by sparse weights beside dense ones, by the share of weights that are zero.
 
     python -m bench.sparsity [--record]
 
@@ -43,7 +43,10 @@ SPARSITIES = (0, 50, 70, 80, 90, 95, 99)
 
 
 def jobs_of(scenario: Scenario, blocks: bool) -> list[tuple[Primitive, Scenario]]:
-    """The dense primitives that apply, then the sparse ones at every sparsity. blocks: zeros in blocks."""
+    """Return the dense primitives that apply, then the sparse ones at every sparsity.
+
+    blocks: True for zeros in blocks.
+    """
     dense = [find_primitive(name) for name in DENSE]
     found = [(p, scenario) for p in dense if p.applies(scenario)]
     for percent in SPARSITIES:
@@ -53,7 +56,7 @@ def jobs_of(scenario: Scenario, blocks: bool) -> list[tuple[Primitive, Scenario]
 
 
 def measured(jobs: Sequence[tuple[Primitive, Scenario]], folder: Path) -> list[float]:
-    """Microseconds of processor time of each job."""
+    """Return the microseconds of CPU time of each job."""
     machine = find_machine("host")
     block = block_of(machine)
     made = [bench_job_of(Job((s, p.name), 0.0, p), block) for p, s in jobs]
@@ -65,7 +68,7 @@ def measured(jobs: Sequence[tuple[Primitive, Scenario]], folder: Path) -> list[f
 
 
 def layer_rows(name: str, scenario: Scenario, folder: Path) -> list[dict[str, Any]]:
-    """A row for zeros one by one and a row for zeros in blocks."""
+    """Return a row for single zeros and a row for zeros in blocks."""
     rows = []
     for blocks in (False, True):
         jobs = jobs_of(scenario, blocks)
@@ -86,7 +89,7 @@ def layer_rows(name: str, scenario: Scenario, folder: Path) -> list[dict[str, An
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.sparsity", description="Sparse weights beside dense ones")
     parser.add_argument("--record", action="store_true", help="into bench/results/sparsity.json")
     arguments = parser.parse_args()

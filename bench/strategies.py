@@ -1,4 +1,4 @@
-"""Libraries of one network by each strategy of selection, in interleaved rounds: `python -m bench.strategies`.
+"""Libraries of one network by each selection strategy, in interleaved rounds: `python -m bench.strategies`.
 
     python -m bench.strategies                                     all at once
     python -m bench.strategies --only build --folder F NETWORK     libraries alone, those that F has not
@@ -46,7 +46,7 @@ ROUNDS, SECONDS = 9, 0.3
 
 @dataclass(frozen=True)
 class Library:
-    """A built library and what `mavcg build --json` said of it."""
+    """A built library and the report of `mavcg build --json`."""
 
     strategy: str
     path: Path
@@ -58,8 +58,9 @@ def _library(folder: Path, strategy: str) -> Path:
 
 
 def build(name: str, strategy: str, folder: Path, db: Path) -> Library:
-    """Made in the folder, unless it is there. Raises: RuntimeError with the command's words where it refuses, such as a
-    strategy that cannot do a network.
+    """Build a library in the folder if it is not there.
+
+    Raises: RuntimeError with the command's message if it refuses, such as for a strategy that does not suit a network.
     """
     path = _library(folder, strategy)
     said = path.with_suffix(".json")
@@ -81,7 +82,7 @@ def build(name: str, strategy: str, folder: Path, db: Path) -> Library:
 def build_all(
     name: str, strategies: Sequence[str], folder: Path, db: Path, out: Console
 ) -> tuple[list[Library], dict[str, str]]:
-    """The engine's library first; and what was refused, with its reason."""
+    """Build all libraries, the engine's first; returns them, and the reasons of those that were refused."""
     refused, libraries = {}, []
     folder.mkdir(parents=True, exist_ok=True)
     for strategy in dict.fromkeys((ENGINE, *strategies)):
@@ -95,7 +96,7 @@ def build_all(
 
 
 def checked(libraries: Sequence[Library], folder: Path) -> dict[str, float]:
-    """Errors of the libraries, which are computed where one was built since they were last."""
+    """Return the libraries' errors, computed again if a library was built since the last time."""
     path, paths = folder / "errors.json", {one.strategy: one.path for one in libraries}
     newest = max(one.stat().st_mtime for one in paths.values())
     if path.exists() and path.stat().st_mtime > newest:
@@ -110,7 +111,7 @@ def checked(libraries: Sequence[Library], folder: Path) -> dict[str, float]:
 def network_entry(
     libraries: Sequence[Library], refused: dict[str, str], folder: Path, threads: Sequence[int], untimed: Sequence[str]
 ) -> dict[str, Any]:
-    """One network of the record, of all rounds that the folder has."""
+    """Return the record's entry of one network, from all rounds in the folder."""
     timed = [one for one in libraries if one.strategy not in untimed]
     errors, paths = checked(timed, folder), {one.strategy: one.path for one in timed}
     taken = {count: read_rounds(paths, folder, count) for count in threads}
@@ -135,7 +136,7 @@ def network_entry(
 
 
 def show(found: dict[str, Any], out: Console) -> None:
-    """A table for each network."""
+    """Print a table for each network."""
     for name, network in found.items():
         table = Table(title=name, title_justify="left")
         titles = ("strategy", "threads", "rounds", "ms", "over engine", "spread", "least over", "predicted", "conv.")

@@ -1,4 +1,6 @@
-"""Libraries of bench/strategies.py timed in turns, a slice at a time: rounds are kept in a file and add up.
+"""Timed rounds of the libraries of bench/strategies.py, interleaved.
+
+Rounds are kept in a file and accumulate over slices.
 
 A slice is a process that loads all libraries of a network, with each number of threads, and takes whole rounds until
 its seconds are over. What a round has of each library is one figure, the median of the runs of its turn; ratios are of
@@ -27,7 +29,7 @@ ROUNDS = "rounds.jsonl"
 
 
 def timed(model: Model, arrays: Sequence[Any], threads: int, seconds: float) -> float:
-    """Median ms of the runs of a turn; those that lost their CPU count only where all did."""
+    """Return the median ms of the runs in a round; runs that lost their CPU count only if all did."""
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
     kept: list[float] = []
     lost: list[float] = []
@@ -42,16 +44,16 @@ def timed(model: Model, arrays: Sequence[Any], threads: int, seconds: float) -> 
 
 
 def inputs_of(library: Path) -> list[Any]:
-    """Normal random numbers from seed 0 for every input."""
+    """Return normal random numbers from seed 0 for every input."""
     rng = np.random.default_rng(0)
     with load(library, threads=1) as model:
         return [rng.standard_normal(t.shape, np.float32) for t in model.inputs]
 
 
 def errors_of(libraries: Mapping[str, Path]) -> dict[str, float]:
-    """Return by strategy the greatest error relative to the greatest output of the first one.
+    """Return, by strategy, the largest error relative to the largest output of the first library.
 
-    Raises: RuntimeError where that is more than rounding explains.
+    Raises: RuntimeError if it is larger than rounding can explain.
     """
     first, wanted = next(iter(libraries)), list[Any]()
     errors = {}
@@ -68,8 +70,9 @@ def errors_of(libraries: Mapping[str, Path]) -> dict[str, float]:
 
 
 def read_rounds(libraries: Mapping[str, Path], folder: Path, threads: int) -> list[dict[str, Any]]:
-    """Read the rounds of a number of threads from the slices so far, in order; of a library those timed since it was
-    made.
+    """Return the rounds with a number of threads from all slices so far, in order.
+
+    For each library, those since it was built.
     """
     path, made = folder / ROUNDS, {name: path.stat().st_mtime for name, path in libraries.items()}
     found = []
@@ -81,13 +84,13 @@ def read_rounds(libraries: Mapping[str, Path], folder: Path, threads: int) -> li
 
 
 def threads_of(folder: Path) -> list[int]:
-    """Numbers of threads that there are rounds of."""
+    """Return the numbers of threads that have rounds."""
     path = folder / ROUNDS
     return sorted({json.loads(line)["threads"] for line in path.read_text().splitlines()}) if path.exists() else []
 
 
 def _wanted(libraries: Mapping[str, Path], folder: Path, threads: int, rounds: int) -> list[str]:
-    """Return the strategies with too few figures."""
+    """Return the strategies with too few rounds."""
     base = next(iter(libraries))
     taken = [each for each in read_rounds(libraries, folder, threads) if base in each["ms"]]
     found = []
@@ -101,10 +104,10 @@ def _wanted(libraries: Mapping[str, Path], folder: Path, threads: int, rounds: i
 def take_slice(
     libraries: Mapping[str, Path], folder: Path, threads: Sequence[int], rounds: int, seconds: float, slice_s: float
 ) -> bool:
-    """Rounds on each number of threads until there are enough, or the slice is over; whether there are enough.
+    """Take rounds with each number of threads until there are enough or the time is over.
 
-    The first library, which all are compared with, is in every round. At least one round is taken; the next is begun
-    where it is expected to end in time.
+    Returns whether there are enough. Every round contains the first library, which all others are compared with. At
+    least one round is taken; another one only if it is expected to end in time.
     """
     end, base = time.monotonic() + slice_s, next(iter(libraries))
     arrays = inputs_of(libraries[base])
@@ -136,7 +139,7 @@ def take_slice(
 
 
 def figures(taken: Sequence[Mapping[str, Any]], base: str) -> dict[str, dict[str, Any]]:
-    """Return medians, spreads, and ratios to the base's figure of the same round, of each strategy."""
+    """Return medians, spreads, and ratios to the base's figure of the same round, by strategy."""
     found = {}
     for name in dict.fromkeys(name for each in taken for name in each["ms"]):
         pairs = [(each["ms"][name], each["ms"][base]) for each in taken if name in each["ms"] and base in each["ms"]]
@@ -153,7 +156,7 @@ def figures(taken: Sequence[Mapping[str, Any]], base: str) -> dict[str, dict[str
 
 
 def _spread(values: Sequence[float]) -> float:
-    """Between the quartiles."""
+    """Return the interquartile range."""
     if len(values) < 2:
         return 0.0
     quarters = statistics.quantiles(values, n=4, method="inclusive")

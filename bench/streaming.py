@@ -1,4 +1,4 @@
-"""Measure memory bandwidth of one and two threads, and of products of one row: `python -m bench.streaming`.
+"""Memory bandwidth of one and two threads, read by a loop and by products of one row: `python -m bench.streaming`.
 
 A fully connected layer of one image reads each weight once: memory bounds it, and a second thread brings what memory
 gives two cores over one. So a plain reading loop, along one run of memory or several at the same time (hardware follows
@@ -39,7 +39,7 @@ READER = Path(__file__).with_suffix(".c")
 
 
 def reader(folder: Path) -> ctypes.CDLL:
-    """The loop, compiled for this machine."""
+    """Return the reading loop, compiled for this machine."""
     out = folder / "libreader.so"
     flags = ["-target", host_target().zig_name, "-mcpu=native", "-O2", "-fPIC", "-shared", "-lc"]
     run_zig("cc", [*flags, str(READER), "-o", str(out)], "compiling the reading loop")
@@ -47,7 +47,7 @@ def reader(folder: Path) -> ctypes.CDLL:
 
 
 def products(folder: Path) -> Path:
-    """A library of LAYERS products of one row with different weights."""
+    """Return a library of LAYERS products of one row with different weights."""
     rng, weights = np.random.default_rng(0), []
     for number in range(LAYERS):
         values = rng.standard_normal((TERMS, CHANNELS), np.float32)
@@ -63,7 +63,7 @@ def products(folder: Path) -> Path:
 
 
 def of_reader(library: ctypes.CDLL, place: int, streams: int, threads: int, cpu: int) -> Callable[[], list[float]]:
-    """ns of each burst of a passage through all."""
+    """Return the ns of each burst of one pass over the memory."""
     arguments = ctypes.c_void_p(place), ctypes.c_uint64(BURST), streams, threads, LAYERS, cpu
 
     def passage() -> list[float]:
@@ -76,7 +76,7 @@ def of_reader(library: ctypes.CDLL, place: int, streams: int, threads: int, cpu:
 
 
 def of_model(model: Model) -> Callable[[], list[float]]:
-    """ns of each layer of some runs, after one that wakes its threads."""
+    """Return the ns of each layer in several runs, after one run that wakes the threads."""
     x = np.ones((1, TERMS), np.float32)
 
     def passage() -> list[float]:
@@ -87,7 +87,7 @@ def of_model(model: Model) -> Callable[[], list[float]]:
 
 
 def measure(rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """A row for each source and number of threads; GB/s of the upper decile and of the median burst."""
+    """Return a row for each source and number of threads: GB/s of the upper decile and of the median burst."""
     cpus = sorted(os.sched_getaffinity(0))[:2]
     if len(cpus) < 2:
         raise MavcgError("bench.streaming: this process may use one CPU only; it takes two")

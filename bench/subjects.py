@@ -1,4 +1,4 @@
-"""The code that each record in bench/results/ is about: a changed digest of it makes the record older than the code."""
+"""The code that each record in bench/results/ depends on: if its digest changes, the record is older than the code."""
 
 from collections.abc import Mapping
 

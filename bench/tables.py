@@ -38,13 +38,13 @@ COLUMNS = 120  # of a page's lines
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A markdown table, every column but the first to the right."""
+    """Return a markdown table whose columns, except the first, are right-aligned."""
     marks = ["---", *["--:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [head, marks, *rows])
 
 
 def versions(record: Record) -> str:
-    """Speed of each way over gcc -O3."""
+    """Return the table of each implementation's speed over gcc -O3."""
     ways = list(record["rows"][0]["ways"])
     base = "speed_over_gcc_O3" if "gcc -O3" in ways else "speed_over_generic"
     rows = [
@@ -64,7 +64,7 @@ def _speed(way: Record, base: str) -> str:
 
 
 def dispatch(record: Record) -> str:
-    """Return the table of what the choice of a version costs a call."""
+    """Return the table of the cost per call of selecting a version."""
     runs = record["runs"]
     head = ["way of choosing", *(f"over a direct call, {'with' if run['rseq'] else 'without'} rseq" for run in runs)]
     ways = [way for way in runs[0]["ways"] if not way.startswith("direct")]
@@ -73,7 +73,7 @@ def dispatch(record: Record) -> str:
 
 
 def growth(record: Record) -> str:
-    """Code growth of six clones, for an application or for small programs."""
+    """Return the table of code growth with six clones, for an application or for small programs."""
     shares = "shared_selector_bytes" in record
     head = ["program", "functions", "versions (bodies)", "library", "growth"]
     head += ["with a shared selector"] if shares else []
@@ -100,7 +100,7 @@ def growth(record: Record) -> str:
 
 
 def build_time(record: Record) -> str:
-    """Seconds of `mavcg build`."""
+    """Return the table of the seconds of `mavcg build`."""
     head = ["program", "sources", "functions", "versions", "mavcg build"]
     rows = [
         [row["program"], row["sources"], row["functions"], row["versions"], f"{row['median_s']:.1f} s"]
@@ -151,7 +151,7 @@ BRIEF = {name: (title, _of_models(show)) for name, (title, show) in model_tables
 
 
 def section(name: str, record: Record, tables: Mapping[str, tuple[str, Callable[[Record], str]]] = TABLES) -> str:
-    """A record's title, table and origin."""
+    """Return a record's title, table and origin."""
     title, show = tables[name]
     about = record["machine"]
     where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date")]
@@ -162,7 +162,7 @@ def section(name: str, record: Record, tables: Mapping[str, tuple[str, Callable[
 
 
 def _wrap(text: str) -> str:
-    """Break the long lines of a text that are no rows of a table, at COLUMNS."""
+    """Break the lines of a text at COLUMNS, except rows of tables."""
     lines = (
         [line]
         if line.startswith("|") or len(line) <= COLUMNS
@@ -173,7 +173,7 @@ def _wrap(text: str) -> str:
 
 
 def updated(text: str, sections: Mapping[str, str]) -> str:
-    """A text whose sections of the third level with these titles, up to the next heading, are these; others stay.
+    """Return a text whose third-level sections with these titles, up to the next heading, are replaced.
 
     Raises: KeyError for a title that the text does not have.
     """
@@ -186,7 +186,7 @@ def updated(text: str, sections: Mapping[str, str]) -> str:
 
 
 def _sections() -> dict[str, str]:
-    """Return the sections of the records that exist, by title."""
+    """Return the sections of all existing records, by title."""
     found = {}
     for name, (title, _) in TABLES.items():
         path = RESULTS / f"{name}.json"
@@ -201,7 +201,7 @@ def _sections() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    """Print the tables, or put them into pages; a table that no page has a section for is named."""
+    """Print the tables, or update pages; tables without a section in any page are reported."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", type=Path, nargs="*", metavar="PAGE", help="put them into these pages")
     pages = parser.parse_args(arguments).update

@@ -1,4 +1,4 @@
-"""A .tflite file while it grows: tensors and operators of one subgraph (schema.fbs of LiteRT, version 3)."""
+"""Builder of a .tflite file: tensors and operators of one subgraph (schema.fbs of LiteRT, version 3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _VERSIONS = {  # the first that know signed 8 bits
 
 @dataclass(frozen=True)
 class Quantised:
-    """real = scale * (stored - zero): one scale, or one a position of `axis`."""
+    """Quantisation: real = scale * (stored - zero), with one scale, or one for each position of `axis`."""
 
     scale: Array | np.floating[Any]
     zero: int
@@ -25,7 +25,7 @@ class Quantised:
 
 
 class File:
-    """Tensors are their indices."""
+    """Builder of a file; tensors are represented by their indices."""
 
     def __init__(self) -> None:
         from ai_edge_litert import schema_py_generated as schema
@@ -46,7 +46,7 @@ class File:
         quantised: Quantised | None = None,
         data: Array | None = None,
     ) -> int:
-        """A tensor; a constant where it has data."""
+        """Add a tensor; with data, a constant."""
         made = self._schema.TensorT()
         made.name, made.shape, made.buffer = name, list(shape), 0
         made.type = getattr(self._schema.TensorType, _TYPES[dtype])
@@ -65,12 +65,15 @@ class File:
         return len(self._graph.tensors) - 1
 
     def constant(self, name: str, data: Array, quantised: Quantised | None = None) -> int:
-        """A tensor of f32, i32 or i8 that is in the file."""
+        """Add a constant of f32, i32 or i8."""
         dtype = {"f": "f32", "i": "i32"}[data.dtype.kind] if data.dtype.itemsize == 4 else "i8"
         return self.tensor(name, dtype, data.shape, quantised, data)
 
     def operator(self, name: str, inputs: Sequence[int], output: int, options: str = "", **fields: Any) -> None:
-        """One operator with one result. options: the table's name; fields: as the schema's Python classes call them."""
+        """Add an operator with one result.
+
+        options: the table's name; fields: as the schema's Python classes name them.
+        """
         schema = self._schema
         if name not in self._codes:
             code, number = schema.OperatorCodeT(), getattr(schema.BuiltinOperator, name)
@@ -88,15 +91,15 @@ class File:
         self._graph.operators.append(made)
 
     def activation(self, name: str) -> int:
-        """The number of a fused activation: NONE, RELU, RELU6."""
+        """Return the number of a fused activation: NONE, RELU, RELU6."""
         return int(getattr(self._schema.ActivationFunctionType, name))
 
     def padding(self, name: str) -> int:
-        """The number of SAME or VALID."""
+        """Return the number of SAME or VALID."""
         return int(getattr(self._schema.Padding, name))
 
     def to_bytes(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-        """The file's bytes."""
+        """Return the file's bytes."""
         import flatbuffers
 
         self._graph.inputs, self._graph.outputs = list(inputs), list(outputs)

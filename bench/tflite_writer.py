@@ -1,4 +1,4 @@
-"""A graph as a .tflite file, so that LiteRT runs networks that ship as ONNX: it has no converter of those.
+"""Write a graph as a .tflite file, so that LiteRT, which has no converter for ONNX, can run networks that ship as ONNX.
 
 Written as LiteRT likes it best: inputs as N, H, W, C, batch norms folded, activations fused, padding by SAME where it
 is that. Of 8-bit graphs (dequantize and quantize around operators that compute in f32) those operators become 8-bit
@@ -30,7 +30,10 @@ _IN_8_BITS = frozenset({"conv2d", "matmul", "add", "max_pool2d", "reduce_mean"})
 
 
 def tflite_model(graph: Graph) -> bytes:
-    """The file of a graph with one image as its input. Raises: MavcgError for what is not written."""
+    """Return the file of a graph with one image as its input.
+
+    Raises: MavcgError for an operator that is not supported.
+    """
     for one in _FIRST:
         graph = one(graph)
     if not any(node.op == "dequantize" for node in graph.nodes):
@@ -40,8 +43,11 @@ def tflite_model(graph: Graph) -> bytes:
 
 
 class _Writer:
-    """f32: the file's tensor of each of the graph's; stored: of an f32 tensor that a dequantize makes, the 8-bit tensor
-    that it is made of."""
+    """Builder of the file.
+
+    f32: the file's tensor for each tensor of the graph; stored: for an f32 tensor that a dequantize makes, the
+    8-bit tensor that it is made of.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.file = graph, File()
@@ -51,7 +57,7 @@ class _Writer:
         self.channels_first: set[str] = set()
 
     def write(self) -> bytes:
-        """All nodes, in order."""
+        """Write all nodes, in order."""
         (name,) = self.graph.inputs
         n, c, h, w = self.graph.shape(name)
         self.channels_first.add(name)
@@ -62,7 +68,7 @@ class _Writer:
         return self.file.to_bytes([self.made[name]], outputs)
 
     def value(self, name: str) -> int:
-        """A tensor as it is in the graph: f32 ones dequantised where they are 8-bit so far."""
+        """Return a tensor as the graph has it; an f32 tensor that is stored in 8 bits is dequantised first."""
         if name not in self.made and name in self.graph.constants:
             self.made[name] = self.file.constant(name, self.graph.constants[name])
         elif name not in self.made:
@@ -84,7 +90,7 @@ class _Writer:
             self._operator(node)
 
     def _quantize(self, node: Node) -> None:
-        """Quantize a tensor by itself, if it does not come from an operator in 8 bits."""
+        """Quantise a tensor by an operator of its own if it does not come from an 8-bit operator."""
         source, out = node.inputs[0], node.outputs[0]
         shape = self.graph.shape(out)
         if source in self.channels_first:
@@ -95,7 +101,7 @@ class _Writer:
         self.made[out] = index
 
     def _parameters(self, node: Node) -> Quantised:
-        """Scale and zero of a quantize or dequantize, for signed numbers."""
+        """Return scale and zero of a quantize or dequantize, for signed numbers."""
         q = node.outputs[0] if node.op == "quantize" else node.inputs[0]
         scale, zero = (self.graph.constants[name] for name in node.inputs[1:])
         if np.any(zero != zero.flat[0]):
@@ -133,7 +139,7 @@ class _Writer:
         self.made.setdefault(node.outputs[0], target)
 
     def _in_8_bits(self, name: str) -> int:
-        """The 8-bit (of biases: 32-bit) tensor that a dequantize reads; the file's index, or -1 for no input."""
+        """Return the index of the 8-bit (for biases 32-bit) tensor that a dequantize reads, or -1 without an input."""
         if not name:
             return -1
         by = self.producers[name]
@@ -143,7 +149,7 @@ class _Writer:
         return self.made[q]
 
     def weights(self, node: Node, position: int) -> tuple[Array, Quantised | None]:
-        """A constant input as it is stored."""
+        """Return a constant input in its stored form."""
         name = node.inputs[position]
         if name in self.graph.constants:
             return self.graph.constants[name], None
@@ -164,7 +170,7 @@ class _Writer:
         return "NONE"
 
     def never_negative(self, name: str) -> bool:
-        """True if a tensor is known to be never negative, so that zeros around it never are a window's maximum."""
+        """True if a tensor cannot be negative, so that zeros around it never are a window's maximum."""
         by = self.producers.get(name)
         if by is None:
             return False
@@ -177,7 +183,7 @@ class _Writer:
 
 
 def _padded(w: _Writer, node: Node, x: int, kernel: tuple[int, int]) -> tuple[int, str]:
-    """SAME or VALID, and the image: padded by an operator of its own where neither says it."""
+    """Return SAME or VALID and the image; if neither fits, the image is padded by an operator of its own."""
     pads, stride, dilation = (node.attr(name) for name in ("pads", "stride", "dilation"))
     shape = w.graph.shape(node.inputs[0])
     if not any(pads):

@@ -1,4 +1,4 @@
-"""The records of threads and memory as markdown tables; bench/tables.py prints them."""
+"""Markdown tables of the records of threads and memory; bench/tables.py prints them."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ def handover(record: Record, table: Table) -> str:
 
 
 def unequal_cores(record: Record, table: Table) -> str:
-    """Two threads on cores of unequal speed beside the ideal split."""
+    """Return the table of two threads on cores of unequal speed, beside the ideal division."""
     rows = []
     for ratio in dict.fromkeys(step["ratio"] for step in record["steps"]):
         cells: list[object] = [f"1 : {ratio}"]
@@ -75,7 +75,7 @@ def unequal_cores(record: Record, table: Table) -> str:
 
 
 def _small_layers(record: Record, table: Table) -> str:
-    """1x1 convolutions of small images, with their rows in parts and whole: the median, and the worst."""
+    """Return the table of 1x1 convolutions of small images, with their rows in parts and whole: median and worst."""
     over: dict[str, dict[str, list[float]]] = {}
     took: dict[str, list[float]] = {}
     for step in record["steps"]:

@@ -1,4 +1,4 @@
-"""Measure the gain of a second thread: `python -m bench.threads [MODEL ..] [--json | --layers]`.
+"""The gain of a second thread: `python -m bench.threads [MODEL ..] [--json | --layers]`.
 
 Libraries of the host, each in a process with one thread and in one with two, interleaved (as bench.peers); the
 median of the rounds' ratios counts; the one thread runs on the other CPU in each round. Without names it takes the
@@ -27,7 +27,7 @@ LAYER_RUNS, MOST_LAYERS = 5, 15
 
 
 def scaling(name: str, rounds: int = ROUNDS) -> dict[str, Any]:
-    """One network: ms with one thread and with two, and their ratio."""
+    """Return the row of one network: ms with one thread and with two, and their ratio."""
     workers = [start("mavcg", model_path(name), threads) for threads in (1, 2)]
     medians: list[list[float]] = [[], []]
     try:
@@ -49,7 +49,7 @@ def scaling(name: str, rounds: int = ROUNDS) -> dict[str, Any]:
 
 
 def layers(name: str, rounds: int = ROUNDS) -> list[dict[str, Any]]:
-    """Each step of a network: ms with one thread and with two, and what the latter is above half of the former."""
+    """Return the ms of each step with one thread and with two, and the excess of the latter over half of the former."""
     workers = [start("mavcg", model_path(name), threads, profile=True) for threads in (1, 2)]
     asked: list[list[list[dict[str, Any]]]] = [[], []]
     try:
@@ -68,7 +68,7 @@ def layers(name: str, rounds: int = ROUNDS) -> list[dict[str, Any]]:
 
 
 def print_layers(name: str, rows: list[dict[str, Any]]) -> None:
-    """Print the layers that lose most, and the sums of all."""
+    """Print the layers that lose most, and the sums over all."""
     one, two, lost = (sum(row[key] for row in rows) for key in ("one_ms", "two_ms", "lost_ms"))
     table = Table("layer", "operator", box=None, title=f"{name}: {one / two:.2f} times as fast", title_justify="left")
     for title in ("one thread, ms", "two, ms", "times as fast", "lost, ms"):

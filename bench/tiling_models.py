@@ -1,4 +1,4 @@
-"""Macro-tiles by the roofline alone and by the planner's model with all its terms: `python -m bench.tiling_models`.
+"""Macro-tiles by the roofline alone and by the planner's model with all terms: `python -m bench.tiling_models`.
 
     python -m bench.tiling_models [NETWORK ..] --record             plans and modelled cycles, a second a network
     python -m bench.tiling_models [NETWORK ..] --times --record     besides times, interleaved: for a quiet machine
@@ -56,7 +56,7 @@ def modelled(
     specs: Sequence[KernelSpec], times: Mapping[str, int], machine: Machine, core: Accelerator,
     plans: Mapping[str, TilePlan],
 ) -> dict[str, Any]:  # fmt: skip
-    """Compare plans by the model with all terms. times: how often a network's step is a kernel, by its name."""
+    """Compare plans by the model with all terms. times: number of a network's steps for each kernel name."""
     cycles = dict.fromkeys(plans, 0.0)
     differ = dict.fromkeys(plans, 0)
     kernels = unfitting = 0
@@ -85,7 +85,10 @@ def modelled(
 
 
 def measured(name: str, network: Network, plans: Mapping[str, TilePlan], seconds: float) -> dict[str, Any]:
-    """Time both plans in turns: the roofline's over the planned one, of the network and of its steps that differ."""
+    """Time both plans, interleaved.
+
+    Return the roofline's over the planned time, of the network and of the steps that differ.
+    """
     calls = {label: network.calls(plans[label]) for label in ("planned", "roofline")}
     took = timed(name, network, calls, seconds)
     compared = Compared(took)
@@ -104,7 +107,7 @@ def measured(name: str, network: Network, plans: Mapping[str, TilePlan], seconds
 
 
 def compare(name: str, seconds: float | None) -> dict[str, Any]:
-    """Return a network's row. seconds: of its timed rounds; None: it is not timed."""
+    """Return a network's row. seconds: of timed rounds; None: the network is not timed."""
     machine = host_machine()
     network = Network(name, machine)
     cores = cores_of([machine.name], host_target(), measured_host_board())
@@ -116,7 +119,7 @@ def compare(name: str, seconds: float | None) -> dict[str, Any]:
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return geometric means over networks of what the roofline's tiles cost beside the planned ones."""
+    """Return geometric means over networks of the time with the roofline's tiles over that with the planned ones."""
     ratios = {"modelled": [row["modelled_over_planned"]["roofline"] for row in rows]}
     ratios["measured"] = [row["times"]["roofline_over_planned"] for row in rows if "times" in row]
     return {
@@ -152,7 +155,10 @@ def main() -> None:
 
 
 def record_rows(rows: Sequence[Mapping[str, Any]], with_times: bool) -> None:
-    """Put rows into the record, in place of older ones of the same network; times of an older row stay with it."""
+    """Put rows into the record, in place of older ones of the same network.
+
+    An older row's times stay if there are no new ones.
+    """
     path = RESULTS / f"{NAME}.json"
     old = {row["network"]: row for row in json.loads(path.read_text())["rows"]} if path.is_file() else {}
     new = {row["network"]: row for row in rows}

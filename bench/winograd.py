@@ -1,4 +1,4 @@
-"""Winograd's convolutions beside the engine's implicit matrix product, layer by layer: `python -m bench.winograd`.
+"""Winograd's convolutions beside the engine's implicit matrix product, by layer: `python -m bench.winograd`.
 
 The 3x3 layers with stride 1 of VGG-19, ResNet-50 and Inception v1, one thread, images and weights in memory as in a
 library. All ways take turns; of each the upper quartile of the rounds counts, since other programs, which share the
@@ -50,7 +50,7 @@ ROUNDS, SECONDS = 9, 0.005
 
 
 def _placed(values: Array) -> Array:
-    """A copy that begins with a cache line."""
+    """Return a copy that begins at a cache line."""
     raw = np.zeros(values.size + 32, np.float32)
     start = (-raw.ctypes.data % 64) // 4
     array = raw[start : start + values.size].reshape(values.shape)
@@ -59,7 +59,10 @@ def _placed(values: Array) -> Array:
 
 
 def winograd_caller(machine: Machine, way: str, size: int, in_ch: int, out_ch: int) -> Callable[[], None]:
-    """A call of a primitive on N, H, W, C, with bias and relu; the input's border is in its buffer, as in a library."""
+    """Return the call of a primitive on N, H, W, C, with bias and relu.
+
+    The input's border is in its buffer, as in a library.
+    """
     scenario = Scenario(in_ch, size + 2, size + 2, 1, 3, out_ch)
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((out_ch, in_ch, 3, 3)).astype(np.float32)
@@ -86,7 +89,7 @@ def winograd_caller(machine: Machine, way: str, size: int, in_ch: int, out_ch: i
 
 
 def measure(wanted: str = "", ways: Sequence[str] = WAYS) -> list[dict[str, Any]]:
-    """A row a layer whose name holds `wanted`: GFLOP/s of each way, and of the peak."""
+    """Return a row for each layer whose name contains `wanted`: GFLOP/s of each algorithm, and of the peak."""
     machine = host_machine()
     peak, peak_work = peak_caller(machine)
     rows = []

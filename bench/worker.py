@@ -1,4 +1,4 @@
-"""One runtime with one model, told by lines what to do: `python bench/worker.py MODEL --threads N [--runtime NAME]`.
+"""Serve one runtime with one model, as lines of input say: `python bench/worker.py MODEL --threads N [--runtime NAME]`.
 
 It says {"ok": true, "version": .., "load_s": ..} when it is ready, and then answers each line with one line of JSON:
 `run WARM MIN_RUNS SECONDS` with {"ms": [..], "cpu_ms": [..], "switches": n} (ms: of the runs that kept their core; n:
@@ -29,9 +29,10 @@ Array = NDArray[Any]
 
 
 def seeded_inputs(runner: Runner) -> list[Array]:
-    """Standard normal numbers from seed 0, in order; for integers scaled to their range, the same for every runtime.
+    """Return standard normal numbers from seed 0, in order; for integers scaled to their range.
 
-    Integers of 64 bits are the numbers of words below 30,000, those of 32 bits are 0 and 1: masks and segments.
+    The same for every runtime. Integers of 64 bits are numbers of words below 30,000, those of 32 bits are 0 and 1:
+    masks and segments.
     """
     rng = np.random.default_rng(0)
     found = []
@@ -53,7 +54,7 @@ def seeded_inputs(runner: Runner) -> list[Array]:
 
 
 def timed(runner: Runner, arrays: Sequence[Array], warm: int, min_runs: int, seconds: float) -> dict[str, Any]:
-    """Milliseconds of the runs that kept their core, and of CPU time of all runs."""
+    """Return the milliseconds of the runs that kept their core, and the CPU time of all runs."""
     for _ in range(warm):
         runner.run(arrays)
     found: list[float] = []
@@ -74,7 +75,7 @@ def timed(runner: Runner, arrays: Sequence[Array], warm: int, min_runs: int, sec
 
 
 def serve(runner: Runner, line: str) -> dict[str, Any]:
-    """The answer to one line."""
+    """Return the answer to one line."""
     words = line.split()
     arrays = seeded_inputs(runner)
     if words[0] == "run" and len(words) == 4:
@@ -91,7 +92,7 @@ def serve(runner: Runner, line: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Load, then serve lines until `quit` or the end of the input."""
+    """Load the model, then answer lines until `quit` or the end of the input."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=Path)
     parser.add_argument("--threads", type=int, default=1)

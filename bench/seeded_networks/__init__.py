@@ -1,4 +1,4 @@
-"""Networks that no wheel ships: their public topology with seeded random weights, as ONNX."""
+"""Networks whose weights no package ships: their published topology with seeded random weights, as ONNX."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING

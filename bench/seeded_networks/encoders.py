@@ -1,4 +1,4 @@
-"""Encoders in the manner of ALBERT (Lan et al., 2020) and MobileBERT (Sun et al., 2020), for questions and answers.
+"""Encoders for question answering, in the form of ALBERT (Lan et al., 2020) and MobileBERT (Sun et al., 2020).
 
 Layers and sizes are those of the published base models, on 384 tokens as TensorFlow Lite's question answering models;
 the graphs are written here, with seeded weights. Outputs: a score of each token as the answer's start, and as its end.
@@ -18,17 +18,17 @@ _MASKED = -10000.0
 
 
 class _Encoder(OnnxWriter):
-    """Parts of both encoders: tensors are [1, tokens, features] all along."""
+    """Layers of both encoders; all tensors between them are [1, tokens, features]."""
 
     def linear(self, x: str, name: str, inputs: int, outputs: int, gain: float = 1.0) -> str:
-        """x times weights plus bias. name: of the weights, which layers may share."""
+        """Add x times weights plus bias. name: of the weights, which layers may share."""
         if f"{name}.w" not in self.weights:
             self.weight(f"{name}.w", self.draw((inputs, outputs), float(np.sqrt(gain / inputs))))
             self.weight(f"{name}.b", self.draw((outputs,), 0.02))
         return self.node("Add", [self.node("MatMul", [x, f"{name}.w"]), f"{name}.b"])
 
     def scale(self, op: str, x: str, name: str, size: int) -> str:
-        """LayerNormalization, or, as op "", MobileBERT's NoNorm: a scale and an offset of each feature."""
+        """Add LayerNormalization or, with op "", MobileBERT's NoNorm: a scale and an offset for each feature."""
         if f"{name}.scale" not in self.weights:
             self.weight(f"{name}.scale", self.random.uniform(0.8, 1.2, size).astype(np.float32))
             self.weight(f"{name}.offset", self.draw((size,), 0.05))
@@ -37,21 +37,21 @@ class _Encoder(OnnxWriter):
         return self.node("Add", [self.node("Mul", [x, f"{name}.scale"]), f"{name}.offset"])
 
     def embed(self, words: int, size: int) -> str:
-        """Rows of a drawn table for `input_ids`."""
+        """Add the lookup of `input_ids` in a random table."""
         return self.node("Gather", [self.weight("words", self.draw((words, size), 1.0)), "input_ids"], axis=0)
 
     def add_positions(self, x: str, size: int) -> str:
-        """x plus what positions and segments add."""
+        """Add the embeddings of positions and segments to x."""
         x = self.node("Add", [x, self.draw((1, TOKENS, size), 0.1)])
         return self.node("Add", [x, self.node("Gather", [self.draw((2, size), 0.1), "segment_ids"], axis=0)])
 
     def mask(self) -> str:
-        """0 for tokens that count, -10000 for others: [1, 1, 1, tokens]."""
+        """Add the attention mask [1, 1, 1, tokens]: 0 for tokens that count, -10000 for others."""
         kept = self.node("Unsqueeze", [self.node("Cast", ["input_mask"], to=1), np.array([1, 2], np.int64)])
         return self.node("Mul", [self.node("Sub", [np.float32(1), kept]), np.float32(_MASKED)])
 
     def attention(self, query: str, key: str, value: str, mask: str, heads: int, size: int) -> str:
-        """Softmax(Q K^T / sqrt(features of a head) + mask) V over heads, joined again."""
+        """Add softmax(Q K^T / sqrt(features of a head) + mask) V for each head, concatenated."""
         split, each = np.array([1, TOKENS, heads, size // heads], np.int64), size // heads
         q, v = (self.node("Transpose", [self.node("Reshape", [t, split])], perm=[0, 2, 1, 3]) for t in (query, value))
         k = self.node("Transpose", [self.node("Reshape", [key, split])], perm=[0, 2, 3, 1])
@@ -61,14 +61,14 @@ class _Encoder(OnnxWriter):
         return self.node("Reshape", [joined, np.array([1, TOKENS, size], np.int64)])
 
     def gelu(self, x: str) -> str:
-        """The form with tanh, as ALBERT's code has it."""
+        """Add GELU in its form with tanh, as ALBERT's code has it."""
         cube = self.node("Mul", [self.node("Mul", [x, x]), x])
         inner = self.node("Add", [x, self.node("Mul", [cube, np.float32(0.044715)])])
         tanh = self.node("Tanh", [self.node("Mul", [inner, np.float32(np.sqrt(2 / np.pi))])])
         return self.node("Mul", [self.node("Mul", [x, np.float32(0.5)]), self.node("Add", [tanh, np.float32(1)])])
 
     def answer(self, x: str, size: int) -> "onnx.ModelProto":
-        """The model, ended by the two scores of each token."""
+        """Return the model, ended by the two scores of each token."""
         both = self.node("Transpose", [self.linear(x, "answer", size, 2)], perm=[2, 0, 1])
         at = self.node("Split", [both], outputs=2, axis=0)
         squeezed = [self.node("Squeeze", [f"{at[:-2]}.{part}", np.array([0], np.int64)]) for part in (0, 1)]
@@ -78,7 +78,10 @@ class _Encoder(OnnxWriter):
 
 
 def albert(layers: int = 12) -> "onnx.ModelProto":
-    """ALBERT base: embeddings of 128, 768 features, 12 heads, 3072 inside; all layers share their weights."""
+    """Return ALBERT base: embeddings of 128, 768 features, 12 heads, 3072 inner features.
+
+    All layers share their weights.
+    """
     net, size = _Encoder("albert"), 768
     x = net.scale("LayerNormalization", net.add_positions(net.embed(30000, 128), 128), "norm0", 128)
     x, mask = net.linear(x, "wider", 128, size), net.mask()
@@ -94,7 +97,7 @@ def albert(layers: int = 12) -> "onnx.ModelProto":
 
 
 def mobilebert(layers: int = 24) -> "onnx.ModelProto":
-    """MobileBERT: 512 features, bottlenecks of 128, 4 heads, four small feed-forward networks a layer, no LayerNorm."""
+    """Return MobileBERT: 512 features, bottlenecks of 128, 4 heads, 4 feed-forward networks per layer, no LayerNorm."""
     net, wide, narrow = _Encoder("mobilebert"), 512, 128
     words = net.embed(30522, narrow)
     around = [net.node("Pad", [words, np.array([0, begin, 0, 0, end, 0], np.int64)]) for begin, end in ((0, 1), (1, 0))]

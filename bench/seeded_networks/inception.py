@@ -18,7 +18,7 @@ _DOWN = "down"
 
 
 def inception_v3() -> "onnx.ModelProto":
-    """94 convolutions, 5.7 billion multiply-accumulates."""
+    """Return Inception v3: 94 convolutions, 5.7 billion multiply-accumulates."""
     net = OnnxWriter("inception_v3")
     x = _first_layers(net)
     for pooled in (32, 64, 64):
@@ -37,7 +37,7 @@ def inception_v3() -> "onnx.ModelProto":
 
 
 def inception_v4() -> "onnx.ModelProto":
-    """149 convolutions, 12.3 billion multiply-accumulates."""
+    """Return Inception v4: 149 convolutions, 12.3 billion multiply-accumulates."""
     net = OnnxWriter("inception_v4")
     x = _chain(net, net.image("input", 3, 299), [(32, 3, _DOWN)])
     x = net.conv(net.conv(x, 32, 3, padding="VALID"), 64, 3)
@@ -61,7 +61,10 @@ def inception_v4() -> "onnx.ModelProto":
 
 
 def inception_resnet_v2() -> "onnx.ModelProto":
-    """244 convolutions, 13.2 billion multiply-accumulates; residuals are scaled down as published."""
+    """Return Inception-ResNet v2: 244 convolutions, 13.2 billion multiply-accumulates.
+
+    Residuals are scaled as published.
+    """
     net = OnnxWriter("inception_resnet_v2")
     x = _first_layers(net)
     x = _module(net, x, [[(96, 1)], [(48, 1), (64, 5)], [(64, 1), (96, 3), (96, 3)]], 64)
@@ -80,7 +83,7 @@ def inception_resnet_v2() -> "onnx.ModelProto":
 
 
 def _first_layers(net: OnnxWriter) -> str:
-    """The layers before the first module of Inception v3 and Inception-ResNet v2: 192 channels of 35 x 35."""
+    """Add the layers before the first module of Inception v3 and Inception-ResNet v2: 192 channels of 35 x 35."""
     x = _chain(net, net.image("input", 3, 299), [(32, 3, _DOWN)])
     x = net.conv(net.conv(x, 32, 3, padding="VALID"), 64, 3)
     x = net.conv(net.pool(x, "MaxPool", 3, 2, "VALID"), 80, 1)
@@ -99,22 +102,22 @@ def _pooled(net: OnnxWriter, x: str, channels: int) -> str:
 
 
 def _module(net: OnnxWriter, x: str, branches: Sequence[Sequence[Layer]], pooled: int) -> str:
-    """Branches of convolutions and one of a mean pool, joined."""
+    """Add branches of convolutions and one of a mean pool, concatenated."""
     return net.concat(*(_chain(net, x, branch) for branch in branches), _pooled(net, x, pooled))
 
 
 def _reduction(net: OnnxWriter, x: str, branches: Sequence[Sequence[Layer]]) -> str:
-    """Branches of stride 2 and a maximum pool, joined."""
+    """Add branches of stride 2 and a maximum pool, concatenated."""
     return net.concat(*(_chain(net, x, branch) for branch in branches), net.pool(x, "MaxPool", 3, 2, "VALID"))
 
 
 def _split(net: OnnxWriter, x: str, channels: int) -> list[str]:
-    """One row and one column of the same image."""
+    """Add a 1x3 and a 3x1 convolution of the same image, concatenated."""
     return [net.conv(x, channels, ROW3), net.conv(x, channels, COLUMN3)]
 
 
 def _residual(net: OnnxWriter, x: str, branches: Sequence[Sequence[Layer]], scale: float, act: str = "Relu") -> str:
-    """x + scale * (1x1 convolution of the joined branches), and the activation."""
+    """Add x + scale * (1x1 convolution of the concatenated branches), and the activation."""
     import numpy as np
 
     y = net.concat(*(_chain(net, x, branch) for branch in branches))

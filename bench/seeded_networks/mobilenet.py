@@ -19,7 +19,7 @@ _RESIDUAL_GAIN = 0.25
 
 
 def mobilenet_v1() -> "onnx.ModelProto":
-    """MobileNet v1, width 1, [1, 3, 224, 224] -> [1, 1000]; padded evenly, as PyTorch's."""
+    """Return MobileNet v1, width 1, [1, 3, 224, 224] -> [1, 1000]; padding is even, as PyTorch's."""
     net = OnnxWriter("mobilenet_v1")
     x = net.conv(net.image("input", 3, 224), 32, 3, 2, "Relu6", "EVEN")
     for out_ch, stride in _MOBILENET_V1:
@@ -30,7 +30,7 @@ def mobilenet_v1() -> "onnx.ModelProto":
 
 
 def mnasnet(width: float) -> "onnx.ModelProto":
-    """MnasNet-B1, [1, 3, 224, 224] -> [1, 1001]. width: of all channels, rounded to multiples of 8."""
+    """Return MnasNet-B1, [1, 3, 224, 224] -> [1, 1001]. width: factor of all channels, rounded to multiples of 8."""
     net = OnnxWriter("mnasnet")
     x = net.conv(net.image("input", 3, 224), _wide(32, width), 3, 2)
     x = net.conv(net.conv(x, net.shape[x][0], 3, groups=net.shape[x][0]), _wide(16, width), 1, act="", gain=1)
@@ -45,6 +45,6 @@ def mnasnet(width: float) -> "onnx.ModelProto":
 
 
 def _wide(channels: int, width: float) -> int:
-    """The nearest multiple of 8, not more than a tenth below (the published networks' rule)."""
+    """Return the nearest multiple of 8, at most a tenth below (the published networks' rule)."""
     rounded = max(8, int(channels * width + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels * width else rounded

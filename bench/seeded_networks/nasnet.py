@@ -28,7 +28,10 @@ _STEM_CELLS = 2
 
 
 def nasnet(name: str, side: int, cells: int, filters: int, stem: int) -> "onnx.ModelProto":
-    """A network. side: of the image. cells: normal ones. filters: of the first. stem: channels of the first layer."""
+    """Return a NASNet-A.
+
+    side: of the image. cells: number of normal cells. filters: of the first cell. stem: channels of the first layer.
+    """
     net = OnnxWriter(name)
     x = net.conv(net.image("input", 3, side), stem, 3, 2, "", "VALID")
     before = x
@@ -44,17 +47,17 @@ def nasnet(name: str, side: int, cells: int, filters: int, stem: int) -> "onnx.M
 
 
 def nasnet_large() -> "onnx.ModelProto":
-    """NASNet-A (6 @ 4032), 331 x 331: 88.9 million parameters, 23.8 billion multiply-accumulates."""
+    """Return NASNet-A (6 @ 4032), 331 x 331: 88.9 million parameters, 23.8 billion multiply-accumulates."""
     return nasnet("nasnet_large", 331, 18, 168, 96)
 
 
 def nasnet_mobile() -> "onnx.ModelProto":
-    """NASNet-A (4 @ 1056), 224 x 224: 5.3 million parameters, 0.56 billion multiply-accumulates."""
+    """Return NASNet-A (4 @ 1056), 224 x 224: 5.3 million parameters, 0.56 billion multiply-accumulates."""
     return nasnet("nasnet_mobile", 224, 12, 44, 32)
 
 
 def _cell(net: OnnxWriter, x: str, before: str, filters: int, cell: Cell) -> str:
-    """A cell's result: its sums that nothing in it reads, joined by channels."""
+    """Return a cell's result: the sums that nothing in the cell reads, concatenated."""
     pairs, left_out = cell
     stride = 2 if cell is _REDUCTION else 1
     states = [net.conv(net.act(x, "Relu"), filters, 1, act="", gain=1), _fitted(net, x, before, filters)]
@@ -78,7 +81,7 @@ def _applied(net: OnnxWriter, op: str, x: str, filters: int, stride: int) -> str
 
 
 def _fitted(net: OnnxWriter, x: str, before: str, filters: int) -> str:
-    """The output of the cell before in the size of this cell's input: two shifted halves where it is larger."""
+    """Return the previous cell's output in the size of this cell's input: two shifted halves if it is larger."""
     if x == before:
         return before
     same_size = net.shape[x][1:] == net.shape[before][1:]

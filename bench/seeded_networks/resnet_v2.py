@@ -31,7 +31,7 @@ def resnet_v2_101() -> "onnx.ModelProto":
 
 
 def _norm(net: OnnxWriter, x: str) -> str:
-    """Batch norm, drawn, and ReLU."""
+    """Add a random batch norm and ReLU."""
     channels = net.shape[x][0]
     scale, variance = (net.random.uniform(0.5, 1.5, channels).astype(np.float32) for _ in range(2))
     y = net.node("BatchNormalization", [x, scale, net.draw((channels,), 0.1), net.draw((channels,), 0.1), variance])

@@ -1,4 +1,4 @@
-"""ONNX models node by node, with seeded random weights that keep activations at their size (He et al., 2015)."""
+"""Builder of ONNX models with seeded random weights that keep activations at their size (He et al., 2015)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,10 @@ class OnnxWriter:
         self.shape: dict[str, tuple[int, int, int]] = {}
 
     def node(self, op: str, inputs: "Sequence[str | Array | np.float32]", outputs: int = 1, **attributes: Any) -> str:
-        """One more node; arrays become weights. Returns: its output, the first one where there are several (.0, .1)."""
+        """Add a node; arrays among its inputs become weights.
+
+        Returns: its output; the first one (.0) if there are several.
+        """
         from onnx import helper
 
         name = f"{op.lower()}_{len(self.nodes)}"
@@ -40,16 +43,16 @@ class OnnxWriter:
         return made[0]
 
     def weight(self, name: str, array: Array) -> str:
-        """Keep a weight; of the same name only once, so that layers may share it."""
+        """Add a weight; a name that exists already is used again, so that layers can share it."""
         self.weights.setdefault(name, array)
         return name
 
     def draw(self, shape: Sequence[int], deviation: float) -> Array:
-        """Normal numbers in f32."""
+        """Return random normal numbers in f32."""
         return (deviation * self.random.standard_normal(tuple(shape))).astype(np.float32)
 
     def image(self, name: str, channels: int, side: int) -> str:
-        """An input image: its shape is followed from here."""
+        """Add an input image; shapes of images are known from here on."""
         self.shape[name] = (channels, side, side)
         return name
 
@@ -57,7 +60,7 @@ class OnnxWriter:
         self, x: str, out_ch: int, kernel: int | tuple[int, int], stride: int = 1, act: str = "Relu",
         padding: str = "SAME", groups: int = 1, gain: float = 2.0, bias: bool = True,
     ) -> str:  # fmt: skip
-        """A convolution and its activation. gain: variance of the result over that of x, 2 before a ReLU."""
+        """Add a convolution and its activation. gain: variance of the result over that of x; 2 before a ReLU."""
         in_ch, height, width = self.shape[x]
         k_h, k_w = (kernel, kernel) if isinstance(kernel, int) else kernel
         shape = (out_ch, in_ch // groups, k_h, k_w)
@@ -72,14 +75,14 @@ class OnnxWriter:
         return self.act(y, act) if act else y
 
     def act(self, x: str, kind: str) -> str:
-        """Relu, or Relu6 as ONNX has it."""
+        """Add Relu, or Relu6 as ONNX expresses it."""
         y = self.node("Clip", [x, np.float32(0), np.float32(6)]) if kind == "Relu6" else self.node(kind, [x])
         if x in self.shape:
             self.shape[y] = self.shape[x]
         return y
 
     def pool(self, x: str, op: str, kernel: int, stride: int, padding: str = "SAME") -> str:
-        """MaxPool, or AveragePool, whose means leave pads out as TensorFlow's do."""
+        """Add MaxPool or AveragePool; means leave pads out, as TensorFlow's do."""
         channels, height, width = self.shape[x]
         pads = _padding((kernel, kernel), padding)
         y = self.node(op, [x], kernel_shape=[kernel, kernel], strides=[stride, stride], **pads)
@@ -87,20 +90,23 @@ class OnnxWriter:
         return y
 
     def concat(self, *tensors: str) -> str:
-        """Images joined by channels."""
+        """Concatenate images along their channels."""
         y = self.node("Concat", tensors, axis=1)
         self.shape[y] = (sum(self.shape[t][0] for t in tensors), *self.shape[tensors[0]][1:])
         return y
 
     def add(self, a: str, b: str) -> str:
-        """The sum of two images of one shape."""
+        """Add two images of equal shape."""
         assert self.shape[a] == self.shape[b], f"{a}{self.shape[a]} + {b}{self.shape[b]}"
         y = self.node("Add", [a, b])
         self.shape[y] = self.shape[a]
         return y
 
     def classes(self, x: str, count: int) -> str:
-        """The mean of each channel, a fully connected layer and softmax; scores have a spread that softmax leaves."""
+        """Add the mean of each channel, a fully connected layer and softmax.
+
+        The scores' spread is moderate, so that softmax keeps it.
+        """
         channels = self.shape[x][0]
         mean = self.node("Flatten", [self.node("GlobalAveragePool", [x])])
         weights = self.draw((channels, count), float(np.sqrt(4 / channels)))
@@ -109,7 +115,7 @@ class OnnxWriter:
     def model(
         self, inputs: Sequence[tuple[str, Any, Sequence[int]]], outputs: Sequence[tuple[str, Sequence[int]]]
     ) -> "onnx.ModelProto":
-        """The model. inputs: name, NumPy type, shape; outputs: name, shape, f32."""
+        """Return the model. inputs: name, NumPy type, shape; outputs: name, shape, f32."""
         from onnx import TensorProto, helper, numpy_helper
 
         info = helper.make_tensor_value_info
@@ -123,20 +129,23 @@ class OnnxWriter:
         return model
 
     def classifier(self, x: str, count: int) -> "onnx.ModelProto":
-        """The model from `input`, an image, to the probabilities of `count` classes from features x."""
+        """Return the model from the image `input` to the probabilities of `count` classes, computed from features x."""
         scores = self.classes(x, count)
         return self.model([("input", np.float32, (1, *self.shape["input"]))], [(scores, (1, count))])
 
 
 def _padding(kernel: tuple[int, int], padding: str) -> dict[str, Any]:
-    """The attributes. A window of one element has no pads: onnxruntime finds negative ones for it at stride 2."""
+    """Return the padding attributes.
+
+    A window of one element has no pads: onnxruntime computes negative ones for it at stride 2.
+    """
     if padding == "EVEN":
         return {"pads": [kernel[0] // 2, kernel[1] // 2] * 2}
     return {"auto_pad": "SAME_UPPER" if padding == "SAME" and kernel != (1, 1) else "VALID"}
 
 
 def _along(size: int, kernel: int, stride: int, padding: str) -> int:
-    """Rows (or columns) of a result."""
+    """Return the number of rows (or columns) of a result."""
     if padding == "SAME":
         return -(-size // stride)
     return (size + (kernel // 2 * 2 if padding == "EVEN" else 0) - kernel) // stride + 1

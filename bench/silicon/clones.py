@@ -1,4 +1,4 @@
-"""Source files of a published kernel, from a clone that the caller has: nothing is fetched and nothing is kept."""
+"""Source files of a published kernel, from the user's clone: nothing is downloaded and nothing is kept."""
 
 import io
 import subprocess
@@ -13,9 +13,9 @@ from mavcg.files.scratch import scratch_folder
 
 @contextmanager
 def checked_out(clone: Path, commit: str, folders: tuple[str, ...], generated: Mapping[str, str]) -> Iterator[Path]:
-    """Provide a temporary folder with these folders of a commit, and with generated files (name -> text).
+    """Provide a temporary folder with these folders of a commit and with generated files (name -> text).
 
-    clone: a git repository, bare or not. Raises: MavcgError where it has no such commit or folder.
+    clone: a git repository, bare or not. Raises: MavcgError if it has no such commit or folder.
     """
     with scratch_folder("mavcg-silicon-") as folder:
         words = ["git", "-C", str(clone), "archive", "--format=tar", commit, "--", *folders]

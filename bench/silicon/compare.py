@@ -1,4 +1,4 @@
-"""One row per published figure: what silicon took, what a model says, and the reason where no model can be asked."""
+"""One row per published figure: the time on silicon, the model's, and the reason if there is no modelled one."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Row:
 def rows_of(source: SourceList, clone: Path | None, model: Model, cores: tuple[str, ...] = ()) -> Iterator[Row]:
     """Yield a row for every figure of a list (of these cores, if any are named).
 
-    Figures that need sources are left out without a clone.
+    Without a clone, figures that need sources are left out.
     """
     runs = Runs(source, clone) if clone is not None else None
     cycles: dict[tuple[str, Call], float | NotModelled] = {}
@@ -82,8 +82,9 @@ def _called(figure: Figure, runs: Runs, model: Model, cycles: dict[tuple[str, Ca
 
 
 def instruction_cycles(figure: Figure) -> float:
-    """Return the modelled cycles an instruction of a loop of copies with different destinations, or of one that waits
-    for itself. Raises: NotModelled for what the models do not know.
+    """Return the modelled cycles per instruction of a loop whose copies are independent, or depend on each other.
+
+    Raises: NotModelled for unknown instructions.
     """
     if "{" in figure.code.replace("{{", ""):
         # Sources are v16 and above, and x20: destinations stay below, where there are sources.
@@ -113,7 +114,7 @@ def _ops(text: str) -> tuple[Op, ...]:
 
 @lru_cache(maxsize=64)
 def core_timing(name: str) -> Timing:
-    """Return a core's timing. Raises: NotModelled for a core without."""
+    """Return a core's timing. Raises: NotModelled for a core without one."""
     try:
         return load_timing(load_core(name))
     except MavcgError as error:

@@ -1,4 +1,4 @@
-"""The dynamic path of a call: the instructions that one run of a function executes, in order, as models see them.
+"""The dynamic path of a call: the instructions that one run of a function executes, in order, as the models' input.
 
 The function runs in an emulator from described arguments (mavcg/assembly/argument_states.py); each executed word is
 disassembled once. A 128-bit access whose address is not a multiple of 16 is marked. Matrix products, which the emulator
@@ -31,21 +31,24 @@ _TARGET = re.compile(r"^(b|bl|b\.[a-z]{2}|cbn?z|tbn?z)\b(.*?)#?0x[0-9a-f]+$")
 
 
 class NotModelled(MavcgError):
-    """A figure that the models cannot be asked about; the message is the reason that its row gives."""
+    """Raised if a model cannot compute a figure; the message is the reason in the row."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One executed instruction. address: in the image. unaligned: an access of 16 bytes at no multiple of 16."""
+    """One executed instruction.
+
+    address: in the image. unaligned: True for a 16-byte access that is not at a multiple of 16.
+    """
 
     address: int
     unaligned: bool = False
 
 
 def executed(image: CodeImage, function: str, arguments: str, most: int) -> tuple[Step, ...]:
-    """Run the function once with these arguments and return the instructions that it executed, at most this many.
+    """Run the function once with these arguments and return the executed instructions, at most this many.
 
-    Raises: NotModelled where the image has no such function, or the run does not return.
+    Raises: NotModelled if the image has no such function, or the run does not return.
     """
     if function not in image.symbols:
         raise NotModelled(f"no function {function} in the file")
@@ -54,7 +57,7 @@ def executed(image: CodeImage, function: str, arguments: str, most: int) -> tupl
 
 
 def ops_of(image: CodeImage, steps: tuple[Step, ...]) -> tuple[Op, ...]:
-    """Return the executed instructions as ops. Raises: NotModelled for one that the models do not know."""
+    """Return the executed instructions as ops. Raises: NotModelled for an instruction that the models do not know."""
     known = _decoded(image, sorted({step.address for step in steps}))
     wide = {address: replace(op, unaligned=True) for address, op in known.items()}
     return tuple((wide if step.unaligned else known)[step.address] for step in steps)

@@ -1,4 +1,4 @@
-"""The models that published figures are held against: each gives the cycles of a call on a core.
+"""The models that are compared with published figures: each gives the cycles of a call on a core.
 
 A model takes a `Run` (an image, a function of it, arguments, and the instructions that the call executes) and a core's
 timing. A further model, such as a simulator, is a further entry of MODELS.
@@ -20,10 +20,10 @@ from mavcg.passes.asm.models.estimate import block_cycles, repeated_cycles
 
 @dataclass(frozen=True)
 class Run:
-    """One call: what a model may look at.
+    """One call, as input of a model.
 
-    ops: the executed instructions in order. in_a_row: calls between two readings of the clock, which the published
-    figure is the mean of.
+    ops: executed instructions in order. in_a_row: calls between two readings of the clock, over which the published
+    figure is the mean.
     """
 
     image: CodeImage
@@ -38,7 +38,7 @@ _MOST_ARGUMENTS = 8  # that the calling convention passes in registers
 
 @cache
 def _caller(arguments: int) -> tuple[Op, ...]:
-    """Return what the benchmark executes for each call: a move of every argument, and the call."""
+    """Return the instructions that the benchmark executes for each call: a move for every argument, and the call."""
     moves = [f"\tmov x{n}, x{19 + n % 8}\n" for n in range(min(arguments, _MOST_ARGUMENTS))]
     instrs = [statement.instr for statement in parse_source("".join((*moves, "\tblr x28\n")))]
     return tuple(code.op for code in with_effects([instr for instr in instrs if instr is not None]))

@@ -1,4 +1,4 @@
-"""Calls of published functions as runs that a model can look at: compiled from a clone, traced once for all cores."""
+"""Calls of published functions as input of the models: compiled from a clone, traced once for all cores."""
 
 import shutil
 import subprocess
@@ -48,9 +48,9 @@ class Runs:
         return found
 
     def main_loop_cycles(self, call: Call, timing: Timing) -> float:
-        """Return the modelled cycles an iteration of a function's main loop; its arguments are not looked at.
+        """Return the modelled cycles per iteration of a function's main loop; its arguments do not matter.
 
-        Raises: NotModelled where the models know no such loop.
+        Raises: NotModelled if no such loop is found.
         """
         self._image(call)
         with scratch_folder("mavcg-silicon-") as folder:
@@ -104,9 +104,9 @@ class Runs:
 
 
 def _generated(script: Path, out: Path) -> Path:
-    """Run a perlasm script for 64-bit Linux and return the assembly that it writes.
+    """Run a perlasm script for 64-bit Linux and return its assembly.
 
-    Raises: NotModelled without perl; MavcgError with what the script says where it fails.
+    Raises: NotModelled without perl; MavcgError with the script's message if it fails.
     """
     perl = shutil.which("perl")
     if perl is None:

@@ -1,4 +1,4 @@
-"""Statistics over rows: by core and kind of figure, bias, mean absolute error, correlation; changes by direction."""
+"""Statistics of the rows by core and kind of figure: bias, mean absolute error, correlation, directions of changes."""
 
 import math
 import statistics
@@ -12,7 +12,7 @@ CHANGE = 0.05  # a change of silicon's time that counts as one
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the record's tables: per core and kind, changes per core, reasons of figures that are not modelled."""
+    """Return the record's tables: errors per core and kind, changes per core, reasons of figures without a model's."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.figure.core, row.figure.kind), []).append(row)
@@ -27,7 +27,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def errors(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return count, bias, errors (0.1 is 10 %) and correlation of the figures that are modelled."""
+    """Return count, bias, errors (0.1 is 10 %) and correlation of the figures with a model's."""
     known = [row for row in rows if row.error is not None]
     all_errors = [row.error for row in known if row.error is not None]
     held = [row.error for row in known if row.figure.held_out and row.error is not None]
@@ -45,7 +45,10 @@ def errors(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _changes(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return, per core and in all, changes of more than 5 % on silicon and how many the model has the right way."""
+    """Return the number of changes over 5 % on silicon, and how many of them the model has in the right direction.
+
+    Both are per core and in all.
+    """
     counts: dict[str, list[int]] = {}
     for figure, silicon, modelled in before_and_after(list(rows)):
         if abs(silicon - 1) > CHANGE:
