@@ -52,24 +52,24 @@ NETWORKS: Mapping[str, Callable[[], Graph]] = {
     **{name: (lambda name=name: import_model(model_path(name), {})) for name in FILES},  # type: ignore[misc]
 }  # fmt: skip
 WHOLE, LEAST = "layers", "least-arena"  # names of files, too
-WAYS = {WHOLE: OFF, AUTO: AUTO, ON: ON, LEAST: OFF}  # to the mode of `build --depth-first`
+MODES = {WHOLE: OFF, AUTO: AUTO, ON: ON, LEAST: OFF}  # to the mode of `build --depth-first`
 ROUNDS = 6  # even, so that each of two CPUs has as many
 
 
-def build_all(name: str, folder: Path, ways: Sequence[str] = tuple(WAYS)) -> dict[str, dict[str, Any]]:
+def build_all(name: str, folder: Path, modes: Sequence[str] = tuple(MODES)) -> dict[str, dict[str, Any]]:
     """Build a network by each strategy; returns, by strategy, the library's path, arena, phases and ranges by bands."""
     graph = NETWORKS[name]()
     graph = graph if name in FILES else with_seeded_weights(graph)
     file = folder / "network.onnx"  # only its name is used: the graph is given
     file.write_bytes(name.encode())
     found: dict[str, dict[str, Any]] = {}
-    for way in ways:
-        own = folder / re.sub(r"\W", "_", way)
+    for mode in modes:
+        own = folder / re.sub(r"\W", "_", mode)
         own.mkdir()
-        selecting = Selecting(db=no_costs(own), depth_first=WAYS[way])
+        selecting = Selecting(db=no_costs(own), depth_first=MODES[mode])
         request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selecting=selecting)
-        request = replace(request, graph=graph, max_arena_bytes=1 if way == LEAST else None)
-        found[way] = _built(request)
+        request = replace(request, graph=graph, max_arena_bytes=1 if mode == LEAST else None)
+        found[mode] = _built(request)
     return found
 
 
@@ -91,17 +91,17 @@ def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, c
     """Time the libraries, interleaved. Raises: MavcgError if one fails or their results differ in a bit."""
     workers = []
     try:
-        for way, row in built.items():
+        for mode, row in built.items():
             worker = start("mavcg", Path(row["library"]), threads)
-            worker.runtime = way
+            worker.runtime = mode
             workers.append(worker)
         reasons: dict[str, str] = {}
         outputs = outputs_of(workers, reasons)
-        for way in built:
-            if way in reasons:
-                raise MavcgError(f"{way}: {reasons[way]}")
-            if difference(outputs[way], outputs[WHOLE]):
-                raise MavcgError(f"{way}: other results than layer by layer; report this as a bug")
+        for mode in built:
+            if mode in reasons:
+                raise MavcgError(f"{mode}: {reasons[mode]}")
+            if difference(outputs[mode], outputs[WHOLE]):
+                raise MavcgError(f"{mode}: other results than layer by layer; report this as a bug")
         load = os.getloadavg()[0]
         medians = turns(workers, rounds, clock)
     finally:
@@ -109,32 +109,32 @@ def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, c
             worker.end()
     return {
         "threads": threads, "clock": clock, "load_average": round(load, 2),
-        "ms": {way: round(statistics.median(times), 4) for way, times in medians.items()},
+        "ms": {mode: round(statistics.median(times), 4) for mode, times in medians.items()},
         "ratio": {
-            way: round(statistics.median(a / b for a, b in zip(times, medians[WHOLE], strict=True)), 4)
-            for way, times in medians.items()
+            mode: round(statistics.median(a / b for a, b in zip(times, medians[WHOLE], strict=True)), 4)
+            for mode, times in medians.items()
         },
     }  # fmt: skip
 
 
 def network_row(
-    name: str, threads: Sequence[int], rounds: int, clock: str, ways: Sequence[str] = tuple(WAYS)
+    name: str, threads: Sequence[int], rounds: int, clock: str, modes: Sequence[str] = tuple(MODES)
 ) -> dict[str, Any]:  # fmt: skip
     """Build and time one network by these strategies, of which the first is layer by layer."""
     with tempfile.TemporaryDirectory(prefix="mavcg-depth-first-") as folder:
-        built = build_all(name, Path(folder), ways)
+        built = build_all(name, Path(folder), modes)
         timed = [measure(built, count, rounds, clock) for count in threads]
-    described = {way: {key: value for key, value in row.items() if key != "library"} for way, row in built.items()}
+    described = {mode: {key: value for key, value in row.items() if key != "library"} for mode, row in built.items()}
     return {"network": name, "ways": described, "timed": timed}
 
 
 def show(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the table."""
-    others = [way for way in WAYS if way != WHOLE and way in rows[0]["ways"]]
-    table = Table("network", "threads", f"{WHOLE}: ms", "MB", *(f"{way}: ratio, MB" for way in others))
+    others = [mode for mode in MODES if mode != WHOLE and mode in rows[0]["ways"]]
+    table = Table("network", "threads", f"{WHOLE}: ms", "MB", *(f"{mode}: ratio, MB" for mode in others))
     for row in rows:
         for timed in row["timed"]:
-            cells = [f"{timed['ratio'][way]:.3f}, {row['ways'][way]['arena_bytes'] / 1e6:.2f}" for way in others]
+            cells = [f"{timed['ratio'][mode]:.3f}, {row['ways'][mode]['arena_bytes'] / 1e6:.2f}" for mode in others]
             arena = row["ways"][WHOLE]["arena_bytes"] / 1e6
             table.add_row(
                 row["network"], str(timed["threads"]), f"{timed['ms'][WHOLE]:.3f}", f"{arena:.2f}", *cells
@@ -157,12 +157,12 @@ def main() -> None:
     names = [name for name in NETWORKS if any(word.strip().lower() in name.lower() for word in words)]
     if not names:
         parser.error(f"--networks {options.networks}: there is none; there are {'; '.join(NETWORKS)}")
-    ways = [way for way in WAYS if way != LEAST or options.least_arena]
+    modes = [mode for mode in MODES if mode != LEAST or options.least_arena]
     rows = []
     for name in names:
         say(name)
         threads = [int(count) for count in options.threads.split(",")]
-        rows.append(network_row(name, threads, options.rounds, "cpu_ms" if options.cpu_time else "ms", ways))
+        rows.append(network_row(name, threads, options.rounds, "cpu_ms" if options.cpu_time else "ms", modes))
     if options.json:
         print(json.dumps(rows, indent=2))
     else:

@@ -1,8 +1,8 @@
 """Cost per call of selecting a version, over a direct call of it: `python -m bench.dispatch [--json FILE | --record]`.
 
-Two processes, one with rseq and one without it (as under glibc before 2.35, musl or Android); in each all ways take
-turns in every round. `generated` is a function that `mavcg build` versioned; the other ways are written in C around the
-same run-time selector.
+There are two processes, one with rseq and one without it (as under glibc before 2.35, musl or Android). In each, all
+kinds of calls are interleaved. `generated` is a function that `mavcg build` versioned; the other kinds are written in C
+around the same run-time selector.
 """
 
 import argparse
@@ -41,7 +41,7 @@ WORDS = {
 }
 # Two cores whose code any machine of today runs, so that MAVCG_CPU_MAP may name them.
 CORES = ("haswell", "broadwell") if platform.machine() == "x86_64" else ("cortex-a53", "cortex-a57")
-# What a way's cost is compared with, where that is not `direct`.
+# What a kind's cost is compared with, where that is not `direct`.
 BASELINE = {"generated": "direct_generated", "direct_generated": "direct_generated"}
 # Comes out differently for the generic CPU: a library whose versions are all alike has no dispatcher.
 POPCOUNT = """
@@ -68,7 +68,7 @@ def build(folder: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Way:
+class CallTime:
     """Nanoseconds per call; over_direct_ns: median of the differences to the direct call of the same round."""
 
     median_ns: float
@@ -78,11 +78,11 @@ class Way:
 
 @dataclass(frozen=True)
 class Run:
-    """One process; ways by their names in WORDS."""
+    """Result of one process; ways: times of each kind of call, by its name in WORDS."""
 
     rseq: bool
     rounds: int
-    ways: dict[str, Way]
+    ways: dict[str, CallTime]
 
 
 def measure(program: Path, rounds: int, use_rseq: bool) -> Run:
@@ -95,14 +95,14 @@ def measure(program: Path, rounds: int, use_rseq: bool) -> Run:
     command = ["taskset", "-c", "0", str(program), str(rounds)]  # CPU 0 is the first core of the map
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     words = [line.split() for line in done.stdout.splitlines()]
-    times = {way: [float(value) for name, value in words if name == way] for way in WORDS}
-    ways: dict[str, Way] = {}
-    for way, values in times.items():
+    times = {kind: [float(value) for name, value in words if name == kind] for kind in WORDS}
+    ways: dict[str, CallTime] = {}
+    for kind, values in times.items():
         low, median, high = statistics.quantiles(values, n=4)
         over = statistics.median(
-            value - direct for value, direct in zip(values, times[BASELINE.get(way, "direct")], strict=True)
+            value - direct for value, direct in zip(values, times[BASELINE.get(kind, "direct")], strict=True)
         )
-        ways[way] = Way(round(median, 3), round(high - low, 3), round(over, 3))
+        ways[kind] = CallTime(round(median, 3), round(high - low, 3), round(over, 3))
     return Run(["rseq", "1"] in words, rounds, ways)
 
 
@@ -126,14 +126,14 @@ def machine() -> dict[str, str]:
 def show(about: dict[str, str], runs: list[Run]) -> None:
     where = f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}, {about['libc']}"
     table = Table(title=f"Measured, ns per call: median (IQR) of {runs[0].rounds} interleaved rounds\n{where}")
-    table.add_column("way", no_wrap=True)
+    table.add_column("kind", no_wrap=True)
     for run in runs:
         table.add_column("with rseq" if run.rseq else "without rseq", justify="right")
         table.add_column("over direct", justify="right")
-    for way, words in WORDS.items():
+    for kind, words in WORDS.items():
         cells = [words]
         for run in runs:
-            row = run.ways[way]
+            row = run.ways[kind]
             cells += [f"{row.median_ns:.2f} ({row.iqr_ns:.2f})", f"{row.over_direct_ns:+.2f}"]
         table.add_row(*cells)
     Console(width=None if sys.stdout.isatty() else 120).print(table)

@@ -67,7 +67,7 @@ class Said:
     def ms(self, node: str, primitive: str, usual: bool) -> float:
         """The cost that the choice goes by; usual: costs that the engine's own library has, whose median counts."""
         cost = self.alternatives[node][primitive].cost
-        # The engine's own ways but the first are predicted dearer than they are (predicted_costs).
+        # The engine's own algorithms, except the first, have predicted costs that are too high (predicted_costs).
         worth = WORTH if cost.kind == MODELLED and primitive in self.own[node] - {*USUAL.values()} else 1.0
         return (cost.ms if usual else cost.cautious_ms) * worth
 

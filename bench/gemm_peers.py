@@ -61,7 +61,7 @@ CLOSE = 1e-5  # of the largest element, times the square root of the terms of a 
 
 
 @dataclass(frozen=True)
-class Way:
+class Implementation:
     """Something that computes a product. run(n): n times; out: where the result is; about: what was chosen, if known.
 
     empty: the same with next to nothing to compute, whose time is no part of the product's.
@@ -70,10 +70,10 @@ class Way:
     run: Callable[[int], None]
     out: Array
     about: str = ""
-    empty: "Way | None" = None
+    empty: "Implementation | None" = None
 
 
-def our_way(machine: Machine, left: Array, right: Array, loops: Loops) -> Way:
+def mavcg_product(machine: Machine, left: Array, right: Array, loops: Loops) -> Implementation:
     """Return mavcg's kernel as a library has it, with its planned macro-tile and tasks."""
     step = product_step(left.shape[0], right)
     recipe = step.operands[1].constant
@@ -89,10 +89,12 @@ def our_way(machine: Machine, left: Array, right: Array, loops: Loops) -> Way:
     def run(times: int, keep: object = keep) -> None:
         loops.tasks(at, ctypes.addressof(args), rows, grain, 0, times)
 
-    return Way(run, arrays[2], str(macro))
+    return Implementation(run, arrays[2], str(macro))
 
 
-def onednn_way(make: Callable[[Array, Array, Array], Product], left: Array, right: Array, loops: Loops) -> Way:
+def onednn_product(
+    make: Callable[[Array, Array, Array], Product], left: Array, right: Array, loops: Loops
+) -> Implementation:
     """Return one of oneDNN's primitives."""
     out = aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))
     product = make(left, right, out)
@@ -100,10 +102,10 @@ def onednn_way(make: Callable[[Array, Array, Array], Product], left: Array, righ
     def run(times: int) -> None:
         loops.repeat(product.address, product.arguments, times)
 
-    return Way(run, out, product.implementation)
+    return Implementation(run, out, product.implementation)
 
 
-def onnxruntime_way(left: Array, right: Array, empty: Way | None) -> Way:
+def onnxruntime_product(left: Array, right: Array, empty: Implementation | None) -> Implementation:
     """Return onnxruntime's MatMul, with input and output bound beforehand."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
@@ -124,10 +126,10 @@ def onnxruntime_way(left: Array, right: Array, empty: Way | None) -> Way:
         for _ in range(times):
             session.run_with_iobinding(binding)
 
-    return Way(run, out, "MatMul", empty)
+    return Implementation(run, out, "MatMul", empty)
 
 
-def openblas_way(left: Array, right: Array) -> Way | None:
+def openblas_product(left: Array, right: Array) -> Implementation | None:
     """Return numpy's OpenBLAS; None if numpy uses another library."""
     found = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
     if not found:
@@ -149,10 +151,10 @@ def openblas_way(left: Array, right: Array) -> Way | None:
         for _ in range(times):
             sgemm(*call)
 
-    return Way(run, out, found[0].name)
+    return Implementation(run, out, found[0].name)
 
 
-def reading_way(machine: Machine, right: Array, loops: Loops) -> Way:
+def reading_loop(machine: Machine, right: Array, loops: Loops) -> Implementation:
     """Return a loop that only reads the right operand, as eight interleaved streams of full vectors.
 
     A bound by bandwidth.
@@ -183,62 +185,66 @@ def reading_way(machine: Machine, right: Array, loops: Loops) -> Way:
     def run(times: int, keep: object = (compiled, right)) -> None:
         loops.repeat(compiled.address("reading"), arguments, times)
 
-    return Way(run, found)
+    return Implementation(run, found)
 
 
 def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUNDS) -> list[dict[str, Any]]:
     """Return a row for each shape."""
     machine, loops = host_machine(), Loops(host_machine())
     library, one = OneDnn(), aligned(np.ones((1, 1), np.float32))
-    empty = onnxruntime_way(one, one, None)
+    empty = onnxruntime_product(one, one, None)
     peak, peak_work = peak_caller(machine)
     rows = []
     for m, n, k in shapes:
         random = np.random.default_rng(0)
         left, right = (aligned(random.standard_normal(s).astype(np.float32)) for s in ((m, k), (k, n)))
-        ways = {
-            "mavcg": our_way(machine, left, right, loops),
-            "onnxruntime": onnxruntime_way(left, right, empty),
-            "oneDNN": onednn_way(library.inner_product, left, right, loops),
-            "oneDNN matmul": onednn_way(library.matmul, left, right, loops),
+        implementations = {
+            "mavcg": mavcg_product(machine, left, right, loops),
+            "onnxruntime": onnxruntime_product(left, right, empty),
+            "oneDNN": onednn_product(library.inner_product, left, right, loops),
+            "oneDNN matmul": onednn_product(library.matmul, left, right, loops),
         }
-        if (blas := openblas_way(left, right)) is not None:
-            ways["OpenBLAS"] = blas
-        same_results(ways, left, right)
+        if (blas := openblas_product(left, right)) is not None:
+            implementations["OpenBLAS"] = blas
+        same_results(implementations, left, right)
         if m == 1:
-            ways[READING] = reading_way(machine, right, loops)
+            implementations[READING] = reading_loop(machine, right, loops)
         work = 2.0 * m * n * k
-        top, rates = in_turns(ways, work, peak, peak_work, rounds)
+        top, rates = in_turns(implementations, work, peak, peak_work, rounds)
         best = max(PEERS, key=lambda name: rates[name])
         rows.append({
             "m": m, "n": n, "k": k, "gflops": {name: round(rate, 2) for name, rate in rates.items()},
             "peak_gflops": round(top, 2), "share_of_peak": round(rates["mavcg"] / top, 4), "best_peer": best,
             "over_best": round(rates["mavcg"] / rates[best], 4),
             "weight_gb_per_s": round(rates["mavcg"] / work * 4 * n * k, 2),
-            "about": {name: way.about for name, way in ways.items()}, "rounds": rounds,
+            "about": {name: implementation.about for name, implementation in implementations.items()}, "rounds": rounds,
         })  # fmt: skip
     return rows
 
 
-def same_results(ways: Mapping[str, Way], left: Array, right: Array) -> None:
+def same_results(implementations: Mapping[str, Implementation], left: Array, right: Array) -> None:
     """Compare all results. Raises: SystemExit if one differs by more than rounding."""
     exact = left.astype(np.float64) @ right.astype(np.float64)
-    for name, way in ways.items():
-        way.run(1)
-        apart = float(np.abs(way.out - exact).max() / np.abs(exact).max())
+    for name, implementation in implementations.items():
+        implementation.run(1)
+        apart = float(np.abs(implementation.out - exact).max() / np.abs(exact).max())
         if not apart <= CLOSE * left.shape[1] ** 0.5:
             raise SystemExit(f"{name} {left.shape} {right.shape}: is {apart:.2g} of the largest element off")
 
 
 def in_turns(
-    ways: Mapping[str, Way], work: float, peak: Callable[[], None], peak_work: float, rounds: int
+    implementations: Mapping[str, Implementation], work: float, peak: Callable[[], None], peak_work: float, rounds: int
 ) -> tuple[float, dict[str, float]]:
     """Return the GFLOP/s of the measured peak and of each implementation, interleaved."""
-    calls = {name: max(1, round(SECONDS / seconds_of(way, 3))) for name, way in ways.items()}
+    calls = {
+        name: max(1, round(SECONDS / seconds_of(implementation, 3))) for name, implementation in implementations.items()
+    }
     peaks: list[float] = []
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    empties: dict[str, list[float]] = {name: [] for name, way in ways.items() if way.empty is not None}
-    order = list(ways)
+    times: dict[str, list[float]] = {name: [] for name in implementations}
+    empties: dict[str, list[float]] = {
+        name: [] for name, implementation in implementations.items() if implementation.empty is not None
+    }
+    order = list(implementations)
     for number in range(rounds):
         peak()
         start = time.thread_time()
@@ -246,18 +252,18 @@ def in_turns(
         peaks.append(time.thread_time() - start)
         first = number % len(order)
         for name in order[first:] + order[:first]:
-            times[name].append(seconds_of(ways[name], calls[name]))
-            if (empty := ways[name].empty) is not None:
+            times[name].append(seconds_of(implementations[name], calls[name]))
+            if (empty := implementations[name].empty) is not None:
                 empties[name].append(seconds_of(empty, EMPTY_CALLS))
     net = {name: lower(found) - (lower(empties[name]) if name in empties else 0.0) for name, found in times.items()}
     return peak_work / lower(peaks) / 1e9, {name: work / max(1e-9, seconds) / 1e9 for name, seconds in net.items()}
 
 
-def seconds_of(way: Way, calls: int) -> float:
+def seconds_of(implementation: Implementation, calls: int) -> float:
     """Return the seconds of one call, after one that is not counted."""
-    way.run(1)
+    implementation.run(1)
     start = time.thread_time()
-    way.run(calls)
+    implementation.run(calls)
     return (time.thread_time() - start) / calls
 
 

@@ -1,6 +1,6 @@
 """Compare load splitting in LLVM IR with the machine pass, by the models: `python -m bench.ir_split`.
 
-Each kernel of bench/kernels is compiled four ways for an in-order core: with whole loads, with loads split in IR, and
+Each kernel of bench/kernels has four forms for an in-order core: with whole loads, with loads split in IR, and
 both through the machine passes. Then the instructions of the split loop are put into random orders in IR, to see how
 much of an order LLVM's schedulers keep. Everything is modelled or counted: no Arm core ran anything.
 """

@@ -158,7 +158,7 @@ def scheduling_seconds(kernel: Kernel, text: str) -> dict[str, Any]:
     kind = load_core("cortex-a55")
     timing = load_timing(kind)
     found: dict[str, Any] = {"kernel": kernel.name, "instructions": len(main_loop_of(text, kernel.function).instrs)}
-    for way, seconds, times in (("heuristic", 0.0, TIMES), ("solver", SOLVER_SECONDS, 1)):
+    for scheduler, seconds, times in (("heuristic", 0.0, TIMES), ("solver", SOLVER_SECONDS, 1)):
         first: list[float] = []
         again: list[float] = []
         for _ in range(times):
@@ -169,7 +169,7 @@ def scheduling_seconds(kernel: Kernel, text: str) -> dict[str, Any]:
                     reports = tuned(text, timing, kind.policy, effort)
                     taken.append(time.process_time() - start)
         report = reports[kernel.function, main_loop_of(text, kernel.function).label]
-        found[way] = {
+        found[scheduler] = {
             "cycles_after": report.cycles_after,
             "by": report.scheduled_by,
             "times": times,

@@ -82,8 +82,8 @@ def _seconds(record: Record, table: Table) -> str:
     rows = []
     for row in record["seconds"]:
         cells = [
-            f"{row[way]['first_s']:.2f} s, {row[way]['from_cache_s']:.2f} s ({row[way]['cycles_after']:.0f} cycles)"
-            for way in ("heuristic", "solver")
+            f"{row[by]['first_s']:.2f} s, {row[by]['from_cache_s']:.2f} s ({row[by]['cycles_after']:.0f} cycles)"
+            for by in ("heuristic", "solver")
         ]
         rows.append([f"{row['kernel']}, {row['instructions']} instructions", *cells])
     times = record["seconds"][0]["heuristic"]["times"] if record["seconds"] else 0

@@ -168,7 +168,7 @@ def sweep(names: Sequence[str]) -> dict[str, Any]:
 
 
 def host_versions(folder: Path) -> dict[str, Path]:
-    """Way -> library of edge_app's kernels: clang and gcc for plain x86-64 and for each core whose code runs here."""
+    """Build edge_app's kernels by clang and gcc, for plain x86-64 and for each core whose code runs here."""
     sources = sorted((ROOT / "examples/edge_app/ops").glob("*.c"))
     compilers = {"clang": zig_command("cc"), **({"gcc": [gcc]} if (gcc := shutil.which("gcc")) else {})}
     made = {}
@@ -203,28 +203,30 @@ def runs_here(library: Path) -> bool:
 
 
 def measured(libraries: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """Each kernel by each way: microseconds of processor time, and speed over clang's plain code, medians of rounds."""
+    """Return a row for each kernel: microseconds of CPU time by compiler, speed over clang's plain code; medians."""
     rows = []
-    loaded = {way: ctypes.CDLL(str(path)) for way, path in libraries.items()}
+    loaded = {compiler: ctypes.CDLL(str(path)) for compiler, path in libraries.items()}
     for kernel in HOST_KERNELS:
         if kernel.program != HOST_PROGRAM:
             continue
-        prepared = {way: kernel.prepare(library) for way, library in loaded.items()}  # results are kept in memory
-        calls = {way: call for way, (call, _) in prepared.items()}
+        prepared = {
+            compiler: kernel.prepare(library) for compiler, library in loaded.items()
+        }  # results are kept in memory
+        calls = {compiler: call for compiler, (call, _) in prepared.items()}
         once = min(_cpu_seconds(call, 10) for call in calls.values())
         repeats = max(1, round(LEAST_SECONDS / max(once, 1e-7)))
-        times: dict[str, list[float]] = {way: [] for way in calls}
-        ways = list(calls)
+        times: dict[str, list[float]] = {compiler: [] for compiler in calls}
+        compilers = list(calls)
         for number in range(HOST_ROUNDS):
-            for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
-                times[way].append(_cpu_seconds(calls[way], repeats) * 1e6)
+            for compiler in compilers[number % len(compilers) :] + compilers[: number % len(compilers)]:
+                times[compiler].append(_cpu_seconds(calls[compiler], repeats) * 1e6)
         base = times["clang x86-64"]
         rows.append({
             "kernel": kernel.function, "work": kernel.work,
             "ways": {
-                way: {"median_us": round(statistics.median(values), 2), "least_us": round(min(values), 2),
+                compiler: {"median_us": round(statistics.median(values), 2), "least_us": round(min(values), 2),
                       "speed_over_generic": round(min(base) / min(values), 3)}
-                for way, values in times.items()
+                for compiler, values in times.items()
             },
         })  # fmt: skip
     return rows

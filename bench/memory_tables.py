@@ -40,7 +40,7 @@ def joint_memory(record: Record, table: Table) -> str:
 
         for number, limit in enumerate(row["limits"]):
             joint = limit["arena_bytes"] + weights
-            ways = [
+            methods = [
                 f"{weights / 1e6:.2f}",
                 f"{naive / 1e6:.2f} ({paper['naive']:g})",
                 cell(weights + row["reuse_per_cnn_bytes"], paper["reuse_per_cnn"]),
@@ -49,7 +49,7 @@ def joint_memory(record: Record, table: Table) -> str:
             fps = ", ".join(f"{value:.1f}" for value in limit["throughput"].values())
             missed = "" if limit["meets"] or not limit["limit_mb"] else ", missed"
             rows.append([
-                row["application"] if number == 0 else "", *(ways if number == 0 else [""] * 4),
+                row["application"] if number == 0 else "", *(methods if number == 0 else [""] * 4),
                 f"{limit['limit_mb']:g} MB{missed}" if limit["limit_mb"] else "least", cell(joint, limit["paper_mb"]),
                 limit["layers_by_parts"], fps, f"{limit['cpu_s']:.1f}",
             ])  # fmt: skip
@@ -116,11 +116,11 @@ def row_times(record: Record, table: Table) -> str:
     rows, clock = [], record["rows"][0]["timed"][0]["clock"]
     for row in record["rows"]:
         for timed in row["timed"]:
-            for way, own in row["ways"].items():
+            for mode, own in row["ways"].items():
                 rows.append([
-                    f"{row['network']}, {timed['threads']} threads" if way == "layers" else "", way,
+                    f"{row['network']}, {timed['threads']} threads" if mode == "layers" else "", mode,
                     f"{own['arena_bytes'] / 1e6:.3f}", f"{own['phases']:,}", f"{own['moved_bytes'] / 1e6:.1f}",
-                    f"{timed['ms'][way]:.2f}", f"{timed['ratio'][way]:.3f}",
+                    f"{timed['ms'][mode]:.2f}", f"{timed['ratio'][mode]:.3f}",
                 ])  # fmt: skip
     said = "CPU time" if clock == "cpu_ms" else "time"
     text = f"Measured, interleaved: {said} of a run, and its ratio to layer by layer in the same round; above 1 is "
@@ -134,10 +134,10 @@ def depth_first(record: Record, table: Table) -> str:
     rows = []
     for row in record["rows"]:
         cells = []
-        for way in ("auto", "on"):
-            layers = sum(band["steps"] for band in row["ways"][way]["bands"])
-            cells.append(f"{layers} layers, {row['ways'][way]['arena_bytes'] / 1e6:.2f} MB" if layers else "none")
-            cells += [f"{timed['ratio'][way]:.3f}" for timed in row["timed"]]
+        for mode in ("auto", "on"):
+            layers = sum(band["steps"] for band in row["ways"][mode]["bands"])
+            cells.append(f"{layers} layers, {row['ways'][mode]['arena_bytes'] / 1e6:.2f} MB" if layers else "none")
+            cells += [f"{timed['ratio'][mode]:.3f}" for timed in row["timed"]]
         times = [f"{timed['ms']['layers']:.2f}" for timed in row["timed"]]
         rows.append([row["network"], f"{row['ways']['layers']['arena_bytes'] / 1e6:.2f}", *times, *cells])
     threads = [timed["threads"] for timed in record["rows"][0]["timed"]]
@@ -148,8 +148,8 @@ def depth_first(record: Record, table: Table) -> str:
     text += "than the cost safety factor, `on` wherever they are. Arenas are counted. If `auto` takes none, both "
     text += "libraries do the same: such ratios are the noise."
     head = ["network", "arena, MB", *(f"ms, {n} thread{'s' * (n > 1)}" for n in threads)]
-    for way in ("auto", "on"):
-        head += [way, *(f"{way}, {n} thread{'s' * (n > 1)}" for n in threads)]
+    for mode in ("auto", "on"):
+        head += [mode, *(f"{mode}, {n} thread{'s' * (n > 1)}" for n in threads)]
     return f"{text}\n\n{table(head, rows)}"
 
 

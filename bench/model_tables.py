@@ -104,14 +104,19 @@ def conv_layers(record: Record, table: Table) -> str:
 
 def winograd(record: Record, table: Table) -> str:
     """Return the table of Winograd's algorithms beside the implicit product."""
-    ways = list(record["rows"][0]["gflops"])
+    algorithms = list(record["rows"][0]["gflops"])
     rows = [
-        [row["name"], *(f"{row['gflops'][way]:.0f}" for way in ways), row["best"], f"{row['gain']:.2f}"]
+        [
+            row["name"],
+            *(f"{row['gflops'][algorithm]:.0f}" for algorithm in algorithms),
+            row["best"],
+            f"{row['gain']:.2f}",
+        ]
         for row in record["rows"]
     ]
     text = "Measured: GFLOP/s of one thread, a multiply-add being two, counted as in the definition: algorithms "
     text += "with fewer multiplications may exceed the peak. Gain: best algorithm over the implicit product."
-    return f"{text}\n\n" + table(["layer", *ways, "best", "gain"], rows)
+    return f"{text}\n\n" + table(["layer", *algorithms, "best", "gain"], rows)
 
 
 def gemm_peers(record: Record, table: Table) -> str:

@@ -89,8 +89,11 @@ def mcpu_sweep(record: Record, table: Table) -> str:
 
 def mcpu_sweep_host(record: Record, table: Table) -> str:
     """Return the table of the same sweep on this machine, for kernels that ran."""
-    ways = list(dict.fromkeys(way for row in record["rows"] for way in row["ways"]))
-    rows = [[way, *(f"{r['ways'][way]['speed_over_generic']:.2f}" for r in record["rows"])] for way in ways]
+    compilers = list(dict.fromkeys(compiler for row in record["rows"] for compiler in row["ways"]))
+    rows = [
+        [compiler, *(f"{r['ways'][compiler]['speed_over_generic']:.2f}" for r in record["rows"])]
+        for compiler in compilers
+    ]
     text = (
         f"Measured: speed over clang's plain x86-64 code by the least processor time of {record['rounds']} interleaved "
         f"rounds, one CPU, at a load of {record['load_average']:.0f}: other programs shared its caches. A core that is "

@@ -33,12 +33,12 @@ def plan_search(record: Record, table: Table) -> str:
 
 def plan_seconds(record: Record, table: Table) -> str:
     """Return the table of the CPU time of planning, with and without the cache of layers."""
-    ways = {"every_layer_ms": "every layer searched", "each_kind_once_ms": "each kind once",
+    titles = {"every_layer_ms": "every layer searched", "each_kind_once_ms": "each kind once",
             "from_file_ms": "from an earlier run's file"}  # fmt: skip
     rows = []
     for name in dict.fromkeys(row["network"] for row in record["rows"]):
         of = [row for row in record["rows"] if row["network"] == name]
-        times = [f"{min(r[way] for r in of):.1f} to {max(r[way] for r in of):.1f}" for way in ways]
+        times = [f"{min(r[key] for r in of):.1f} to {max(r[key] for r in of):.1f}" for key in titles]
         rows.append([name, of[0]["layers"], of[0]["schedules"], *times])
     paper = record["paper"]
     text = (
@@ -46,7 +46,7 @@ def plan_seconds(record: Record, table: Table) -> str:
         f"least of some runs, over setups A to D. The paper has less than {paper['most_ms'] / 1e3:.1f} s for every "
         f"network and {paper['alexnet_ms']} ms for AlexNet, with its cache and on its machine."
     )
-    return f"{text}\n\n" + table(["network", "layers", "schedules", *ways.values()], rows)
+    return f"{text}\n\n" + table(["network", "layers", "schedules", *titles.values()], rows)
 
 
 def predicted(record: Record, table: Table) -> str:

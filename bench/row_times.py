@@ -30,25 +30,25 @@ ROUNDS = 6
 
 
 def build_ways(name: str, folder: Path) -> dict[str, dict[str, Any]]:
-    """Build a network layer by layer, within its limits, and in the least arena; returns the libraries by way."""
+    """Build a network layer by layer, within its limits, and in the least arena; returns the libraries by mode."""
     graph = with_seeded_weights(NETWORKS[name]())
     file = folder / "network.onnx"  # only its name is used: the graph is given
     file.write_bytes(name.encode())
     found: dict[str, dict[str, Any]] = {}
-    for number, (way, limit) in enumerate(({WHOLE: None} | dict(LIMITS.get(name, {})) | {LEAST: 1}).items()):
+    for number, (mode, limit) in enumerate(({WHOLE: None} | dict(LIMITS.get(name, {})) | {LEAST: 1}).items()):
         own = folder / str(number)
         own.mkdir()
         selecting = Selecting(db=no_costs(own), depth_first=OFF)
         request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selecting=selecting)
         # Without algorithms that have an error, which do not go row by row: so all results have the same bits.
         request = replace(request, graph=graph, max_error=0, max_arena_bytes=limit)
-        say(f"{name}: building {way}")
+        say(f"{name}: building {mode}")
         try:
             made = build_model(request)
         except ArenaTooLargeError as error:
             made = build_model(replace(request, max_arena_bytes=error.least_bytes))
         program = made.planned.program
-        found[way] = {
+        found[mode] = {
             "library": str(made.output), "arena_bytes": program.arena_bytes,
             "phases": len(program.phases) or len(program.steps),
             "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
@@ -61,8 +61,8 @@ def network_row(name: str, threads: Sequence[int], rounds: int, clock: str) -> d
     with tempfile.TemporaryDirectory(prefix="mavcg-row-times-") as folder:
         built = build_ways(name, Path(folder))
         timed = [measure(built, count, rounds, clock) for count in threads]
-    ways = {way: {key: value for key, value in row.items() if key != "library"} for way, row in built.items()}
-    return {"network": name, "ways": ways, "timed": timed}
+    modes = {mode: {key: value for key, value in row.items() if key != "library"} for mode, row in built.items()}
+    return {"network": name, "ways": modes, "timed": timed}
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def main() -> None:
     for name in [options.only] if options.only else NETWORKS:
         rows.append(network_row(name, (1, 2), options.rounds, clock))
         for timed in rows[-1]["timed"]:
-            ratios = ", ".join(f"{way} {ratio:.3f}" for way, ratio in timed["ratio"].items() if way != WHOLE)
+            ratios = ", ".join(f"{mode} {ratio:.3f}" for mode, ratio in timed["ratio"].items() if mode != WHOLE)
             say(f"{name}, threads: {timed['threads']}: {timed['ms'][WHOLE]:.2f} ms layer by layer; ratios: {ratios}")
     if options.json:
         print(json.dumps(rows, indent=2))

@@ -4,7 +4,7 @@
     python -m bench.strategies --only build --folder F NETWORK     libraries alone, those that F has not
     python -m bench.strategies --only time --folder F NETWORK      rounds alone, for --slice-seconds; they add up in F
 
-`mavcg build --strategy` makes the libraries: "engine" has the engine's own ways alone. A strategy whose name ends in
+`mavcg build --strategy` makes the libraries: "engine" has only the engine's algorithms. A strategy whose name ends in
 ":tuned" has the costs of --db, which `mavcg tune` measured; others have modelled ones, whatever this user has measured.
 All are loaded by one process, with each number of threads, and take turns (strategy_rounds.py). With one thread a time
 is the thread's own, else it is that of the clock, of runs in which no thread lost its CPU where there are any. The

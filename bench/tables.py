@@ -45,10 +45,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def versions(record: Record) -> str:
     """Return the table of each implementation's speed over gcc -O3."""
-    ways = list(record["rows"][0]["ways"])
-    base = "speed_over_gcc_O3" if "gcc -O3" in ways else "speed_over_generic"
+    builds = list(record["rows"][0]["ways"])
+    base = "speed_over_gcc_O3" if "gcc -O3" in builds else "speed_over_generic"
     rows = [
-        [f"{row['kernel']} ({row['work']})", *(_speed(row["ways"][way], base) for way in ways)]
+        [f"{row['kernel']} ({row['work']})", *(_speed(row["ways"][build], base) for build in builds)]
         for row in record["rows"]
     ]
     over = "gcc -O3" if base.endswith("O3") else "the generic version"
@@ -56,19 +56,21 @@ def versions(record: Record) -> str:
         f"Measured: microseconds a call, and in brackets speed over {over}; medians of {record['rounds']} interleaved "
     )
     text += "rounds, the second of each round's ratio. `*`: other bits than the generic version."
-    return f"{text}\n\n" + table(["kernel", *ways], rows)
+    return f"{text}\n\n" + table(["kernel", *builds], rows)
 
 
-def _speed(way: Record, base: str) -> str:
-    return f"{way['median_us']:.0f} ({way[base]:.2f}){'' if way['same_bits_as_generic'] else '*'}"
+def _speed(build: Record, base: str) -> str:
+    return f"{build['median_us']:.0f} ({build[base]:.2f}){'' if build['same_bits_as_generic'] else '*'}"
 
 
 def dispatch(record: Record) -> str:
     """Return the table of the cost per call of selecting a version."""
     runs = record["runs"]
-    head = ["way of choosing", *(f"over a direct call, {'with' if run['rseq'] else 'without'} rseq" for run in runs)]
-    ways = [way for way in runs[0]["ways"] if not way.startswith("direct")]
-    rows = [[WORDS.get(way, way), *(f"{run['ways'][way]['over_direct_ns']:.1f} ns" for run in runs)] for way in ways]
+    head = ["selection", *(f"over a direct call, {'with' if run['rseq'] else 'without'} rseq" for run in runs)]
+    kinds = [kind for kind in runs[0]["ways"] if not kind.startswith("direct")]
+    rows = [
+        [WORDS.get(kind, kind), *(f"{run['ways'][kind]['over_direct_ns']:.1f} ns" for run in runs)] for kind in kinds
+    ]
     return f"Measured: medians of {runs[0]['rounds']} interleaved rounds.\n\n" + table(head, rows)
 
 

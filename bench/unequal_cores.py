@@ -98,14 +98,14 @@ def measure(library: Path, big: int, little: int) -> dict[str, dict[str, float]]
         rng = np.random.default_rng(1)
         inputs = [rng.standard_normal(one.shape).astype(np.float32) for one in both.inputs]
         both.run(*inputs)  # starts its thread, which ties itself to the second CPU
-        ways = {"big_ms": (alone, min(big, little)), "little_ms": (alone, max(big, little))}
-        ways["both_ms"] = (both, min(big, little))
+        runs = {"big_ms": (alone, min(big, little)), "little_ms": (alone, max(big, little))}
+        runs["both_ms"] = (both, min(big, little))
         if big > little:  # the caller is on the little core
-            ways["big_ms"], ways["little_ms"] = ways["little_ms"], ways["big_ms"]
+            runs["big_ms"], runs["little_ms"] = runs["little_ms"], runs["big_ms"]
         expected = alone.run(*inputs)[0].tobytes()
         found: dict[str, dict[str, float]] = {}
         for _ in range(ROUNDS):
-            for name, (model, cpu) in ways.items():
+            for name, (model, cpu) in runs.items():
                 os.sched_setaffinity(0, {cpu})
                 for step in model.profile(*inputs):
                     if step.name == WAKING:

@@ -111,51 +111,51 @@ def build_libraries(program: Program, cores: Sequence[str], folder: Path) -> dic
     multi = folder / f"{program.name}-mavcg.so"
     build(kernels, ",".join(cores), multi, "--target", host_target().zig_name)
     made: dict[str, Path] = {}
-    for way in ("generic", *cores):  # copies: one path is loaded once, and chooses once
-        made[f"mavcg {way}"] = Path(shutil.copy(multi, folder / f"{program.name}-{way}.so"))
+    for label in ("generic", *cores):  # copies: one path is loaded once, and chooses once
+        made[f"mavcg {label}"] = Path(shutil.copy(multi, folder / f"{program.name}-{label}.so"))
     tool, gnu = ("c++", "g++") if any(s.suffix == ".cpp" for s in sources) else ("cc", "gcc")
     zig = [*zig_command(tool), "-target", host_target().zig_name, *PLAIN_CODE_FLAGS]
     compilers = {"clang -O3 (zig)": [*zig, "-UNDEBUG"]}
     gcc = shutil.which(gnu)
     if gcc:
         compilers |= {BASELINE: [gcc], "gcc -O3 -march=native": [gcc, "-march=native"]}
-    for way, command in compilers.items():
-        made[way] = folder / f"{program.name}-{len(made)}.so"
-        options = [*program.flags, "-UNDEBUG", "-fPIC", "-shared", *map(str, sources), "-o", str(made[way])]
-        run_tool([*command, *options], f"building {program.name} by {way}")
+    for label, command in compilers.items():
+        made[label] = folder / f"{program.name}-{len(made)}.so"
+        options = [*program.flags, "-UNDEBUG", "-fPIC", "-shared", *map(str, sources), "-o", str(made[label])]
+        run_tool([*command, *options], f"building {program.name} by {label}")
     return made
 
 
-def load(way: str, path: Path) -> ctypes.CDLL:
-    """Open a library; a library of mavcg treats every CPU as the core that `way` names."""
+def load(label: str, path: Path) -> ctypes.CDLL:
+    """Open a library; a library of mavcg treats every CPU as the core that its label names."""
     os.environ.pop("MAVCG_CPU_MAP", None)
-    if way.startswith("mavcg "):
-        os.environ["MAVCG_CPU_MAP"] = f"*={way.removeprefix('mavcg ')}"
+    if label.startswith("mavcg "):
+        os.environ["MAVCG_CPU_MAP"] = f"*={label.removeprefix('mavcg ')}"
     return ctypes.CDLL(str(path))
 
 
 def time_kernel(kernel: Kernel, libraries: Mapping[str, ctypes.CDLL]) -> dict[str, Any]:
     """Return medians over the rounds, and of each round's ratio to the baseline and to the generic version."""
     calls, results = {}, {}
-    for way, library in libraries.items():
-        calls[way], results[way] = kernel.prepare(library)
-        calls[way]()
+    for label, library in libraries.items():
+        calls[label], results[label] = kernel.prepare(library)
+        calls[label]()
     repeats = max(1, round(LEAST_SECONDS / min(_seconds(call, 20) for call in calls.values())))
-    rounds: dict[str, list[float]] = {way: [] for way in calls}
-    ways = list(calls)
+    rounds: dict[str, list[float]] = {label: [] for label in calls}
+    labels = list(calls)
     for number in range(ROUNDS):
-        for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
-            rounds[way].append(_seconds(calls[way], repeats) * 1e6)
+        for label in labels[number % len(labels) :] + labels[: number % len(labels)]:
+            rounds[label].append(_seconds(calls[label], repeats) * 1e6)
     reference = results["mavcg generic"].tobytes()
     rows = {}
-    for way, values in rounds.items():
+    for label, values in rounds.items():
         low, median, high = statistics.quantiles(values, n=4)
-        rows[way] = {"median_us": round(median, 2), "iqr_us": round(high - low, 2)}
-        rows[way]["same_bits_as_generic"] = results[way].tobytes() == reference
+        rows[label] = {"median_us": round(median, 2), "iqr_us": round(high - low, 2)}
+        rows[label]["same_bits_as_generic"] = results[label].tobytes() == reference
         for name, base in (("generic", "mavcg generic"), ("gcc_O3", BASELINE)):
             if base in rounds:
                 ratios = [b / value for b, value in zip(rounds[base], values, strict=True)]
-                rows[way][f"speed_over_{name}"] = round(statistics.median(ratios), 3)
+                rows[label][f"speed_over_{name}"] = round(statistics.median(ratios), 3)
     return {"kernel": kernel.function, "work": kernel.work, "calls_a_timing": repeats, "ways": rows}
 
 
@@ -182,7 +182,9 @@ def main() -> None:
             kernels = [kernel for kernel in KERNELS if kernel.program == program.name]
             if not kernels or not program.is_here:
                 continue
-            libraries = {way: load(way, path) for way, path in build_libraries(program, cores, Path(folder)).items()}
+            libraries = {
+                label: load(label, path) for label, path in build_libraries(program, cores, Path(folder)).items()
+            }
             rows += [time_kernel(kernel, libraries) for kernel in kernels]
     for row in rows:
         own = [row["ways"][f"mavcg {core}"]["same_bits_as_generic"] for core in cores]

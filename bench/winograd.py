@@ -1,9 +1,10 @@
 """Winograd's convolutions beside the engine's implicit matrix product, by layer: `python -m bench.winograd`.
 
 The 3x3 layers with stride 1 of VGG-19, ResNet-50 and Inception v1, one thread, images and weights in memory as in a
-library. All ways take turns; of each the upper quartile of the rounds counts, since other programs, which share the
-caches, only take away. GFLOP/s are of the definition (a multiply-add is two), so that of ways with fewer
-multiplications they may be above the core's peak. A call by ctypes, about 0.7 us a kernel, is in the times.
+library. The algorithms are interleaved; each counts with the upper quartile of its rounds, because other programs,
+which share the caches, can only slow it down. GFLOP/s are those of the definition (a multiply-add is two), so
+algorithms with fewer multiplications may be above the core's peak. Times include a call by ctypes, about 0.7 us
+per kernel.
 """
 
 import statistics
@@ -44,7 +45,7 @@ LAYERS = {
     "inception 4e": (14, 160, 320),
     "inception 5b": (7, 192, 384),
 }
-WAYS = ("2d_f2_k3", "2d_f4_k3", "2d_f6_k3", "2d_f4_k3_staged", "1d_f4_k3", "1d_f6_k3")
+ALGORITHMS = ("2d_f2_k3", "2d_f4_k3", "2d_f6_k3", "2d_f4_k3_staged", "1d_f4_k3", "1d_f6_k3")
 IMPLICIT = "implicit"
 ROUNDS, SECONDS = 9, 0.005
 
@@ -58,7 +59,7 @@ def _placed(values: Array) -> Array:
     return array
 
 
-def winograd_caller(machine: Machine, way: str, size: int, in_ch: int, out_ch: int) -> Callable[[], None]:
+def winograd_caller(machine: Machine, algorithm: str, size: int, in_ch: int, out_ch: int) -> Callable[[], None]:
     """Return the call of a primitive on N, H, W, C, with bias and relu.
 
     The input's border is in its buffer, as in a library.
@@ -66,7 +67,7 @@ def winograd_caller(machine: Machine, way: str, size: int, in_ch: int, out_ch: i
     scenario = Scenario(in_ch, size + 2, size + 2, 1, 3, out_ch)
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((out_ch, in_ch, 3, 3)).astype(np.float32)
-    primitive = find_primitive(f"winograd_{way}_hwc_hwc")
+    primitive = find_primitive(f"winograd_{algorithm}_hwc_hwc")
     lowering = primitive.lower(scenario, weights, Epilogue(bias=True, act="relu"), packing_for(host_target()).lanes)
     bases = {
         "x": _placed(rng.standard_normal((size + 2, size + 2, in_ch))),
@@ -88,7 +89,7 @@ def winograd_caller(machine: Machine, way: str, size: int, in_ch: int, out_ch: i
     return call
 
 
-def measure(wanted: str = "", ways: Sequence[str] = WAYS) -> list[dict[str, Any]]:
+def measure(wanted: str = "", algorithms: Sequence[str] = ALGORITHMS) -> list[dict[str, Any]]:
     """Return a row for each layer whose name contains `wanted`: GFLOP/s of each algorithm, and of the peak."""
     machine = host_machine()
     peak, peak_work = peak_caller(machine)
@@ -97,28 +98,30 @@ def measure(wanted: str = "", ways: Sequence[str] = WAYS) -> list[dict[str, Any]
         if wanted not in name:
             continue
         implicit, work = conv_caller(machine, *layer, 3, 1, 1)
-        calls = {IMPLICIT: implicit} | {way: winograd_caller(machine, way, *layer) for way in ways}
+        calls = {IMPLICIT: implicit} | {
+            algorithm: winograd_caller(machine, algorithm, *layer) for algorithm in algorithms
+        }
         for call in calls.values():
             call()
-        rates: dict[str, list[float]] = {way: [] for way in (*calls, "peak")}
+        rates: dict[str, list[float]] = {algorithm: [] for algorithm in (*calls, "peak")}
         for _ in range(ROUNDS):
             rates["peak"].append(peak_work / seconds_of(peak, SECONDS))
-            for way, call in calls.items():
-                rates[way].append(work / seconds_of(call, SECONDS))
-        gflops = {way: round(statistics.quantiles(found, n=4)[2] / 1e9, 1) for way, found in rates.items()}
-        best = max(ways, key=lambda way: gflops[way])
+            for algorithm, call in calls.items():
+                rates[algorithm].append(work / seconds_of(call, SECONDS))
+        gflops = {algorithm: round(statistics.quantiles(found, n=4)[2] / 1e9, 1) for algorithm, found in rates.items()}
+        best = max(algorithms, key=lambda algorithm: gflops[algorithm])
         rows.append({"name": name, "gflops": gflops, "best": best, "gain": round(gflops[best] / gflops[IMPLICIT], 2)})
     return rows
 
 
 def _cells(row: Mapping[str, Any]) -> Sequence[str]:
-    rates = [f"{row['gflops'][way]:.0f}" for way in ("peak", IMPLICIT, *WAYS)]
+    rates = [f"{row['gflops'][algorithm]:.0f}" for algorithm in ("peak", IMPLICIT, *ALGORITHMS)]
     return row["name"], *rates, f"{row['gain']:.2f}"
 
 
 def main() -> None:
     """Measure, print, and write bench/results/winograd.json."""
-    bench_layers("winograd", __doc__, measure, ("GFLOP/s", "peak", IMPLICIT, *WAYS, "best / implicit"), _cells)
+    bench_layers("winograd", __doc__, measure, ("GFLOP/s", "peak", IMPLICIT, *ALGORITHMS, "best / implicit"), _cells)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.dispatch import CORES, WORDS, Way, build, measure
+from bench.dispatch import CORES, WORDS, CallTime, build, measure
 from mavcg.hardware.target import default_target
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.hot_functions import HotSymbol
@@ -103,7 +103,7 @@ def test_the_bench_makes_medians_and_differences_of_each_rounds_times(
 
     assert (tmp_path / "told").read_text() == f"4 *={CORES[0]} glibc.pthread.rseq=1 none\n"
     assert run.rseq and run.rounds == 4 and list(run.ways) == list(WORDS)
-    assert run.ways["dispatched"] == Way(median_ns=3.75, iqr_ns=5.375, over_direct_ns=1.5)
+    assert run.ways["dispatched"] == CallTime(median_ns=3.75, iqr_ns=5.375, over_direct_ns=1.5)
     assert run.ways["direct"].over_direct_ns == 0
     assert run.ways["generated"].over_direct_ns == 6.0  # over the direct call of the built function
 
