@@ -57,8 +57,8 @@ class Size:
 
     def line(self, calls: int) -> str:
         """The request to bench/blas_worker.py, one line."""
-        wanted = {name: getattr(self, name) for name in ("letter", "transa", "m", "n", "k")}
-        return json.dumps({**wanted, "calls": calls})
+        fields = {name: getattr(self, name) for name in ("letter", "transa", "m", "n", "k")}
+        return json.dumps({**fields, "calls": calls})
 
     def __str__(self) -> str:
         return f"{self.letter}gemm {'T' if self.transa else 'N'} {self.m},{self.n},{self.k}"
@@ -184,10 +184,13 @@ def main() -> None:
     parser.add_argument("--cpu-time", action="store_true", help="compare processor time, on a machine others use")
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
-    wanted = {"asked": tuple(tuple(map(int, text.split(","))) for text in args.shapes)} if args.shapes else SHAPES
+    shapes_by_kind = (
+        {"asked": tuple(tuple(map(int, text.split(","))) for text in args.shapes)} if args.shapes else SHAPES
+    )
     sizes = [
         Size(kind, letter, transa, *shape)
-        for letter in args.letters for kind, shapes in wanted.items() for shape in shapes for transa in (False, True)
+        for letter in args.letters for kind, shapes in shapes_by_kind.items()
+        for shape in shapes for transa in (False, True)
     ]  # fmt: skip
     threads = [int(text) for text in args.threads.split(",")]
     with tempfile.TemporaryDirectory(prefix="mavcg-blas-") as folder:

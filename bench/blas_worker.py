@@ -52,7 +52,7 @@ class Products:
         left = a.astype(np.float64) if transa else a.T.astype(np.float64)
         self.exact = (left @ b.T.astype(np.float64)).T
 
-    def apart(self) -> float:
+    def error(self) -> float:
         """Return the largest difference from the exact result, over the largest element of the latter."""
         return float(np.abs(self.arrays[2] - self.exact).max() / np.abs(self.exact).max())
 
@@ -79,8 +79,8 @@ def main() -> None:
         count = int(asked["calls"])
         product, is_double = ctypes.byref(kinds[key].struct), int(key[0] == "d")
         caller.seconds_of_calls(functions[key[0]], is_double, int(wide), product, ctypes.c_int64(count), out)
-        apart = kinds[key].apart() if new else None
-        print(json.dumps({"wall_s": out[0] / count, "cpu_s": out[1] / count, "apart": apart}), flush=True)
+        error = kinds[key].error() if new else None
+        print(json.dumps({"wall_s": out[0] / count, "cpu_s": out[1] / count, "apart": error}), flush=True)
 
 
 if __name__ == "__main__":

@@ -173,8 +173,8 @@ def seconds_of_each(call: Callable[..., None], least: float) -> float:
     return (time.thread_time() - start) / times
 
 
-def measure(wanted: str = "") -> list[dict[str, Any]]:
-    """Return a row for every layer and product whose name contains `wanted`, each interleaved with the peak."""
+def measure(name_part: str = "") -> list[dict[str, Any]]:
+    """Return a row for every layer and product whose name contains `name_part`, each interleaved with the peak."""
     machine = host_machine()
     peak, peak_work = peak_caller(machine)
     cases: dict[str, Callable[[], tuple[Any, float]]] = {
@@ -183,7 +183,7 @@ def measure(wanted: str = "") -> list[dict[str, Any]]:
     cases |= {f"gemm {m}x{n}x{k}": partial(product_caller, machine, m, n, k) for m, n, k in PRODUCTS}
     rows = []
     for name, make in cases.items():
-        if wanted not in name:
+        if name_part not in name:
             continue
         call, work = make()
         call()

@@ -227,9 +227,9 @@ def same_results(implementations: Mapping[str, Implementation], left: Array, rig
     exact = left.astype(np.float64) @ right.astype(np.float64)
     for name, implementation in implementations.items():
         implementation.run(1)
-        apart = float(np.abs(implementation.out - exact).max() / np.abs(exact).max())
-        if not apart <= CLOSE * left.shape[1] ** 0.5:
-            raise SystemExit(f"{name} {left.shape} {right.shape}: is {apart:.2g} of the largest element off")
+        error = float(np.abs(implementation.out - exact).max() / np.abs(exact).max())
+        if not error <= CLOSE * left.shape[1] ** 0.5:
+            raise SystemExit(f"{name} {left.shape} {right.shape}: is {error:.2g} of the largest element off")
 
 
 def in_turns(
@@ -279,13 +279,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
-    wanted = [tuple(map(int, shape.split(","))) for shape in args.shapes]
-    rows = measure([(m, n, k) for m, n, k in wanted] or SHAPES, args.rounds)
+    shapes = [tuple(map(int, shape.split(","))) for shape in args.shapes]
+    rows = measure([(m, n, k) for m, n, k in shapes] or SHAPES, args.rounds)
     import onnxruntime
 
     versions = {"onnxruntime": onnxruntime.__version__, "oneDNN": OneDnn().version, "numpy": np.__version__}
     record = {**facts("measured", "bench.gemm_peers"), "peers": versions, "rows": rows}
-    if not wanted:
+    if not shapes:
         write("gemm_peers", record)
     if args.json:
         json.dump(record, sys.stdout, indent=2)

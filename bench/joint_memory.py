@@ -157,13 +157,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the genetic search; another than 0 writes no record")
     options = parser.parse_args()
     limits, board = GeneticLimits(seed=options.seed), find_board(BOARD)
-    wanted = [row for row in APPLICATIONS if options.only in (None, row.name[0])]
-    needed = set(_NETWORKS) if options.only is None else {name for row in wanted for name in row.networks}
+    selected = [row for row in APPLICATIONS if options.only in (None, row.name[0])]
+    needed = set(_NETWORKS) if options.only is None else {name for row in selected for name in row.networks}
     graphs, times = dict[str, Graph](), dict[LayerId, LayerTime]()
     for name in (name for name in _NETWORKS if name in needed):
         graphs[name] = optimise(with_seeded_weights(_NETWORKS[name]()))
         times |= predict_layers(network_of(graphs[name], name), graphs[name], board, default_workers(), say)
-    rows = [evaluated(row, graphs, times, limits) for row in wanted]
+    rows = [evaluated(row, graphs, times, limits) for row in selected]
     precisions = by_precision(graphs, times, limits) if options.only is None else []
     if options.json:
         print(json.dumps({"rows": rows, "precisions": precisions}, indent=2))

@@ -128,8 +128,8 @@ def library(name: str, text: str, core: str) -> list[dict[str, Any]]:
     kind = load_core(core)
     timing = load_timing(kind)
     loops = [loop for loop in loops_of(text) if loop.multiply_adds >= LIBRARY_LOOPS]
-    wanted = {loop.function for loop in loops}
-    reports = tuned(text, timing, kind.policy, skip=lambda function: "" if function in wanted else "not asked for")
+    hot = {loop.function for loop in loops}
+    reports = tuned(text, timing, kind.policy, skip=lambda function: "" if function in hot else "not asked for")
     rows = []
     for loop in loops:
         report = reports[loop.function, loop.label]

@@ -160,9 +160,10 @@ def sweep(names: Sequence[str]) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for kernel, source in KERNELS.items():
         rows += rates(kernel, list(versions(kernel, source, cores, gcc)), cores)
-    said = subprocess.run([gcc, "--version"], capture_output=True, text=True).stdout.splitlines()[0] if gcc else ""
+    gcc_text = subprocess.run([gcc, "--version"], capture_output=True, text=True).stdout if gcc else ""
     return {
-        "cores": list(names), "kernels": list(KERNELS), "gcc": said or f"not run: there is no {GCC[0]}",
+        "cores": list(names), "kernels": list(KERNELS),
+        "gcc": "".join(gcc_text.splitlines()[:1]) or f"not run: there is no {GCC[0]}",
         "paper": PAPER, "rows": rows, "speed_over_generic": matrix(rows, names),
     }  # fmt: skip
 

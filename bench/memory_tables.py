@@ -122,8 +122,10 @@ def row_times(record: Record, table: Table) -> str:
                     f"{own['arena_bytes'] / 1e6:.3f}", f"{own['phases']:,}", f"{own['moved_bytes'] / 1e6:.1f}",
                     f"{timed['ms'][mode]:.2f}", f"{timed['ratio'][mode]:.3f}",
                 ])  # fmt: skip
-    said = "CPU time" if clock == "cpu_ms" else "time"
-    text = f"Measured, interleaved: {said} of a run, and its ratio to layer by layer in the same round; above 1 is "
+    clock_text = "CPU time" if clock == "cpu_ms" else "time"
+    text = (
+        f"Measured, interleaved: {clock_text} of a run, and its ratio to layer by layer in the same round; above 1 is "
+    )
     text += "slower. Arenas and moves are counted; the input is beside them."
     head = ["network", "limit", "arena, MB", "phases", "MB moved in a run", "ms", "ratio"]
     return f"{text}\n\n{table(head, rows)}"

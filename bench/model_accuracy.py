@@ -65,13 +65,13 @@ def outputs_of(library: Path, arrays: Sequence[Array]) -> tuple[Array, ...]:
         return model.run(*arrays)
 
 
-def relative_error(found: Sequence[Array], wanted: Sequence[Array]) -> float:
+def relative_error(found: Sequence[Array], expected: Sequence[Array]) -> float:
     """Return the largest difference over the largest element of the same output.
 
     It is inf if shapes differ or a value is not finite.
     """
     worst = 0.0
-    for ours, theirs in zip(found, wanted, strict=True):
+    for ours, theirs in zip(found, expected, strict=True):
         if ours.shape != theirs.shape or not np.isfinite(ours).all():
             return float("inf")
         largest = float(np.abs(theirs.astype(np.float64)).max()) or 1.0
@@ -79,14 +79,14 @@ def relative_error(found: Sequence[Array], wanted: Sequence[Array]) -> float:
     return worst
 
 
-def largest_difference(found: Sequence[Array], wanted: Sequence[Array]) -> float:
+def largest_difference(found: Sequence[Array], expected: Sequence[Array]) -> float:
     """Return the largest difference of any element of any output."""
-    return max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in zip(found, wanted, strict=True))
+    return max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in zip(found, expected, strict=True))
 
 
-def same_top(found: Sequence[Array], wanted: Sequence[Array], count: int) -> bool:
+def same_top(found: Sequence[Array], expected: Sequence[Array], count: int) -> bool:
     """True if the indices of the first output's largest elements are the same, in order."""
-    ours, theirs = (np.argsort(-a[0].reshape(-1).astype(np.float64), kind="stable")[:count] for a in (found, wanted))
+    ours, theirs = (np.argsort(-a[0].reshape(-1).astype(np.float64), kind="stable")[:count] for a in (found, expected))
     return bool((ours == theirs).all())
 
 
@@ -135,17 +135,17 @@ def check_library(name: str, library: Path) -> Row:
     path, shapes = model_path(name), shapes_of(name)
     runner, against = reference(path, shapes)
     arrays = seeded_inputs(runner)
-    wanted = runner.run(arrays)
+    expected = runner.run(arrays)
     found = outputs_of(library, arrays)
     if name.endswith("-int8"):
         # Where the last operator is not quantised: of the range that 8 bits would divide.
-        quantum = quantum_of(path) or float(np.ptp(wanted[0])) / 255
-        top, quanta = same_top(found, wanted, 1), largest_difference(found, wanted) / quantum
-        apart = largest_difference(unoptimised(path, arrays), wanted) / quantum
+        quantum = quantum_of(path) or float(np.ptp(expected[0])) / 255
+        top, quanta = same_top(found, expected, 1), largest_difference(found, expected) / quantum
+        difference = largest_difference(unoptimised(path, arrays), expected) / quantum
         within = quanta <= MOST_QUANTA * 1.001  # scales are f32, and so is what is divided by them
-        why = "" if within else f"onnxruntime without its optimisations is {apart:.0f} quanta from itself"
-        return Row(name, against, quanta, "quanta", top, within and top, why, apart)
-    error, top = relative_error(found, wanted), same_top(found, wanted, 5)
+        why = "" if within else f"onnxruntime without its optimisations is {difference:.0f} quanta from itself"
+        return Row(name, against, quanta, "quanta", top, within and top, why, difference)
+    error, top = relative_error(found, expected), same_top(found, expected, 5)
     return Row(name, against, error, "of the largest", top, error <= MOST_RELATIVE and top)
 
 

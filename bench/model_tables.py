@@ -131,8 +131,8 @@ def gemm_peers(record: Record, table: Table) -> str:
         ]
         for row in record["rows"]
     ]
-    said = ", ".join(f"{name} {number}" for name, number in record["peers"].items())
-    text = f"Measured: GFLOP/s of one thread, the right side constant; {said}. By the first deciles of the times of "
+    peers = ", ".join(f"{name} {number}" for name, number in record["peers"].items())
+    text = f"Measured: GFLOP/s of one thread, the right side constant; {peers}. By the first deciles of the times of "
     text += f"{record['rows'][0]['rounds']} interleaved rounds. Reading: as if a product took as long as a loop that "
     text += "only reads its right side."
     return f"{text}\n\n" + table(["M, N, K", *names, "peak", "mavcg over the best peer"], rows)
@@ -161,8 +161,8 @@ def model_accuracy(record: Record, table: Table) -> str:
 def _difference(row: Record) -> str:
     if row["error"] is None:
         return ""
-    apart = row.get("reference_apart")
-    return f"{row['error']:.2g} {row['unit']}" + (f" ({apart:.2g})" if apart is not None else "")
+    difference = row.get("reference_apart")
+    return f"{row['error']:.2g} {row['unit']}" + (f" ({difference:.2g})" if difference is not None else "")
 
 
 def model_build(record: Record, table: Table) -> str:

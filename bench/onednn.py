@@ -80,9 +80,9 @@ class OneDnn:
 
     def _product(self, create: str, front: tuple[int, ...], left: Array, weights: Array, out: Array) -> Product:
         plain = [self._describe(array.shape) for array in (left, weights, out)]
-        wanted = self._describe(weights.shape, tag=_ANY)
+        any_format = self._describe(weights.shape, tag=_ANY)
         made = ctypes.c_void_p()
-        self._call(create, ctypes.byref(made), self._engine, *front, plain[0], wanted, None, plain[2], None)
+        self._call(create, ctypes.byref(made), self._engine, *front, plain[0], any_format, None, plain[2], None)
         query = self._library.dnnl_primitive_desc_query_md
         query.restype = ctypes.c_void_p
         packed_as = ctypes.c_void_p(query(made, _WEIGHTS_MD, 0))

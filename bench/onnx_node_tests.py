@@ -204,17 +204,17 @@ def difference(made: Sequence[Array], case: Case) -> str:
             return f"output {i} is {have.dtype}{list(have.shape)} where {want.dtype}{list(want.shape)} is expected"
         with np.errstate(all="ignore"):
             if not np.allclose(have, want, case.rtol, case.atol, equal_nan=True):
-                apart = np.abs(have.astype(np.float64) - want.astype(np.float64))
-                worst, count = np.nanmax(apart), int((apart > 0).sum())
+                differences = np.abs(have.astype(np.float64) - want.astype(np.float64))
+                worst, count = np.nanmax(differences), int((differences > 0).sum())
                 return f"output {i} differs by up to {worst:.3g} in {count} of {want.size} elements"
     return ""
 
 
 def run_all(runner: Runner = reference_runner, names: Iterable[str] = ()) -> list[Outcome]:
     """Run all tests, or those of these names, one after the other in this process."""
-    wanted = set(names)
+    selected = set(names)
     with tempfile.TemporaryDirectory() as folder:
-        return [run_case(c, runner, Path(folder)) for c in cases() if not wanted or c.name in wanted]
+        return [run_case(c, runner, Path(folder)) for c in cases() if not selected or c.name in selected]
 
 
 def run_isolated(runner: Runner, chosen: Sequence[Case], workers: int = 1, seconds: float = 120) -> list[Outcome]:

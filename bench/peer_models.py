@@ -25,7 +25,7 @@ from mavcg.errors import MavcgError
 REQUIREMENTS = Path(__file__).with_name("peers-requirements.txt")
 WRITERS = tuple(Path(__file__).with_name(name) for name in ("tflite_writer.py", "tflite_file.py"))
 PEERS = ("onnxruntime", "openvino", "litert", "ncnn", "mnn")
-FIRST_SOFTMAX_OF_ONE_AXIS = 13  # opset: before it Softmax flattens its input, and its axis is 1 where none is said
+FIRST_SOFTMAX_OF_ONE_AXIS = 13  # opset: before it Softmax flattens its input, and its axis is 1 where none is given
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,9 @@ def _to_mnn(source: Path, folder: Path) -> None:
     kind, model = ("TFLITE", source) if source.suffix == ".tflite" else ("ONNX", _made(source, "plain.onnx", _plain))
     arguments = ["mnnconvert", "-f", kind, "--modelFile", str(model), "--MNNModel", str(folder / "mnn.mnn")]
     code = f"import _tools; _tools.mnnconvert({[*arguments, '--bizCode', 'bench']!r})"
-    said = _run([str(peers_python()), "-c", code], "MNN's converter", folder)
+    output = _run([str(peers_python()), "-c", code], "MNN's converter", folder)
     if not (folder / "mnn.mnn").exists():
-        raise MavcgError(f"MNN's converter: made nothing ({_last_line(said)})")
+        raise MavcgError(f"MNN's converter: made nothing ({_last_line(output)})")
 
 
 def _to_tflite(source: Path, folder: Path) -> None:

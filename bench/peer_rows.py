@@ -19,12 +19,12 @@ def row_of(
     threads: int,
     medians: Mapping[str, Sequence[float]],
     versions: Mapping[str, str],
-    apart: Mapping[str, float],
+    errors: Mapping[str, float],
     reasons: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the row of one network with some threads.
 
-    medians: ms of each round, by runtime. apart: distance of its output from the reference's, relative to the largest
+    medians: ms of each round, by runtime. errors: distance of its output from the reference's, relative to the largest
     element; a peer that is too far off is shown and not compared with. reasons: why a runtime has no times. Ratios are
     medians of the ratio within a round; the fastest peer is the one with the largest ratio of mavcg's time to its time.
     """
@@ -33,7 +33,7 @@ def row_of(
     for name, ms in medians.items():
         runtimes[name] = {
             "ms": round(statistics.median(ms), 4), "low": round(min(ms), 4), "high": round(max(ms), 4),
-            "version": versions[name], "apart": float(f"{apart[name]:.3g}"), "agrees": apart[name] <= most,
+            "version": versions[name], "apart": float(f"{errors[name]:.3g}"), "agrees": errors[name] <= most,
         }  # fmt: skip
     for name, reason in reasons.items():
         runtimes[name] = {"reason": reason}

@@ -66,15 +66,15 @@ def compare(name: str, threads: int, rounds: int, runtimes: Sequence[str], clock
                 workers.append(start(runtime, file, threads, interpreter_of(runtime)))
             except RuntimeError as error:
                 reasons[runtime] = str(error)
-        apart = differences(workers, reasons)
-        running = [worker for worker in workers if worker.runtime in apart]
+        errors = differences(workers, reasons)
+        running = [worker for worker in workers if worker.runtime in errors]
         load = os.getloadavg()[0]
         medians = turns(running, rounds, clock)
     finally:
         for worker in workers:
             worker.end()
     versions = {worker.runtime: worker.version for worker in workers}
-    row = row_of(name, threads, medians, versions, apart, reasons)
+    row = row_of(name, threads, medians, versions, errors, reasons)
     return {**row, "counts": name in COUNTED, "clock": clock, "rounds": rounds, "load_average": round(load, 2)}
 
 

@@ -98,7 +98,7 @@ def _against(figures: Mapping[str, float], planner: str, key: str) -> float:
 
 def mean(rows: Sequence[Mapping[str, Any]], key: str, **chosen: str) -> float:
     """Return the mean of a figure over planners and those rows that have the chosen values."""
-    taken = [row[key].values() for row in rows if all(row[name] == wanted for name, wanted in chosen.items())]
+    taken = [row[key].values() for row in rows if all(row[name] == value for name, value in chosen.items())]
     found = [float(value) for values in taken for value in values]
     return sum(found) / len(found)
 

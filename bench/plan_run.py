@@ -92,9 +92,9 @@ def compare(network: str, setup: str, blas: str) -> dict[str, Any]:
                 took, results[planner] = once(all_made[planner])
                 seconds[planner].append(took)
     for planner, result in results.items():
-        apart = float(np.abs(result - results[OURS]).max() / np.abs(results[OURS]).max())
-        if not apart <= 1e-4:
-            raise MavcgError(f"bench.plan_run: {network}, setup {setup}: {planner} differs by {apart:.2g}")
+        difference = float(np.abs(result - results[OURS]).max() / np.abs(results[OURS]).max())
+        if not difference <= 1e-4:
+            raise MavcgError(f"bench.plan_run: {network}, setup {setup}: {planner} differs by {difference:.2g}")
     least = {planner: min(values) for planner, values in seconds.items()}
     return {
         "network": network, "setup": setup, "runtime": "blas" if blas else "loops",

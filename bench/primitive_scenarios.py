@@ -88,8 +88,8 @@ def table(primitives: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _say(name: str, row: dict[str, Any]) -> None:
-    said = f"{name}: {row['failed']} failed, largest error {row['largest_error']}"
-    print(said, *row["failures"], sep="\n  ", file=sys.stderr, flush=True)
+    line = f"{name}: {row['failed']} failed, largest error {row['largest_error']}"
+    print(line, *row["failures"], sep="\n  ", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -111,14 +111,14 @@ def _recorded() -> dict[str, list[dict[str, Any]]]:
     return {name: held.get(name, []) for name in ("emulated", "by_primitive")}
 
 
-def _written(said: dict[str, Any], key: str, row: dict[str, Any], by: str, order: Sequence[str]) -> Path:
+def _written(head: dict[str, Any], key: str, row: dict[str, Any], by: str, order: Sequence[str]) -> Path:
     """Put a row into the record in place of the one with the same `by`; other rows stay."""
     dated = {**row, "date": datetime.datetime.now(datetime.UTC).strftime(DATE)}
     with _alone():
         lists = _recorded()
         lists[key] = [*(other for other in lists[key] if other[by] != row[by]), dated]
         lists[key].sort(key=lambda other: order.index(other[by]))
-        return write(NAME, {**said, "rows": table(lists["by_primitive"]), **lists})
+        return write(NAME, {**head, "rows": table(lists["by_primitive"]), **lists})
 
 
 def part_of(words: str) -> tuple[int, int]:
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--part", type=part_of, default=(0, 1), help="of the primitives: 1/2 or 2/2")
     parser.add_argument("--count", type=int, default=SCENARIOS, help="scenarios for each primitive on this machine")
     asked = parser.parse_args()
-    said = {**facts("counted", f"bench.{NAME}"), "optimised_every": OPTIMISED_EVERY}
+    head = {**facts("counted", f"bench.{NAME}"), "optimised_every": OPTIMISED_EVERY}
     failed = 0
     have = _recorded() if asked.missing else {"emulated": [], "by_primitive": []}
     there = {
@@ -157,12 +157,12 @@ def main() -> None:
             sample = emulated([primitive for primitive in known if primitive.family == family])
             failed += sample["failed"]
             _say(f"{family}, emulated", sample)
-            _written(said, "emulated", sample, "family", families)
+            _written(head, "emulated", sample, "family", families)
         for primitive in members:
             row = on_host(primitive, asked.count)
             failed += row["failed"]
             _say(primitive.name, row)
-            _written(said, "by_primitive", row, "name", names)
+            _written(head, "by_primitive", row, "name", names)
     sys.exit(bool(failed))
 
 

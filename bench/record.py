@@ -31,13 +31,15 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     if shutil.which("gcc"):
-        found["gcc"] = _said(["gcc", "-dumpfullversion"])
+        found["gcc"] = _output_of(["gcc", "-dumpfullversion"])
     if shutil.which("dpkg-query"):
-        found |= {name: said for name in _DEBIAN if (said := _said(["dpkg-query", "-W", "-f", "${Version}", name]))}
+        found |= {
+            name: text for name in _DEBIAN if (text := _output_of(["dpkg-query", "-W", "-f", "${Version}", name]))
+        }
     return found
 
 
-def _said(command: Sequence[str]) -> str:
+def _output_of(command: Sequence[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 

@@ -123,13 +123,13 @@ def write_exposed(kind: str, exposed: Mapping[str, float]) -> None:
     """Write the fractions into the kind's file; those of products are also those of in-order cores' macro-tiles."""
     path = files("fits")[kind]
     text = path.read_text(encoding="utf-8")
-    said = f"layers of {', '.join(FITTED)}: python -m bench.simulated_exposure"
+    origin = f"layers of {', '.join(FITTED)}: python -m bench.simulated_exposure"
     machine = f"simulated-{CORES[kind]}"
     for name, value in exposed.items():
-        text = with_constant(text, "exposed", name, value, machine, said)
+        text = with_constant(text, "exposed", name, value, machine, origin)
     for name, place in MACRO_TILE.items() if kind == IN_ORDER else ():
         value = min(1.0, max(LEAST_EXPOSED, exposed[f"{PATTERNS[0]}_{place}"]))
-        text = with_constant(text, "macro_tile", name, value, machine, f"products of {said}")
+        text = with_constant(text, "macro_tile", name, value, machine, f"products of {origin}")
     path.write_text(text, encoding="utf-8")
 
 

@@ -251,7 +251,7 @@ def write_constants(record: Mapping[str, Any]) -> None:
     """Write the constants into the kind's file."""
     path = files("fits")[record["kind"]]
     machine = f"simulated-{record['core']}"
-    said = (
+    origin = (
         f"{record['rows']} simulated primitives: python -m bench.simulated_fits; held out, three in four take at most "
         f"{record['after_held_out']['upper_quartile']:g} times what is modelled"
     )
@@ -262,7 +262,7 @@ def write_constants(record: Mapping[str, Any]) -> None:
     shown = "a stream of lines beside 24 multiply-adds each, over the lines' time: python -m bench.simulated_fits"
     text = path.read_text(encoding="utf-8")
     for name, value in values.items():
-        text = with_constant(text, "safety" if name == "modelled" else "primitives", name, value, machine, said)
+        text = with_constant(text, "safety" if name == "modelled" else "primitives", name, value, machine, origin)
     for name, key in FILLS.items() if record["kind"] != IN_ORDER else ():
         text = with_constant(text, "macro_tile", name, max(LEAST_EXPOSED, fills[key]), machine, shown)
     path.write_text(text, encoding="utf-8")

@@ -91,13 +91,13 @@ def record_of(kind: str, layers: Sequence[Scenario]) -> dict[str, Any]:
 def write_constant(record: dict[str, Any]) -> None:
     """Write the constant into the kind's file of profiles/fits."""
     path = files("fits")[record["kind"]]
-    said = (
+    origin = (
         f"upper quartile of {record['rows']} simulated products of weights with 50 to 90 % zeros, median "
         f"{record['median_factor']:g}: python -m bench.simulated_sparse"
     )
     text = path.read_text(encoding="utf-8")
     machine = f"simulated-{record['core']}"
-    path.write_text(with_constant(text, "primitives", "sparse", record["sparse"], machine, said), encoding="utf-8")
+    path.write_text(with_constant(text, "primitives", "sparse", record["sparse"], machine, origin), encoding="utf-8")
 
 
 def main() -> None:

@@ -89,13 +89,13 @@ def winograd_caller(machine: Machine, algorithm: str, size: int, in_ch: int, out
     return call
 
 
-def measure(wanted: str = "", algorithms: Sequence[str] = ALGORITHMS) -> list[dict[str, Any]]:
-    """Return a row for each layer whose name contains `wanted`: GFLOP/s of each algorithm, and of the peak."""
+def measure(name_part: str = "", algorithms: Sequence[str] = ALGORITHMS) -> list[dict[str, Any]]:
+    """Return a row for each layer whose name contains `name_part`: GFLOP/s of each algorithm, and of the peak."""
     machine = host_machine()
     peak, peak_work = peak_caller(machine)
     rows = []
     for name, layer in LAYERS.items():
-        if wanted not in name:
+        if name_part not in name:
             continue
         implicit, work = conv_caller(machine, *layer, 3, 1, 1)
         calls = {IMPLICIT: implicit} | {
