@@ -131,7 +131,7 @@ def before_and_after(rows: list[Row]) -> Iterator[tuple[Figure, float, float]]:
         if figure.kind == "ratio":
             yield figure, figure.value, row.modelled
         elif figure.kind == "cycles":
-            key = figure.source, figure.published, figure.name, figure.core
+            key = figure.source, figure.change or figure.published, figure.name, figure.core
             pairs.setdefault(key, {})[figure.when] = row
     for pair in pairs.values():
         if "before" in pair and "after" in pair:

@@ -31,8 +31,9 @@ class Figure:
     kind: "cycles" of a call (mean over `calls`), "ratio" of the mean over `calls` to that over `before`, "loop":
         cycles an iteration of the call's main loop, or "instruction": cycles an instruction of a loop with the body
         `code`. when: "before" or "after" a commit, of cycles that are compared with one another. less: calls
-        whose mean cycles are taken off, where the figure is of the further bytes of a longer call. reason: why no model
-        can be asked; "" where one can. seen: known when the models' facts were fitted, so never held out.
+        whose mean cycles are taken off, where the figure is of the further bytes of a longer call. change: what
+        "before" and "after" of one name share, where `published` differs. reason: why no model can be asked; "" where
+        one can. seen: known when the models' facts were fitted, so never held out.
     """
 
     source: str
@@ -45,6 +46,7 @@ class Figure:
     calls: tuple[Call, ...] = ()
     before: tuple[Call, ...] = ()
     less: tuple[Call, ...] = ()
+    change: str = ""
     code: str = ""
     reason: str = ""
     seen: bool = False
@@ -125,26 +127,46 @@ def _kernels(table: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def _streams(table: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield figures of long buffers: cycles of the bytes that the longer of two calls has more than the shorter one."""
+    """Yield figures of long buffers: cycles of what the longer of two calls has more than the shorter one.
+
+    Published are cycles a byte, or a limb (64 bits of a long number). `variants`: functions that share one figure,
+    which is held against their mean. `limbs_each`: limbs that the figure counts for each one of the call's count.
+    """
     for entry in table.get("stream", ()):
-        short, long = entry["bytes"]
-        files = tuple(entry["files"].split())
-        calls = [
-            Call(table["commit"], files, entry["symbol"], entry["arguments"].format(bytes=size, blocks=size // short))
-            for size in (short, long)
-        ]
-        for core, cycles in entry["cycles_per_byte"].items():
+        unit = "byte" if "bytes" in entry else "limb"
+        variants = entry.get("variants", [""])
+        short, long = entry[f"{unit}s"]
+        short_calls, long_calls = (
+            tuple(_stream_call(entry, table["commit"], unit, count, count // short, variant) for variant in variants)
+            for count in (short, long)
+        )
+        for core, published in entry[f"cycles_per_{unit}"].items():
             yield Figure(
                 source=table["name"],
                 name=entry["name"],
                 core=core,
                 kind="cycles",
-                value=cycles * (long - short),
-                published=f"{table['published']}: {cycles} cycles a byte",
-                calls=(calls[1],),
-                less=(calls[0],),
+                value=_middle(published) * (long - short) * entry.get("limbs_each", 1),
+                published=f"{table['published']}: {published} cycles a {unit}",
+                when=entry.get("when", "after"),
+                calls=long_calls,
+                less=short_calls,
+                change=table["published"],
                 seen=bool(entry.get("seen", False)),
+                reason=entry.get("reason", ""),
             )
+
+
+def _stream_call(entry: Mapping[str, Any], commit: str, unit: str, count: int, blocks: int, variant: Any) -> Call:
+    files = tuple(entry["files"].format(variant=variant).split())
+    arguments = entry["arguments"].format(**{f"{unit}s": count, "blocks": blocks})
+    return Call(entry.get("commit", commit), files, entry["symbol"].format(variant=variant), arguments)
+
+
+def _middle(published: float | str) -> float:
+    """Return a figure, or the middle of a range such as "2.75-3.25", whose ends are of other alignments."""
+    ends = [float(end) for end in str(published).split("-")]
+    return sum(ends) / len(ends)
 
 
 def _tables(table: Mapping[str, Any]) -> Iterator[Figure]:

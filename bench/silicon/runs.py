@@ -9,6 +9,7 @@ from bench.silicon.calls import Call
 from bench.silicon.clones import checked_out
 from bench.silicon.dynamic_path import NotModelled, executed, ops_of
 from bench.silicon.figures import SourceList
+from bench.silicon.m4 import expand
 from bench.silicon.models import Run
 from mavcg.assembly.asm_source import preprocess
 from mavcg.assembly.code_image import CodeImage, read_image
@@ -79,7 +80,8 @@ class Runs:
         flags = [f"-D{name}" for name in self.source.defines]
         flags += [f"-I{folder / name}" for name in self.source.includes]
         objects = []
-        for number, name in enumerate(files):
+        for number, word in enumerate(files):
+            name, _, macro = word.partition(":")
             if not (folder / name).exists():
                 return NotModelled(f"no file {name} at this commit")
             text, out = folder / name, folder / f"{number}.o"
@@ -87,7 +89,9 @@ class Runs:
                 text = _generated(
                     text, folder / f"{number}-{text.stem}.S"
                 )  # sha512-armv8.pl looks at its output's name
-            if text.suffix == ".s":  # for projects that run the preprocessor over these too
+            if text.suffix == ".asm":
+                text = _expanded(text, macro, folder / self.source.includes[0], folder / f"{number}.s")
+            elif text.suffix == ".s":  # for projects that run the preprocessor over these too
                 text = text.rename(text.with_suffix(".S"))
             if text.suffix == ".S":
                 source = preprocess(text, flags).text
@@ -101,6 +105,19 @@ class Runs:
             objects = [str(folder / "all.o")]
         self._objects[call.commit, files] = Path(objects[0]).read_bytes()
         return read_image(Path(objects[0]), ", ".join(files))
+
+
+def _expanded(source: Path, macro: str, folder: Path, out: Path) -> Path:
+    """Write assembly in m4 with its macros expanded, this one defined as empty before; includes are in `folder`.
+
+    Raises: MavcgError naming the file that cannot be read so.
+    """
+    try:
+        text = expand(source.read_text(encoding="utf-8"), {macro: ""} if macro else {}, folder)
+    except MavcgError as error:
+        raise MavcgError(f"{source.name}: {error}") from None
+    out.write_text(f"{_EXTENSIONS}\n{text}", encoding="utf-8")
+    return out
 
 
 def _generated(script: Path, out: Path) -> Path:

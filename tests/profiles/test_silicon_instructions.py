@@ -134,3 +134,27 @@ def test_hashes_and_sha3_are_not_timed_as_aes(core: str, form: str, per_cycle: f
     ops = ops_of("; ".join(form.format(n) for n in range(16)))
     assert port_bounds(ops, timing).units.cycles == len(ops) / per_cycle
     assert loop_cycles(ops_of(chain), timing) == cycles
+
+
+# GMP's mpn_and_n, mpn/arm64/logops_n.asm at 0422ae0fb: 2.75 to 3 cycles a limb on an A53, four limbs an iteration.
+AND_N = (
+    "ldp x4, x5, [x1, #16]; ldp x8, x9, [x2, #16]; and x12, x6, x10; and x13, x7, x11; stp x12, x13, [x0], #16; "
+    "ldp x6, x7, [x1, #32]!; ldp x10, x11, [x2, #32]!; and x12, x4, x8; and x13, x5, x9; stp x12, x13, [x0], #16; "
+    "sub x17, x17, #1; cbnz x17, .Ltop"
+)
+
+
+def test_an_a53_works_beside_the_second_half_of_a_pair_s_load() -> None:
+    assert 11 <= loop_cycles(ops_of(AND_N), timing_of("cortex-a53")) <= 12  # 17 where nothing issued beside it
+
+
+# GCC gcc/config/arm/cortex-a53.md, contributed by Arm: what an ALU computes can be stored in the next cycle.
+def test_an_a53_stores_a_sum_in_the_next_cycle() -> None:
+    assert loop_cycles(ops_of("add x2, x2, x3; str x2, [x0]"), timing_of("cortex-a53")) == 1
+    assert loop_cycles(ops_of("ldr x2, [x1]; add x2, x2, x3; str x2, [x0]"), timing_of("cortex-a53")) <= 4
+
+
+# dav1d 51b67010, ipred_smooth_v: with addhn in place of rshrn, an A55's loop of 16 pixels by 4 rows got
+# 0.82 of the time of calls, where a rate of 0.5 a cycle made it 0.65.
+def test_an_a55_rounds_and_narrows_twice_a_cycle() -> None:
+    assert rate("cortex-a55", "rshrn v{0}.8b, v16.8h, #8") == pytest.approx(2, rel=0.02)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.silicon.compare import rows_of
+from bench.silicon.compare import before_and_after, rows_of
 from bench.silicon.figures import SourceList, read_list, read_lists
 from bench.silicon.models import Run
 from mavcg.errors import MavcgError
@@ -69,6 +69,10 @@ def streams(tmp_path: Path) -> SourceList:
 def clone_of(folder: Path, script: str) -> Path:
     (folder / "arm").mkdir()
     (folder / "arm/step8.pl").write_text(script)
+    return committed(folder)
+
+
+def committed(folder: Path) -> Path:
     identity = ["-c", "user.name=nobody", "-c", "user.email=nobody@example.org"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "script"]):
         subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
@@ -106,3 +110,73 @@ def test_the_cryptographic_loops_are_of_six_cores() -> None:
         "apple-firestorm", "cortex-a53", "cortex-a57", "cortex-a76", "cortex-x2", "exynos-m1"
     }  # fmt: skip
     assert len(source.figures) == 39 and not any(figure.seen for figure in source.figures)
+
+
+LIMBS = """
+name      = "limbs"
+url       = "https://example.org/limbs"
+commit    = "HEAD"
+published = "this test"
+folders   = ["arm"]
+includes  = ["arm"]
+
+[generated]
+"config.m4" = "define(`L', `.L$1')"
+
+[[stream]]
+name            = "add and subtract"
+files           = "arm/both.asm:OPERATION_{variant}"
+symbol          = "go_{variant}"
+variants        = ["add", "sub"]
+arguments       = "i:{limbs}"
+limbs           = [2, 6]
+limbs_each      = 2
+cycles_per_limb = { cortex-a53 = "2.5-3.5" }
+
+[[stream]]
+name            = "add and subtract"
+when            = "before"
+files           = "arm/both.asm:OPERATION_sub"
+symbol          = "go_sub"
+arguments       = "i:{limbs}"
+limbs           = [2, 6]
+limbs_each      = 2
+cycles_per_limb = { cortex-a53 = 4 }
+"""
+BOTH = """
+include(`../config.m4')
+ifdef(`OPERATION_add', `define(`EXTRA', `nop')define(`func', `go_add')')
+ifdef(`OPERATION_sub', `define(`EXTRA', `')define(`func', `go_sub')')
+\t.globl func
+\t.type func, %function
+func:
+L(top):\tsubs x0, x0, #1
+\tEXTRA
+\tb.ne L(top)
+\tret
+"""
+
+
+def test_a_figure_of_two_functions_in_m4_is_held_against_their_mean(tmp_path: Path) -> None:
+    (tmp_path / "limbs.toml").write_text(LIMBS)
+    source = read_list(tmp_path / "limbs.toml")
+    (tmp_path / "clone/arm").mkdir(parents=True)
+    (tmp_path / "clone/arm/both.asm").write_text(BOTH)
+    clone = committed(tmp_path / "clone")
+
+    after, before = rows_of(source, clone, instructions)
+
+    assert (after.figure.value, before.figure.value) == (3 * 4 * 2, 4 * 4 * 2)  # the middle of the range
+    assert (after.modelled, before.modelled) == (4 * (3 + 2) / 2, 4 * 2)
+    ((figure, silicon, modelled),) = before_and_after([after, before])
+    assert (figure.name, silicon, modelled) == ("add and subtract", 0.75, 1.25)
+
+
+def test_gmp_s_figures_are_those_of_its_comments() -> None:
+    (source,) = (each for each in read_lists() if each.name == "gmp")
+
+    assert {figure.core for figure in source.figures} == {
+        "apple-firestorm", "cortex-a53", "cortex-a55", "cortex-a57", "cortex-a72", "cortex-a73"
+    }  # fmt: skip
+    assert len(source.figures) == 70 and sum(bool(figure.reason) for figure in source.figures) == 6
+    assert not any(figure.seen for figure in source.figures)
