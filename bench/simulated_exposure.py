@@ -8,6 +8,7 @@ not measured.
 """
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.record import facts, write
+from bench.record import RESULTS, facts, write
 from bench.simulated_fits import LEAST_EXPOSED, least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS, build_layer_by_layer
 from mavcg.cost_model.board_machine import cluster_machine
@@ -38,6 +39,7 @@ LEAST_MS = 0.02  # layers below are of no weight
 UNITS = 10
 MACRO_TILE = {"l1_fill_exposed": NEAR, "l2_fill_exposed": FAR, "memory_fill_exposed": FAR}
 LEAST_ROWS = 2  # of a pattern; with fewer its fractions are those of products
+LEAST_KNOWN_ROWS = 8  # of a pattern; with fewer it is not known how often its fractions are right
 
 
 def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
@@ -104,28 +106,46 @@ def exposed_of(rows: Sequence[Mapping[str, Any]], most: tuple[float, float] = (i
     return found
 
 
+def predicted_ms(row: Mapping[str, Any], exposed: Mapping[str, float]) -> float:
+    """Return a row's time by these fractions."""
+    beside = sum(exposed[f"{row['pattern']}_{place}"] * row[f"{place}_ms"] for place in (NEAR, FAR))
+    kernel_ms = max(row["compute_ms"] + beside, row["near_ms"], row["far_ms"])
+    return float(kernel_ms + row["overhead_ms"])
+
+
+def is_near(row: Mapping[str, Any], exposed: Mapping[str, float]) -> bool:
+    """True if a row's time by these fractions is within 10 % of the simulated one."""
+    return abs(predicted_ms(row, exposed) - row["simulated_ms"]) <= 0.1 * row["simulated_ms"]
+
+
 def errors(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> dict[str, float]:
     """Return the errors of predictions by these fractions.
 
     Share of rows within 10 %, and total predicted over simulated.
     """
-    near_enough, total, simulated = 0, 0.0, 0.0
-    for row in rows:
-        beside = sum(exposed[f"{row['pattern']}_{place}"] * row[f"{place}_ms"] for place in (NEAR, FAR))
-        ms = max(row["compute_ms"] + beside, row["near_ms"], row["far_ms"]) + row["overhead_ms"]
-        near_enough += abs(ms - row["simulated_ms"]) <= 0.1 * row["simulated_ms"]
-        total, simulated = total + ms, simulated + row["simulated_ms"]
-    within, ratio = near_enough / len(rows), total / simulated
+    within = sum(is_near(row, exposed) for row in rows) / len(rows)
+    ratio = sum(predicted_ms(row, exposed) for row in rows) / sum(row["simulated_ms"] for row in rows)
     return {"rows": len(rows), "within_10_percent": round(within, 3), "ratio": round(ratio, 3)}
 
 
-def write_exposed(kind: str, exposed: Mapping[str, float]) -> None:
-    """Write the fractions into the kind's file; those of products are also those of in-order cores' macro-tiles."""
+def known_of(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> dict[str, float]:
+    """Return for each pattern the fraction of its rows within 10 %; 0 with fewer than LEAST_KNOWN_ROWS."""
+    found = {}
+    for pattern in PATTERNS:
+        of = [row for row in rows if row["pattern"] == pattern]
+        share = sum(is_near(row, exposed) for row in of) / len(of) if len(of) >= LEAST_KNOWN_ROWS else 0.0
+        found[f"{pattern}_known"] = round(share, 3)
+    return found
+
+
+def write_exposed(kind: str, exposed: Mapping[str, float], known: Mapping[str, float]) -> None:
+    """Write the fractions into the kind's file, and how often they are right; those of products are those of in-order
+    cores' macro-tiles too."""
     path = files("fits")[kind]
     text = path.read_text(encoding="utf-8")
     origin = f"layers of {', '.join(FITTED)}: python -m bench.simulated_exposure"
     machine = f"simulated-{CORES[kind]}"
-    for name, value in exposed.items():
+    for name, value in (exposed | known).items():
         text = with_constant(text, "exposed", name, value, machine, origin)
     for name, place in MACRO_TILE.items() if kind == IN_ORDER else ():
         value = min(1.0, max(LEAST_EXPOSED, exposed[f"{PATTERNS[0]}_{place}"]))
@@ -138,17 +158,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m bench.{NAME}", description=__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="kernels compiled at a time (%(default)s)")
     parser.add_argument("--write", action="store_true", help="put the fractions into profiles/fits")
+    parser.add_argument("--refit", action="store_true", help="simulate nothing: fit the record's layers anew")
     options = parser.parse_args(arguments)
     assert not set(FITTED) & set(NETWORKS)  # what is fitted is not judged by
     rows: list[dict[str, Any]] = []
-    for network in FITTED:
+    if options.refit:
+        rows = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))["layers"]
+    for network in () if options.refit else FITTED:
         print(f"bench.{NAME}: {network}", file=sys.stderr, flush=True)
         rows += layer_rows(network, options.jobs)
     record = record_of(rows)
     for kind in record["kinds"]:
         print(kind)
         if options.write:
-            write_exposed(kind["kind"], kind["exposed"])
+            write_exposed(kind["kind"], kind["exposed"], kind["known"])
     print(f"written: {write(NAME, record)}")
     return 0
 
@@ -161,7 +184,8 @@ def record_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         exposed = exposed_of(of, most_exposed(core))
         plain = dict.fromkeys(exposed, 0.0)
         kinds.append({
-            "kind": kind, "core": core, "exposed": exposed, "before": errors(of, plain), "after": errors(of, exposed),
+            "kind": kind, "core": core, "exposed": exposed, "known": known_of(of, exposed),
+            "before": errors(of, plain), "after": errors(of, exposed),
         })  # fmt: skip
     head = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "networks": list(FITTED)}
     return head | {"kinds": kinds, "layers": list(rows)}

@@ -143,6 +143,14 @@ def build(
             metavar="FILE", help="For the selection: database of costs from `mavcg tune`; default: this user's."
         ),
     ] = None,
+    simulate_unsure: Annotated[
+        bool,
+        typer.Option(
+            "--simulate-unsure",
+            help="For the selection, on AArch64 boards: first simulate the primitives among which the model cannot "
+            "tell the fastest; a second build is fast.",
+        ),
+    ] = False,
     foreign: Annotated[
         list[str] | None,
         typer.Option(
@@ -285,7 +293,7 @@ def build(
         from mavcg.model_pipeline.request import parse_threads
 
         single = {"--board": board, "--cores": cores, "--partial": partial, "--also": also, "--min-share": min_share,
-                  "--weights": weights, "--aar": aar}  # fmt: skip
+                  "--weights": weights, "--aar": aar, "--simulate-unsure": simulate_unsure}  # fmt: skip
         requests = farm_requests(
             inputs or (), boards, output, workers, selecting,
             {**of_programs, **single},
@@ -314,6 +322,10 @@ def build(
             max_error, selecting, weights, aar, several=True,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
+        if simulate_unsure:
+            from mavcg.cli.build_model import simulate_unsure_choices
+
+            simulate_unsure_choices(model_request, partial, board)
         limits = build_limits(max_seconds, max_memory, config)
         partial_request = make_partial_request(model_request, partial, also, min_share)
         if partial_request is not None:
@@ -363,6 +375,8 @@ def build(
             "--partial": partial or None, "--also": also,
             "--min-share": min_share, "--aar": aar,
         })  # fmt: skip
+    if simulate_unsure:
+        raise MavcgError("--simulate-unsure: is for one model; name its file")
     if aar is not None:
         raise MavcgError(f"--aar {aar}: packs one model; name its file in the place of {path}")
     if project is not None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import console
+from mavcg.cli.output import Progress, console, note
 from mavcg.cli.resource_limits import ResourceLimits, enforce_limits
 from mavcg.errors import MavcgError, ToolError
 
@@ -31,6 +31,28 @@ def assume_machine(
         which = f"one generic version for {target}; --board NAME adds one for each core type"
         return None, GENERIC, f"no cores are named: {which}"
     return HOST, None, "no cores are named: built for this machine (--board host)"
+
+
+def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str | None) -> None:
+    """Simulate the primitives of a model among which the cost model cannot tell the fastest, before it is built.
+
+    Raises: MavcgError for a build that chooses none, or whose board cannot be simulated.
+    """
+    from mavcg.runners.simulated_choices import simulate_unsure
+    from mavcg.selection.select_model import ENGINE
+    from mavcg.selection.select_network import read_network
+
+    option = "--simulate-unsure"
+    if board is None or request.strategy == ENGINE:
+        raise MavcgError(f"{option}: nothing is selected by costs; name a --board, and no --strategy {ENGINE}")
+    if partial or request.sizes:
+        raise MavcgError(f"{option}: is for whole models of one size; leave it, or --partial and further sizes, out")
+    network = read_network(str(request.model), request.shapes)
+    with Progress() as progress:
+        simulate_unsure(
+            network, board, "", request.db, request.workers, note=note,
+            progress=lambda number, total, words: progress(f"{number} of {total}: {words}"),
+        )  # fmt: skip
 
 
 def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:

@@ -54,6 +54,13 @@ def estimate(
             "--sensitivity", help="For models: show the effect of halving and doubling each assumed fact of the board."
         ),
     ] = False,
+    simulate_unsure: Annotated[
+        bool,
+        typer.Option(
+            "--simulate-unsure",
+            help="For models on AArch64 boards: simulate the layers that the model is unsure of; a second run is fast.",
+        ),
+    ] = False,
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="For models: draw a timeline with a lane for each cluster, as .svg or .png."),
@@ -78,6 +85,7 @@ def estimate(
     mavcg estimate mobilenet_v2.onnx --board exynos9820 --plot timeline.svg
     mavcg estimate libmobilenet_v2.so --board host --threads 2 --json
     mavcg estimate squeezenet.onnx --board exynos9820 --sensitivity
+    mavcg estimate mobilenet_v2.onnx --board exynos9820 --simulate-unsure --json
     """
     from mavcg.predict.files import is_model_file, library_note
 
@@ -96,14 +104,17 @@ def estimate(
         if sensitivity:
             if plot is not None:
                 raise MavcgError("--plot: draws one prediction; it has no meaning beside --sensitivity: leave one out")
+            if simulate_unsure:
+                raise MavcgError("--simulate-unsure: --sensitivity compares what is modelled; leave one of them out")
             _show_sensitivity(source, board, threads, shape or (), jobs, as_json)
             return
-        _estimate_model(source, board, threads, shape or (), plot, jobs, as_json)
+        _estimate_model(source, board, threads, shape or (), plot, jobs, as_json, simulate_unsure)
         return
     if model:
         raise MavcgError(f"{source}: is a model; name a --board, such as --board exynos9820 or --board host")
     _refuse(f"--core {core or ''}".strip(), "models, with", "--board", {
-        "--threads": threads, "--shape": shape, "--plot": plot, "--jobs": jobs, "--sensitivity": sensitivity
+        "--threads": threads, "--shape": shape, "--plot": plot, "--jobs": jobs, "--sensitivity": sensitivity,
+        "--simulate-unsure": simulate_unsure,
     })  # fmt: skip
     if core is None:
         raise MavcgError(
@@ -130,6 +141,7 @@ def _estimate_model(
     plot: Path | None,
     jobs: int | None,
     as_json: bool,
+    simulate_unsure: bool,
 ) -> None:
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hosts.host import HOST
@@ -144,7 +156,7 @@ def _estimate_model(
         check_plot(plot)
     with Progress() as progress:
         estimates = predict_file(
-            source, board_of(board), count, parse_shapes(shapes), jobs or default_workers(), progress
+            source, board_of(board), count, parse_shapes(shapes), jobs or default_workers(), progress, simulate_unsure
         )
         measured = measured_ms(source, estimates, shapes, progress) if board == HOST else None
     if plot is not None:

@@ -13,6 +13,7 @@ from mavcg.errors import MavcgError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mavcg.selection.network import Network
     from mavcg.selection.pbqp import Instance, Solution
     from mavcg.selection.select_batch import BatchPlan
 
@@ -49,6 +50,13 @@ def select(
     db: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Database of costs from `mavcg tune`; default: this user's.")
     ] = None,
+    simulate_unsure: Annotated[
+        bool,
+        typer.Option(
+            "--simulate-unsure",
+            help="On AArch64 boards: first simulate the primitives among which the model cannot tell the fastest.",
+        ),
+    ] = False,
     max_error: Annotated[
         float | None,
         typer.Option(metavar="E", help="Exclude primitives with a larger error, relative to the largest sum."),
@@ -105,6 +113,7 @@ def select(
     mavcg select resnet50 --board rk3588 --core cortex-a55 --strategy family:winograd --json
     mavcg select squeezenet --board exynos9820 --threads 4 --max-arena 6000000
     mavcg select alexnet --board exynos9820 --per-cluster
+    mavcg select squeezenet --board exynos9820 --core cortex-a55 --simulate-unsure --json
     mavcg select resnet50 --board rk3588 --threads 4 --batch 16
     mavcg select squeezenet --board host --foreign openblas
     mavcg select --instance network.json --time-limit 1 --json
@@ -112,6 +121,7 @@ def select(
     if instance is not None:
         given = {"MODEL": model, "--board": board, "--core": core, "--db": db, "--plot": plot, "--shape": shape,
                  "--max-error": max_error, "--max-workspace": max_workspace, "--max-arena": max_arena,
+                 "--simulate-unsure": simulate_unsure or None,
                  "--per-cluster": per_cluster or None, "--batch": batch, "--foreign": foreign,
                  "--threads": None if threads == 1 else threads}  # fmt: skip
         for name, value in given.items():
@@ -149,6 +159,13 @@ def select(
         tuple(map(find_foreign, foreign or ())),
     )  # fmt: skip
     network = read_network(model, parse_shapes(shape or ()))
+    if simulate_unsure:
+        if per_cluster or "," in core or threads > 1:
+            raise MavcgError(
+                "--simulate-unsure: is for one core and one thread; leave it, or --per-cluster, --threads and further "
+                "cores, out"
+            )
+        _simulate_unsure(network, board, core, db)
     if per_cluster:
         if batch is not None:
             raise MavcgError("--batch: is for one number of threads; leave it or --per-cluster out")
@@ -182,6 +199,18 @@ def select(
     if batch is not None:
         show_batch(plans, batch, console())
     show_selection(found, console())
+
+
+def _simulate_unsure(network: "Network", board: str, core: str, db: Path | None) -> None:
+    from mavcg.cli.output import Progress
+    from mavcg.runners.simulated_choices import simulate_unsure
+    from mavcg.toolchain.codegen import default_workers
+
+    with Progress() as progress:
+        simulate_unsure(
+            network, board, core, db, default_workers(), note=note,
+            progress=lambda number, total, words: progress(f"{number} of {total}: {words}"),
+        )  # fmt: skip
 
 
 def _select_instance(file: Path, time_limit_s: float, as_json: bool) -> None:

@@ -151,12 +151,13 @@ class SafetyFit:
     """Cost safety factors on alternatives to the engine's default, by how the cost was obtained.
 
     modelled: by the model of primitives alone; measured_alone: measured, one after the other; interleaved: measured in
-    alternation with the default.
+    alternation with the default. bands: on the time that bands of rows are predicted to save.
     """
 
     modelled: float = constant("1")
     measured_alone: float = constant("1")
     interleaved: float = constant("1")
+    bands: float = constant("1")
 
 
 @dataclass(frozen=True)
@@ -199,25 +200,34 @@ class ExposedFit:
     the channels; depthwise: depthwise convolutions, and planar ones channel by channel; pools: maxima and means of
     windows; columns: vectors along a planar image's columns, whose channels are an image's size from one another;
     moves: copies, transposes, transforms and all others. A factor over 1: lines come later than the bandwidth alone
-    says.
+    says. known: fraction of the fitted layers whose predicted time is within 10 % of the simulated; 0 with too few
+    layers to tell.
     """
 
     products_near: float = constant("1")
     products_far: float = constant("1")
+    products_known: float = constant("1")
     winograd_near: float = constant("1")
     winograd_far: float = constant("1")
+    winograd_known: float = constant("1")
     unblocked_near: float = constant("1")
     unblocked_far: float = constant("1")
+    unblocked_known: float = constant("1")
     direct_near: float = constant("1")
     direct_far: float = constant("1")
+    direct_known: float = constant("1")
     depthwise_near: float = constant("1")
     depthwise_far: float = constant("1")
+    depthwise_known: float = constant("1")
     pools_near: float = constant("1")
     pools_far: float = constant("1")
+    pools_known: float = constant("1")
     columns_near: float = constant("1")
     columns_far: float = constant("1")
+    columns_known: float = constant("1")
     moves_near: float = constant("1")
     moves_far: float = constant("1")
+    moves_known: float = constant("1")
 
 
 @dataclass(frozen=True)

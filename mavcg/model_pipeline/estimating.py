@@ -13,6 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
 from mavcg.hardware.target import parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
@@ -32,7 +33,8 @@ from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.depth_first import OFF
 from mavcg.predict.files import is_model_file, library_note
-from mavcg.predict.predict import Prediction, predict
+from mavcg.predict.predict import Prediction, StepSimulator, predict
+from mavcg.predict.simulated_layers import BuiltKernels, simulated_steps
 from mavcg.predict.spec_text import read_spec
 from mavcg.predict.work import StepWork, step_works, works_from_json
 from mavcg.profiles.load import load_cores
@@ -132,14 +134,47 @@ def predict_file(
     shapes: Mapping[str, tuple[int, ...]],
     workers: int,
     progress: Progress = lambda message: None,
+    simulate_unsure: bool = False,
 ) -> Prediction:
-    """Return the prediction for a model's file or a library. Raises: MavcgError."""
+    """Return the prediction for a model's file or a library.
+
+    simulate_unsure: take the simulated time of layers whose modelled one is unsure. Raises: MavcgError.
+    """
+    if simulate_unsure and parse_target(board.target).arch != "aarch64":
+        raise MavcgError(f"--simulate-unsure: {board.name} is no AArch64 board; only AArch64 cores can be simulated")
+    if simulate_unsure and is_model_file(path):
+        # A kernel is simulated as it is built, and what is modelled beside it has to be of the same code.
+        with scratch_folder("mavcg-estimate-") as folder:
+            library = _build(
+                path, board.name, [f"{n}={'x'.join(map(str, s))}" for n, s in shapes.items()], folder, progress
+            )
+            return predict_file(library, board, threads, {}, workers, progress, True)
     source = read_source(path, board, shapes, progress)
     built = source.note is not None
     return predict(
         source.name, source.works, source.specs, board, threads, None, workers, progress, path if built else None,
         source.plan, source.note["versions"] if source.note is not None else None, source.names,
+        simulate=_simulator(source, path, board, workers, progress) if simulate_unsure else None,
     )  # fmt: skip
+
+
+def _build(path: Path, board: str, shapes: Sequence[str], folder: str | Path, progress: Progress) -> Path:
+    """Build a model's library layer by layer, for predictions of layers one after the other. Raises: MavcgError."""
+    library = Path(folder) / f"lib{path.stem}.so"
+    request, _ = make_model_request(path, str(library), board, (), None, shapes)
+    build_model(replace(request, depth_first=OFF), progress)
+    return library
+
+
+def _simulator(source: Source, library: Path, board: Board, workers: int, progress: Progress) -> StepSimulator:
+    """Return what simulates steps of a library."""
+    own = {kernel_name(spec): spec for spec in source.specs}
+    kernels = BuiltKernels(library, {name: own[current] for name, current in source.names.items()})
+
+    def simulate(works: Sequence[StepWork], numbers: Sequence[int], core: Core, label: str) -> dict[int, float | str]:
+        return simulated_steps(works, numbers, kernels, core, board, label, workers, progress)
+
+    return simulate
 
 
 def measured_ms(
@@ -150,11 +185,7 @@ def measured_ms(
     A model's file is built first. Raises: MavcgError, also where library and prediction are of different steps.
     """
     with scratch_folder("mavcg-estimate-") as folder:
-        library = path
-        if is_model_file(path):
-            library = Path(folder) / "libmodel.so"
-            request, _ = make_model_request(path, str(library), HOST, (), None, shapes)
-            build_model(replace(request, depth_first=OFF), progress)  # the prediction is of layers, one after the other
+        library = _build(path, HOST, shapes, folder, progress) if is_model_file(path) else path
         progress(f"timing {path.name}")
         return time_layers(library, prediction)
 

@@ -18,9 +18,12 @@ class BandTimes:
     saved_ms: float
     lost_ms: float
 
-    def pays(self, safety: float) -> bool:
-        """True if bands are faster by more than the cost safety factor on all that differs, and by LEAST_GAIN."""
-        return self.saved_ms / safety - self.lost_ms * safety > LEAST_GAIN * self.whole_ms
+    def pays(self, safety: float, saved_safety: float) -> bool:
+        """True if bands are faster by LEAST_GAIN even if cost safety factors are taken into account.
+
+        safety: on what is lost; saved_safety: on what is saved.
+        """
+        return self.saved_ms / saved_safety - self.lost_ms * safety > LEAST_GAIN * self.whole_ms
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 Kernels are the same in both orders, so that only some times differ: what is read from a nearer memory level is saved,
 and calls of fewer rows, handovers to other threads and rows in place of runs of pixels are lost. Both are predicted,
-and both by a model: a range of steps is computed by bands where what is saved, over the cost safety factor, is more
-than what is lost, times the factor, and a share of the whole. That has to hold on every cluster of the board, on one
+and both by a model: a range of steps is computed by bands where what is saved, over a cost safety factor, is more than
+what is lost, times such a factor, and a share of the whole. That has to hold on every cluster of the board, on one
 core and on all of it: a library is run with one thread or with several, and its order of work is the same on all cores.
 """
 
@@ -231,9 +231,9 @@ class _Choice:
     def _pays(self, times: Sequence[ClusterTimes]) -> bool:
         if not self.careful:
             return all(each.bands_ms < each.whole_ms for time in times for each in (time.alone, time.together))
-        factors = [cluster.fit.safety.modelled for cluster in self.clusters]
+        factors = [cluster.fit.safety for cluster in self.clusters]
         return all(
-            each.pays(factor)
+            each.pays(factor.modelled, factor.bands)
             for time, factor in zip(times, factors, strict=True)
             for each in (time.alone, time.together)
         )  # fmt: skip

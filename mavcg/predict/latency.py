@@ -5,8 +5,8 @@ that (exposure.py), at least as long as its bytes take (memory.py), and a fixed 
 several threads, each takes chunks of rows by the engine's rule (cost_model/guided_chunks.py).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.guided_chunks import core_shares, simulated_ns
@@ -16,6 +16,7 @@ from mavcg.predict.memory import Distances, Moved, step_traffic
 from mavcg.predict.work import StepWork
 
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
+MODELLED, SIMULATED = "modelled", "simulated"
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,30 @@ class Worker:
 class StepCost:
     """A step on one core alone: what it computes, moves and pays besides, in ms.
 
-    exposed_ms: of the memory's time, beside the arithmetic.
+    exposed_ms: of the memory's time, beside the arithmetic. factor: simulated over modelled time, of all but the
+    overhead; None where nothing was simulated.
     """
 
     compute_ms: float
     memory_ms: float
     overhead_ms: float
     exposed_ms: float = 0.0
+    factor: float | None = None
+
+    @property
+    def kernel_ms(self) -> float:
+        """The longer of arithmetic with what shows of the memory's time and of all of that: what is modelled."""
+        return max(self.compute_ms + self.exposed_ms, self.memory_ms)
 
     @property
     def ms(self) -> float:
-        """The longer of arithmetic with what shows of the memory's time and of all of that, and the overhead."""
-        return max(self.compute_ms + self.exposed_ms, self.memory_ms) + self.overhead_ms
+        """The time of the kernel's calls, simulated where it was, and the overhead."""
+        return self.kernel_ms * (1.0 if self.factor is None else self.factor) + self.overhead_ms
+
+    @property
+    def source(self) -> str:
+        """MODELLED or SIMULATED."""
+        return MODELLED if self.factor is None else SIMULATED
 
     @property
     def bound(self) -> str:
@@ -58,11 +71,15 @@ class StepCost:
 
 @dataclass(frozen=True)
 class StepModel:
-    """A step with its kernel's model on each cluster, by the cluster's number."""
+    """A step with its kernel's model on each cluster, by the cluster's number.
+
+    factors: by cluster, simulated over modelled time of the kernel on one core alone, where it was simulated.
+    """
 
     work: StepWork
     distances: Distances
     kernels: Sequence[KernelModel]
+    factors: Mapping[int, float] = field(default_factory=dict)
     _moved: dict[tuple[object, ...], Moved] = field(default_factory=dict, compare=False, repr=False)
 
     def bytes_moved(self, worker: Worker) -> Moved:
@@ -81,7 +98,23 @@ class StepModel:
         overhead = fit.step_cycles + fit.call_cycles * tasks
         memory_ns = self.bytes_moved(worker).ns(worker.machine.accelerator.levels)
         exposed = self._exposed_ns(worker)
-        return StepCost(cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6, exposed / 1e6)
+        return StepCost(
+            cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6, exposed / 1e6,
+            self.factors.get(worker.cluster),
+        )  # fmt: skip
+
+    def with_simulated(self, times: Sequence[tuple[Worker, float]]) -> "StepModel":
+        """Return the step with simulated times of its kernel, in ms, each by a worker that is alone with it.
+
+        What a call costs before its first row is in that time, and is modelled as overhead: it counts once.
+        """
+        factors = {}
+        for worker, simulated_ms in times:
+            calls_ms = worker.machine.fit.steps.call_cycles * self.work.tasks / worker.ghz / 1e6
+            modelled_ms = replace(self, factors={}).alone(worker).kernel_ms
+            if modelled_ms > 0:
+                factors[worker.cluster] = max(simulated_ms - calls_ms, 0.0) / modelled_ms
+        return replace(self, factors=factors)
 
     def _cycles(self, worker: Worker) -> float:
         work = self.work
@@ -102,7 +135,8 @@ class StepModel:
         for worker in workers:
             cycles = self._cycles(worker)
             memory_ns = self.bytes_moved(worker).ns(worker.machine.accelerator.levels)
-            row_ns.append(max(cycles / worker.ghz + self._exposed_ns(worker), memory_ns) / self.work.rows)
+            ns = max(cycles / worker.ghz + self._exposed_ns(worker), memory_ns)
+            row_ns.append(ns * self.factors.get(worker.cluster, 1.0) / self.work.rows)
         fits = [worker.machine.fit.steps for worker in workers]
         own_ns = [fit.call_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True)]
         ends = simulated_ns(self.work.rows, self.work.chunk_rows, row_ns, own_ns)

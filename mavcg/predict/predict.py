@@ -1,7 +1,7 @@
 """A model's latency on a board, predicted: per layer, per cluster, per number of threads."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import has_machine_passes
@@ -17,6 +17,7 @@ from mavcg.predict.asm_blocks import built_loops
 from mavcg.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
 from mavcg.predict.memory import reuse_distances
+from mavcg.predict.unsure import unsure_because
 from mavcg.predict.work import StepWork
 from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import KernelSpec
@@ -34,6 +35,10 @@ TUNED = (
     "{}: loops as the compiler leaves them; a build makes them faster: estimate the built library to see by how much"
 )
 
+# Simulates steps of a program: (all steps, the numbers of some, a core, the label of the version that it runs) -> ms by
+# number, or why not.
+StepSimulator = Callable[[Sequence[StepWork], Sequence[int], Core, str], Mapping[int, float | str]]
+
 
 @dataclass(frozen=True)
 class ClusterInfo:
@@ -50,12 +55,15 @@ class ClusterInfo:
 @dataclass(frozen=True)
 class LayerPrediction:
     """A step. ms: with the requested threads; on: by cluster, on one core of it alone; how: where the cycles
-    come from, by cluster."""
+    come from, by cluster; unsure: by cluster, why the model alone is unsure (unsure.py); not_simulated: by cluster, why
+    an unsure step could not be simulated."""
 
     work: StepWork
     ms: float
     on: dict[str, StepCost]
     how: dict[str, str]
+    unsure: dict[str, str] = field(default_factory=dict)
+    not_simulated: dict[str, str] = field(default_factory=dict)
 
     @property
     def bound(self) -> str:
@@ -135,6 +143,7 @@ def predict(
     available: Sequence[str] | None = None,
     names: Mapping[str, str] | None = None,
     teams: Sequence[tuple[int, int]] = (),
+    simulate: StepSimulator | None = None,
 ) -> Prediction:
     """Predict a lowered model on a board.
 
@@ -142,6 +151,7 @@ def predict(
     library: where it is built: its loops count as the machine passes left them. plan: the kernels' macro-tiles.
     available: the versions that the library has; a core without its own runs a stand-in's, else the generic one.
     teams: (cluster's number on the board, cores of it), which work at the same time, on a run each.
+    simulate: steps whose time by the model is unsure; None: they stay modelled.
     names: a kernel's name in `works` and in the library -> kernel_name of its spec, where they differ.
     Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
     """
@@ -177,6 +187,10 @@ def predict(
         for work, distance in zip(works, distances, strict=True)
     ]
     single = [Worker(number, machine) for number, machine in enumerate(alone)]
+    unsure = [{w.cluster: why for w in single if (why := unsure_because(step, w))} for step in steps]
+    refused: list[dict[int, str]] = [{} for _ in steps]
+    if simulate is not None:
+        steps = _with_simulated(steps, unsure, refused, single, versions, simulate)
     order = sorted(range(len(alone)), key=lambda n: (total_ms(steps, [single[n]]), n))
     labels = _labels(board)
 
@@ -206,14 +220,42 @@ def predict(
             step.together(here),
             {labels[n]: step.alone(single[n]) for n in order},
             {labels[n]: step.kernels[n].how for n in order},
+            {labels[n]: why[n] for n in order if n in why},
+            {labels[n]: not_simulated[n] for n in order if n in not_simulated},
         )
-        for step in steps
+        for step, why, not_simulated in zip(steps, unsure, refused, strict=True)
     )
     infos = tuple(ClusterInfo(labels[n], versions[n], n, sizes[n], single[n].ghz) for n in order)
     return Prediction(
         name, board.name, infos, layers, by_threads[chosen - 1], by_threads, tuple(row(c) for c in whole),
         (*ASSUMED_ALWAYS, *_step_sentences(single, labels), *assumed), _team_ms(steps, board, teams),
     )  # fmt: skip
+
+
+def _with_simulated(
+    steps: Sequence[StepModel], unsure: Sequence[Mapping[int, str]], refused: Sequence[dict[int, str]],
+    single: Sequence[Worker], versions: Sequence[str], simulate: StepSimulator,
+) -> list[StepModel]:  # fmt: skip
+    """Return the steps with simulated times where the model is unsure. refused: gets the reason where there is none.
+
+    Clusters of one core and version are simulated once.
+    """
+    works = [step.work for step in steps]
+    times: list[list[tuple[Worker, float]]] = [[] for _ in steps]
+    known: dict[tuple[str, str], Mapping[int, float | str]] = {}
+    for worker in single:
+        core, label = worker.machine.core, versions[worker.cluster]
+        numbers = [number for number, why in enumerate(unsure) if worker.cluster in why]
+        if core is None or not numbers:
+            continue
+        if (core.name, label) not in known:
+            known[core.name, label] = simulate(works, numbers, core, label)
+        for number, result in known[core.name, label].items():
+            if isinstance(result, str):
+                refused[number][worker.cluster] = result
+            else:
+                times[number].append((worker, result))
+    return [step.with_simulated(each) for step, each in zip(steps, times, strict=True)]
 
 
 def _team_ms(

@@ -4,12 +4,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.predict.correlation import Agreement, agreement
+from mavcg.predict.latency import SIMULATED
 from mavcg.predict.predict import LayerPrediction, Prediction, ThreadPrediction, best_threads
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 ARE = "modelled, not measured"
+SOME_SIMULATED = "modelled or simulated, not measured"
+
+
+def sources_of(prediction: Prediction) -> str:
+    """Return what the figures of a prediction are, for people."""
+    simulated = any(cost.source == SIMULATED for layer in prediction.layers for cost in layer.on.values())
+    return SOME_SIMULATED if simulated else ARE
 
 
 def slower_sets(prediction: Prediction) -> list[str]:
@@ -39,7 +47,7 @@ def prediction_json(prediction: Prediction, measured: Sequence[float] | None = N
     found: dict[str, Any] = {
         "model": prediction.model,
         "board": prediction.board,
-        "predictions_are": ARE,
+        "predictions_are": sources_of(prediction),
         "threads": prediction.chosen.threads,
         "layers": layers,
         "total_ms": round(prediction.total_ms, 6),
@@ -85,6 +93,9 @@ def _layer(layer: LayerPrediction) -> dict[str, Any]:
                 "overhead_ms": round(cost.overhead_ms, 6),
                 "bound": cost.bound,
                 "cycles_from": layer.how[label],
+                "source": cost.source,
+                "unsure": layer.unsure.get(label),
+                **_refusal(layer, label),
             }
             for label, cost in layer.on.items()
         },
@@ -93,6 +104,10 @@ def _layer(layer: LayerPrediction) -> dict[str, Any]:
         "bytes": {role: work.bytes_of(role) for role in ("input", "weight", "output")},
         "tasks": work.tasks,
     }
+
+
+def _refusal(layer: LayerPrediction, label: str) -> dict[str, str]:
+    return {"not_simulated": layer.not_simulated[label]} if label in layer.not_simulated else {}
 
 
 def _threads(row: ThreadPrediction) -> dict[str, Any]:
@@ -105,7 +120,7 @@ def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to
 
     chosen = prediction.chosen
     several = chosen.threads > 1
-    title = f"{prediction.model} on {prediction.board}: predicted ms of each step ({ARE})"
+    title = f"{prediction.model} on {prediction.board}: predicted ms of each step ({sources_of(prediction)})"
     table = Table(title=title, title_justify="left", box=None)
     for heading in ("layer", "op", "kernel"):
         table.add_column(heading, overflow="ellipsis", no_wrap=True, max_width=28)
@@ -115,7 +130,7 @@ def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to
         table.add_column(heading, justify="right")
     table.add_column("bound by")
     for number, layer in enumerate(prediction.layers):
-        cells = [f"{layer.on[cluster.label].ms:.4f}" for cluster in prediction.clusters]
+        cells = [_shown_ms(layer, cluster.label) for cluster in prediction.clusters]
         cells += [f"{layer.ms:.4f}"] * several
         if measured is not None:
             cells += [f"{measured[number]:.4f}", f"{layer.ms / measured[number]:.2f}" if measured[number] else ""]
@@ -133,15 +148,45 @@ def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to
             f"predicted against measured, {found['layers']} steps: Pearson correlation {found['pearson']}, "
             f"of logarithms {found['pearson_of_logs']}"
         )
+    for sentence in _unsure_sentences(prediction):
+        to.print(sentence, soft_wrap=True)
     to.print("assumed:")
     for line in prediction.assumed:
         to.print(f"- {line}", soft_wrap=True)
 
 
+def _shown_ms(layer: LayerPrediction, label: str) -> str:
+    """Return a layer's ms, marked s where it was simulated, and ? where the model is unsure."""
+    cost = layer.on[label]
+    mark = "s" if cost.source == SIMULATED else "?" if label in layer.unsure else " "
+    return f"{cost.ms:.4f}{mark}"
+
+
+def _unsure_sentences(prediction: Prediction) -> list[str]:
+    """Return for each cluster how many layers the model is unsure of, and how many of them were simulated."""
+    found = []
+    for label in (cluster.label for cluster in prediction.clusters):
+        unsure = [layer for layer in prediction.layers if label in layer.unsure]
+        if not unsure:
+            continue
+        simulated = [layer for layer in unsure if layer.on[label].source == SIMULATED]
+        part = sum(layer.on[label].ms for layer in unsure) / sum(layer.on[label].ms for layer in prediction.layers)
+        found.append(
+            f"{label}: the model is unsure of {len(unsure)} of {len(prediction.layers)} steps, {part:.0%} of the time "
+            f"(?); {len(simulated)} simulated (s)" + ("" if simulated else ": --simulate-unsure")
+        )
+        found += dict.fromkeys(
+            f"{label}: {layer.work.name}: not simulated: {layer.not_simulated[label]}"
+            for layer in unsure
+            if label in layer.not_simulated
+        )
+    return found
+
+
 def _show_threads(prediction: Prediction, to: "Console") -> None:
     from rich.table import Table
 
-    table = Table(title=f"by cores ({ARE})", title_justify="left", box=None)
+    table = Table(title=f"by cores ({sources_of(prediction)})", title_justify="left", box=None)
     for heading in ("threads", "ms"):
         table.add_column(heading, justify="right")
     table.add_column("cores")

@@ -38,7 +38,7 @@ class StepWork:
     kernel's spec counts them for the size of tasks. call_rows: rows of a task. by_channels: a task is output channels,
     of all images, so that every task reads the whole input; else it is rows of the output, and every task reads all
     weights, or a part of them (weight_parts). disjoint_reads: no two tasks read the same. min_chunk_rows: rows that a
-    thread takes at least; 0: a task.
+    thread takes at least; 0: a task. operands: as the kernel gets them; none of a library whose note lacks them.
     """
 
     name: str
@@ -54,6 +54,7 @@ class StepWork:
     disjoint_reads: bool = False
     min_chunk_rows: int = 0
     weight_parts: WeightParts = WHOLE_WEIGHTS
+    operands: tuple[OperandAddress, ...] = ()
 
     @property
     def chunk_rows(self) -> int:
@@ -82,6 +83,8 @@ class StepWork:
             "apart": self.disjoint_reads,
             "weight_parts": list(astuple(self.weight_parts)),
             "touches": [[t.role, t.base, t.begin, t.bytes, t.span] for t in self.touches],
+            "call_rows": self.call_rows,
+            "operands": [[o.base, o.offset, o.index] for o in self.operands],
         }
 
 
@@ -113,6 +116,7 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
                 spec.disjoint_reads,
                 step.min_chunk_rows,
                 spec.weight_parts,
+                tuple(step.operands),
             )  # fmt: skip
         )
     return _with_macs_of_primitives(found, lowered)
@@ -136,9 +140,11 @@ def works_from_json(steps: list[dict[str, Any]]) -> tuple[StepWork, ...]:
     """Read the work of the steps in a library's note; each has as_json's entries beside its own."""
     return tuple(
         StepWork(
-            s["name"], s["op"], s["kernel"], s["kernel"].rpartition("_")[0], s["rows"], s["grain"], s["macs"],
-            max(1, s["work"]), tuple(Touch(*touch) for touch in s["touches"]), s["by_channels"],
-            s.get("apart", False), weight_parts=WeightParts(*s.get("weight_parts", ())),
+            s["name"], s["op"], s["kernel"], s["kernel"].rpartition("_")[0], s["rows"],
+            s.get("call_rows", s["grain"]), s["macs"], max(1, s["work"]),
+            tuple(Touch(*touch) for touch in s["touches"]), s["by_channels"], s.get("apart", False),
+            weight_parts=WeightParts(*s.get("weight_parts", ())),
+            operands=tuple(OperandAddress(*operand) for operand in s.get("operands", ())),
         )
         for s in steps
     )  # fmt: skip
@@ -191,6 +197,11 @@ def _places(model: PlannedModel, names: tuple[str, ...]) -> dict[OperandAddress,
     return found
 
 
+def base_of(operand: OperandAddress) -> str:
+    """Return the name of the buffer that an operand lies in, as Touch.base."""
+    return operand.base if operand.base in ("arena", "constants", "fault") else f"{operand.base} {operand.index}"
+
+
 def _touch(
     operand: OperandAddress,
     tensors: dict[OperandAddress, tuple[str, View]],
@@ -198,7 +209,7 @@ def _touch(
     ends: list[int],
     spec: KernelSpec,
 ) -> Touch:
-    base = operand.base if operand.base in ("arena", "constants") else f"{operand.base} {operand.index}"
+    base = base_of(operand)
     if operand.base == "constants":
         size = ends[bisect_right(ends, operand.offset)] - operand.offset
         return Touch(WEIGHT, base, operand.offset, size, size)

@@ -48,14 +48,16 @@ class _SimulatedSoFar:
     stopped: str = ""
 
 
-def simulated_cores(board: Board, requested: Sequence[str]) -> tuple[BoardCore, ...]:
-    """Return each requested core, or each of the board's.
+def simulated_cores(
+    board: Board, requested: Sequence[str], option: str = f"--runner {RUNNER}"
+) -> tuple[BoardCore, ...]:
+    """Return each requested core, or each of the board's. option: the user's, for messages.
 
     Raises: MavcgError for a board that is not AArch64, for cores that it has not, or that have no timing profile.
     """
     target = parse_target(board.target)
     if target.arch != "aarch64":
-        raise MavcgError(f"--runner {RUNNER}: {board.name} is {target.arch}; only AArch64 cores can be simulated")
+        raise MavcgError(f"{option}: {board.name} is {target.arch}; only AArch64 cores can be simulated")
     clusters = cluster_machines(board)
     names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters if cluster.cluster.core != GENERIC))
     for name in requested:
@@ -98,7 +100,7 @@ def tune_simulated(
             note(f"{core.machine.name}: {words}")
         spent_s = sum(each.tuned.seconds for each in done)
         part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(cores) - number)
-        tuned = _tune_core(plan.jobs, core, board, database, resume, part_s, workers, progress)
+        tuned = simulate_jobs_on(plan.jobs, core, board, database, resume, part_s, workers, progress)
         for job, why in tuned.failed:
             note(f"{job.name}: {why}")
         done.append(TunedCore(core, plan, tuned))
@@ -107,10 +109,11 @@ def tune_simulated(
     return done
 
 
-def _tune_core(
+def simulate_jobs_on(
     jobs: Sequence[Job], core: BoardCore, board: Board, database: CostDb, resume: bool, limit_s: float | None,
     workers: int, progress: Callable[[int, int, str], None],
 ) -> TunedOn:  # fmt: skip
+    """Simulate jobs on one core and keep their costs, a batch at a time; arguments as of tune_simulated."""
     started, block = time.monotonic(), block_of(core.machine)
     host = f"{platform.node()}, simulated"
     records = {job: Record(job.what, NOTHING, core.machine.name, 1, block, host=host) for job in jobs}

@@ -91,10 +91,32 @@ def estimate_cycles(
         return _whole(program, kernels, limit)
     cycles, variance, timed = 0.0, 0.0, 0
     for number, (kernel, length) in enumerate(zip(kernels, lengths, strict=True)):
-        before = [*kernels[number:], *kernels[:number]]
+        before = [operand for each in (*kernels[number:], *kernels[:number]) for operand in each.operands]
         found = _windows(program, kernel, length, before, limit, plan)
         cycles, variance, timed = cycles + found.cycles, variance + found.error**2, timed + found.timed
     return WindowEstimate(cycles, sqrt(variance), timed, sum(lengths))
+
+
+def estimate_after(
+    program: SimulatedProgram, kernel: KernelCalls, before: Sequence[TouchedMemory], limit: int,
+    plan: WindowPlan = DEFAULT_PLAN,
+) -> WindowEstimate:  # fmt: skip
+    """Return the cycles of a kernel that finds the caches as others left them, which touched this memory in order.
+
+    The branch predictor has seen the kernel. limit: instructions of a call. Raises: MavcgError where a call does not
+    return.
+    """
+    length = _instructions(program, kernel, limit)
+    if length > plan.whole:
+        return _windows(program, kernel, length, before, limit, plan)
+    cycles = instructions = 0
+    for _ in range(2):
+        _touch_before(program, kernel, before, 0.0)
+        cycles = instructions = 0
+        for begin, end in kernel.ranges():
+            counts = program.call(kernel.address, kernel.state(begin, end), limit)
+            cycles, instructions = cycles + counts.cycles, instructions + counts.instructions
+    return WindowEstimate(float(cycles), 0.0, instructions, instructions)
 
 
 def _instructions(program: SimulatedProgram, kernel: KernelCalls, limit: int) -> int:
@@ -129,11 +151,10 @@ def _whole(program: SimulatedProgram, kernels: Sequence[KernelCalls], limit: int
 
 
 def _windows(
-    program: SimulatedProgram, kernel: KernelCalls, length: int, before: Sequence[KernelCalls], limit: int,
+    program: SimulatedProgram, kernel: KernelCalls, length: int, before: Sequence[TouchedMemory], limit: int,
     plan: WindowPlan,
 ) -> WindowEstimate:  # fmt: skip
-    """Return the estimate of one kernel. length: its instructions. before: the job's kernels, in the order of the run
-    that ended last."""
+    """Return the estimate of one kernel. length: its instructions. before: what was touched last, in order."""
     ranges = kernel.ranges()
     of_a_call = max(1.0, length / len(ranges))
     each, warm = (max(1, round(size / of_a_call)) for size in (plan.window, plan.warm))
@@ -185,15 +206,17 @@ def _within(
 
 
 def _touch_before(
-    program: SimulatedProgram, kernel: KernelCalls, before: Sequence[KernelCalls], fraction: float
+    program: SimulatedProgram, kernel: KernelCalls, before: Sequence[TouchedMemory], fraction: float
 ) -> None:
-    """Let the caches see a run up to a kernel's row: all operands in the kernels' order, then this kernel's so far."""
+    """Let the caches see what was touched before a kernel, and its own operands up to this fraction of its rows.
+
+    What every row may need has been seen once the first rows are done.
+    """
     _time_all(program)
     last_level = max((level.size for level in program.core.levels), default=0) if program.core is not None else 0
-    for each in before:
-        for operand in each.operands:
-            _touch(program, operand, operand.bytes, last_level)
-    for operand in kernel.operands:
+    for operand in before:
+        _touch(program, operand, operand.bytes, last_level)
+    for operand in kernel.operands if fraction else ():
         _touch(program, operand, round(operand.bytes * fraction) if operand.by_rows else operand.bytes, last_level)
     library().sim_settle(program.simulation)
 

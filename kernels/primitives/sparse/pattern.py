@@ -88,6 +88,21 @@ def pack_sparse(weights: Array, rows: int, term_bytes: int) -> Array:
     return np.concatenate([begins, entries.reshape(-1)])
 
 
+def even_packed(size: int, block_rows: int, rows: int, terms: int, term_bytes: int) -> Array:
+    """Return packed weights of a size in bytes whose blocks are spread evenly over rows of blocks and terms.
+
+    size: as pack_sparse makes it, padding behind it allowed. block_rows: rows of blocks; rows, terms, term_bytes:
+    output channels of a block, terms of a sum, bytes from a term's inputs to the next one's.
+    """
+    count = min(terms * block_rows, max(0, (size // F32_BYTES - block_rows - 1) // (1 + rows)))
+    begins = np.arange(block_rows + 1) * count // block_rows
+    entries = np.full((count, 1 + rows), 0.5, np.float32)
+    for begin, end in zip(begins, begins[1:], strict=False):
+        term = np.arange(end - begin) * terms // max(1, end - begin)
+        entries[begin:end, 0] = (term * term_bytes).astype(np.int32).view(np.float32)
+    return np.concatenate([begins.astype(np.int32).view(np.float32), entries.reshape(-1)])
+
+
 def packed_elements(weights: Array, rows: int) -> int:
     """Return the number of elements that pack_sparse makes of weights [M, terms]."""
     filled = _blocks(weights, rows)

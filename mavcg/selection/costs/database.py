@@ -30,7 +30,6 @@ from mavcg.selection.costs.rows import (
     WARM,
     Conversion,
     Record,
-    compiler_version,
     is_time,
     read_table,
     row_of,
@@ -39,6 +38,7 @@ from mavcg.selection.costs.rows import (
     what_of,
 )
 from mavcg.specs.primitive import Layout, Primitive, Scenario
+from mavcg.toolchain.versions import compiler_version
 
 __all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version", "default_path", "open_db"]
 

@@ -4,14 +4,13 @@ import json
 import platform
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.selection.costs.provider import IMPORTED, KINDS, SIMULATED, Cost
 from mavcg.specs.primitive import AxisWindow, Layout, Scenario
+from mavcg.toolchain.versions import compiler_version
 
 VERSION = 3
 BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a figure is
@@ -55,19 +54,6 @@ class Record:
     date: str = ""
     host: str = ""
     kernels: str = ""
-
-
-@cache
-def compiler_version() -> str:
-    """Return the version of the compiler of kernels: in this process, and in builds."""
-    return ", ".join(f"{name} {_version(name)}" for name in ("llvmlite", "ziglang"))
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
 
 
 _SCENARIO = tuple(field.name for field in fields(Scenario))

@@ -84,6 +84,26 @@ def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvid
     return Plan(tuple(kept), sizes, jobs, pruned, tuple(left_out))
 
 
+def unsure_jobs(plan: Plan, safety: float) -> tuple[Job, ...]:
+    """Return the jobs of primitives among which the model cannot tell the fastest one of a scenario.
+
+    safety: cost safety factor of modelled figures. Two of them may be as far apart as its square and still be in the
+    wrong order. Of a scenario with several primitives so near to the fastest, these and the engine's default are
+    returned; of others nothing, and no conversion.
+    """
+    groups: dict[Scenario, list[Job]] = {}
+    for job in plan.jobs:
+        if not isinstance(job.what, Conversion):
+            groups.setdefault(replace(job.what[0], sparsity=0, block_sparsity=0), []).append(job)
+    found: set[Job] = set()
+    for jobs in groups.values():
+        limit = safety**2 * min(job.predicted_ms for job in jobs)
+        near = [job for job in jobs if job.predicted_ms <= limit or job.predicted_ms == math.inf]
+        if len(near) > 1:
+            found |= {*near, *(job for job in jobs if _name(job) in USUAL_NAMES)}
+    return tuple(job for job in plan.jobs if job in found)
+
+
 def _ends(link: Link) -> tuple[str, str]:
     return link.source, link.target
 

@@ -48,7 +48,9 @@ def test_kernels_go_through_memory_as_their_family_does(kernel: str, pattern: st
 
 
 def test_each_fraction_is_of_a_pattern_and_a_place() -> None:
-    assert {field.name for field in fields(ExposedFit)} == {f"{p}_{end}" for p in PATTERNS for end in ("near", "far")}
+    assert {field.name for field in fields(ExposedFit)} == {
+        f"{p}_{end}" for p in PATTERNS for end in ("near", "far", "known")
+    }
 
 
 def test_arm_cores_have_simulated_fractions_and_others_a_roofline() -> None:

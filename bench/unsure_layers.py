@@ -1,0 +1,115 @@
+"""Layers that the model is sure and unsure of, and these simulated alone: `python -m bench.unsure_layers [NETWORK ..]`.
+
+The networks and the simulated times of their layers are those of the record of `python -m bench.simulated_layers`; no
+constant and no rule was fitted to them. Each library is built and predicted anew, with the layers that the model is
+unsure of simulated one by one (`mavcg estimate --simulate-unsure`). Counted is how many of the sure ones, of the unsure
+ones as modelled, and of these as simulated alone are within 10 % of the time in a simulated run of the whole network,
+and what simulating them costs. Nothing is measured on a board. Networks that are named alone write no record.
+"""
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.record import RESULTS, facts, write
+from bench.simulated_layers import BOARD, CORES, LEAST_SHARE, NETWORKS, WITHIN, build_layer_by_layer
+from mavcg.hardware.board import Board
+from mavcg.model_pipeline.estimating import predict_file
+from mavcg.predict.latency import SIMULATED
+from mavcg.profiles.load import load_board
+
+NAME, SOURCE = "unsure_layers", "simulated_layers"
+
+
+def cores_alone(board: Board) -> Board:
+    """Return the board with the clusters of CORES only."""
+    return replace(board, clusters=tuple(cluster for cluster in board.clusters if cluster.core in CORES))
+
+
+def compared(network: str, recorded: Sequence[Mapping[str, Any]], jobs: int) -> list[dict[str, Any]]:
+    """Return the large layers of a network on each core.
+
+    recorded: the rows of the record. Raises: MavcgError; ValueError where the record is of other layers.
+    """
+    board = cores_alone(load_board(BOARD))
+    with tempfile.TemporaryDirectory() as folder:
+        library = build_layer_by_layer(network, Path(folder), jobs)
+        modelled = predict_file(library, board, 1, {}, jobs)
+        before = cpu_seconds()
+        prediction = predict_file(library, board, 1, {}, jobs, simulate_unsure=True)
+        seconds = cpu_seconds() - before
+    print(f"{network}: {seconds:.1f} CPU s with simulation", file=sys.stderr, flush=True)
+    found = []
+    for core in CORES:
+        rows = [row for row in recorded if (row["network"], row["core"]) == (network, core)]
+        whole = sum(row["simulated_ms"] for row in rows)
+        for row, plain, layer in zip(rows, modelled.layers, prediction.layers, strict=True):
+            if (row["layer"], row["kernel"]) != (layer.work.name, layer.work.kernel):
+                raise ValueError(f"{network}: the record has another layer than {layer.work.name}: simulate it anew")
+            if row["simulated_ms"] >= LEAST_SHARE * whole:
+                found.append({
+                    "network": network, "core": core, "layer": row["layer"], "kernel": row["kernel"],
+                    "simulated_ms": row["simulated_ms"], "modelled_ms": round(plain.on[core].ms, 6),
+                    "estimated_ms": round(layer.on[core].ms, 6), "unsure": layer.unsure.get(core, ""),
+                    "source": layer.on[core].source,
+                })  # fmt: skip
+    return found
+
+
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of its children that ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how many layers are sure and unsure, and how many of each are within 10 % of the simulated time."""
+
+    def near(of: Sequence[Mapping[str, Any]], key: str) -> int:
+        return sum(abs(row[key] - row["simulated_ms"]) <= WITHIN * row["simulated_ms"] for row in of)
+
+    sure, unsure = ([row for row in rows if bool(row["unsure"]) == flag] for flag in (False, True))
+    alone = [row for row in unsure if row["source"] == SIMULATED]
+    simulated = sum(row["simulated_ms"] for row in rows)
+    return {
+        "sure": len(sure), "sure_within": near(sure, "modelled_ms"), "unsure": len(unsure),
+        "unsure_within": near(unsure, "modelled_ms"), "simulated_alone": len(alone),
+        "simulated_within": near(alone, "estimated_ms"), "all_modelled_within": near(rows, "modelled_ms"),
+        "all_estimated_within": near(rows, "estimated_ms"),
+        "modelled_ratio": round(sum(row["modelled_ms"] for row in rows) / simulated, 4),
+        "estimated_ratio": round(sum(row["estimated_ms"] for row in rows) / simulated, 4),
+    }  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, print the counts, and write bench/results/unsure_layers.json unless some networks were named."""
+    parser = argparse.ArgumentParser(prog=f"python -m bench.{NAME}", description=__doc__)
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"instead of {', '.join(NETWORKS)}")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that compile and simulate (%(default)s)")
+    options = parser.parse_args(arguments)
+    recorded = json.loads((RESULTS / f"{SOURCE}.json").read_text(encoding="utf-8"))["layers"]
+    rows: list[dict[str, Any]] = []
+    for network in options.networks or NETWORKS:
+        rows += compared(network, recorded, options.jobs)
+    groups = {
+        f"{core} {network}": counts([r for r in rows if r["core"] == core and network in ("all", r["network"])])
+        for core in CORES
+        for network in ("all", *dict.fromkeys(row["network"] for row in rows))
+    }
+    for name, found in groups.items():
+        print(name, found)
+    if options.networks:
+        print("no record: not all networks were compared", file=sys.stderr)
+        return 0
+    record = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "within": WITHIN, "groups": groups, "layers": rows}
+    print(f"written: {write(NAME, record)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The layers whose predicted time is unsure: those that the simulator may well say something else of.
+
+The rule, derived from the record that the fractions of memory time are fitted to (`python -m bench.simulated_exposure`,
+exposure.py); `python -m bench.simulated_layers` counts, on other networks, how often it is right. A layer is sure where
+all of these hold:
+
+- its kernel's cycles come from the pipeline model of the core;
+- the record has layers of its pattern of memory accesses, and at least LEAST_KNOWN of them are within 10 % of the
+  simulated time;
+- arithmetic is most of the predicted time: memory and overhead are at most MOST_SHARE of it, so that an error in the
+  fractions matters little;
+- the time changes by at most MOST_CHANGE if operands lie half as far, or twice as far, back as predicted: no working
+  set is so close to a cache's size that its level is a guess.
+
+Cores of kinds whose fractions were not fitted are not judged.
+"""
+
+from dataclasses import replace
+
+from mavcg.hardware.cost_fit import ExposedFit
+from mavcg.predict.exposure import memory_pattern
+from mavcg.predict.kernel_cycles import PIPELINE
+from mavcg.predict.latency import StepModel, Worker
+from mavcg.predict.memory import Distances
+
+LEAST_KNOWN = 2 / 3
+MOST_SHARE = 0.2
+MOST_CHANGE = 0.1
+_TIMES = (0.5, 2.0)  # of the reuse distances
+
+
+def unsure_because(step: StepModel, worker: Worker) -> str:
+    """Return why a step's predicted time on one core is unsure; "" where it is not."""
+    fit = worker.machine.fit.exposed
+    cost = step.alone(worker)
+    if fit is None or cost.ms <= 0:
+        return ""
+    if step.kernels[worker.cluster].how != PIPELINE:
+        return f"cycles by {step.kernels[worker.cluster].how}"
+    pattern = memory_pattern(step.work.kernel)
+    known = known_fraction(pattern, fit)
+    if known < LEAST_KNOWN:
+        return (
+            f"{pattern}: {known:.0%} of the layers that were fitted are within 10 %"
+            if known
+            else f"{pattern}: few layers were fitted"
+        )
+    share = 1 - cost.compute_ms / cost.ms
+    if share > MOST_SHARE:
+        return f"memory and overhead are {share:.0%} of the time"
+    changed = max((abs(_with_distances(step, times).alone(worker).ms / cost.ms - 1) for times in _TIMES), default=0.0)
+    if changed > MOST_CHANGE:
+        return f"near a cache's size: {changed:.0%} more or less if operands lie in another level"
+    return ""
+
+
+def known_fraction(pattern: str, fit: ExposedFit) -> float:
+    """Return the fraction of a pattern's fitted layers within 10 %; 0 where there are too few."""
+    return float(getattr(fit, f"{pattern}_known"))
+
+
+def _with_distances(step: StepModel, times: float) -> StepModel:
+    return replace(step, distances=Distances(tuple(round(times * far) for far in step.distances.bytes)), _moved={})

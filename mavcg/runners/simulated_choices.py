@@ -1,0 +1,108 @@
+"""Simulated costs for a selection of primitives where the cost model cannot tell which one is the fastest.
+
+Simulating all candidates takes minutes (simulated_tuning.py). Here only what a selection takes is simulated: the
+primitives that it chooses by the costs so far, each one's nearest rival and the engine's default. Then it chooses
+again, until all that it chooses is simulated, or the model is sure of it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
+from mavcg.runners.simulated_tuning import simulate_jobs_on, simulated_cores
+from mavcg.runners.tune_network import core_plan
+from mavcg.selection.choice import Alternative
+from mavcg.selection.costs.database import default_path, open_db
+from mavcg.selection.costs.provider import MODELLED
+from mavcg.selection.costs.rows import Conversion
+from mavcg.selection.measure.work_list import USUAL_NAMES, Job, unsure_jobs
+from mavcg.selection.network import Network
+from mavcg.selection.select_network import SelectQuestion, problem_on
+from mavcg.selection.select_workers import board_of, workers_of
+from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, select
+from mavcg.specs.primitive import Scenario
+
+OPTION = "--simulate-unsure"
+MOST_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class SimulatedChoices:
+    """Result. unsure: primitives among which the model cannot tell the fastest; simulated: of these; rounds:
+    selections that called for more; settled: the last one called for none."""
+
+    unsure: int
+    simulated: int
+    rounds: int
+    settled: bool
+
+
+def simulate_unsure(
+    network: Network, board_name: str, core: str, db: Path | None, workers: int,
+    progress: Callable[[int, int, str], None], note: Callable[[str], None],
+) -> SimulatedChoices:  # fmt: skip
+    """Simulate what the selections of a network's primitives need, for the next selection or build.
+
+    core: of the board, "" for its fastest. db: the database that gets the costs; None: this user's. workers: processes.
+    Costs that it has already are not simulated again. Raises: MavcgError for a board or core that cannot be simulated,
+    and where the simulator is not installed; KeyboardInterrupt, with what is done kept.
+    """
+    board = board_of(board_name)
+    machines = workers_of(board, core)
+    (tunable,) = simulated_cores(board, [machines[0].cluster.core], OPTION)
+    plan = core_plan(network, [*all_primitives(), *eight_bit_primitives()], tunable, OPTION, lambda words: None)
+    unsure = {job.what: job for job in unsure_jobs(plan, tunable.cluster.fit.safety.modelled)}
+    path = db or default_path()
+    simulated, failed = 0, set[Job]()
+    with open_db(path) as database:
+        for number in range(MOST_ROUNDS):
+            problem, _ = problem_on(network, machines, SelectQuestion(core=core, db=path))
+            chosen = select(problem, PBQP, TIME_LIMIT_S).choice.chosen
+            needed_jobs: dict[Job, None] = {}
+            for node in network.convolutions:
+                assert node.scenario is not None
+                alternatives = problem.alternatives[node.name]
+                needed_jobs |= dict.fromkeys(_jobs_of_choice(node.scenario, chosen[node.name], alternatives, unsure))
+            jobs = [job for job in needed_jobs if job not in failed]
+            if not jobs:
+                found = SimulatedChoices(len(unsure), simulated, number, True)
+                break
+            tuned = simulate_jobs_on(jobs, tunable, board, database, True, None, workers, progress)
+            simulated += len(tuned.measured)
+            failed |= {job for job, _ in tuned.failed}
+            for job, why in tuned.failed:
+                note(f"{job.name}: {why}")
+            if tuned.stopped:
+                raise KeyboardInterrupt
+        else:
+            found = SimulatedChoices(len(unsure), simulated, MOST_ROUNDS, False)
+    note(
+        f"{tunable.machine.name}: the model is unsure of {found.unsure} primitives; {found.simulated} of them "
+        f"simulated in {found.rounds} rounds" + ("" if found.settled else "; some that are chosen are modelled still")
+    )
+    return found
+
+
+def _jobs_of_choice(
+    scenario: Scenario,
+    chosen: Alternative,
+    alternatives: Sequence[Alternative],
+    unsure: Mapping[tuple[Scenario, str] | Conversion, Job],
+) -> Iterator[Job]:
+    """Yield the jobs of a choice that is modelled and unsure, of its nearest rival in the same layouts, and of the
+    engine's default."""
+
+    def job_of(each: Alternative) -> Job | None:
+        assert each.primitive is not None
+        return unsure.get((each.primitive.cost_scenario(scenario), each.name))
+
+    if job_of(chosen) is None:
+        return
+    layouts = chosen.layout_in, chosen.layout_out
+    rivals = [each for each in alternatives if each != chosen and (each.layout_in, each.layout_out) == layouts]
+    nearest = min(rivals, key=lambda each: each.cost.ms, default=chosen)
+    for each in (chosen, nearest, *(each for each in alternatives if each.name in USUAL_NAMES)):
+        job = job_of(each)
+        if job is not None and each.cost.kind == MODELLED:
+            yield job
