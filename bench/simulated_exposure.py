@@ -115,7 +115,7 @@ def predicted_ms(row: Mapping[str, Any], exposed: Mapping[str, float]) -> float:
 
 def is_near(row: Mapping[str, Any], exposed: Mapping[str, float]) -> bool:
     """True if a row's time by these fractions is within 10 % of the simulated one."""
-    return abs(predicted_ms(row, exposed) - row["simulated_ms"]) <= 0.1 * row["simulated_ms"]
+    return bool(abs(predicted_ms(row, exposed) - row["simulated_ms"]) <= 0.1 * row["simulated_ms"])
 
 
 def errors(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> dict[str, float]:
@@ -145,7 +145,7 @@ def write_exposed(kind: str, exposed: Mapping[str, float], known: Mapping[str, f
     text = path.read_text(encoding="utf-8")
     origin = f"layers of {', '.join(FITTED)}: python -m bench.simulated_exposure"
     machine = f"simulated-{CORES[kind]}"
-    for name, value in (exposed | known).items():
+    for name, value in {**exposed, **known}.items():
         text = with_constant(text, "exposed", name, value, machine, origin)
     for name, place in MACRO_TILE.items() if kind == IN_ORDER else ():
         value = min(1.0, max(LEAST_EXPOSED, exposed[f"{PATTERNS[0]}_{place}"]))
