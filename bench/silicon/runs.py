@@ -76,21 +76,22 @@ class Runs:
         return found
 
     def _assemble(self, folder: Path, call: Call) -> CodeImage | NotModelled:
-        files = call.files
+        """Assemble the call's files. Words that begin with "-" are options; what follows a ":" is for the generator."""
+        files = [word for word in call.files if not word.startswith("-")]
         flags = [f"-D{name}" for name in self.source.defines]
         flags += [f"-I{folder / name}" for name in self.source.includes]
+        flags += [word for word in call.files if word.startswith("-")]
         objects = []
         for number, word in enumerate(files):
-            name, _, macro = word.partition(":")
+            name, _, option = word.partition(":")
             if not (folder / name).exists():
                 return NotModelled(f"no file {name} at this commit")
             text, out = folder / name, folder / f"{number}.o"
             if text.suffix == ".pl":
-                text = _generated(
-                    text, folder / f"{number}-{text.stem}.S"
-                )  # sha512-armv8.pl looks at its output's name
+                # sha512-armv8.pl looks at its output's name.
+                text = _generated(text, folder / f"{number}-{option or text.stem}.S")
             if text.suffix == ".asm":
-                text = _expanded(text, macro, folder / self.source.includes[0], folder / f"{number}.s")
+                text = _expanded(text, option, folder / self.source.includes[0], folder / f"{number}.s")
             elif text.suffix == ".s":  # for projects that run the preprocessor over these too
                 text = text.rename(text.with_suffix(".S"))
             if text.suffix == ".S":
@@ -103,7 +104,7 @@ class Runs:
         if len(objects) > 1:
             run_zig("ld.lld", ["-r", *objects, "-o", str(folder / "all.o")], "linking the files into one")
             objects = [str(folder / "all.o")]
-        self._objects[call.commit, files] = Path(objects[0]).read_bytes()
+        self._objects[call.commit, call.files] = Path(objects[0]).read_bytes()
         return read_image(Path(objects[0]), ", ".join(files))
 
 

@@ -39,6 +39,9 @@ integer adr            adrp x0, 0                              alu
 integer mul_w          madd w0, w1, w2, w3                     mul_x
 integer mul_x          madd x0, x1, x2, x3
 integer mull           smaddl x0, w1, w2, x3                   mul_x
+integer mul_w_plain    mul w0, w1, w2                          mul_w
+integer mul_x_plain    mul x0, x1, x2                          mul_x
+integer mull_plain     umull x0, w1, w2                        mull
 integer mulh           umulh x0, x1, x2                        mul_x
 integer div_w          sdiv w0, w1, w2                         div_x
 integer div_x          sdiv x0, x1, x2
@@ -203,6 +206,10 @@ vector  tbl2           tbl v0.16b, {v1.16b, v2.16b}, v3.16b
 vector  tbl3           tbl v0.16b, {v1.16b, v2.16b, v3.16b}, v4.16b
 vector  tbl4           tbl v0.16b, {v1.16b, v2.16b, v3.16b, v4.16b}, v5.16b
 vector  sha_hash       sha1c q0, s1, v2.4s                     crypto
+vector  sha1_hash      sha1p q0, s1, v2.4s                     sha_hash
+vector  sha256_hash    sha256h q0, q1, v2.4s                   sha_hash
+vector  sha512_hash    sha512h q0, q1, v2.2d                   sha_hash
+vector  sha_schedule   sha1su1 v0.4s, v1.4s                    crypto
 vector  sha3           eor3 v0.16b, v1.16b, v2.16b, v3.16b     crypto
 vector  crypto         aese v0.16b, v1.16b
 """

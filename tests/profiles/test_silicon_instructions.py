@@ -101,14 +101,14 @@ def test_a_shifted_result_waits_longer_where_it_is_shifted_again(core: str, chai
     [
         ("cortex-a75", "fmla v0.2s, v8.2s, v9.2s", 3),
         ("cortex-a75", "fmla v0.2d, v8.2d, v9.2d", 3),
-        ("cortex-a75", "fmadd s0, s8, s9, s0", 5),
+        ("cortex-a75", "fmadd s0, s0, s8, s9", 5),
         ("cortex-a75-r0", "fadd v0.2s, v0.2s, v1.2s", 3),
         ("cortex-a75-r0", "fmul s0, s0, s1", 3),
         ("cortex-a75-r0", "fmla v0.4s, v0.4s, v9.4s", 5),
         ("cortex-a73", "fmla v0.2s, v8.2s, v9.2s", 3),
         ("cortex-a73", "fmul s0, s0, s1", 4),
         ("cortex-a73", "fmla v0.2s, v0.2s, v9.2s", 7),
-        ("cortex-a73", "fmadd s0, s8, s9, s0", 7),
+        ("cortex-a73", "fmadd s0, s0, s8, s9", 7),
     ],
 )
 def test_floating_point_latencies_of_a73_and_a75(core: str, chain: str, published: int) -> None:
@@ -158,3 +158,64 @@ def test_an_a53_stores_a_sum_in_the_next_cycle() -> None:
 # 0.82 of the time of calls, where a rate of 0.5 a cycle made it 0.65.
 def test_an_a55_rounds_and_narrows_twice_a_cycle() -> None:
     assert rate("cortex-a55", "rshrn v{0}.8b, v16.8h, #8") == pytest.approx(2, rel=0.02)
+
+
+def chain(core: str, text: str) -> float:
+    """Cycles of one pass through instructions that wait for one another."""
+    return float(loop_cycles(ops_of(text), timing_of(core)))
+
+
+# insn_bench_aarch64 5145ffc: products without an addend; dougallj/applecpu, firestorm: MADD [1;3] and one a cycle.
+def test_a_product_without_addend_is_quicker_than_one_with() -> None:
+    assert chain("cortex-a53", "mul x0, x0, x20") == 4
+    assert rate("cortex-a53", "mul x{0}, x20, x21") == pytest.approx(0.50, rel=0.02)
+    assert chain("cortex-a53", "madd x0, x0, x20, x21") == 5
+    assert rate("apple-firestorm", "mul x{0}, x20, x21") == pytest.approx(2.00, rel=0.02)
+    assert rate("apple-firestorm", "umull x{0}, w20, w21") == pytest.approx(2.00, rel=0.02)
+    assert rate("apple-firestorm", "madd x{0}, x20, x21, x22") == pytest.approx(1.00, rel=0.02)
+
+
+# vfpbench 19d3b70a, "fmadd n1" and "ns4" as they were before its commit 664d5c12, and "n1" after it on an A720.
+@pytest.mark.parametrize(
+    ("core", "text", "published"),
+    [
+        ("cortex-a78", "fmadd s0, s0, s8, s9", 4.0),
+        ("cortex-a78", "fmadd s0, s8, s9, s0", 2.0),
+        ("cortex-a720", "fmadd s0, s8, s9, s0", 2.0),
+        ("cortex-a75", "fmadd s0, s8, s9, s0", 3.0),
+        ("cortex-a53", "fmadd s0, s0, s8, s9", 8.0),
+        ("cortex-a53", "fmadd s0, s8, s9, s0", 4.0),
+        ("cortex-a55-r0", "fmadd s0, s0, s8, s9", 4.0),
+        ("cortex-a55-r0", "fmla v0.4s, v0.4s, v9.4s", 4.0),
+    ],
+)
+def test_an_addend_is_waited_for_less_than_a_factor(core: str, text: str, published: float) -> None:
+    assert chain(core, text) == published
+
+
+def test_an_integer_addend_is_waited_for_less_than_a_factor() -> None:
+    assert chain("apple-firestorm", "madd x0, x20, x21, x0") == 1
+    assert chain("apple-firestorm", "madd x0, x0, x21, x20") == 3
+    assert chain("apple-firestorm", "smaddl x0, w20, w21, x0") == 1
+
+
+# dougallj/applecpu, measurements/firestorm/SHA*.html: latencies by operand, and instructions a cycle.
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        ("sha1c q0, s1, v2.4s", 4), ("sha1c q0, s0, v2.4s", 5), ("sha1h s0, s0", 2), ("sha256h q0, q1, v2.4s", 4),
+        ("sha256h q0, q0, v2.4s", 5), ("sha512h q0, q1, v2.2d", 2), ("sha512h q0, q0, v2.2d", 3),
+        ("eor3 v0.16b, v0.16b, v1.16b, v2.16b", 2),
+    ],
+)  # fmt: skip
+def test_latencies_of_hashes_on_a_firestorm(text: str, cycles: int) -> None:
+    assert chain("apple-firestorm", text) == cycles
+
+
+def test_rates_of_hashes_on_a_firestorm() -> None:
+    assert rate("apple-firestorm", "sha1p q{0}, s16, v17.4s") == pytest.approx(1 / 4)
+    assert rate("apple-firestorm", "sha256h2 q{0}, q16, v17.4s") == pytest.approx(1 / 2)
+    assert rate("apple-firestorm", "sha512h q{0}, q16, v17.2d") == pytest.approx(1 / 2)
+    assert rate("apple-firestorm", "sha1su1 v{0}.4s, v17.4s") == pytest.approx(1)
+    between = "sha1c q0, s16, v17.4s; sha1su1 v1.4s, v17.4s; sha1su1 v2.4s, v17.4s; sha1su1 v3.4s, v17.4s"
+    assert loop_cycles(ops_of(between), timing_of("apple-firestorm")) == 4  # one slot of the unit for each of them

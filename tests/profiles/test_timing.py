@@ -37,7 +37,7 @@ def test_every_class_is_known(name: str) -> None:
     timing = TIMINGS[name]
 
     assert [each for each in CLASSES if timing.of(each).latency < 0] == []
-    assert len({each for each in CLASSES if timing.of(each).source}) == len(CLASSES) == 180
+    assert len({each for each in CLASSES if timing.of(each).source}) == len(CLASSES) == 187
 
 
 def test_what_a_core_lacks_is_told() -> None:
@@ -136,11 +136,12 @@ class TestCortexA53:
 
     def test_multiply_add(self, name: str) -> None:
         timing = TIMINGS[name]
+        cycles = 4 if name == "cortex-a55-r0" else 8  # vfpbench on a Kryo 385 Silver, an A55 r0
 
-        assert (timing.of("fmla_q").latency, timing.of("fmla_lane_q").latency) == (8, 8)
+        assert (timing.of("fmla_q").latency, timing.of("fmla_lane_q").latency) == (cycles, cycles)
         assert timing.latency("fmla_q", "fmla_lane_q", "acc") == 4
         assert timing.latency("fmla_d", "fmla_d", "acc") == 4
-        assert timing.latency("fmla_q", "fmla_q") == 8
+        assert timing.latency("fmla_q", "fmla_q") == cycles
 
     @pytest.mark.parametrize("other", ["ldr_d", "ldr_s", "ins", "ldr_q", "ld1_lane"])
     def test_does_not_issue_beside_fmla(self, name: str, other: str) -> None:

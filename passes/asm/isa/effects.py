@@ -75,7 +75,7 @@ def register_accesses(instr: Instr, use: str) -> tuple[Access, ...]:
         if reg.name == ZERO:
             continue
         read = kind != "w" or (reg.lane is not None and kind == "w" and position == 0)
-        accesses.append(Access(position, reg.name, read, kind != "r", "acc" if kind == "a" else ""))
+        accesses.append(Access(position, reg.name, read, kind not in "rc", "acc" if kind in "ac" else ""))
     return tuple(accesses)
 
 

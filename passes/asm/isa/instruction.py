@@ -108,8 +108,10 @@ def _arithmetic(instr: Instr) -> Effects | None:
         return _integer(instr, row)
     if not registers[0].is_vector and m in ("mul", "mneg", "madd", "msub", "sdiv", "udiv"):
         check_operand_count(instr, 4 if m in ("madd", "msub") else 3)
-        kind = "div" if m.endswith("div") else "mul"
-        return Effects(f"{kind}_{registers[0].view}", register_accesses(instr, "wr"))
+        if m in ("madd", "msub"):
+            return Effects(f"mul_{registers[0].view}", register_accesses(instr, "wrrc"))
+        op_class = f"div_{registers[0].view}" if m.endswith("div") else f"mul_{registers[0].view}_plain"
+        return Effects(op_class, register_accesses(instr, "wr"))
     if registers[0].is_vector and registers[0].view == "v":
         return _vector(instr)
     return _scalar(instr)
@@ -209,7 +211,8 @@ def _vector(instr: Instr) -> Effects | None:
 
 # Stems whose mnemonics may have two operands though they keep part of their destination.
 _TWO_OPERANDS = (
-    "fcvt xtn xtn_sat shift_narrow shift_narrow_round shift_acc shift_insert adalp crypto sha_hash sqadd".split()
+    "fcvt xtn xtn_sat shift_narrow shift_narrow_round shift_acc shift_insert adalp sqadd "
+    "crypto sha1_hash sha256_hash sha512_hash sha_schedule".split()
 )
 _BINARY = frozenset(
     "fsub fmul fdiv fmax fmin sub mul and eor orn cmhi cmhs cmtst zip1 zip2 uzp1 uzp2 trn1 trn2 shl sshr ushr".split()

@@ -3,8 +3,8 @@
 Source: Arm Architecture Reference Manual for A-profile (DDI 0487), chapters C4 to C7.
 """
 
-# Use of the register operands, in order: w written, r read, m modified (read and written), a modified as an
-# accumulator. The last letter applies to all further operands.
+# Use of the register operands, in order: w written, r read, c read as what a product is added to, m modified (read and
+# written), a modified as an accumulator. The last letter applies to all further operands.
 Row = tuple[str, str, str]  # class, operand use, flags: "", "r", "w" or "rw"
 
 
@@ -34,7 +34,8 @@ bitfield   m   -   bfc
 bits       wr  -   clz cls rbit rev rev16 rev32 rev64
 csel       wr  r   csel csinc csinv csneg cinc cinv cneg
 csel       w   r   cset csetm
-mull       wr  -   smaddl umaddl smsubl umsubl smull umull smnegl umnegl
+mull       wrrc -  smaddl umaddl smsubl umsubl
+mull_plain wr  -   smull umull smnegl umnegl
 mulh       wr  -   smulh umulh
 crc        wr  -   crc32b crc32h crc32w crc32x crc32cb crc32ch crc32cw crc32cx
 """)
@@ -97,16 +98,20 @@ xtn_sat ar  -  sqxtn2 uqxtn2 sqxtun2
 perm    wr  -  zip1 zip2 uzp1 uzp2
 ext     wr  -  trn1 trn2 ext rev16 rev32 rev64 rbit
 movi    w   -  movi mvni
-crypto  ar  -  aese aesd sha1su0 sha1su1 sha256su0 sha256su1
-sha_hash ar - sha1c sha1m sha1p sha256h sha256h2
-crypto  wr  -  aesmc aesimc sha1h
+crypto  ar  -  aese aesd
+crypto  wr  -  aesmc aesimc
+sha1_hash ar - sha1c sha1m sha1p
+sha256_hash ar - sha256h sha256h2
+sha512_hash ar - sha512h sha512h2
+sha_schedule ar - sha1su0 sha1su1 sha256su0 sha256su1 sha512su0 sha512su1
+sha_schedule wr - sha1h
 sha3    wr  -  eor3 bcax rax1 xar
 """)
 
 SCALAR_FP = _rows("""
 fadd_s   wr  -  fadd fsub fabd fmax fmin fmaxnm fminnm fcmeq fcmge fcmgt fcmle fcmlt facge facgt frecpx
 fmul_s   wr  -  fmul fnmul fmulx frecps frsqrts
-fmadd_s  wr  -  fmadd fmsub fnmadd fnmsub
+fmadd_s  wrrc -  fmadd fmsub fnmadd fnmsub
 fmov_s   wr  -  fabs fneg
 fdiv_s   wr  -  fdiv
 fsqrt_s  wr  -  fsqrt

@@ -19,6 +19,7 @@ _TABLE = {
         fmaxnmv fmaxv fminnmv fminv fmov fneg frecpe frecpx frinta frinti frintm frintn frintp frintx frintz frsqrte
         fsqrt ins ld1 ld1r ld2 ld2r ld3 ld3r ld4 ld4r ldr ldrb ldrh ldrsb ldrsh ldrsw ldur ldurb ldurh ldursb ldursh
         ldursw mov ngc ngcs not prfm prfum rbit rev rev16 rev32 rev64 sadalp saddlp saddlv sha1h sha1su1 sha256su0
+        sha512su0
         smaxv sminv smov sqabs sqneg sqxtn sqxtn2 sqxtun sqxtun2 st1 st2 st3 st4 str strb strh stur sturb sturh
         suqadd sxtb sxth sxtl sxtl2 sxtw uadalp uaddlp uaddlv umaxv uminv umov uqxtn uqxtn2 urecpe ursqrte usqadd
         uxtb uxth uxtl uxtl2 uxtw xtn xtn2
@@ -37,7 +38,8 @@ _TABLE = {
         fcmeq fcmge fcmgt fcmle fcmlt fdiv fmax fmaxnm fmin fminnm fmla fmlal fmlal2 fmls fmlsl fmlsl2 fmul fmulx
         fnmul frecps frsqrts fsub ldnp ldp ldpsw lsl lslv lsr lsrv mla mls mneg mul pmul pmull pmull2 raddhn raddhn2
         rax1 ror rorv rshrn rshrn2 rsubhn rsubhn2 saba sabal sabal2 sabd sabdl sabdl2 saddl saddl2 saddw saddw2 sbc
-        sbcs sdiv sdot sha1c sha1m sha1p sha1su0 sha256h sha256h2 sha256su1 shadd shl shll shll2 shrn shrn2 shsub
+        sbcs sdiv sdot sha1c sha1m sha1p sha1su0 sha256h sha256h2 sha256su1
+        sha512h sha512h2 sha512su1 shadd shl shll shll2 shrn shrn2 shsub
         sli smax smaxp smin sminp smlal smlal2 smlsl smlsl2 smmla smnegl smulh smull smull2 sqadd sqdmlal sqdmlal2
         sqdmlsl sqdmlsl2 sqdmulh sqdmull sqdmull2 sqrdmlah sqrdmlsh sqrdmulh sqrshl sqrshrn sqrshrn2 sqrshrun
         sqrshrun2 sqshl sqshlu sqshrn sqshrn2 sqshrun sqshrun2 sqsub srhadd sri srshl srshr srsra sshl sshll sshll2

@@ -109,7 +109,7 @@ def test_the_cryptographic_loops_are_of_six_cores() -> None:
     assert {figure.core for figure in source.figures} == {
         "apple-firestorm", "cortex-a53", "cortex-a57", "cortex-a76", "cortex-x2", "exynos-m1"
     }  # fmt: skip
-    assert len(source.figures) == 39 and not any(figure.seen for figure in source.figures)
+    assert len(source.figures) == 49 and not any(figure.seen for figure in source.figures)
 
 
 LIMBS = """
@@ -170,6 +170,28 @@ def test_a_figure_of_two_functions_in_m4_is_held_against_their_mean(tmp_path: Pa
     assert (after.modelled, before.modelled) == (4 * (3 + 2) / 2, 4 * 2)
     ((figure, silicon, modelled),) = before_and_after([after, before])
     assert (figure.name, silicon, modelled) == ("add and subtract", 0.75, 1.25)
+
+
+def test_options_and_the_name_that_a_script_looks_at(tmp_path: Path) -> None:
+    text = LIMBS.replace("arm/both.asm:OPERATION_{variant}", "arm/by_name.pl:step8 -DTWICE").replace(
+        "go_{variant}", "go"
+    )
+    (tmp_path / "limbs.toml").write_text(text.split('\n[[stream]]\nname            = "add and subtract"\nwhen')[0])
+    (tmp_path / "clone/arm").mkdir(parents=True)
+    script = (
+        SCRIPT.split("print")[0]
+        + """
+print "\\t.globl go\\n\\t.type go,%function\\ngo:\\n";
+print "1:\\n#ifdef TWICE\\n\\tnop\\n#endif\\n";
+print "\\tnop\\n" if $step == 8;
+print "\\tsubs x0,x0,#1\\n\\tb.ne 1b\\n\\tret\\n";
+"""
+    )
+    (tmp_path / "clone/arm/by_name.pl").write_text(script)
+
+    (row,) = rows_of(read_list(tmp_path / "limbs.toml"), committed(tmp_path / "clone"), instructions)
+
+    assert row.modelled == 4 * 4  # with the instructions that the option and the name add
 
 
 def test_gmp_s_figures_are_those_of_its_comments() -> None:

@@ -395,7 +395,11 @@ def test_an_address_with_a_vector_register_is_no_instruction() -> None:  # found
     [
         ("add x0, x1, x2", "alu"), ("add x0, x1, x2, lsl #3", "alu_shifted"), ("add x0, x1, w2, sxtw", "alu_shifted"),
         ("adds x0, x1, #1", "alu_flags"), ("lsl x0, x1, #3", "bitfield"), ("lsl x0, x1, x2", "shift"),
-        ("mul w0, w1, w2", "mul_w"), ("mul x0, x1, x2", "mul_x"), ("umull x0, w1, w2", "mull"),
+        ("mul w0, w1, w2", "mul_w_plain"), ("mul x0, x1, x2", "mul_x_plain"), ("umull x0, w1, w2", "mull_plain"),
+        ("madd w0, w1, w2, w3", "mul_w"), ("madd x0, x1, x2, x3", "mul_x"), ("umaddl x0, w1, w2, x3", "mull"),
+        ("sha1c q0, s1, v2.4s", "sha1_hash"), ("sha256h q0, q1, v2.4s", "sha256_hash"),
+        ("sha1h s0, s1", "sha_schedule"), ("sha512h2 q0, q1, v2.2d", "sha512_hash"),
+        ("sha512su0 v0.2d, v1.2d", "sha_schedule"),
         ("sdiv w0, w1, w2", "div_w"), ("mov x0, #1", "mov_imm"), ("mov x0, x1", "alu"), ("ldr q0, [x1]", "ldr_q"),
         ("ldr d0, [x1]", "ldr_d"), ("ldr s0, [x1]", "ldr_s"), ("ldr b0, [x1]", "ldr_s"), ("ldr w0, [x1]", "ldr_x"),
         ("ldrsw x0, [x1]", "ldr_x"), ("ldp q0, q1, [x1]", "ldp_q"), ("ldp w0, w2, [x1]", "ldp_x"),
