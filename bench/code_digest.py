@@ -71,17 +71,17 @@ def closure(modules: Iterable[str], root: Path = ROOT) -> set[str]:
 @cache
 def imported(path: Path, root: Path = ROOT) -> tuple[str, ...]:
     """Return the names of the package's modules that a file imports."""
-    return tuple(_imported(ast.parse(path.read_text(encoding="utf-8")), root))
+    return tuple(_imported(_outline(path.read_text(encoding="utf-8")).imports, root))
 
 
-def _imported(tree: ast.Module, root: Path) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mavcg":
+def _imported(imports: Iterable[ast.Import | ast.ImportFrom], root: Path) -> Iterator[str]:
+    for node in imports:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "mavcg")
+        elif node.module and node.module.split(".")[0] == "mavcg":
             for alias in node.names:
                 inside = f"{node.module}.{alias.name}"
                 yield inside if _find(inside, root) else node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "mavcg")
 
 
 def _path(module: str, root: Path) -> Path:
@@ -105,7 +105,7 @@ def code_text(path: Path) -> str:
     """Return a file's text without comments, docstrings and blank lines (Python, C and TOML); other files whole."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".py":
-        text = _without(text, [*_comments(text), *_docstrings(text)])
+        text = _without(text, [*_comments(text), *_outline(text).docstrings])
     elif path.suffix in {".c", ".h"}:
         # A string that holds /* would be cut too: on both sides of a comparison alike.
         text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
@@ -123,9 +123,25 @@ def _comments(text: str) -> Iterator[Span]:
             yield token.start, token.end
 
 
-def _docstrings(text: str) -> Iterator[Span]:
+@dataclass(frozen=True)
+class Outline:
+    """What a Python file imports, and where its docstrings are."""
+
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    docstrings: tuple[Span, ...]
+
+
+@cache
+def _outline(text: str) -> Outline:
+    """Parse a file: once, since that takes most of the time, and without keeping its tree."""
+    statements = list(_statements(ast.parse(text)))
+    imports = tuple(node for node in statements if isinstance(node, ast.Import | ast.ImportFrom))
+    return Outline(imports, tuple(_docstrings(text, statements)))
+
+
+def _docstrings(text: str, statements: Iterable[ast.AST]) -> Iterator[Span]:
     lines = text.split("\n")
-    for node in ast.walk(ast.parse(text)):
+    for node in statements:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
             if ast.get_docstring(node, clean=False) is not None:
@@ -134,6 +150,17 @@ def _docstrings(text: str) -> Iterator[Span]:
                 start = len(lines[first.lineno - 1].encode()[: first.col_offset].decode())
                 end = len(lines[last - 1].encode()[: first.end_col_offset].decode())
                 yield (first.lineno, start), (last, end)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the module and all statements, handlers and cases in it, but no expressions: one node in twelve."""
+    nodes: list[ast.AST] = [tree]
+    while nodes:
+        node = nodes.pop()
+        yield node
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inside = getattr(node, name, ())
+            nodes.extend(inside if isinstance(inside, list) else ())
 
 
 def _without(text: str, spans: Sequence[Span]) -> str:

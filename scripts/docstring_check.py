@@ -6,6 +6,7 @@ and only arguments that need words are named.
 
 import ast
 import builtins
+import gc
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -224,6 +225,7 @@ def read_sources(root: Path, folders: Sequence[str] = FOLDERS) -> dict[str, str]
 
 def main() -> int:
     """Print the faults; the exit code is 1 where there are any."""
+    gc.disable()  # the trees of all modules stay to the end: looking through them takes half of the time
     wrong = faults(read_sources(ROOT))
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
     return 1 if wrong else 0

@@ -38,6 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """The fast suite tries the same input every time, and less where a test names no number; the long one more."""
+    # As in mavcg.cli: graphs, IR and syntax trees are many objects that stay, and Python looks through them too often.
+    gc.set_threshold(300_000)
     settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
     settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=10)
     settings.load_profile("same" if config.getoption("markexpr") == "not long" else "any")
