@@ -19,17 +19,18 @@ from mavcg.passes.asm.transforms.reroll import reroll, sink_pointer_updates
 from mavcg.passes.asm.transforms.split_loads import SplitBody, split_loads
 from mavcg.passes.asm.transforms.unroll import unroll
 
-UNROLLED = (2, 4)  # iterations in one
-LONGEST_UNROLLED = 160  # instructions of the longest body that unrolling may make
-MOST_RELEASED = 2  # vector registers that a loop releases for spills: each holds two general ones
-KERNEL_SHARE = 0.2  # least fraction of arithmetic among a kernel's instructions: see is_kernel
+UNROLLED = (2, 4)  # unroll factors that are tried
+LONGEST_UNROLLED = 160  # maximum of instructions in an unrolled body
+MOST_RELEASED = 2  # maximum of vector registers taken from a loop for spills; each holds two general registers
+KERNEL_SHARE = 0.2  # minimum fraction of arithmetic instructions in a kernel: see is_kernel
 
 
 @dataclass(frozen=True)
 class LoopForm:
-    """A form of a loop: a body with real registers that does `times` iterations of the loop.
+    """A form of a loop: a body, after register allocation, that does `times` iterations of the loop.
 
-    kind: its index in HEURISTIC_SHARES. around: adds the form's prologue and epilogue to the parts of a new body.
+    split: the body before register allocation. kind: its index in loop_tuning.HEURISTIC_SHARES. around: adds the form's
+    prologue and epilogue to the parts of a scheduled body.
     """
 
     split: SplitBody
@@ -49,9 +50,9 @@ class LoopForm:
 
 @dataclass(frozen=True)
 class SingleStepLoop:
-    """A loop re-rolled to one of the `steps` steps of the old loop. instrs: before register allocation.
+    """A loop re-rolled to one step; the old loop has `steps` steps.
 
-    unpaired: number of the old loop's load pairs that were split into single loads.
+    instrs: its body before register allocation. unpaired: number of load pairs of the old loop that were split.
     """
 
     loop: LoopContext
@@ -61,7 +62,7 @@ class SingleStepLoop:
 
 
 def simplify_addressing(loop: LoopContext) -> tuple[Instr, ...]:
-    """Return the loop's body with fewer address computations, and with fewer loads of values that only multiply."""
+    """Return the loop's body with fewer address computations and, if the profile splits loads, fewer scalar loads."""
     folded = fold_addresses(loop.instrs, loop.live_out)
     if not loop.policy.split:
         return folded
@@ -71,7 +72,7 @@ def simplify_addressing(loop: LoopContext) -> tuple[Instr, ...]:
 
 
 def reroll_loop(loop: LoopContext, folded: Sequence[Instr]) -> SingleStepLoop | None:
-    """Re-roll the loop to one step, where its body is recognised as several; None for other loops."""
+    """Re-roll the loop to one step; None if its body is not recognised as several equal steps, or registers are few."""
     parted = split_loads(folded, False, True)
     new = reroll(parted.instrs, loop.live_in, loop.live_out)
     written = frozenset(register for c in with_effects(loop.instrs) for register in c.effects.writes())
@@ -84,12 +85,15 @@ def reroll_loop(loop: LoopContext, folded: Sequence[Instr]) -> SingleStepLoop | 
 
 
 def sink_updates(loop: LoopContext, folded: Sequence[Instr]) -> tuple[Instr, ...]:
-    """Return the body with pointer updates sunk to its end where possible, else unchanged."""
+    """Return the body with pointer updates moved to its end if possible, else unchanged."""
     return sink_pointer_updates(split_loads(folded, False, True).instrs, loop.live_out) or tuple(folded)
 
 
 def forms_of(loop: LoopContext, folded: Sequence[Instr], overlapping: bool) -> Iterator[LoopForm]:
-    """Yield the loop with its loads split and whole and, where iterations are to overlap, unrolled."""
+    """Yield the loop with loads split, with loads whole and, if iterations are to overlap, unrolled.
+
+    folded: the body, from simplify_addressing, reroll_loop or sink_updates.
+    """
     policy = loop.policy
     splits = [split_loads(folded, policy.split, policy.unpair)]
     if splits[0].splits or splits[0].unpaired:
@@ -97,12 +101,12 @@ def forms_of(loop: LoopContext, folded: Sequence[Instr], overlapping: bool) -> I
     longest = LONGEST_UNROLLED if is_kernel(folded) else LONGEST_UNROLLED // 4
     several_times = [times for times in UNROLLED if overlapping and times * len(splits[0].instrs) <= longest]
     for kind, split in enumerate(splits):
-        here = loop.with_vector_spill(split)
-        parted = _with_registers(here, split, folded)
-        if overlapping and (parted is None or parted[0].splits < split.splits):
-            here, parted = _with_fewer_vectors(loop, split) or (here, parted)
-        if parted is not None:
-            yield LoopForm(*parted, 1, kind, here.with_spill_code)
+        spilling = loop.with_vector_spill(split)
+        allocated = _with_registers(spilling, split, folded)
+        if overlapping and (allocated is None or allocated[0].splits < split.splits):
+            spilling, allocated = _with_fewer_vectors(loop, split) or (spilling, allocated)
+        if allocated is not None:
+            yield LoopForm(*allocated, 1, kind, spilling.with_spill_code)
     for kind, times in enumerate(several_times, 2):
         several = _unroll(loop.with_vector_spill(splits[0]), splits[0], times, kind)
         if several is not None:
@@ -110,23 +114,23 @@ def forms_of(loop: LoopContext, folded: Sequence[Instr], overlapping: bool) -> I
 
 
 def _unroll(loop: LoopContext, split: SplitBody, times: int, kind: int) -> LoopForm | None:
-    """Return the unrolled form; None where it is not possible."""
+    """Return the loop unrolled `times` times; None if it is not a counted loop or registers do not suffice."""
     taken = {reg.name for instr in split.instrs for reg in instr.registers()} | loop.live_in | loop.live_out
     free = [r for r in (*SCRATCH_GENERAL, *sorted(loop.spill.registers)) if r not in taken]
     if not free:
         return None
-    counter, rest, end = free[-1], f"{loop.prefix}_rest", f"{loop.prefix}_done"
-    new = unroll(split.instrs, times, counter, loop.live_in, loop.live_out, rest, end)
+    counter, old_label, end = free[-1], f"{loop.prefix}_rest", f"{loop.prefix}_done"
+    new = unroll(split.instrs, times, counter, loop.live_in, loop.live_out, old_label, end)
     if new is None:
         return None
     try:
         body = loop.allocate(new.body, frozenset([counter]))
     except NoRegister:
         return None
-    old = (*loop.instrs[:-1], with_target(loop.instrs[-1], rest))
+    old_loop = (*loop.instrs[:-1], with_target(loop.instrs[-1], old_label))
 
     def around(parts: CodeParts) -> CodeParts:
-        return loop.with_spill_code((("", new.before), *parts, ("", new.after), (rest, old), (end, ())))
+        return loop.with_spill_code((("", new.before), *parts, ("", new.after), (old_label, old_loop), (end, ())))
 
     return LoopForm(split, body, times, kind, around)
 
@@ -134,7 +138,7 @@ def _unroll(loop: LoopContext, split: SplitBody, times: int, kind: int) -> LoopF
 def _with_registers(
     loop: LoopContext, form: SplitBody, folded: Sequence[Instr]
 ) -> tuple[SplitBody, tuple[Instr, ...]] | None:
-    """Allocate registers to a form; where scratch registers do not suffice, with fewer loads split. None: none fits."""
+    """Allocate registers to a form, with fewer loads split if registers do not suffice; None if no form fits."""
     while True:
         try:
             return form, loop.allocate(form.instrs)
@@ -147,9 +151,9 @@ def _with_registers(
 def _with_fewer_vectors(
     loop: LoopContext, form: SplitBody
 ) -> tuple[LoopContext, tuple[SplitBody, tuple[Instr, ...]]] | None:
-    """Return the form with fewer vector registers, so that general ones can be spilled to the others; None: impossible.
+    """Return the form in fewer vector registers, so that some can hold spilled general registers; None if impossible.
 
-    A compiler gives a loop all available registers, also where its values need fewer.
+    A compiler often gives a loop more registers than its values need.
     """
     listed = {reg.name for instr in form.instrs for op in instr.operands if isinstance(op, RegList)
               for reg in op.registers}  # fmt: skip
@@ -157,20 +161,20 @@ def _with_fewer_vectors(
     within = sorted(touched - loop.live_in - loop.live_out - listed)
     for count in range(min(MOST_RELEASED, len(within)), 0, -1):
         released = within[-count:]
-        here = loop.with_vector_spill(form, released)
+        spilling = loop.with_vector_spill(form, released)
         unnamed = {name: f"v%{number}" for number, name in enumerate(released)}
         instrs = [
             instr.with_registers(tuple(unnamed.get(reg.name, reg.name) for reg in instr.registers()))
             for instr in form.instrs
         ]
         try:
-            return here, (form, here.allocate(instrs))
+            return spilling, (form, spilling.allocate(instrs))
         except NoRegister:
             continue
     return None
 
 
 def is_kernel(instrs: Iterable[Instr]) -> bool:
-    """True if a loop is mostly arithmetic, so that a longer search for its schedule is likely to pay."""
+    """True if KERNEL_SHARE of a loop's instructions do arithmetic: a longer search for a schedule is likely to pay."""
     busy = [count_operations(instr) != OperationCount() for instr in instrs]
     return sum(busy) >= KERNEL_SHARE * len(busy)

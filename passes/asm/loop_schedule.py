@@ -1,4 +1,4 @@
-"""Finds the modulo schedule of a loop's body, in a store of known schedules or by search, and the kernel's order."""
+"""Finds the modulo schedule of a loop's body, in a store of schedules or by search, and the order of its kernel."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from mavcg.passes.asm.schedule.nop_padding import pad_with_nops
 
 
 class ScheduleStore(Protocol):
-    """A store of schedules by a key of the loop and the core that they are for."""
+    """A store of schedules; the key is a digest of loop, core and effort."""
 
     def get(self, key: str) -> Schedule | None: ...
 
@@ -22,9 +22,10 @@ class ScheduleStore(Protocol):
 
 @dataclass(frozen=True)
 class SchedulingEffort:
-    """Time for the search of a loop's schedule, and the store of known schedules.
+    """The time to spend on the search for a loop's schedule, and the store of schedules found before.
 
-    exact_seconds: of the exact solver; 0: the heuristic alone. heuristic_seconds: approximate time of the heuristic.
+    exact_seconds: approximate time of the exact solver; 0 for the heuristic alone. heuristic_seconds: approximate time
+    of the heuristic.
     """
 
     exact_seconds: float = 0.0
@@ -32,7 +33,7 @@ class SchedulingEffort:
     heuristic_seconds: float = 1.0
 
     def part(self, share: float, solver_share: float | None = None) -> "SchedulingEffort":
-        """Return a share of the seconds, for one of several forms of a loop."""
+        """Return a fraction of the seconds, for one of several forms of a loop; solver_share: the solver's fraction."""
         exact = self.exact_seconds * (share if solver_share is None else solver_share)
         return replace(self, exact_seconds=exact, heuristic_seconds=self.heuristic_seconds * share)
 
@@ -40,7 +41,7 @@ class SchedulingEffort:
 def find_schedule(
     ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, effort: SchedulingEffort, below: float
 ) -> Schedule | None:
-    """Return a modulo schedule of the loop with an interval below `below`, from the store or by search; None: none."""
+    """Return a modulo schedule with an interval below `below`, from the store or by search; None if there is none."""
     seconds = effort.exact_seconds
     # A schedule depends on classes and edges alone: kernels of many shapes have loops that differ in offsets only.
     classes = [op.op_class for op in ops]
@@ -57,7 +58,7 @@ def find_schedule(
 def padded_kernel_order(
     ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, schedule: Schedule
 ) -> tuple[int, ...]:
-    """Return the kernel's order: first-slot ops in front of their cycle, NOPs where they make the kernel faster."""
+    """Return the kernel's order, with ops that need the first slot in front of their cycle, and NOPs where they pay."""
     last = len(ops) - 1
     order = kernel_issue_order(kernel_order(schedule, last)[:-1], ops, edges, timing, schedule)
     return pad_with_nops((*order, last), ops, timing, schedule)

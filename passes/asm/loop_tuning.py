@@ -18,32 +18,33 @@ from mavcg.passes.asm.schedule.software_pipeline import emit_pipeline, with_targ
 from mavcg.passes.asm.straight_tuning import block_order
 from mavcg.passes.asm.transforms.split_loads import SplitBody
 
-# Longer bodies are list-scheduled: overlapping their iterations gains little, and takes long to find.
+# Bodies of more instructions are list-scheduled: overlapping their iterations gains little, and takes long to search.
 LONGEST_PIPELINED = 400
-# The kind of loop for which a measurement overrides the model on an out-of-order core whose profile enables load
-# splitting: f32 multiply-adds alone, at least this many for each load that is split, as in the function that gained
-# (Park 2020, section 3.2.2: 96 multiply-adds for 32 loads). No other kind was measured.
+# On an out-of-order core whose profile enables load splitting, a measurement overrides the model for one kind of loop:
+# its arithmetic is f32 or f64 multiply-adds alone, at least this many for each split load, as in the function that was
+# measured to gain (Park 2020, section 3.2.2: 96 multiply-adds for 32 loads). No other kind was measured.
 MEASURED_PRODUCTS_PER_SPLIT = 3
-# Largest ratio of the split form's cycles to the input's, by the model, at which such a loop is expected to gain: the
-# model has 112 to 96 for the loop that was measured to be faster.
+# Largest ratio of the split form's modelled cycles to the input's at which such a loop is expected to gain: the model
+# predicts 112 cycles instead of 96 for the loop that was measured to be faster.
 MEASURED_MODEL_RATIO = 112 / 96
 # Shares of the heuristic's time and of the solver's: for the loop with its loads split and whole, and for each of
-# UNROLLED. The first mostly finds, in a fraction of its time, a schedule that makes the other searches unnecessary.
+# UNROLLED. The first search mostly finds, in a fraction of its time, a schedule that no other form can improve on.
 HEURISTIC_SHARES, SOLVER_SHARES = (1.0, 0.1, 0.4, 0.2), (0.3, 0.0, 0.6, 0.1)
 ONE_STEP_SHARE = 0.9  # share of both for the re-rolled form of a loop
-REST_SHARE = 0.1  # share of both for such a loop as it is
-FURTHER_EFFORT = 0.25  # share of the heuristic's time for loops that are no kernels
-WORTH_UNROLLING = 0.98  # largest ratio to the cycles without unrolling: the code is several times as long
+REST_SHARE = 0.1  # share of both for the original form of a loop that was re-rolled
+FURTHER_EFFORT = 0.25  # share of the heuristic's time for loops that are not kernels (loop_forms.is_kernel)
+WORTH_UNROLLING = 0.98  # largest ratio to the cycles without unrolling, because the code is several times as long
 
 
 @dataclass(frozen=True)
 class LoopReport:
-    """The changes to a loop. Cycles are predicted by the model, per iteration of the input loop.
+    """The changes to a loop; cycles are predicted by the model, per iteration of the input loop.
 
-    scheduled_by: "cp-sat", "heuristic" or "kept". initiation_interval: cycles between the starts of two iterations of
-    the new loop. unrolled: iterations of the input loop in one of the new loop. rerolled: iterations of the new loop
-    that make one of the input loop. unchanged_because: why the loop was left as it was, or "". against_model: the
-    measurement, with its source, that selected a form with more predicted cycles than the input; "" where the model
+    line: of the loop's first instruction. splits, unpaired: as in SplitBody. scheduled_by: "cp-sat", "heuristic", or
+    "kept" for an unchanged loop. initiation_interval: cycles between the starts of two iterations of the new loop.
+    unrolled: iterations of the input loop in one of the new loop. rerolled: iterations of the new loop that make one of
+    the input loop. stages: iterations in flight at once. unchanged_because: the reason, or "". against_model: the
+    measurement, with its source, that selected a form with more predicted cycles than the input; "" if the model
     prefers the form.
     """
 
@@ -66,7 +67,7 @@ class LoopReport:
 
 @dataclass(frozen=True)
 class NewLoop:
-    """The loop's new code: instructions in parts, each with the label at its top, and a comment for the reader."""
+    """The new code of a loop: (label or "", instructions) in the order of the text, and a comment for the reader."""
 
     parts: tuple[tuple[str, tuple[Instr, ...]], ...]
     remark: str
@@ -94,11 +95,12 @@ def tune_loop(
     effort: SchedulingEffort,
     names: tuple[str, int, str],
 ) -> tuple[LoopReport, NewLoop | None]:
-    """Return the fastest form of a loop by the model of the core, or None where none is faster than the input.
+    """Return the fastest form of a loop by the model of the core, with a report; None if none is faster than the input.
 
     Args:
         instrs: one iteration, its branch back last.
-        live_in, live_out: registers that are live at its top, and at its end in the next iteration or after the loop.
+        live_in, live_out: registers that are live at its top and at its end, for the next iteration or after the loop.
+        policy: the transforms that the core's profile enables.
         names: the loop's label, its line, and the prefix of new labels.
     The result is never slower than the input by the model, with one exception: on an out-of-order core whose profile
     enables load splitting, loops of the kind that was measured to gain are split; the report then names the
@@ -142,7 +144,7 @@ def tune_loop(
 
 
 def _f32_products(instrs: Sequence[Instr]) -> int:
-    """Count the multiply-add instructions of a loop whose arithmetic is f32 or f64 multiply-adds alone; else 0."""
+    """Return the number of multiply-adds in a loop whose arithmetic is f32 or f64 multiply-adds alone; else 0."""
     works = [work for instr in instrs if (work := count_operations(instr)) != OperationCount()]
     return len(works) if all(work.macs and work.flops == 2 * work.macs for work in works) else 0
 
@@ -179,7 +181,7 @@ def _forms(
 ) -> Iterator[_Candidate]:
     """Yield candidates with loads split or whole, unrolled or not.
 
-    best: cycles that an overlapped form must improve on. in_line: also yield forms without overlap.
+    best: cycles that a software-pipelined form must improve on. in_line: also yield forms without overlap.
     """
     timing = loop.timing
     forms = list(forms_of(loop, folded, _overlaps(loop)))
@@ -206,21 +208,22 @@ def _forms(
 def _overlap(
     form: LoopForm, edges: Sequence[Edge], loop: LoopContext, best: float, effort: SchedulingEffort
 ) -> _Candidate | None:
-    """Software-pipeline a form; None where the result is not better than `best`."""
+    """Software-pipeline a form; None if the result does not take fewer cycles than `best`."""
     if len(form.body) > LONGEST_PIPELINED:
         return None
     worth = best * (WORTH_UNROLLING if form.times > 1 else 1.0)
     effort = effort if is_kernel(form.body) else effort.part(FURTHER_EFFORT, 0.0)
-    found = find_schedule(form.ops, edges, loop.timing, effort, worth * form.times)
-    if found is None:
+    schedule = find_schedule(form.ops, edges, loop.timing, effort, worth * form.times)
+    if schedule is None:
         return None
-    order = padded_kernel_order(form.ops, edges, loop.timing, found)
-    new = emit_pipeline(form.body, found, loop.prefix, order)
+    order = padded_kernel_order(form.ops, edges, loop.timing, schedule)
+    new = emit_pipeline(form.body, schedule, loop.prefix, order)
     cycles = _cycles(form.ops, new.kernel, loop.timing) / form.times
     if cycles > worth:
         return None
     parts = form.around(new.parts)
-    return _Candidate(cycles, parts, form.split, found.by, found.interval, new.stages, len(new.kernel), form.times)
+    length = len(new.kernel)
+    return _Candidate(cycles, parts, form.split, schedule.by, schedule.interval, new.stages, length, form.times)
 
 
 def _cycles(ops: Sequence[Op], order: Sequence[int], timing: Timing) -> float:
@@ -228,6 +231,6 @@ def _cycles(ops: Sequence[Op], order: Sequence[int], timing: Timing) -> float:
 
 
 def _block_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:
-    """Return a list schedule of the body, its branch last."""
+    """Return the order of a list schedule of the body, its branch last."""
     last = len(code) - 1
     return (*block_order(code[:last], timing), last)

@@ -1,8 +1,8 @@
-"""Keeps new orders of straight-line code only where no path through a function gets slower by the core's model.
+"""Undoes new orders of straight-line code where a path through the function would get slower by the core's model.
 
-A segment's own cycles are counted on an idle core. What follows it may wait for a result that the new order computes
-later, and in a loop the next segment begins before the last results are there. So each path is timed as a whole, before
-and after: a path around a loop of several blocks as a loop, a run of blocks outside of loops as straight-line code.
+A segment is scheduled on an idle core. The code after it may wait for a result that the new order computes later, and
+in a loop the next segment begins before the previous results are ready. So each path is timed as a whole, before and
+after: a path around a loop of several blocks as a loop, a run of blocks outside of loops as straight-line code.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ from mavcg.passes.asm.isa.source import Statement
 from mavcg.passes.asm.models.estimate import block_cycles, loop_cycles
 from mavcg.passes.asm.straight_tuning import NewSegment
 
-MOST_PATHS = 16  # paths around the loops of a function that are timed; the shortest come first
+MOST_PATHS = 16  # maximum of paths around the loops of a function that are timed, the shortest first
 
 
 @dataclass(frozen=True)
 class PlacedSegment:
-    """A new order for lines [first, stop) of a block."""
+    """A new order for lines [first, stop) of the block with index `block`."""
 
     block: int
     first: int
@@ -34,7 +34,7 @@ class PlacedSegment:
 
 @dataclass(frozen=True)
 class _Path:
-    """Blocks that run one after another. around: the last one leads back to the first."""
+    """Blocks that run one after another. around: True if the last one leads back to the first."""
 
     blocks: tuple[int, ...]
     around: bool
@@ -43,10 +43,10 @@ class _Path:
 def without_slower_paths(
     function: Function, statements: Sequence[Statement], placed: Sequence[PlacedSegment], timing: Timing
 ) -> tuple[PlacedSegment, ...]:
-    """Return the segments whose new order is kept: no path that is timed takes more cycles than with the old orders.
+    """Return the segments whose new order makes no timed path slower than the old orders.
 
-    On a path that gets slower the new orders are undone one by one, first the one without which it is fastest. Loops of
-    one block are passed through once, in their old form.
+    On a path that gets slower the new orders are undone one by one, first the one without which the path is fastest. A
+    path goes through a loop of one block once, in its old form.
     """
     kept = list(placed)
     times = _PathTimes(function, statements, timing)
@@ -85,11 +85,11 @@ def _paths(function: Function, changed: frozenset[int]) -> Iterator[_Path]:
 
 
 class _PathTimes:
-    """The cycles of paths through a function with some of the new orders in it; what was counted once is kept."""
+    """Computes the cycles of paths through a function with some of the new orders in it; results are cached."""
 
     def __init__(self, function: Function, statements: Sequence[Statement], timing: Timing) -> None:
         self._function, self._statements, self._timing = function, statements, timing
-        # By the first lines of the new orders: for each block, and of all blocks of a path.
+        # Keys: the first lines of the new orders, in a block and in the blocks of a path.
         self._ops: dict[tuple[int, tuple[int, ...]], list[Op]] = {}
         self._cycles: dict[tuple[_Path, tuple[tuple[int, ...], ...]], float] = {}
 
@@ -107,7 +107,7 @@ class _PathTimes:
         return self._cycles[key]
 
     def _block_ops(self, block: int, new: Mapping[int, PlacedSegment]) -> list[Op]:
-        """Return a block's ops with these new orders in it, by first line; unknown instructions are left out."""
+        """Return a block's ops without unknown instructions. new: first line -> new order to use there."""
         key = block, tuple(new)
         if key not in self._ops:
             code: list[Code] = []

@@ -17,7 +17,7 @@ from mavcg.passes.asm.transforms.split_loads import split_loads
 
 @dataclass(frozen=True)
 class NewSegment:
-    """Instructions in a better order. cycles: predicted by the model. splits: number of loads that were split."""
+    """Instructions in a better order; cycles, cycles_before: by the model. splits: number of loads that were split."""
 
     instrs: tuple[Instr, ...]
     cycles: float
@@ -33,9 +33,9 @@ def tune_segment(
     policy: LoadPolicy,
     renaming: bool,
 ) -> NewSegment | None:
-    """Return the best schedule with loads split or whole; None where the model finds neither better than the input.
+    """Return the best schedule, with loads split or whole; None if the model predicts no gain over the input.
 
-    renaming: also rename registers of values that are live within the code only (pays in loops alone).
+    renaming: also rename registers of values whose live range lies within the code, which pays in loops only.
     """
     if len(instrs) < 2 or not policy.schedule:
         return None

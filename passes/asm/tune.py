@@ -1,6 +1,6 @@
-"""Tunes the functions of an assembly file for one core: load splitting and software pipelining, list scheduling.
+"""Tunes the functions of an assembly file for one core by load splitting, software pipelining and list scheduling.
 
-A change is made only where the core's model predicts fewer cycles; see tune_loop and tune_segment.
+A change is made only if the core's model predicts fewer cycles; see tune_loop and tune_segment.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,15 +18,16 @@ from mavcg.passes.asm.loop_tuning import LoopReport, NewLoop, tune_loop
 from mavcg.passes.asm.path_check import PlacedSegment, without_slower_paths
 from mavcg.passes.asm.straight_tuning import tune_segment
 
-LONGEST_TESTED = (1 << 15) // 4 - 256  # lines: an instruction takes 4 bytes, alignment a few
+# Maximum of lines in a function with tbz or tbnz, which reach 32 KiB: 4 bytes per instruction, some for alignment.
+LONGEST_TESTED = (1 << 15) // 4 - 256
 
 
 @dataclass(frozen=True)
 class FunctionReport:
     """The changes to a function.
 
-    loops: one report per loop of one block. blocks: number of straight-line segments with a better order. splits: loads
-    split outside of loops of one block. unchanged_because: why the function was left as it was, or "".
+    loops: one report per loop of one block. blocks: number of straight-line segments with a better order. splits:
+    number of loads split outside of loops of one block. unchanged_because: the reason, or "".
     """
 
     name: str
@@ -38,9 +39,9 @@ class FunctionReport:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The new text and a report per function; code without a predicted gain is unchanged.
+    """A tuned assembly file: its new text and a report per function.
 
-    pieces: texts of the old text's statements. changes: by function, the new texts of statements.
+    pieces: the old text, statement by statement. changes: function -> index of a statement -> its new text.
     """
 
     text: str
@@ -49,7 +50,7 @@ class Tuned:
     changes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def without(self, undone: Mapping[str, str]) -> "Tuned":
-        """Return the result with the changes to some functions undone. undone: function -> reason."""
+        """Return the file with the changes to some functions undone. undone: function -> reason."""
         changes = {name: texts for name, texts in self.changes.items() if name not in undone}
         pieces = list(self.pieces)
         for at, text in (item for texts in changes.values() for item in texts.items()):
@@ -67,7 +68,7 @@ def tune(
     effort: SchedulingEffort | None = None,
     file: str = "<assembly>",
     skip: Callable[[str], str] = lambda name: "",
-    progress: Callable[[str], None] = lambda what: None,
+    progress: Callable[[str], None] = lambda label: None,
     open_inline: bool = False,
 ) -> Tuned:
     """Tune a file's functions for a core, by the core's model.
@@ -75,10 +76,10 @@ def tune(
     Args:
         policy: the transforms that the core's profile enables.
         effort: time for schedule search, and the store of known schedules.
-        skip: returns the reason why a function may not be changed, or "".
+        skip: returns the reason why the function with this name may not be changed, or "".
         progress: called with the label of each loop before it is scheduled.
-        open_inline: no inline assembly in the text clobbers memory, so that accesses may move over its edges.
-    Raises: MavcgError with line and column for text that is no assembly.
+        open_inline: True if no inline assembly in the text clobbers memory, so that accesses may move across it.
+    Raises: MavcgError with line and column for text that is not assembly.
     """
     statements = parse_source(text, file)
     functions = functions_of(statements, file)
@@ -121,7 +122,7 @@ def tune(
 
 @dataclass(frozen=True)
 class _FunctionTuning:
-    """The tuning of one function."""
+    """The tuning of one function: its inputs, and `run`."""
 
     statements: Sequence[Statement]
     function: Function
@@ -135,6 +136,7 @@ class _FunctionTuning:
     open_inline: bool
 
     def run(self) -> tuple[FunctionReport, dict[int, str]]:
+        """Tune the function's loops and straight-line code; return a report and the new texts of statements."""
         changes: dict[int, str] = {}
         loops: list[LoopReport] = []
         placed: list[PlacedSegment] = []
@@ -193,7 +195,7 @@ class _FunctionTuning:
         return tuple(instr for instr in instrs if instr is not None)
 
     def _replace_lines(self, block: Block, first: int, stop: int, new: str) -> dict[int, str]:
-        """Return new texts for the statements of lines [first, stop): the first becomes `new`, the others empty."""
+        """Return new texts for the statements of lines [first, stop): `new` for the first, "" for the others."""
         at = [block.lines[i].statement for i in range(first, stop)]
         changes = dict.fromkeys(at, "")
         changes[at[0]] = new
@@ -211,7 +213,7 @@ def _loop_text(new: NewLoop) -> str:
 
 
 def _free_prefix(text: str) -> str:
-    """Return a prefix of labels that the file does not contain."""
+    """Return a prefix for new labels that does not occur in the file."""
     prefix = ".Lmavcg"
     while prefix in text:
         prefix += "x"
@@ -219,7 +221,7 @@ def _free_prefix(text: str) -> str:
 
 
 def _outgrows_tests(statements: Sequence[Statement], function: Function, changes: dict[int, str]) -> bool:
-    """True if a test-and-branch may no longer reach its target: its range is 32 KiB (Arm ARM, C6.2, TBZ)."""
+    """True if a test-and-branch may no longer reach its target, whose range is 32 KiB (Arm ARM, C6.2, TBZ)."""
     if not any(line.effects and line.effects.op_class == "branch_test" for b in function.blocks for line in b.lines):
         return False
     texts = (changes.get(at, statements[at].text) for at in range(function.start, function.stop))
@@ -227,9 +229,9 @@ def _outgrows_tests(statements: Sequence[Statement], function: Function, changes
 
 
 def _narrow_tables(statements: Sequence[Statement], function: Function) -> str:
-    """Return why a function may not grow, or "": a table of distances in it has entries that could overflow.
+    """Return the reason why a function may not grow, or "".
 
-    LLVM writes the entries of small jump tables in 1 or 2 bytes.
+    LLVM writes the entries of small jump tables, distances between labels, in 1 or 2 bytes, which could overflow.
     """
     labels = {label for block in function.blocks for label in block.labels}
     for s in statements:

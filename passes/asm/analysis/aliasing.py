@@ -9,11 +9,11 @@ from mavcg.passes.asm.isa.syntax import ZERO, Imm, Instr, RawOperand, Reg
 
 @dataclass(frozen=True)
 class AddressRange:
-    """The memory that an access touches: `bytes` bytes from root + offset.
+    """The memory that an access touches: `bytes` bytes starting at root + offset (+ index).
 
-    root: names a value: that of a register at the top of the block ("x0"), or one computed in the block ("x0@7", by
-    instruction 7). offset: in bytes; None where it is not known. index: the same for a register that is added, with its
-    extension, or "".
+    root: name of the base value: a register at the top of the block ("x0"), or a register as instruction 7 of the block
+    sets it ("x0@7"). offset: in bytes; None where it is not known. index: root, offset and extension of the index
+    register ("x1+0 x lsl #2"); "" without one.
     """
 
     root: str
@@ -22,7 +22,7 @@ class AddressRange:
     bytes: int
 
 
-# Register -> (root, distance): its value is the root's plus the distance. A register that is absent is its own root.
+# Register -> (root, distance in bytes): its value is root + distance. A register that is absent is its own root.
 RegisterValues = Mapping[str, tuple[str, int]]
 
 
@@ -30,8 +30,8 @@ RegisterValues = Mapping[str, tuple[str, int]]
 class BlockAccesses:
     """The memory accesses of a block.
 
-    ranges: one AddressRange per instruction, None where nothing is known. steps: for each register that the block
-    writes, its value at the end less that at the top, in bytes; None where that is no constant.
+    ranges: one AddressRange per instruction, None for an instruction without a memory access. steps: for each register
+    that the block writes, its increase from the top of the block to the end, in bytes; None if it is not a constant.
     """
 
     ranges: tuple[AddressRange | None, ...]
@@ -114,7 +114,7 @@ def _update(instr: Instr, effect: Effects, values: RegisterValues) -> dict[str, 
 def may_overlap(
     first: AddressRange | None, second: AddressRange | None, steps: Mapping[str, int | None], later: int = 0
 ) -> bool:
-    """True unless `second`, made `later` iterations after `first`, provably touches no byte that `first` touches.
+    """True unless `second`, executed `later` iterations after `first`, provably shares no byte with `first`.
 
     steps: as in BlockAccesses.
     """

@@ -11,13 +11,12 @@ from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.source import Statement, asm_error
 from mavcg.passes.asm.isa.syntax import Imm, Mem
 
-# Directives that are part of the code around them: instructions do not move across one. The others only describe, and
-# stand at the edges of a function.
+# Directives that belong to the position where they stand: instructions do not move across one of these.
 _STANDS_IN_CODE = re.compile(
     r"\.(?:cfi_(?!sections)|inst|word|long|quad|xword|hword|short|byte|2byte|4byte|8byte|ascii|asciz|string|zero|skip|"
     r"space|fill|org|int|octa|dword|float|single|double|uleb|sleb|dc|ds|incbin|loc|tlsdesccall|reloc|balign|align|p2align|ltorg|pool|seh_|macro|rept|if|irp)"
 )
-# Directives that describe, wherever they stand. One that is in neither list is unknown, and a fence.
+# Directives that mean the same wherever they stand. A directive in neither list is unknown, and a fence.
 _DESCRIBES = re.compile(
     r"\.(?:type|size|globl|global|weak|weakref|hidden|local|protected|internal|section|text|data|bss|rodata|previous|"
     r"pushsection|popsection|subsection|ident|file|arch|cpu|arch_extension|arm|thumb|code|fpu|variant_pcs|cfi_sections|set|equ|equiv|eqv|"
@@ -29,7 +28,7 @@ _SECTION = re.compile(r"\.(?:section|text|data|bss|rodata|pushsection|popsection
 
 
 def is_code_directive(statement: Statement) -> bool:
-    """True for a directive that instructions may not cross: one that is part of the code, or one that is unknown."""
+    """True for a directive that instructions may not cross: it depends on its position, or is unknown."""
     code = statement.code.lower()
     if statement.kind != "directive" or not code.startswith("."):
         return False
@@ -38,7 +37,7 @@ def is_code_directive(statement: Statement) -> bool:
 
 @dataclass(frozen=True)
 class CodeLine:
-    """An instruction of a block: its index among the file's statements, and its effects (None: unknown).
+    """An instruction of a block: its index in the file's list of statements, and its effects (None: unknown).
 
     Data in the code is an unknown instruction.
     """
@@ -55,9 +54,10 @@ class CodeLine:
 class Block:
     """A basic block: statements [start, stop), entered at the top only and left at the end only.
 
-    labels: those at its top. successors: indices of blocks of the function. leaves: True if control may also leave the
-    function or go to an unknown target (a return, a tail call, an indirect jump, the function's end). whole: True if
-    the statements between labels and end are instructions alone, without directives in between.
+    labels: names of the labels at its top. successors: indices of blocks of the function. leaves: True if control may
+    also leave the function or go to an unknown target (a return, a tail call, an indirect jump, the function's end).
+    whole: True if no directive or macro that instructions may not cross stands between its instructions. in_loop: True
+    if control can come back to the block.
     """
 
     start: int
@@ -70,13 +70,13 @@ class Block:
     in_loop: bool = False
 
     def loops_to_itself(self, index: int) -> bool:
-        """True if this is a loop of one block, left at its end alone."""
+        """True if the block, which has this index, is a loop by itself: its branch goes to its top or falls through."""
         return index in self.successors and len(self.successors) == 2
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function's blocks, in the order of the text; start and stop are indices of statements.
+    """A function's blocks, in the order of the text; its statements are [start, stop).
 
     frozen: the reason why none of its code may move, or "".
     """
@@ -89,8 +89,9 @@ class Function:
 
 
 def functions_of(statements: Sequence[Statement], file: str = "<assembly>") -> tuple[Function, ...]:
-    """Find every function of a file: from a label of type function, or a global one in a section of code, to the next.
+    """Find every function of a file. It begins at a label of type function, or at a global label in a code section.
 
+    It ends at its .size, at the next function, or where the section changes.
     Raises: MavcgError with line and column for an instruction with operands that it cannot have, and for a branch to a
     local label that the file does not define.
     """
@@ -119,7 +120,7 @@ def _function_labels(statements: Sequence[Statement]) -> set[str]:
 
 
 def _ranges(statements: Sequence[Statement], names: set[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield the name, first statement and the one behind the last of each function."""
+    """Yield each function's name and its range [start, stop) of statements."""
     name, start, in_text = "", -1, True
     for at, s in enumerate(statements):
         ends = False
@@ -264,7 +265,7 @@ _BESIDE_LABEL = re.compile(r'(?<![\w.$"])([A-Za-z_.$][\w.$]*|"[^"\n]*")\s*[-+]\s
 
 
 def _is_distance(s: Statement) -> bool:
-    """True if an instruction gives an address by its distance in bytes, as in `b #8`."""
+    """True if an instruction gives its target as a distance in bytes, as in `b #8`."""
     if s.instr is None or not s.instr.operands:
         return False
     mnemonic = s.instr.mnemonic

@@ -14,7 +14,8 @@ from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.op import Edge, Op, RegisterRead
 from mavcg.passes.asm.isa.syntax import Instr
 
-# Iterations at a greater distance than the stages of a schedule never overlap (modulo.schedule_loop allows four).
+# Dependences over more iterations than this are left out: a schedule has at most four stages (modulo.schedule_loop),
+# so that iterations further away from each other never overlap.
 LATER_ITERATIONS = 3
 
 
@@ -55,16 +56,15 @@ def with_effects(instrs: Sequence[Instr]) -> tuple[Code, ...]:
 
 
 def loop_edges(code: Sequence[Code], timing: Timing) -> tuple[Edge, ...]:
-    """Return every dependence of a loop's body, within an iteration and between iterations."""
+    """Return the dependence edges of a loop's body, within an iteration and between iterations."""
     ops = [c.op for c in code]
-    found = [*_register_edges(ops, timing, looping=True), *_memory_edges(code, LATER_ITERATIONS)]
-    return _strongest(found)
+    return _longest([*_register_edges(ops, timing, looping=True), *_memory_edges(code, LATER_ITERATIONS)])
 
 
 def block_edges(code: Sequence[Code], timing: Timing) -> tuple[Edge, ...]:
-    """Return every dependence of straight-line code."""
+    """Return the dependence edges of straight-line code."""
     ops = [c.op for c in code]
-    return _strongest([*_register_edges(ops, timing, looping=False), *_memory_edges(code, 0)])
+    return _longest([*_register_edges(ops, timing, looping=False), *_memory_edges(code, 0)])
 
 
 def _register_edges(ops: Sequence[Op], timing: Timing, looping: bool) -> Iterator[Edge]:
@@ -84,7 +84,7 @@ def _register_edges(ops: Sequence[Op], timing: Timing, looping: bool) -> Iterato
                         yield Edge(reader, at, 0, iteration - of)
                 if register in writer:
                     by, of = writer[register]
-                    yield Edge(by, at, _overwrite(ops[by], op, register, timing), iteration - of)
+                    yield Edge(by, at, _output_latency(ops[by], op, register, timing), iteration - of)
                 writer[register] = (at, iteration)
                 readers[register] = []
 
@@ -94,28 +94,31 @@ def _latency(producer: Op, consumer: Op, read: RegisterRead, timing: Timing) -> 
     return max(1, timing.latency(made_by, consumer.op_class, read.role))
 
 
-def _overwrite(first: Op, then: Op, register: str, timing: Timing) -> int:
-    """Return the latency of an output dependence, in cycles: the second write must not finish first."""
-    early, late = (timing.of("writeback" if op.writeback == register else op.op_class).latency for op in (first, then))
+def _output_latency(first: Op, second: Op, register: str, timing: Timing) -> int:
+    """Return the latency of an output dependence, in cycles: the second write must not finish before the first."""
+    early, late = (
+        timing.of("writeback" if op.writeback == register else op.op_class).latency for op in (first, second)
+    )
     return max(1, early - late + 1)
 
 
-def _memory_edges(code: Sequence[Code], later: int) -> Iterator[Edge]:
+def _memory_edges(code: Sequence[Code], last_distance: int) -> Iterator[Edge]:
+    """Yield an edge for each two accesses, one of them a store, that may overlap within `last_distance` iterations."""
     accesses = block_accesses([(c.instr, c.effects) for c in code])
     touching = [i for i, c in enumerate(code) if c.effects.memory is not None and c.effects.memory.bytes]
-    for distance in range(later + 1):
+    for distance in range(last_distance + 1):
         for source in touching:
             for target in touching:
-                first, then = code[source].effects.memory, code[target].effects.memory
-                assert first is not None and then is not None
-                if (distance == 0 and source >= target) or not (first.store or then.store):
+                first, second = code[source].effects.memory, code[target].effects.memory
+                assert first is not None and second is not None
+                if (distance == 0 and source >= target) or not (first.store or second.store):
                     continue
                 if may_overlap(accesses.ranges[source], accesses.ranges[target], accesses.steps, distance):
                     yield Edge(source, target, 1 if first.store else 0, distance)
 
 
-def _strongest(edges: Sequence[Edge]) -> tuple[Edge, ...]:
-    """Keep the longest of the edges between the same ops at the same distance, in a fixed order."""
+def _longest(edges: Sequence[Edge]) -> tuple[Edge, ...]:
+    """Keep one edge for each source, target and distance: the one of longest latency. Return them sorted."""
     longest: dict[tuple[int, int, int], int] = {}
     for edge in edges:
         key = (edge.source, edge.target, edge.distance)

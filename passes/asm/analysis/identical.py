@@ -1,11 +1,11 @@
-"""Compares versions of functions by their assembly without the versions' names: equal texts assemble to equal code."""
+"""Compares two versions of a function by their assembly text without symbol suffixes: equal texts give equal code."""
 
 import hashlib
 import re
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
-# ELF says what is a function; in Mach-O, names of the program begin with an underscore.
+# In ELF a .type directive marks a function; in Mach-O, names of the program begin with an underscore.
 _ENTRY_ALIGNMENT = re.compile(r'\t\.p2align\t\d+\n(?=\t\.type\t[^\n]*[@%]function\n|"?_[^\n]*:)')
 # Clang's own comments: a whole line, or behind code with a blank after the sign (AArch64's #16 is an operand; Apple's
 # assembler takes ; and ##).
@@ -41,11 +41,11 @@ def names_symbol(asm: str, symbol: str) -> bool:
 
 
 def refine_keys(keys: Mapping[_Key, str], calls: Mapping[_Key, frozenset[_Key]]) -> dict[_Key, str]:
-    """Refine keys so that two are equal only where the versions that they call have equal keys too.
+    """Refine keys until two versions have equal keys only if the versions that they call have equal keys too.
 
-    A version that differs from another only in the versions that it calls may be shared only by those cores for which
-    the called versions are shared: otherwise a core would run another core's version of the callee. Partition
-    refinement: the classes of equal keys are split until nothing more splits.
+    Cores may share a version only if they also share the versions that it calls: otherwise a core would run the callee
+    of another core. Algorithm: partition refinement; the classes of equal keys are split until none splits further.
+    keys: version -> digest of its text. calls: version -> versions that it calls.
     """
     current = dict(keys)
     while True:

@@ -1,6 +1,6 @@
 """Liveness analysis: the registers that are live at the top and the end of each block of a function.
 
-Registers are whole ones ("x3", "v3", "nzcv"). Where something is not known, all registers are taken to be live.
+Registers are named by their whole ("x3", "v3", "nzcv"). At an unknown instruction all registers count as live.
 Source for what calls and returns read: Procedure Call Standard for the Arm 64-bit Architecture (IHI 0055), section 6.1.
 """
 
@@ -25,7 +25,7 @@ AT_CALL = frozenset((*GENERAL, *(f"v{i}" for i in range(8)), "sp"))
 
 @dataclass(frozen=True)
 class Liveness:
-    """Live registers by block index, at the top and at the end of each."""
+    """The live registers of a function, at the top and at the end of each block, by block index."""
 
     at_top: tuple[frozenset[str], ...]
     at_end: tuple[frozenset[str], ...]
@@ -36,7 +36,7 @@ class PrivateConventions:
     """Calling conventions between hand-written functions of one file, beyond the standard.
 
     read_by: function -> registers that it reads before it writes them. read_after: function -> registers that its
-    callers read after it returns. inner: labels of the file that are no function's name.
+    callers read after it returns. inner: labels of the file that do not name a function.
     """
 
     read_by: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class PrivateConventions:
 
 
 def private_conventions(functions: Sequence[Function]) -> PrivateConventions:
-    """Follow registers from function to function of a file. Unknown code is taken to read nothing here."""
+    """Find the registers that the functions of a file pass to each other; unknown code is assumed to read nothing."""
     names = {f.name for f in functions}
     inner = frozenset(label for f in functions for block in f.blocks for label in block.labels) - names
     seen = PrivateConventions({name: frozenset() for name in names}, {name: frozenset() for name in names}, inner)
@@ -152,5 +152,5 @@ def _live_at_exit(block: Block, at_leave: frozenset[str], private: PrivateConven
 
 
 def _is_inner(target: str, private: PrivateConventions) -> bool:
-    """True if this label lies within code, so that no function's convention holds there."""
+    """True if a label lies inside a function, where no calling convention holds."""
     return target in private.inner or target.startswith(".") or not re.match(r"[A-Za-z_$]", target)

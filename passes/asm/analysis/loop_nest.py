@@ -1,6 +1,6 @@
 """Finds the loop nest of a function and estimates block frequencies: how often each block runs in a call.
 
-A loop whose trip count is a constant in the code runs so often; any other loop is assumed to run `ASSUMED_TRIPS` times.
+Trip counts that are constants in the code are used as they are; any other loop is assumed to run `ASSUMED_TRIPS` times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ ASSUMED_TRIPS = 8
 
 @dataclass(frozen=True)
 class LoopRegion:
-    """A loop: a set of blocks that can reach one another. trips: its trip count, if that is a constant in the code."""
+    """A loop: a set of blocks that can reach one another. trips: its trip count if it is a constant, else None."""
 
     blocks: frozenset[int]
     trips: int | None = None
@@ -62,7 +62,7 @@ def block_frequencies(function: Function, statements: Sequence[Statement]) -> tu
 
 
 def _headers(graph: "nx.DiGraph[int]", group: frozenset[int]) -> frozenset[int]:
-    """Return the blocks of a loop that are entered from outside of it; its first block where none is."""
+    """Return the blocks through which control enters a loop from outside; its first block if there are none."""
     return frozenset(i for i in group if i == 0 or any(p not in group for p in graph.predecessors(i))) or frozenset(
         {min(group)}
     )
@@ -86,14 +86,14 @@ def _constant_trips(
 
 
 def _code(block: Block, statements: Sequence[Statement]) -> list[Code]:
-    """Return a block's instructions with their effects; [] where one of them is not known."""
+    """Return a block's instructions with their effects; [] if the effects of any instruction are unknown."""
     pairs = [(statements[line.statement].instr, line.effects) for line in block.lines]
     known = [Code(instr, effects) for instr, effects in pairs if instr is not None and effects is not None]
     return known if len(known) == len(pairs) else []
 
 
 def _constants(block: Block, statements: Sequence[Statement]) -> Mapping[str, int]:
-    """Return the registers that `mov` set to a constant which they hold at a block's end."""
+    """Return the registers that hold a constant, set by `mov`, at a block's end."""
     constants: dict[str, int] = {}
     for line in block.lines:
         instr, effects = statements[line.statement].instr, line.effects

@@ -26,8 +26,8 @@ class Segment:
     stop: int
 
 
-# Most instructions of a segment: instructions at a greater distance gain nothing from one another, and the time to
-# schedule a segment grows with the square of its length.
+# Maximum number of instructions in a segment. Scheduling time grows with the square of the length, and reordering
+# across greater distances gains nothing.
 LONGEST = 256
 
 
@@ -53,7 +53,7 @@ def segments_of(block: Block, statements: Sequence[Statement], open_inline: bool
 
 
 def is_fence_free(block: Block, statements: Sequence[Statement], open_inline: bool = False) -> bool:
-    """True if the block has no fence, its closing branch included, nor one between two iterations of it."""
+    """True if a block, its closing branch included, has no fence, and none stands between two of its iterations."""
     indices = [line.statement for line in block.lines]
     if any(line.is_fence for line in block.lines):
         return False

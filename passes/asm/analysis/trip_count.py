@@ -11,11 +11,12 @@ _ENDS = {"b.ne", "b.lo", "b.cc", "b.lt", "b.hi", "b.gt"}
 
 @dataclass(frozen=True)
 class LoopCounter:
-    """The counter of a loop: `register` goes up (or down) by `step` to `end`, a register or 0.
+    """The counter of a loop: `register` changes by `step` each iteration until it reaches `end`.
 
-    drop: indices of instructions that only control the loop. plain: by index, the instruction without the setting of
-    flags. guard: mnemonic of the branch that, after a comparison of register and end, is taken when the loop would not
-    count towards its end; "" where no guard is needed.
+    end: the register with the final value; None for 0. up: True if the register is incremented. drop: indices of
+    instructions that only control the loop. plain: index -> that instruction in its form that sets no flags. guard:
+    mnemonic of the branch that, after a comparison of register and end, is taken when the loop would not count towards
+    its end; "" where no guard is needed.
     """
 
     register: Reg
@@ -28,7 +29,7 @@ class LoopCounter:
 
 
 def loop_counter(code: Sequence[Code]) -> LoopCounter | None:
-    """Return the counter that decides the loop's branch, for loops that step a register to an end; None for others."""
+    """Return the counter that controls the loop's branch; None for a loop that is not a counted loop."""
     last = code[-1].instr
     if last.mnemonic == "cbnz":
         register = last.operands[0]
@@ -71,7 +72,10 @@ def _stepping_counter(
     code: Sequence[Code], register: Reg, end: Reg | None, drop: tuple[int, ...], guard: str, plain: dict[int, Instr],
     up: bool | None = None,
 ) -> LoopCounter | None:  # fmt: skip
-    """Return the counter of a register that exactly one add or sub changes; up: the direction it must have, or None."""
+    """Return the loop's counter if one add or sub alone changes `register`; None otherwise.
+
+    drop, guard, plain: as in LoopCounter. up: the direction that the counter must have; None for either.
+    """
     writers = [i for i, c in enumerate(code) if register.name in c.effects.writes()]
     if len(writers) != 1:
         return None

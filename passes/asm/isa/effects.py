@@ -7,16 +7,16 @@ from mavcg.passes.asm.isa.syntax import ZERO, Instr, Mem
 
 FLAGS = "nzcv"
 
-# Bytes of a register by the letter of its view or element.
+# Size in bytes of a register, by the letter of its view or element.
 VIEW_BYTES = {"b": 1, "h": 2, "s": 4, "d": 8, "q": 16, "w": 4, "x": 8}
 ELEMENT = re.compile(r"(\d*)([bhsdq])$")
 
 
 @dataclass(frozen=True)
 class Access:
-    """One register operand: its position in Instr.registers(), its use, and its role (instr_classes.ROLES).
+    """The use of one register operand: its position in Instr.registers(), and its role (instr_classes.ROLES).
 
-    A register that is only partly written is read too.
+    A register that is written in part counts as read too.
     """
 
     position: int
@@ -28,7 +28,7 @@ class Access:
 
 @dataclass(frozen=True)
 class MemoryAccess:
-    """Memory that is read or written: `bytes` at the address operand. A prefetch accesses 0 bytes."""
+    """A memory access of `bytes` bytes at an address operand. A prefetch accesses 0 bytes."""
 
     address: Mem
     bytes: int
@@ -40,8 +40,9 @@ class MemoryAccess:
 class Effects:
     """All effects of an instruction.
 
-    accesses: every register operand but zero registers. flow: "" or "cond" (a conditional branch), "jump", "call",
-    "return", "indirect". target: the label of a direct branch.
+    op_class: name of the instruction class (instr_classes.CLASSES). accesses: of every register operand except zero
+    registers. flow: "" for no branch, or "cond" (a conditional branch), "jump", "call", "return", "indirect". target:
+    the label of a direct branch.
     """
 
     op_class: str
@@ -64,11 +65,11 @@ class Effects:
 
 
 class Malformed(ValueError):
-    """A known instruction with impossible operands: garbled text rather than an instruction of an extension."""
+    """Raised for a known instruction with an impossible number of operands: garbled text, not an unknown extension."""
 
 
 def register_accesses(instr: Instr, use: str) -> tuple[Access, ...]:
-    """Return the accesses that a use string of mnemonics.py describes; for plain registers (no lists, no addresses)."""
+    """Return the register accesses of an instruction without addresses; use: a use string of mnemonics.py."""
     accesses = []
     for position, reg in enumerate(instr.registers()):
         kind = use[min(position, len(use) - 1)]
@@ -80,13 +81,13 @@ def register_accesses(instr: Instr, use: str) -> tuple[Access, ...]:
 
 
 def check_operand_count(instr: Instr, *allowed: int) -> None:
-    """Raise Malformed where the number of operands is none of these."""
+    """Raise Malformed if the number of operands is not among those allowed."""
     if len(instr.operands) not in allowed:
         raise Malformed(f"`{instr.mnemonic}` has {len(instr.operands)} operands, not {allowed[0]}")
 
 
 def register_bits(arrangement: str) -> int:
-    """Return the bits of an arrangement, such as 128 for 4s; 128 for other text too."""
+    """Return the width of an arrangement in bits: 128 for "4s", 64 for "2s"; 128 for text that is not one."""
     found = ELEMENT.match(arrangement)
     if found is None:
         return 128

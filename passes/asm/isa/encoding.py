@@ -6,21 +6,21 @@ from mavcg.passes.asm.isa.syntax import Instr, Mem, Reg
 
 _SIGNED = range(-256, 256)  # unscaled, 9 bits
 _SCALED = 4096  # multiples of the size, 12 bits
-_PAIRED = range(-64, 64)  # multiples of the size of one, 7 bits
+_PAIRED = range(-64, 64)  # multiples of one register's size, 7 bits
 _UNSCALED_NAMES = {"ldur": "ldr", "stur": "str", "ldurb": "ldrb", "ldurh": "ldrh", "ldursw": "ldrsw", "ldursb": "ldrsb",
                    "ldursh": "ldrsh", "sturb": "strb", "sturh": "strh", "prfum": "prfm"}  # fmt: skip
-STEP_LIMIT = 4096  # of an add, sub or cmp with an immediate
+STEP_LIMIT = 4096  # immediates of add, sub and cmp are below this
 
 
 def reaches(offset: int, size: int) -> bool:
-    """True if a load or store of one register of `size` bytes can have this offset; assemblers choose the form."""
+    """True if a load or store of one register can encode this offset, scaled or unscaled; both in bytes."""
     return offset in _SIGNED or (offset % size == 0 and 0 <= offset < _SCALED * size)
 
 
 def at_offset(instr: Instr, address: Mem, size: int) -> Instr | None:
-    """Return the access with another plain address (base and offset), or None where it cannot be encoded.
+    """Return the instruction with `address` (a base and an offset) in place of its own; None if it has no encoding.
 
-    size: bytes that the access touches, of both registers of a pair; 0 for a prefetch.
+    size: bytes accessed, both registers of a pair together; 0 for a prefetch.
     """
     offset = address.offset
     if offset is None or address.index is not None or address.mode != "offset":

@@ -1,7 +1,7 @@
 """Effects of AArch64 instructions: registers and flags read and written, memory accessed, instruction class.
 
 Source: Arm Architecture Reference Manual for A-profile (DDI 0487), chapters C4 to C7. An instruction that is not in
-these tables, or not in this form, has no effects known (None): to every pass it is a fence.
+these tables, or has another form, has unknown effects (None): every pass treats it as a fence.
 """
 
 import re
@@ -30,9 +30,8 @@ def effects(instr: Instr) -> Effects | None:
     Raises: Malformed for a known instruction with an impossible number of operands, as in a truncated file.
     """
     counts = COUNTS.get(instr.mnemonic)
-    plain = all(
-        not isinstance(o, RawOperand) or _is_word(o.text) for o in instr.operands
-    )  # no form of another extension
+    # Operands of extensions that these tables do not know make the effects unknown; they are not an error.
+    plain = all(not isinstance(o, RawOperand) or _is_word(o.text) for o in instr.operands)
     if counts is not None and plain and len(instr.operands) not in counts:
         expected = " or ".join(map(str, counts))
         raise Malformed(f"`{instr.mnemonic}` has {len(instr.operands)} operands, not {expected}")
@@ -43,14 +42,14 @@ def effects(instr: Instr) -> Effects | None:
 
 
 def _is_plain(operands: tuple[Operand, ...]) -> bool:
-    """True if raw operands are only shifts, extensions, conditions, rotations and plain numbers."""
+    """True if no operand is an address or a list, and raw operands are shifts, conditions, rotations or numbers."""
     return all(
         not isinstance(o, Mem | RegList) and (not isinstance(o, RawOperand) or _is_word(o.text)) for o in operands
     )
 
 
 def _is_word(text: str) -> bool:
-    """True for a shift, a number or an expression of symbols without a register of any extension in it."""
+    """True for a shift, a number or an expression of symbols that contains no register."""
     if _WORD.match(text) is None or _OTHER_REGISTER.match(text) is not None:
         return False
     return all(parse_register(word) is None for word in re.findall(r"[A-Za-z_][\w.]*", text))
@@ -209,7 +208,7 @@ def _vector(instr: Instr) -> Effects | None:
     return Effects(_class_of_size(stem, registers[0]), register_accesses(instr, use))
 
 
-# Stems whose mnemonics may have two operands though they keep part of their destination.
+# Stems of mnemonics that may have two operands although they read their destination.
 _TWO_OPERANDS = (
     "fcvt xtn xtn_sat shift_narrow shift_narrow_round shift_acc shift_insert adalp sqadd "
     "crypto sha1_hash sha256_hash sha512_hash sha_schedule".split()
@@ -220,7 +219,7 @@ _BINARY = frozenset(
 
 
 def _class_of_size(stem: str, to: Reg) -> str:
-    """Return the vector class of a stem by the size of what is written: fmla_q for 128 bits, fmla_d for 64.
+    """Return the vector class of a stem by the width of the destination: fmla_q for 128 bits, fmla_d for 64.
 
     Sized classes come first: `mull` and `shift` are also names of integer classes. A stem without sizes (movi, crypto)
     is its own class.

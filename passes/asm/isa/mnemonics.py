@@ -1,4 +1,4 @@
-"""Mnemonics of arithmetic and moves: their instruction class and the use of their register operands.
+"""Tables of arithmetic and move mnemonics: their instruction class and the use of their register operands.
 
 Source: Arm Architecture Reference Manual for A-profile (DDI 0487), chapters C4 to C7.
 """
@@ -40,7 +40,7 @@ mulh       wr  -   smulh umulh
 crc        wr  -   crc32b crc32h crc32w crc32x crc32cb crc32ch crc32cw crc32cx
 """)
 
-# Vector and scalar forms of one mnemonic: class stems get _q or _d by the size of the first operand, where both exist.
+# The first column is a class stem: instruction.py appends _q or _d by the size of the first operand, where both exist.
 VECTOR = _rows("""
 fadd    wr  -  fadd fsub fabd fabs fneg
 fmax    wr  -  fmax fmin fmaxnm fminnm fcmeq fcmge fcmgt fcmle fcmlt facge facgt

@@ -1,4 +1,4 @@
-"""Operand counts of each known instruction, an address being one operand; they reveal truncated text.
+"""Numbers of operands that each known instruction may have, an address counted as one; they reveal truncated text.
 
 Source: Arm Architecture Reference Manual for A-profile (DDI 0487), chapters C6 and C7, aliases included.
 """

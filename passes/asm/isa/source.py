@@ -46,22 +46,22 @@ class Statement:
 
     @property
     def name(self) -> str:
-        """A label's or directive's own name."""
+        """The name of a label or directive; the mnemonic of an instruction."""
         if self.kind == "label":
             return self.code.rstrip(":").strip().strip('"')
         return self.code.split(None, 1)[0].lower() if self.code else ""
 
 
-def asm_error(file: str, line: int, column: int, what: str, remedy: str) -> MavcgError:
+def asm_error(file: str, line: int, column: int, fault: str, remedy: str) -> MavcgError:
     """Return the error for a location in an assembly file; the caller raises it."""
-    return MavcgError(f"{file}:{line}:{column}: {what}; {remedy}")
+    return MavcgError(f"{file}:{line}:{column}: {fault}; {remedy}")
 
 
 def parse_source(text: str, file: str = "<assembly>") -> tuple[Statement, ...]:
     """Parse a file into statements; their concatenated texts are `text`.
 
-    Raises: MavcgError with line and column for a comment, string or bracket that is not closed, for an operand that is
-    missing, and for characters that no assembly has.
+    Raises: MavcgError with line and column for a comment, string or bracket that is not closed, for a missing operand,
+    and for characters that cannot be assembly.
     """
     statements: list[Statement] = []
     aliases: dict[str, str] = {}
@@ -113,7 +113,7 @@ def _instruction(piece: Statement, aliases: dict[str, str], inline: bool, file: 
     word = code.split(None, 1)[0]
     if not _MNEMONIC.match(word):
         raise asm_error(
-            file, piece.line, piece.column, f"{word!r} is no instruction, label or directive", "mend or remove it"
+            file, piece.line, piece.column, f"{word!r} is not an instruction, label or directive", "mend or remove it"
         )
     try:
         instr = parse_instr(code)
@@ -135,7 +135,7 @@ def _with_aliases(code: str, aliases: dict[str, str]) -> str:
 
 
 def _pieces(text: str, file: str) -> list[Statement]:
-    """Divide the file into raw statements: "blank", "label" or other ("code"), without looking into the code."""
+    """Divide the file into raw statements of kind "blank", "label" or "code" (not yet parsed)."""
     pieces: list[Statement] = []
     at, line, begin_of_line = 0, 1, 0
     while at < len(text):
@@ -164,7 +164,10 @@ def _pieces(text: str, file: str) -> list[Statement]:
 
 
 def _end_of_statement(text: str, at: int, line: int, column: int, file: str) -> tuple[int, int, bool]:
-    """Return the end of the statement at `at` (with its newline or `;`), the end of its code, and True if blank."""
+    """Scan the statement that begins at `at`, and return the end of its text, the end of its code, and if it is blank.
+
+    The text ends after the newline or `;`, the code before a comment. line, column: of `at`, for errors.
+    """
     start_of_line = at == 0 or text[at - 1] == "\n"
     i, code_end = at, None
     only_blanks = True
@@ -207,7 +210,7 @@ def _end_of_statement(text: str, at: int, line: int, column: int, file: str) -> 
             if not sign.isprintable():
                 row = text.count("\n", 0, i) + 1
                 raise asm_error(
-                    file, row, i - text.rfind("\n", 0, i), f"the character {sign!r} is no assembly", "is it text?"
+                    file, row, i - text.rfind("\n", 0, i), f"the character {sign!r} is not assembly", "is it text?"
                 )
         i += 1
     return len(text), code_end if code_end is not None else len(text), only_blanks
@@ -218,7 +221,7 @@ def _without_comments(code: str) -> str:
 
 
 def _inside_comment(raw: str, label: re.Match[str]) -> bool:
-    """True if a /* */ stands before the colon: such a label is read without the comment."""
+    """True if the colon that ended the label stands inside a /* */ comment."""
     return False if "/*" not in raw else raw.find("/*") < raw.find(":") and ":" not in _without_comments(raw)
 
 

@@ -1,7 +1,7 @@
 """Parses the text of one AArch64 instruction into operands, and prints it.
 
-Operands are read as assemblers print and people write them (Arm ARM, C1.2 "Structure of the A64 assembler language").
-Operands that are no register, register list, address or number stay as they were written.
+Syntax: Arm ARM, C1.2 "Structure of the A64 assembler language", and what assemblers print.
+An operand that is not a register, register list, address or number stays as it was written.
 """
 
 import re
@@ -22,15 +22,15 @@ _NUMBER = re.compile(r"#?\s*([-+]?)(0x[0-9a-f]+|0b[01]+|\d+)$", re.ASCII)
 
 
 class SyntaxFault(ValueError):
-    """An operand that no assembler accepts; the caller knows its location."""
+    """Raised for an operand that no assembler accepts; the caller adds its location."""
 
 
 @dataclass(frozen=True)
 class Reg:
     """A register as an operand.
 
-    name: the whole register, "x3", "v3", "sp" or "xzr". view: its form in the text: "x", "w", "b" to "q", or "v".
-    arrangement: such as "4s", for a vector; lane: the element, or None for all of them.
+    name: the whole register, "x3", "v3", "sp" or "xzr". view: the prefix in the text: "x", "w", "b", "h", "s", "d", "q"
+    or "v". arrangement: of a vector, such as "4s", or "". lane: index of a single element; None for all elements.
     """
 
     name: str
@@ -127,11 +127,11 @@ class Instr:
         return f"{self.mnemonic}\t" + ", ".join(map(str, self.operands)) if self.operands else self.mnemonic
 
     def registers(self) -> tuple[Reg, ...]:
-        """Return every register in it, in the order of the text, zero registers included."""
+        """Return all registers of its operands, in the order of the text, zero registers included."""
         return tuple(reg for operand in self.operands for reg in _registers(operand))
 
     def with_registers(self, names: tuple[str, ...]) -> "Instr":
-        """Return the same instruction on other registers, one name for each of registers()."""
+        """Return the instruction with its registers renamed; names: one for each register in registers()."""
         left = list(names)
         return replace(self, operands=tuple(_rename(operand, left) for operand in self.operands))
 
@@ -161,7 +161,7 @@ def parse_instr(text: str) -> Instr:
 
 
 def parse_register(text: str) -> Reg | None:
-    """Parse a register by any of its names; None for other text."""
+    """Parse a register name or alias, such as "w3", "v3.4s[1]" or "lr"; None for other text."""
     text = text.strip().lower()
     text = _ALIASES.get(text, text)
     if text in ("sp", "wsp"):
@@ -186,7 +186,7 @@ def number(text: str) -> int | None:
     octal = len(digits) > 1 and digits.isdigit() and digits[0] == "0"
     try:
         return int(found[1] + digits, 8 if octal else 0)
-    except ValueError:  # 08 is no octal number
+    except ValueError:  # 08 is not an octal number
         return None
 
 

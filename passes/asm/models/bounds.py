@@ -1,4 +1,4 @@
-"""Lower bounds on the cycles per iteration of a loop."""
+"""The value in which the port-bound model states a lower bound on the cycles per iteration of a loop."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,7 +8,8 @@ from fractions import Fraction
 class CycleBound:
     """A lower bound on the cycles per iteration.
 
-    kind: "dispatch", "units" or "recurrence". ops: the ops that cause it, as indices into the body. why: a message.
+    kind: "dispatch", "units" or "recurrence". ops: indices into the body of the ops that cause it. why: the cause, as
+    text for a message.
     """
 
     kind: str

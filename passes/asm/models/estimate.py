@@ -22,12 +22,13 @@ PORT_BOUND = "port-bound"
 
 @dataclass(frozen=True)
 class OpEstimate:
-    """The model's figures for one op.
+    """The model's figures for one op of a loop or block.
 
-    cycle, slot: cycle and slot of issue, from the start of the iteration that is shown; None in the port-bound model.
-    stall_cycles: cycles per iteration in which nothing issued because of it. lost_slots: issue slots per iteration that
-    stayed empty because of it, those of stall cycles included. why: the last cause of its waiting; "" where it did not
-    wait. pressure: busy cycles per iteration that it adds to each unit of a pool, by pool; port-bound model only.
+    cycle, slot: cycle (from the start of the iteration shown) and slot of issue; None in the port-bound model.
+    stall_cycles: cycles per iteration in which nothing issued because this op waited. lost_slots: issue slots per
+    iteration that stayed empty because this op waited, the slots of stall cycles included. why: the cause of the last
+    wait; "" without one. pressure: pool -> busy cycles per iteration that the op adds to each unit of the pool;
+    port-bound model only.
     """
 
     op: Op
@@ -41,15 +42,16 @@ class OpEstimate:
 
 @dataclass(frozen=True)
 class LoopEstimate:
-    """Cycles per iteration of a loop, or of one pass through a block, by the model of one core.
+    """The modelled cycles per iteration of a loop, or of one pass through a block, on one core.
 
-    bound_by: "dispatch" (issue slots or micro-ops), "units" or "recurrence" where no order of the ops could do better,
-        else the cause of most lost slots: a kind of in_order.Wait, or of a block, out of order, "critical path" or
-        "window" (window.py).
-    because: the same in a sentence, with figures.
-    issues: in-order model only: the iterations until the schedule repeats, cycles from the first issue of the first.
-    period_cycles: cycles of these iterations. pools: busy cycles per iteration of each unit of a pool.
-    bounds: port-bound model only: cycles by kind of bound; a block has a critical path and a window instead of a
+    cycles: per iteration. width: issue slots (in-order model) or dispatched micro-ops (port-bound model) per cycle.
+    bound_by: "dispatch" (issue slots or micro-ops), "units" or "recurrence" if no order of the ops can be faster.
+        Otherwise the cause of most lost slots: the kind of an in_order_pipeline.Wait, or, for a block on an
+        out-of-order core, "critical path" or "window" (window.py).
+    because: bound_by as a sentence with figures.
+    issues: in-order model only: issues of the iterations until the schedule repeats, cycles counted from the first one.
+    period_cycles: cycles that these iterations take. pools: pool -> busy cycles per iteration of each of its units.
+    bounds: port-bound model only: kind of bound -> cycles; a block has a critical path and a window instead of a
         recurrence.
     """
 
@@ -105,14 +107,17 @@ def estimate_block(ops: Sequence[Op], timing: Timing) -> LoopEstimate:
 
 
 def loop_cycles(ops: Sequence[Op], timing: Timing) -> float:
-    """Return the cycles of `estimate_loop` without the causes, which take longer to find. Raises: as estimate_loop."""
+    """Return the cycles of `estimate_loop` alone, which is faster than finding the causes too.
+
+    Raises: as estimate_loop.
+    """
     return float(
         steady_state(ops, timing).per_iteration if timing.order == "in" else port_bounds(ops, timing).largest.cycles
     )
 
 
 def block_cycles(ops: Sequence[Op], timing: Timing) -> float:
-    """Return the cycles of `estimate_block` without the causes. Raises: as estimate_block."""
+    """Return the cycles of `estimate_block` alone. Raises: as estimate_block."""
     if timing.order == "in":
         return float(last_issue_cycle(ops, timing) + 1 if ops else 0)
     units, dispatch = straight_bounds(ops, timing)
@@ -121,7 +126,8 @@ def block_cycles(ops: Sequence[Op], timing: Timing) -> float:
 
 
 def repeated_cycles(ops: Sequence[Op], timing: Timing, times: int) -> float:
-    """Return the mean cycles of code that runs so many times in a row; later runs take as long as the second.
+    """Return the mean cycles of straight-line code that runs `times` times in a row; all runs after the first are
+    assumed to take as long as the second.
 
     Raises: as estimate_block.
     """
@@ -172,7 +178,7 @@ def _in_order(
     period_cycles: int,
     is_loop: bool = True,
 ) -> LoopEstimate:
-    """Build the estimate from the issues of one period; `before` is the last issue before it."""
+    """Build the estimate from the issues of one period; `before` is the issue that precedes the period."""
     period = max(1, len(issues) // max(1, len(ops)))
     start = issues[0].cycle if issues else 0
     stalls, lost, why = [0] * len(ops), [0] * len(ops), [""] * len(ops)
@@ -210,9 +216,9 @@ def _in_order(
 
 
 def _lost_slots(issue: Issue, previous: Issue | None, width: int) -> list[int]:
-    """Return the issue slots that stayed empty during each of an op's waits.
+    """Return the number of issue slots that stayed empty during each of an op's waits.
 
-    Of the first cycle only the slots behind its predecessor count.
+    In the first cycle of waiting only the slots after the previous op's slot count.
     """
     lost = [wait.cycles * width for wait in issue.waits]
     if lost and previous is not None and previous.slot + 1 < width:
@@ -228,7 +234,7 @@ def _cause(
     period: int,
     is_loop: bool,
 ) -> tuple[str, str]:
-    """Return the bound that the loop reaches, else the cause of most lost issue slots: its kind, and a sentence."""
+    """Return (kind, sentence) of the lower bound that the loop reaches, else of the cause of most lost issue slots."""
     if not ops:
         return "dispatch", "no ops"
     limit, kind, why = max(_limits(ops, timing, is_loop), key=lambda entry: entry[0])
@@ -244,7 +250,7 @@ def _cause(
 
 
 def _limits(ops: Sequence[Op], timing: Timing, is_loop: bool) -> list[tuple[Fraction, str, str]]:
-    """Return lower bounds that hold for every order of the ops on an in-order core: cycles, kind, reason."""
+    """Return (cycles, kind, reason) of lower bounds that hold for every order of the ops on an in-order core."""
     port = port_bounds(ops, timing)
     blocks = sum(blocked_cycles(op, timing) for op in ops)
     paired = [op for op in ops if not blocked_cycles(op, timing)]
@@ -255,7 +261,7 @@ def _limits(ops: Sequence[Op], timing: Timing, is_loop: bool) -> list[tuple[Frac
         (slots, "dispatch", f"{len(paired)} instructions, {timing.width} a cycle{beside}"),
     ]
     if blocks and all(use.cycles == 1 for op in paired for use in unit_uses(op, timing)):
-        # No other op issues in the cycles of one that blocks, so the units that the others need for a cycle idle.
+        # Nothing else issues while a blocking op does: the units that the other ops need are idle in those cycles.
         others = port_bounds(paired, timing).units
         limits.insert(0, (others.cycles + blocks, "units", others.why + beside))
     if is_loop:
@@ -268,10 +274,10 @@ def _number(value: Fraction) -> str:
 
 
 def _critical_path(ops: Sequence[Op], timing: Timing) -> tuple[int, str]:
-    """Return the cycles until the last op of the longest dependence chain has issued, and that chain's ends.
+    """Return the cycles until the last op of the longest dependence chain has issued, and a text naming its two ends.
 
-    An address update is an operation of its own (recurrences.py): it waits for the old address, not for the data of a
-    store that it belongs to.
+    The address update of a store or load is an operation of its own (recurrences.py): it waits for the old address
+    only, not for the data to store.
     """
     issued, begins = [0] * len(ops), list(range(len(ops)))
     updated = [0] * len(ops)  # the cycle in which an op's address update issues

@@ -1,4 +1,4 @@
-"""A model of an in-order core: simulates the issue cycle of each op and the causes of its waiting.
+"""A model of an in-order core: simulates in which cycle each op issues, and why it had to wait.
 
 Ops issue in program order, at most `timing.width` a cycle. The model leaves out caches (every load hits), the front
 end, branch misses, and values that go from a store to a load through memory.
@@ -13,7 +13,7 @@ from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.in_order_pipeline import InOrderPipeline, Issue
 
-# A machine with finite state repeats; loops of hundreds of ops do so within a handful of iterations.
+# The model has a finite state, so that every loop reaches a period; loops of hundreds of ops do in a few iterations.
 _MOST_ITERATIONS = 4096
 
 
@@ -63,7 +63,7 @@ def steady_cycles(ops: Sequence[Op], timing: Timing) -> Fraction:
 
 
 def steady_state(ops: Sequence[Op], timing: Timing) -> SteadyState:
-    """Simulate a loop until the core's state at an iteration's end repeats one at an earlier iteration's end.
+    """Simulate a loop until the core's state at the end of an iteration equals that at the end of an earlier one.
 
     Raises: MissingFact as `simulate`; MavcgError when that does not happen within 4,096 iterations.
     """

@@ -1,4 +1,4 @@
-"""The state of an in-order core as the ops of a loop pass through it: when each op issues, and why not before."""
+"""The state machine of the in-order model: issues the ops of a loop one by one and records why each had to wait."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,10 +16,10 @@ from mavcg.passes.asm.models.issue_constraints import (
 
 @dataclass(frozen=True)
 class Wait:
-    """Cycles that one op waited before it issued, for one reason.
+    """The cycles that an op waited before it issued, for one reason.
 
-    kind: "register", "write order", "unit", "no dual issue", "issue distance", "blocked",
-    "alone" or "first". by: the op that it waited for, as an index into the body; None where that is no single op.
+    kind: "register", "write order", "unit", "no dual issue", "issue distance", "blocked", "alone" or "first". why: the
+    reason, as text. by: index into the body of the op that it waited for; None if it is not a single op.
     """
 
     cycles: int
@@ -30,10 +30,10 @@ class Wait:
 
 @dataclass(frozen=True)
 class Issue:
-    """The issue of one op in one iteration: its cycle, its slot, and the causes of its waiting.
+    """The issue of one op in one iteration: its cycle, its slot, and why it had to wait.
 
-    waits: counted from the first cycle in which the op before it left a slot. stall_cycles: the waiting cycles in which
-    nothing issued at all; the others cost a slot.
+    waits: counted from the first cycle in which the previous op left a slot free. stall_cycles: those waiting cycles in
+    which nothing issued at all; each of the others costs a slot.
     """
 
     iteration: int
@@ -45,15 +45,15 @@ class Issue:
 
 
 class _Cause(NamedTuple):
-    """Why an op may not issue yet; what: the register or units, or the cycles of a forbidden issue distance."""
+    """Why an op may not issue yet; kind, by: as in Wait. detail: the register, the units, or the issue distance."""
 
     kind: str
     by: int | None
-    what: str = ""
+    detail: str = ""
 
 
 class InOrderPipeline:
-    """The state of the core as the ops of a loop pass through it."""
+    """The state of an in-order core: the ops that issue in the current cycle, busy units, and results on their way."""
 
     def __init__(self, ops: tuple[Op, ...], timing: Timing) -> None:
         self.ops, self.width = ops, timing.width
@@ -62,7 +62,7 @@ class InOrderPipeline:
         self.cycle = 0  # in which the last op issued
         self.here: list[int] = []  # the ops that issued in it
         self.free = [0] * len(self.units)  # the first cycle in which each unit can start work
-        self.free_before = list(self.free)  # the same as this cycle began
+        self.free_before = list(self.free)  # the value of `free` at the beginning of this cycle
         self.blocked_until, self.blocker = 0, 0
         self.recent: list[tuple[int, int]] = []  # (cycle, op) that a forbidden issue distance may still concern
         self.before: list[int] = []  # issue cycles of the previous iteration; empty in the first
@@ -92,7 +92,7 @@ class InOrderPipeline:
         return cycle
 
     def issue(self, iteration: int, op: int) -> Issue:
-        """Issue the next op as `advance` does, and return the causes of its waiting too."""
+        """Issue the next op as `advance` does, and return the issue with the reasons for waiting."""
         constraints = self.constraints[op]
         start = self._first_slot(op)
         ready = [(self._ready(edge), _Cause(edge.kind, edge.source, edge.register)) for edge in constraints.dependences]
@@ -121,7 +121,7 @@ class InOrderPipeline:
         return cycles[edge.source] + edge.cycles if cycles else 0
 
     def _units_after(self, constraints: IssueConstraints, cycle: int) -> list[int] | None:
-        """Return when each unit is free after an issue in this cycle; None where an op with ready registers may not."""
+        """Return when each unit is free again if the op issues in this cycle; None if a rule or unit forbids it."""
         here = self.here if cycle == self.cycle else []
         if here and (constraints.blocks or constraints.first or not constraints.no_dual_issue.isdisjoint(here)):
             return None
@@ -137,7 +137,7 @@ class InOrderPipeline:
         return free
 
     def _refusal(self, constraints: IssueConstraints, cycle: int) -> _Cause:
-        """Return why an op with ready registers may not issue in this cycle, where _units_after is None."""
+        """Return why an op with ready registers may not issue in this cycle, for which _units_after is None."""
         here = self.here if cycle == self.cycle else []
         if constraints.blocks and here:
             return _Cause("alone", here[-1])
@@ -167,7 +167,7 @@ class InOrderPipeline:
             self.blocked_until, self.blocker = cycle + blocks, op
 
     def _waits(self, start: int, delays: list[tuple[int, _Cause]]) -> tuple[Wait, ...]:
-        """Return one record per cause; consecutive delays by the same cause become one."""
+        """Return the delays as waits; consecutive delays with the same cause become one wait."""
         waits: list[Wait] = []
         for until, cause in delays:
             cycles, why = until - start, self._why(cause)
@@ -180,18 +180,21 @@ class InOrderPipeline:
     def _why(self, cause: _Cause) -> str:
         other = f"`{self.ops[cause.by].text}`" if cause.by is not None else ""
         return {
-            "register": f"waits for {cause.what} from {other}",
-            "write order": f"{cause.what} is still being written by {other}",
+            "register": f"waits for {cause.detail} from {other}",
+            "write order": f"{cause.detail} is still being written by {other}",
             "blocked": f"blocked by {other}",
             "alone": "issues alone",
             "first": f"issues in the first slot only, where {other} issued",
             "no dual issue": f"never beside {other}",
-            "issue distance": f"never {cause.what} after {other}",
-            "unit": f"{cause.what} unit busy",
+            "issue distance": f"never {cause.detail} after {other}",
+            "unit": f"{cause.detail} unit busy",
         }[cause.kind]
 
     def state(self) -> object:
-        """Return all that later issues depend on, in cycles from now; valid at the end of an iteration."""
+        """Return everything that later issues depend on, in cycles relative to the current one.
+
+        Valid at the end of an iteration: equal states then mean that the same issues follow.
+        """
         now = self.cycle
         return (
             tuple(max(-self.horizon, self.now[op] - now) for op in self.carried),

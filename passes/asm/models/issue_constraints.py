@@ -1,4 +1,4 @@
-"""Issue constraints of the ops of a loop: results of earlier ops, units, and which ops may share the cycle."""
+"""Computes the issue constraints of the ops of a loop: operands to wait for, units to occupy, rules of dual issue."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,15 +9,14 @@ from mavcg.hardware.instr_classes import lineage
 from mavcg.hardware.timing import Timing, UnitUse
 from mavcg.passes.asm.isa.op import Op
 
-Use = tuple[tuple[int, ...], int]  # the units that can serve it, and the cycles for which one of them is busy
+Use = tuple[tuple[int, ...], int]  # a micro-operation: the units that can execute it, and the cycles that it takes
 
 
 class Dependence(NamedTuple):
-    """A dependence on op `source` of the same iteration (distance 0) or of the one before (1).
+    """A dependence on op `source` of the same iteration (distance 0) or of the previous one (1).
 
-    The dependent op may issue `cycles` after the source.
-
-    kind: "register" (it reads what the source writes) or "write order" (it writes it too, and must do so later).
+    The dependent op may issue `cycles` cycles after the source at the earliest. kind: "register" (it reads the register
+    that the source writes) or "write order" (it writes the same register, and must do so later).
     """
 
     source: int
@@ -29,11 +28,11 @@ class Dependence(NamedTuple):
 
 @dataclass(frozen=True)
 class IssueConstraints:
-    """Issue constraints of one op; other ops of the body are given by their indices.
+    """The issue constraints of one op; ops are given by their indices in the body.
 
-    dependences: earlier ops that it waits for. uses: units that it occupies. blocks: cycles from its issue in which the
-    core issues nothing else. no_dual_issue: ops that may not share its cycle. forbidden_distances: (cycles, ops); it
-    may not issue exactly so many cycles after one of these ops. first: it issues in the first slot of a cycle only.
+    dependences: ops that it waits for. uses: its micro-operations. blocks: cycles from its issue in which the core
+    issues nothing else. no_dual_issue: ops that may not issue in the same cycle. forbidden_distances: (cycles, ops): it
+    may not issue exactly `cycles` cycles after one of `ops`. first: it issues in the first slot of a cycle only.
     """
 
     dependences: tuple[Dependence, ...]
@@ -71,16 +70,16 @@ def issue_constraints(ops: Sequence[Op], timing: Timing) -> tuple[IssueConstrain
 
 
 def _kind(op: Op) -> tuple[str, bool, bool]:
-    """Return all that units and rules of an op depend on: its class, whether it writes back, its alignment."""
+    """Return the properties that decide an op's units and rules: its class, if it has no writeback, if unaligned."""
     return op.op_class, op.writeback is None, op.unaligned
 
 
 def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence, ...], ...]:
-    """Return each op's dependences on the last writers of what it reads and writes, if need be of the iteration before.
+    """Return each op's dependences on the last writers, in this or the previous iteration, of its registers.
 
-    The order of two writes is left out where the later op must wait as long for a result of the earlier one anyway.
+    A "write order" dependence is left out if the op must wait as long for a result of the same writer anyway.
     """
-    # The last writer of each register: of the iteration before at first, of this one as the ops go by.
+    # The last writer of each register: at first that of the previous iteration, then that of this one.
     last = {register: (index, 1) for index, op in enumerate(ops) for register in op.writes}
     found = []
     for index, op in enumerate(ops):
@@ -91,17 +90,17 @@ def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence,
 
 
 def unit_names(timing: Timing) -> tuple[str, ...]:
-    """Return the pool of each single unit: a pool of two units appears twice."""
+    """Return the pool name of each unit: a pool of two units appears twice."""
     return tuple(pool for pool, count in timing.pools.items() for _ in range(count))
 
 
 def matches(op_class: str, classes: frozenset[str]) -> bool:
-    """True if a rule over these classes applies to an op's class: to itself or to one that it takes its facts from."""
+    """True if a rule over these classes applies to `op_class`: they contain it or a class that it takes facts from."""
     return not classes.isdisjoint(lineage(op_class))
 
 
 def unit_uses(op: Op, timing: Timing) -> tuple[UnitUse, ...]:
-    """Return the micro-operations of an op, that of the address register's update included."""
+    """Return the micro-operations of an op, the update of its address register included."""
     own = timing.of(op.op_class).units
     if op.unaligned and (more := timing.of(op.op_class).unaligned):
         own = tuple(replace(use, cycles=use.cycles + more) for use in own)
@@ -109,7 +108,7 @@ def unit_uses(op: Op, timing: Timing) -> tuple[UnitUse, ...]:
 
 
 def blocked_cycles(op: Op, timing: Timing) -> int:
-    """Return the cycles from its issue in which nothing else issues; 0: the op may dual-issue."""
+    """Return for how many cycles from its issue an op keeps the core from issuing others; 0 if it may dual-issue."""
     own = timing.of(op.op_class).blocks
     own += timing.of(op.op_class).unaligned if op.unaligned and own else 0
     return own if op.writeback is None else max(own, timing.of("writeback").blocks)
@@ -121,7 +120,7 @@ def latency_class(op: Op, register: str) -> str:
 
 
 def assign_units(uses: Sequence[Use], free: Sequence[int], cycle: int) -> list[int] | None:
-    """Assign a unit to every use from this cycle on; return when each unit is free again, None if a use gets none.
+    """Assign a unit to every use from `cycle` on; return when each unit becomes free, or None if a use gets no unit.
 
     free: the first cycle in which each unit can start work.
     """
@@ -151,7 +150,7 @@ def _after(op: Op, ops: Sequence[Op], timing: Timing, last: Mapping[str, tuple[i
             source, distance = writer
             earlier = timing.of(latency_class(ops[source], register)).latency
             own = timing.of(latency_class(op, register)).latency
-            # Neither before nor with the earlier result; and never in one cycle, however fast both are.
+            # The later write must complete after the earlier one, and the two ops never issue in the same cycle.
             cycles = max(1, earlier - own + 1)
             if not any((after.source, after.distance) == writer and after.cycles >= cycles for after in found):
                 found.append(Dependence(source, distance, cycles, "write order", register))
@@ -159,7 +158,7 @@ def _after(op: Op, ops: Sequence[Op], timing: Timing, last: Mapping[str, tuple[i
 
 
 def _uses(op: Op, timing: Timing, units: tuple[str, ...]) -> tuple[Use, ...]:
-    """Return the op's micro-operations, those with the least choice of units first."""
+    """Return the op's micro-operations, those that can use the fewest units first."""
     uses = [
         (tuple(unit for unit, pool in enumerate(units) if pool in use.any_of), use.cycles)
         for use in unit_uses(op, timing)
@@ -174,16 +173,16 @@ def _uses(op: Op, timing: Timing, units: tuple[str, ...]) -> tuple[Use, ...]:
 
 
 def _no_dual_issue(op: Op, indices_of: Mapping[str, Sequence[int]], timing: Timing) -> frozenset[int]:
-    """Return the ops that never issue in the same cycle as this one. indices_of: of all ops, by their class."""
+    """Return the indices of the ops that never issue in the same cycle as this one. indices_of: class -> its ops."""
     sides = [side for rule in timing.no_dual_issue for side in ((rule.these, rule.those), (rule.those, rule.these))]
-    foes = [theirs for mine, theirs in sides if matches(op.op_class, mine)]
-    return frozenset[int]().union(*(_indices_matching(foe, indices_of) for foe in foes))
+    excluded = [classes for own, classes in sides if matches(op.op_class, own)]
+    return frozenset[int]().union(*(_indices_matching(classes, indices_of) for classes in excluded))
 
 
 def _forbidden_distances(
     op: Op, indices_of: Mapping[str, Sequence[int]], timing: Timing
 ) -> tuple[tuple[int, frozenset[int]], ...]:
-    """Return (cycles, ops that may not issue so many cycles before this one). indices_of: of all ops, by class."""
+    """Return (cycles, ops): this op may not issue that many cycles after any of them. indices_of: class -> its ops."""
     return tuple(
         (rule.cycles, _indices_matching(rule.first, indices_of))
         for rule in timing.forbidden_distances

@@ -1,7 +1,7 @@
-"""Finds the main loop of a function and predicts its arithmetic per cycle by the model of a core.
+"""Finds the main loop of a function and predicts its arithmetic operations per cycle by the model of a core.
 
-Without a profile, the main loop is the one that does most arithmetic in a call: the arithmetic of an iteration times
-the block's frequency, which is estimated from the nesting of the loops (loop_nest.py).
+Without a profile, the main loop is the one that does most arithmetic in a call: operations per iteration times the
+block's frequency, which is estimated from the loop nest (loop_nest.py).
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,10 @@ from mavcg.passes.asm.models.estimate import estimate_block, estimate_loop
 
 @dataclass(frozen=True)
 class LoopFigure:
-    """A loop's arithmetic per iteration and its predicted cycles; unit: "FLOP" or "OP".
+    """The arithmetic of a loop and its predicted cycles.
 
-    is_hottest: False where the model cannot time a loop that is estimated to be hotter.
+    work: operations per iteration. unit: "FLOP" or "OP" (integer operations). cycles: per iteration. is_hottest: False
+    if the model cannot time another loop that is estimated to be hotter.
     """
 
     work: int
@@ -34,9 +35,9 @@ class LoopFigure:
 
 
 def main_loop(text: str, function: str, timing: Timing) -> LoopFigure | None:
-    """Predict the cycles of the loop, or block of a larger loop, that is estimated to do most arithmetic of a call.
+    """Predict the cycles of the function's main loop, or of its hottest block if the loop has several blocks.
 
-    Returns: None where no loop does arithmetic, or the model can time none that does.
+    Returns: None if no loop does arithmetic, or the model cannot time any loop that does.
     """
     statements = parse_source(text)
     chosen = next((f for f in functions_of(statements) if f.name == function), None)
@@ -52,7 +53,7 @@ def main_loop(text: str, function: str, timing: Timing) -> LoopFigure | None:
 
 
 def _hottest_first(statements: Sequence[Statement], function: Function) -> list[tuple[int, int, str]]:
-    """Return (block, its arithmetic per iteration, unit) of the blocks of loops with arithmetic, hottest first."""
+    """Return (block, operations per iteration, unit) for each block in a loop that does arithmetic, hottest first."""
     runs = block_frequencies(function, statements)
     found: list[tuple[int, int, str]] = []
     for index, block in enumerate(function.blocks):
@@ -65,7 +66,7 @@ def _hottest_first(statements: Sequence[Statement], function: Function) -> list[
 
 
 def _cycles(statements: Sequence[Statement], block: Block, index: int, timing: Timing) -> float | None:
-    """Return the cycles of an iteration; None where an instruction or a fact about it is not known."""
+    """Return the cycles of an iteration; None if an instruction or a fact about it is unknown."""
     code = [(statements[line.statement].instr, line.effects) for line in block.lines]
     known = [Code(instr, effects) for instr, effects in code if instr is not None and effects is not None]
     if len(known) != len(code):

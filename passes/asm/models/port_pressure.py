@@ -1,6 +1,6 @@
-"""Port pressure: spreads the work of a loop's ops over pools of units as evenly as their choices allow.
+"""Port pressure: distributes the micro-operations of a loop over pools of execution units as evenly as possible.
 
-Work is given as (pools that may serve it, busy cycles).
+`work` is, per op, a list of (pools whose units can execute a micro-operation, busy cycles).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from mavcg.hardware.timing import Timing
 
 
 def pool_work(work: Sequence[Sequence[tuple[frozenset[str], int]]]) -> dict[frozenset[str], int]:
-    """Return the busy cycles of all ops by the set of pools that may serve them."""
+    """Return set of pools -> total busy cycles of the micro-operations that exactly these pools can execute."""
     total: dict[frozenset[str], int] = {}
     for uses in work:
         for pools, cycles in uses:
@@ -21,10 +21,11 @@ def pool_work(work: Sequence[Sequence[tuple[frozenset[str], int]]]) -> dict[froz
 def utilization_levels(
     total: Mapping[frozenset[str], int], counts: Mapping[str, int]
 ) -> list[tuple[frozenset[str], Fraction]]:
-    """Return sets of pools and the busy cycles of each of their units when work is spread evenly, busiest first.
+    """Return (set of pools, busy cycles of each of its units) for evenly distributed work, the busiest set first.
 
-    The busiest set has the most work per unit that no other pool can serve; that ratio is a bound, and by Hall's
-    theorem it is reached. Work that other pools can serve too then goes there, and the rest is solved again.
+    total: as from pool_work. counts: pool -> number of units. The busiest set has the most work per unit among the work
+    that no other pool can execute; that ratio is a lower bound, and by Hall's theorem it is reached. Work that other
+    pools can execute too goes to them, and the remaining pools are solved in the same manner.
     """
     left = {pools: cycles for pools, cycles in total.items() if cycles}
     levels: list[tuple[frozenset[str], Fraction]] = []
@@ -36,7 +37,7 @@ def utilization_levels(
             union: Fraction(sum(c for pools, c in left.items() if pools <= union), sum(counts[p] for p in union))
             for union in unions
         }
-        # Of equal sets the smallest names the cause best; then the order by name makes runs reproducible.
+        # Among equal ratios the smallest set names the cause best; the order by name makes runs reproducible.
         tightest = min(unions, key=lambda union: (-ratios[union], len(union), sorted(union)))
         levels.append((tightest, ratios[tightest]))
         rest: dict[frozenset[str], int] = {}
@@ -53,7 +54,7 @@ def pool_pressure(
     levels: Sequence[tuple[frozenset[str], Fraction]],
     timing: Timing,
 ) -> tuple[Mapping[str, Fraction], ...]:
-    """Return, per op, the busy cycles per iteration that it adds to each unit of a pool, by pool."""
+    """Return, for each op, pool -> busy cycles per iteration that the op adds to each unit of the pool."""
     room = {pool: level * timing.pools[pool] for pools, level in levels for pool in pools}
     spread = _spread(total, room)
     pressure: list[Mapping[str, Fraction]] = []
@@ -71,7 +72,7 @@ def pool_pressure(
 def _spread(
     total: Mapping[frozenset[str], int], room: Mapping[str, Fraction]
 ) -> dict[tuple[frozenset[str], str], Fraction]:
-    """Distribute the cycles of each kind of work over its pools so that no pool exceeds its room.
+    """Distribute the cycles of each kind of work over its pools so that no pool exceeds its capacity, `room`.
 
     Source: Edmonds and Karp (1972): augmenting paths from a full pool to one with room, shortest first.
     """
@@ -96,7 +97,7 @@ def _spread(
 def _path_to_room(
     kind: frozenset[str], given: Mapping[tuple[frozenset[str], str], Fraction], space: Mapping[str, Fraction]
 ) -> list[tuple[frozenset[str], str]]:
-    """Return an augmenting path of (work, pool): the first step adds work to a pool, each later one moves work on."""
+    """Return an augmenting path of (work, pool): work is added to the first pool; each step moves work to the next."""
     paths = [[(kind, pool)] for pool in sorted(kind)]
     seen = set(kind)
     for path in paths:  # grows as it is walked

@@ -1,4 +1,4 @@
-"""A port-bound model of an out-of-order core: lower bounds on a loop's cycles, whatever the size of the core's window.
+"""A port-bound model of an out-of-order core: lower bounds on a loop's cycles, for a window of unlimited size.
 
 There are three bounds per iteration: micro-ops dispatched, busy units (port_pressure.py), and recurrences
 (recurrences.py). The model leaves out a reorder buffer or issue queues that fill up, caches (every load hits), branch
@@ -21,7 +21,7 @@ from mavcg.passes.asm.models.recurrences import critical_recurrence
 
 @dataclass(frozen=True)
 class PortBounds:
-    """The three bounds of a loop with the body `ops`, and the load of its ops on the units."""
+    """The three lower bounds on a loop with the body `ops`, and the pressure of its ops on the units."""
 
     dispatch: CycleBound
     units: CycleBound
@@ -31,14 +31,14 @@ class PortBounds:
 
     @property
     def largest(self) -> CycleBound:
-        """The largest bound; of equal ones the one that a better order of the ops helps least."""
+        """The largest bound; among equal ones the first of units, dispatch and recurrence."""
         return max((self.units, self.dispatch, self.recurrence), key=lambda bound: bound.cycles)
 
     @cached_property
     def pressure(self) -> tuple[Mapping[str, Fraction], ...]:
-        """Busy cycles per iteration that each op adds to each unit of a pool that it uses.
+        """For each op: pool -> busy cycles per iteration that the op adds to each unit of the pool.
 
-        A pool of two has half of its work on each; the work is spread over the pools as evenly as its choices allow.
+        Work is distributed evenly over the units of a pool, and over pools as evenly as the ops allow.
         """
         work = [_work(op, self.timing) for op in self.ops]
         total = pool_work(work)
@@ -61,7 +61,7 @@ def port_bounds(ops: Sequence[Op], timing: Timing) -> PortBounds:
 
 
 def straight_bounds(ops: Sequence[Op], timing: Timing) -> tuple[CycleBound, CycleBound]:
-    """Compute the bounds by units and by dispatch of code that runs once. Raises: as `port_bounds`."""
+    """Compute the unit bound and the dispatch bound of straight-line code that runs once. Raises: as `port_bounds`."""
     work = [_work(op, timing) for op in ops]
     return _unit_bound(ops, work, utilization_levels(pool_work(work), timing.pools), timing), _dispatch_bound(
         ops, timing
@@ -69,7 +69,7 @@ def straight_bounds(ops: Sequence[Op], timing: Timing) -> tuple[CycleBound, Cycl
 
 
 def micro_ops(op: Op, timing: Timing) -> int:
-    """Return the dispatch slots that an op takes: one where it needs no unit."""
+    """Return the dispatch slots that an op takes: one per micro-operation, and one for an op that needs no unit."""
     return max(1, len(unit_uses(op, timing)))
 
 

@@ -1,4 +1,4 @@
-"""Recurrences: finds the cycle of dependences with the largest latency per iteration that it spans (RecMII)."""
+"""Finds the critical recurrence of a loop: the cycle of dependences with the largest latency per iteration (RecMII)."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -10,10 +10,10 @@ from mavcg.passes.asm.models.issue_constraints import Dependence, op_dependences
 
 
 def critical_recurrence(ops: Sequence[Op], timing: Timing) -> CycleBound:
-    """Return the recurrence with the largest latency per iteration that it spans; exact.
+    """Return the exact bound by the recurrence with the largest ratio of latency to iterations spanned.
 
-    Source: Lawler, "Combinatorial Optimization" (1976), minimum ratio cycles; a guess is raised to the ratio of a
-    recurrence that exceeds it until none does.
+    Algorithm: raise a guess to the ratio of any recurrence that exceeds it, until none does.
+    Source: Lawler, "Combinatorial Optimization" (1976), minimum ratio cycles.
     """
     edges = _result_edges(ops, timing)
     best = Fraction(0)
@@ -33,9 +33,10 @@ def critical_recurrence(ops: Sequence[Op], timing: Timing) -> CycleBound:
 
 
 def _result_edges(ops: Sequence[Op], timing: Timing) -> list[tuple[int, int, Dependence]]:
-    """Return the edges from results to their readers; op i's address update is a node of its own, len(ops) + i.
+    """Return (source, target, dependence) from results to their readers; node len(ops) + i is op i's address update.
 
-    An out-of-order core computes the new address when the old one is ready, not when the data of a store is.
+    The update is a separate node because an out-of-order core computes the new address as soon as the old one is ready,
+    without waiting for the data of a store.
     """
     count = len(ops)
     edges = []
@@ -53,39 +54,42 @@ def _result_edges(ops: Sequence[Op], timing: Timing) -> list[tuple[int, int, Dep
 def _larger_recurrence(
     count: int, edges: Sequence[tuple[int, int, Dependence]], ratio: Fraction
 ) -> list[tuple[int, int, Dependence]] | None:
-    """Return a recurrence with more latency per iteration than this, by longest paths that do not converge, or None."""
+    """Return a recurrence with more latency per iteration than `ratio`, or None.
+
+    Longest paths with edge weights latency - ratio * distance converge unless there is such a recurrence.
+    """
     weights = [edge[2].cycles * ratio.denominator - edge[2].distance * ratio.numerator for edge in edges]
     longest = [0] * count
-    by: list[int | None] = [None] * count  # the edge that set it
+    longest_by: list[int | None] = [None] * count  # index of the edge that set the longest path
     for _ in range(count + 1):
         changed = False
         for number, (source, target, _after) in enumerate(edges):
             if longest[source] + weights[number] > longest[target]:
                 longest[target] = longest[source] + weights[number]
-                by[target] = number
+                longest_by[target] = number
                 changed = True
         if not changed:
             return None
-        if (around := _recurrence_in(by, edges)) is not None:
+        if (around := _recurrence_in(longest_by, edges)) is not None:
             return around
     raise AssertionError("longest paths neither converged nor formed a cycle")
 
 
 def _recurrence_in(
-    by: list[int | None], edges: Sequence[tuple[int, int, Dependence]]
+    longest_by: list[int | None], edges: Sequence[tuple[int, int, Dependence]]
 ) -> list[tuple[int, int, Dependence]] | None:
     """Return a cycle among the edges that set the longest paths, or None; such a cycle has positive weight."""
-    seen = [0] * len(by)  # number of the walk that visited each node
-    for start in range(len(by)):
+    seen = [0] * len(longest_by)  # number of the walk that visited each node
+    for start in range(len(longest_by)):
         node = start
-        while seen[node] == 0 and (edge := by[node]) is not None:
+        while seen[node] == 0 and (edge := longest_by[node]) is not None:
             seen[node] = start + 1
             node = edges[edge][0]
-        if seen[node] == start + 1 and by[node] is not None:
+        if seen[node] == start + 1 and longest_by[node] is not None:
             around: list[tuple[int, int, Dependence]] = []
             first = node
             while not around or node != first:
-                edge = by[node]
+                edge = longest_by[node]
                 assert edge is not None
                 around.append(edges[edge])
                 node = edges[edge][0]

@@ -1,7 +1,7 @@
-"""Cycles of straight-line code on an out-of-order core with a window and queues of limited size.
+"""Simulates straight-line code on an out-of-order core with a reorder buffer and issue queues of limited size.
 
-Ops are dispatched in program order, at most `timing.width` micro-ops a cycle, into a reorder buffer and a queue before
-each unit; each issues in the first cycle that has its operands and a free unit; they leave the buffer in order. The
+Ops are dispatched in program order, at most `timing.width` micro-ops a cycle, into the reorder buffer and into a queue
+before each unit. An op issues in the first cycle in which its operands and a unit are ready, and retires in order. The
 model leaves out caches (every load hits), branch misses, and values that go from a store to a load through memory.
 """
 
@@ -17,14 +17,15 @@ from mavcg.passes.asm.models.issue_constraints import Dependence, op_dependences
 def window_cycles(ops: Sequence[Op], timing: Timing) -> int:
     """Return the cycles until the last op has issued, on an idle core with all inputs ready.
 
-    The window's sizes are timing.in_flight and timing.issue_queue.
-    Raises: MissingFact when the core's profile does not know a class. Units are there: ports.straight_bounds says so.
+    timing.in_flight: entries of the reorder buffer. timing.issue_queue: entries of the queue before each unit.
+    Raises: MissingFact when the core's profile does not know a class. The core must have a unit for each op, which the
+        caller checks by ports.straight_bounds.
     """
     return window_cycles_at(ops, timing, (len(ops),))[0] if ops else 0
 
 
 def window_cycles_at(ops: Sequence[Op], timing: Timing, counts: Sequence[int]) -> tuple[int, ...]:
-    """Return the cycles until the last of the first so many ops has issued, for each of the counts, in rising order.
+    """Return, for each count, the cycles until all of the first `count` ops have issued. counts: in rising order.
 
     Raises: as `window_cycles`.
     """
@@ -36,10 +37,12 @@ def window_cycles_at(ops: Sequence[Op], timing: Timing, counts: Sequence[int]) -
 
 @dataclass
 class _Window:
-    """The state of the core as the ops pass through it, in program order.
+    """The state of the core as ops are dispatched in program order.
 
-    busy: cycles in which each unit works, by pool. queued: issue cycles of the micro-ops that went to a pool. leaves:
-    cycles in which micro-ops left the buffer. issued, updated: issue cycles of ops and of their address updates.
+    cycle, dispatched: current cycle of dispatch, and the micro-ops dispatched in it. busy: pool -> for each unit the
+    cycles in which it works. queued: set of pools -> issue cycles of the micro-ops sent to it. leaves: cycles in which
+    micro-ops left the reorder buffer. retire, retired: cycle of the last retirement, and the micro-ops retired in it.
+    issued, updated: issue cycles of ops and of their address updates.
     """
 
     timing: Timing
@@ -77,7 +80,7 @@ class _Window:
         return max(self.issued[index], self.updated[index])
 
     def _dispatch(self, uses: Sequence[UnitUse], count: int) -> None:
-        """Go to the cycle in which these micro-ops enter the window."""
+        """Advance to the cycle in which these micro-ops enter the reorder buffer and queues."""
         start = self.cycle + (self.dispatched >= self.timing.width)
         if len(self.leaves) >= self.timing.in_flight:
             start = max(start, self.leaves[-self.timing.in_flight + min(count, self.timing.in_flight) - 1])
@@ -90,12 +93,12 @@ class _Window:
         if start > self.cycle:
             self.cycle, self.dispatched = start, 0
         self.dispatched += count
-        while self.dispatched > self.timing.width:  # the last micro-op enters cycles later
+        while self.dispatched > self.timing.width:  # an op of many micro-ops takes several cycles
             self.dispatched -= self.timing.width
             self.cycle += 1
 
     def _book(self, use: UnitUse, ready: int) -> int:
-        """Occupy one of the units from the first cycle that it has; return that cycle."""
+        """Occupy a unit from the first cycle, `ready` or later, in which one is free; return that cycle."""
         units = [unit for pool in use.any_of for unit in self.busy.get(pool, ())]
         cycle = ready
         while True:
@@ -108,7 +111,7 @@ class _Window:
             cycle += 1
 
     def _retire(self, complete: int, count: int) -> None:
-        """Let micro-ops that are complete in this cycle leave the buffer, after all before them."""
+        """Retire `count` micro-ops that complete in cycle `complete`, after all earlier micro-ops."""
         if complete > self.retire:
             self.retire, self.retired = complete, 0
         self.retired += count

@@ -1,7 +1,7 @@
 """Exact modulo scheduling by OR-Tools' CP-SAT: finds the shortest initiation interval, or proves that there is none.
 
 The model has one Boolean variable per op and slot and one integer per op for its stage. Each resource of each slot is a
-sum (resource_table.ResourceTable), each edge an inequality. The constraints are those of the heuristic, so that the two
+sum (resource_table.ResourceTable), each edge an inequality. The heuristic has the same constraints, so that the results
 can be compared.
 Source of the time-indexed form: Eichenberger and Davidson, "Efficient Formulation for Optimal Modulo Schedulers", 1997.
 """
@@ -21,24 +21,25 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from ortools.sat.python import cp_model
 
-# CP-SAT counts its work in units of deterministic time: one core of an AMD EPYC server did 0.3 to 1.0 of them a second,
-# over loops of 14 to 160 ops. The count leaves out building and presolving a model: WORK_PER_CHOICE per op and slot.
+# CP-SAT counts its work in units of deterministic time: one core of an AMD EPYC server did 0.3 to 1.0 units a second
+# for loops of 14 to 160 ops. The count leaves out building and presolving a model: WORK_PER_CHOICE per op and slot.
 WORK_PER_SECOND = 0.4
 WORK_PER_CHOICE = 3e-5
-LEAST_WORK = 0.05  # with less, the solver stops before it has searched at all
+LEAST_WORK = 0.05  # in deterministic time; with less, the solver stops before it has searched at all
 
 
 def solve_interval(
     resources: ResourceTable, edges: Sequence[Edge], last: int, interval: int, stages: int, work: float
 ) -> tuple[tuple[int, ...] | None, bool, float]:
-    """Solve for the issue cycles of all ops at this interval, within that many stages.
+    """Solve for the issue cycles of all ops at one initiation interval.
 
     Args:
-        edges: with the order of emission in them (modulo.with_emission_order).
+        edges: latencies include the order of emission (modulo.with_emission_order).
+        stages: maximum number of stages.
         last: index of the closing branch.
         work: the limit, in the solver's deterministic time.
-    Returns: the cycles, or None; True if the answer is certain (None is then a proof that no schedule exists); the work
-        done, in the same unit.
+    Returns: the cycles, or None; True if the answer is certain (None then proves that no schedule exists); the work
+        done, in deterministic time.
     """
     distances = distances_by_stages(len(resources.pattern_of), edges, last, interval)(stages)
     if distances is None:
@@ -54,7 +55,7 @@ def solve_interval(
     _add_bans(model, resources, slots, interval)
     solver = cp.CpSolver()
     solver.parameters.random_seed = 1
-    solver.parameters.num_workers = 1  # more would share what they learn whenever the clock says
+    solver.parameters.num_workers = 1  # several exchange clauses at times that depend on the clock
     # The linear relaxation is nearly always feasible and prunes little: without it a loop takes a fifth of the time.
     solver.parameters.linearization_level = 0
     solver.parameters.max_deterministic_time = work
@@ -76,24 +77,24 @@ def improve_schedule(
     stages: int,
     seconds: float,
 ) -> Schedule | None:
-    """Return a schedule of a shorter interval than the heuristic's, or the heuristic's.
+    """Return a schedule with a shorter interval than the heuristic's if the solver finds one, else the heuristic's.
 
-    The result is marked optimal where the solver proves that no shorter interval has a schedule in so few stages. The
-    solver tries the intervals from the smallest up, each with a small part of the work first and twice that in the next
-    round, until one has a schedule. The work that remains goes into reducing the number of stages.
+    The result is marked optimal if the solver proves that no shorter interval has a schedule within `stages` stages.
+    The solver tries the intervals from the smallest up, in rounds whose share of the work doubles, until one has a
+    schedule. The remaining work goes into reducing the number of stages.
     """
-    left = seconds * WORK_PER_SECOND
+    work_left = seconds * WORK_PER_SECOND
     best, cycles = heuristic, None
     undecided = [interval for interval in intervals if heuristic is None or interval < heuristic.interval]
     impossible: set[int] = set()
-    share = left / (8 * max(1, len(undecided)))
-    while undecided and left > 0:
+    share = work_left / (8 * max(1, len(undecided)))
+    while undecided and work_left > 0:
         for interval in list(undecided):
             # With two stages the search is shorter and mostly as good; a proof needs all stages.
             for allowed in sorted({min(2, stages), stages}):
-                work = max(LEAST_WORK, min(share, left))
+                work = max(LEAST_WORK, min(share, work_left))
                 cycles, certain, done = solve_interval(resources, edges, last, interval, allowed, work)
-                left -= done
+                work_left -= done
                 if cycles is not None:
                     best = Schedule(interval, cycles, "cp-sat")
                     undecided = [shorter for shorter in undecided if shorter < interval]
@@ -101,19 +102,20 @@ def improve_schedule(
                 if certain and allowed == stages:
                     impossible.add(interval)
                     undecided.remove(interval)
-            if cycles is not None or left <= 0:
+            if cycles is not None or work_left <= 0:
                 break
         share *= 2
     if best is None:
         return None
     best = replace(best, optimal=impossible.issuperset(range(intervals.start, best.interval)))
-    return _fewer_stages(best, resources, edges, last, left) if best.by == "cp-sat" else best
+    return _fewer_stages(best, resources, edges, last, work_left) if best.by == "cp-sat" else best
 
 
-def _fewer_stages(best: Schedule, resources: ResourceTable, edges: Sequence[Edge], last: int, left: float) -> Schedule:
-    while left > 0 and (stages := max(best.cycles) // best.interval) > 0:
-        cycles, _, done = solve_interval(resources, edges, last, best.interval, stages, max(left / 2, LEAST_WORK))
-        left -= done
+def _fewer_stages(best: Schedule, resources: ResourceTable, edges: Sequence[Edge], last: int, work: float) -> Schedule:
+    """Return a schedule with the same interval and as few stages as the solver finds within `work`."""
+    while work > 0 and (stages := max(best.cycles) // best.interval) > 0:
+        cycles, _, done = solve_interval(resources, edges, last, best.interval, stages, max(work / 2, LEAST_WORK))
+        work -= done
         if cycles is None:
             break
         best = replace(best, cycles=cycles)
@@ -123,7 +125,7 @@ def _fewer_stages(best: Schedule, resources: ResourceTable, edges: Sequence[Edge
 def _variables(
     model: "cp_model.CpModel", earliest: "npt.NDArray[np.int32]", latest: "npt.NDArray[np.int32]", interval: int
 ) -> tuple[list["cp_model.IntVar"], list[list["cp_model.IntVar"]]]:
-    """Add the variables of the model: per op its cycle, and one Boolean per slot."""
+    """Add the variables of the model; return the cycle of each op, and for each op a Boolean per slot."""
     cycles, slots = [], []
     for op in range(len(earliest)):
         first, final = int(earliest[op]), int(latest[op])
@@ -157,32 +159,32 @@ def _add_sums(
 def _add_bans(
     model: "cp_model.CpModel", resources: ResourceTable, slots: list[list["cp_model.IntVar"]], interval: int
 ) -> None:
-    """Add the constraints between classes that may not issue together or at a given distance.
+    """Add the constraints between classes that may not issue in the same cycle or at a given distance.
 
-    One Boolean per pattern and slot says that an op of this pattern issues there; Booleans of patterns that ban each
-    other exclude each other.
+    A Boolean per pattern and slot is true if an op of the pattern issues in the slot; the Booleans of two patterns that
+    ban each other may not both be true.
     """
     members: list[list[int]] = [[] for _ in resources.patterns]
     for op, pattern in enumerate(resources.pattern_of):
         members[pattern].append(op)
     banning = {pattern for pattern, facts in enumerate(resources.patterns) if facts.bans}
-    here = {
+    issues_in = {
         pattern: [model.new_bool_var(f"kind{pattern}_slot{slot}") for slot in range(interval)] for pattern in banning
     }
     for pattern in banning:
         for slot in range(interval):
-            model.add_max_equality(here[pattern][slot], [slots[op][slot] for op in members[pattern]])
+            model.add_max_equality(issues_in[pattern][slot], [slots[op][slot] for op in members[pattern]])
     for pattern in banning:
         for after, banned in resources.patterns[pattern].bans:
-            for other in (other for other in banning if banned >> other & 1):
+            for target in (target for target in banning if banned >> target & 1):
                 for slot in range(interval):
-                    then = (slot + after) % interval
-                    if other == pattern and not after:
+                    banned_slot = (slot + after) % interval
+                    if target == pattern and not after:
                         model.add_at_most_one(slots[op][slot] for op in members[pattern])
-                    elif other == pattern and then == slot:
-                        model.add(here[pattern][slot] == 0)
-                    elif after > 0 or (not after and other > pattern):
-                        model.add_at_most_one(here[pattern][slot], here[other][then])
+                    elif target == pattern and banned_slot == slot:
+                        model.add(issues_in[pattern][slot] == 0)
+                    elif after > 0 or (not after and target > pattern):
+                        model.add_at_most_one(issues_in[pattern][slot], issues_in[target][banned_slot])
 
 
 def _cp_model() -> ModuleType:

@@ -1,8 +1,8 @@
-"""Orders the ops of each cycle: some cores issue some classes in the first slot of a cycle only.
+"""Orders the ops within each cycle, for cores that issue some classes in the first slot of a cycle only.
 
-Schedulers assign cycles to ops; this module orders the ops within one cycle. An op that must issue first goes in front
-of the others of its cycle, unless one of them has to read a register before this op overwrites it. A Cortex-A55 issues
-a 128-bit multiply-add in the first slot only:
+The schedulers decide the cycle of each op. Within a cycle, an op of such a class goes in front of the other ops, unless
+one of them has to read a register before this op overwrites it. A Cortex-A55 issues a 128-bit multiply-add in the first
+slot only:
 
     cycle 0:  ldr  d0, [x1]                ->    cycle 0:  fmla v16.4s, v1.4s, v2.4s
               fmla v16.4s, v1.4s, v2.4s                    ldr  d0, [x1]
@@ -17,7 +17,10 @@ from mavcg.passes.asm.isa.op import Edge, Op, Schedule
 def kernel_issue_order(
     order: Sequence[int], ops: Sequence[Op], edges: Iterable[Edge], timing: Timing, schedule: Schedule
 ) -> tuple[int, ...]:
-    """Return a kernel's order (modulo.kernel_order) with first-slot ops in front of the others of their cycle."""
+    """Return a kernel's order with the ops that need the first slot in front of the other ops of their cycle.
+
+    order: as modulo.kernel_order returns it.
+    """
     tied = {
         (edge.source, edge.target)
         for edge in edges
@@ -30,7 +33,7 @@ def kernel_issue_order(
 def block_issue_order(
     placed: Sequence[tuple[int, int]], ops: Sequence[Op], edges: Iterable[Edge], timing: Timing
 ) -> tuple[int, ...]:
-    """Return the order of straight-line code with first-slot ops in front of the others of their cycle.
+    """Return the order of straight-line code with ops that need the first slot in front of the others of their cycle.
 
     placed: (op, cycle) in the order of issue, as list_schedule.list_schedule returns them.
     """

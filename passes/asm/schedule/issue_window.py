@@ -1,15 +1,15 @@
-"""The cycles from the current one on, as a list scheduler fills them: resources in use and classes that may not issue.
+"""The resources that a list scheduler has taken in the current and later cycles, as two integers used as bit fields.
 
-Time only goes forward here, and nothing is removed: the state is two integers. One has a field of bits for each
-resource in each cycle, whose highest bit is set when an op takes more than is left; the other a bit for each pattern
-that may not issue in a cycle.
+The first integer has a field for each resource of each cycle; the field's highest bit becomes 1 when an op takes more
+than is left. The second has a bit for each pattern and cycle, set if the pattern may not issue then. Time only goes
+forward and nothing is removed.
 """
 
 from mavcg.passes.asm.schedule.resource_table import ResourceTable
 
 
 class IssueWindow:
-    """The current cycle of a core and the later ones that ops already occupy; it begins idle."""
+    """The resources in use in the current cycle and in the later cycles that ops already occupy; it begins idle."""
 
     def __init__(self, resources: ResourceTable) -> None:
         patterns = resources.patterns
@@ -28,7 +28,7 @@ class IssueWindow:
             for after in cycles
         }
         self._idle = sum(idle.values())
-        self._fresh = idle[cycles[-1]]  # of the cycle that comes into sight with each step
+        self._fresh = idle[cycles[-1]]  # fields of the new last cycle that each step adds
         self._full = sum(1 << field(at, r) + bits - 1 for at in cycles for r in range(len(resources.capacities)))
         self._need = [sum(amount << field(at, r) for at, r, amount in pattern.uses) for pattern in patterns]
         self._pattern_count = len(patterns)
@@ -38,7 +38,7 @@ class IssueWindow:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, with an idle core."""
+        """Return to an idle core."""
         self._used, self._banned = self._idle, 0
 
     def fits(self, pattern: int) -> bool:
@@ -46,7 +46,7 @@ class IssueWindow:
         return not (self._used + self._need[pattern] & self._full or self._banned >> pattern & 1)
 
     def place(self, pattern: int) -> None:
-        """Issue an op of this pattern, which `fits`, in the current cycle."""
+        """Issue an op of this pattern in the current cycle; `fits` must be true."""
         self._used += self._need[pattern]
         self._banned |= self._bans[pattern]
 

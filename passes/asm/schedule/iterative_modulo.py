@@ -1,8 +1,8 @@
 """Iterative modulo scheduling: places the op with the least slack first and displaces ops that conflict with it.
 
-The ops placed so far are always consistent with the transitive closure of all edges, so that only slots remain to be
-decided. An op that fits in no slot takes the cycle in which the ops it displaces were easiest to place so far; it was
-hard to place itself, and is then harder to displace.
+The ops placed so far always satisfy the transitive closure of all edges, so that only slots remain to be decided. An op
+that fits in no slot displaces other ops: it takes the cycle in which they have the least sum of penalties. An op's
+penalty grows each time it has to displace others, so that ops that are hard to place are seldom displaced.
 Sources: Rau, "Iterative Modulo Scheduling" (1994): displacement, one interval after the other. Huff,
 "Lifetime-Sensitive Modulo Scheduling" (1993): the least slack first. Nagata and Braysy, "A powerful route minimization
 heuristic" (2009): penalties that select the ops to displace.
@@ -22,30 +22,29 @@ from mavcg.passes.asm.schedule.reservation_table import ReservationTable
 from mavcg.passes.asm.schedule.resource_table import WIDTH, ResourceTable
 from mavcg.passes.asm.schedule.slack import Cycles, distances_by_stages, start_ranges
 
-# Stages beyond the fewest that the edges allow, seed by seed: most loops need one more.
+# Stages beyond the minimum that the edges allow, for seeds 0, 1, ..: most loops need one more.
 EXTRA_STAGES = (1, 1, 2, 1, 1, 0, 1, 1)
 LATE = 0.1  # fraction of the ops that take the last free slot instead of the first
-PINNED = 1e9  # the penalty of the branch, which nothing displaces
+PINNED = 1e9  # the penalty of the branch, which is never displaced
 
 
 def iterative_modulo_schedule(
     resources: ResourceTable, edges: Sequence[Edge], last: int, intervals: range, most_stages: int, effort: float = 1.0
 ) -> Schedule | None:
-    """Return a schedule at the smallest of these intervals for which one is found, in as few stages as that allows.
+    """Return a schedule with the smallest interval for which one is found, in few stages; None if none is found.
 
     Increases the interval in growing strides until a schedule is found, then tries the intervals below it while
     displacements are left.
-
     Args:
-        edges: with the order of emission in them (modulo.with_emission_order).
+        edges: latencies include the order of emission (modulo.with_emission_order).
         last: index of the branch, which is pinned to cycle interval - 1.
-        effort: approximate seconds that the search may take, counted in displacements and not by a clock.
+        effort: approximate seconds that the search may take, counted in displacements, not by a clock.
     """
     count = len(resources.pattern_of)
-    # Displacements in all. One costs some 150 us and 2 more per op: at effort 1 no search takes much over a second.
+    # Total displacements. One costs about 150 us and 2 us more per op: at effort 1 a search takes about a second.
     left = int(effort * min(400_000 / (100 + count), 200 * count))
     variants = 2 if _rhythms(resources, intervals.start, 0) else 1  # with the rhythm and without
-    share = left // (2 * variants)  # of one attempt: many loops reach the smallest interval in one of the first
+    share = left // (2 * variants)  # displacements of one attempt
 
     @cache
     def closures(interval: int) -> _Closures:
@@ -55,7 +54,7 @@ def iterative_modulo_schedule(
         nonlocal left
         distances = list(islice(closures(interval), extra_stages + 1))[-1]
         cycles, used = _Attempt(resources, distances, last, interval, seed).run(min(displacements, left))
-        left -= used + 4  # setting up costs about as much as four
+        left -= used + 4  # an attempt's setup costs about as much as four displacements
         return Schedule(interval, cycles, "heuristic") if cycles is not None else None
 
     best, at = None, intervals.start
@@ -69,7 +68,7 @@ def iterative_modulo_schedule(
         if at == intervals.start:
             share = left // (6 * variants)  # while the interval increases
         at = min(at + max(1, 2 ** (misses - 1)), max(at + 1, intervals.stop - 1))
-    # Edges that can be kept at one interval can be kept at every longer one.
+    # Edges that a schedule can satisfy at one interval can be satisfied at every longer one.
     possible = next((at for at in intervals if closures(at)), intervals.stop)
     while left > 0:
         shorter = range(possible, intervals.stop if best is None else best.interval)
@@ -83,7 +82,7 @@ def iterative_modulo_schedule(
 
 
 class _Closures:
-    """The distance matrices of one interval for 1, 2, .. stages, without those that cannot be kept; computed lazily."""
+    """The distance matrices of one interval for 1, 2, .. stages, where a schedule is possible; computed lazily."""
 
     def __init__(self, make: Callable[[int], Cycles | None], most_stages: int) -> None:
         self._made: list[Cycles] = []
@@ -114,7 +113,7 @@ def _fewer_stages(best: Schedule, resources: ResourceTable, last: int, closures:
 
 
 class _Attempt:
-    """One attempt to fill a reservation table, from one seed."""
+    """One attempt to place all ops in a reservation table, with one random seed."""
 
     def __init__(self, resources: ResourceTable, distances: Cycles, last: int, interval: int, seed: int) -> None:
         """distances: the matrix that slack.distances_by_stages returns for this interval."""
@@ -150,7 +149,7 @@ class _Attempt:
             self._put(last, interval - 1)
 
     def run(self, displacements: int) -> tuple[tuple[int, ...] | None, int]:
-        """Return the cycles of all ops, or None when that many displacements did not suffice, and how many it took."""
+        """Place all ops with at most this many displacements; return their cycles, or None, and the displacements."""
         used = 0
         while self._possible and not self._placed.all():
             slack = (self._high - self._low + 1) * self._worth + self._noise
@@ -168,7 +167,7 @@ class _Attempt:
         return (tuple(self._cycles.tolist()) if self._possible else None), used
 
     def _free_cycle(self, op: int) -> int | None:
-        """Return the first cycle that edges and slots leave to the op; at times the last, so that searches differ."""
+        """Return the first (at random times the last) cycle that edges and slots allow; None if there is none."""
         interval = self._interval
         start = int(self._low[op])
         rotation = start % interval
@@ -198,13 +197,13 @@ class _Attempt:
         self._high[free] = (at - self._distances[rows, placed]).min(axis=1)
 
     def _cheapest_displacement(self, op: int) -> tuple[int | None, list[int]]:
-        """Return the cycle for the op and the ops to displace for it, by the least sum of penalties; None: nowhere."""
+        """Return the allowed cycle whose conflicting ops have the least sum of penalties, or None, and these ops."""
         span = range(int(self._earliest[op]), int(self._latest[op]) + 1)
         (others,) = self._placed.nonzero()
         penalties = np.array([self._penalty[other] for other in others.tolist()])
         lowest = self._cycles[others] + self._transposed[op, others]
         highest = self._cycles[others] - self._distances[op, others]
-        # A cycle conflicts with all ops whose lowest is above it and with all whose highest is below.
+        # A cycle conflicts with every placed op whose `lowest` is above it or whose `highest` is below it.
         above = np.bincount(_within(lowest - span.start, len(span)), penalties, len(span) + 1)
         below = np.bincount(_within(highest + 1 - span.start, len(span)), penalties, len(span) + 1)
         by_edges = (above.sum() - np.cumsum(above) + np.cumsum(below))[: len(span)]
@@ -227,19 +226,19 @@ class _Attempt:
         return best_cycle, displaced
 
     def _conflicts(self, op: int, slot: int) -> tuple[float, list[int]]:
-        """Return the sum of the penalties of the ops that conflict with the op in this slot, and these ops.
+        """Return the ops that conflict with the op in this slot, after the sum of their penalties.
 
-        Penalties do not change while an op is placed, so that the answer can be reused until the slots change.
+        Placed ops keep their penalties, so that the result is cached until a slot changes.
         """
         interval, changes = self._interval, self._table.changes
-        now = sum([changes[(slot + after) % interval] for after in self._reach[op]])
+        version = sum([changes[(slot + after) % interval] for after in self._reach[op]])
         pattern = self._kind_of[op]
-        known = self._known.get((pattern, slot))
-        if known is None or known[0] != now:
+        cached = self._known.get((pattern, slot))
+        if cached is None or cached[0] != version:
             out = self._table.conflicts(op, slot, self._penalty)
-            known = now, sum([self._penalty[other] for other in out]), out
-            self._known[pattern, slot] = known
-        return known[1], known[2]
+            cached = version, sum([self._penalty[other] for other in out]), out
+            self._known[pattern, slot] = cached
+        return cached[1], cached[2]
 
 
 def _within(values: Cycles, most: int) -> Cycles:
@@ -248,12 +247,12 @@ def _within(values: Cycles, most: int) -> Cycles:
 
 
 def _rhythms(resources: ResourceTable, interval: int, start: int) -> dict[int, int]:
-    """Return the slots, as a bit set per pattern, that suit classes with a forbidden issue distance.
+    """Return pattern -> bit set of slots that suit it, for cores with a forbidden issue distance.
 
-    An A53 issues no vector load four cycles after a multiply-add. Loads then fit best four cycles from each other, each
-    in the gap that the one before leaves; classes that may not dual-issue with a multiply-add go into the gaps, and the
-    multiply-adds between them. There are as many gaps as loads, and one before the first, unless the gaps fill the
-    whole interval. start: slot of the first gap.
+    An A53 issues no vector load four cycles after a multiply-add. Loads then fit best four cycles apart: cycles without
+    a multiply-add, here called gaps, recur every four cycles, and each load issues four cycles after a gap. Classes
+    that may not dual-issue with a multiply-add go into the gaps, the multiply-adds between them. There is one gap more
+    than there are loads, unless gaps fill the whole interval. start: slot of the first gap.
     """
     periods = [after for pattern in resources.patterns for after, _ in pattern.bans if after > 1]
     if not periods:

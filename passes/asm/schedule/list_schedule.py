@@ -1,4 +1,4 @@
-"""List scheduling: reorders straight-line code, cycle by cycle the ready op of highest priority (Muchnick, 17.1).
+"""List scheduling: reorders straight-line code; each cycle issues the ready ops of highest priority (Muchnick, 17.1).
 
 ldr  x1, [x0]        cycle 0      ->    ldr  x1, [x0]        cycle 0
 add  x2, x1, #1      cycle 3            ldr  x3, [x4]        cycle 1
@@ -18,16 +18,17 @@ from mavcg.passes.asm.isa.op import Edge, Op
 from mavcg.passes.asm.schedule.issue_window import IssueWindow
 from mavcg.passes.asm.schedule.resource_table import WIDTH, ResourceTable, resource_table
 
-RESTARTS = 14  # with disturbed priorities, after the plain ones
-SHORT = 5  # ops of which all orders are tried: a greedy schedule never leaves a slot empty, which at times is best
+RESTARTS = 14  # greedy schedules with random priorities, after those with plain ones
+# Up to this number of ops all orders are tried: a greedy schedule never leaves a slot empty, which is sometimes best.
+SHORT = 5
 
 
 def list_schedule(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[tuple[int, int], ...]:
-    """Return the ops in an order that takes no more cycles than the given one, and fewer where one is found.
+    """Return the ops in an order that takes no more cycles than the given order, and fewer if one is found.
 
-    Takes the best of several greedy orders (by critical path, by successors, by scarcity of units, and seeded mixtures)
-    and of the input's own, which wins ties. The same input gives the same order.
-    Returns: (index of the op, the cycle in which it issues), in the order of issue.
+    Chooses the best of the input's order, which wins ties, and several greedy orders: by critical path, by number of
+    successors, by scarcity of units, and by seeded mixtures of these. The same input gives the same order.
+    Returns: (index of the op, cycle in which it issues), in the order of issue.
     Raises: ValueError for edges that form a cycle or have a distance; MissingFact when the core knows nothing of a
         class.
     """
@@ -72,19 +73,19 @@ def _best_schedule(resources: ResourceTable, edges: tuple[Edge, ...]) -> tuple[t
 
 
 def _last_cycle(tried: Sequence[tuple[tuple[int, int], ...]]) -> int:
-    """Return the cycle of the last issue of the shortest schedule; no bound where none was possible.
+    """Return the cycle of the last issue in the shortest schedule; sys.maxsize if there is no schedule yet.
 
-    The input's own order is none where edges of latency 0 go against it.
+    The input's order is not a schedule if an edge of latency 0 runs against it.
     """
     return min((schedule[-1][1] for schedule in tried), default=sys.maxsize)
 
 
 def _busiest(resources: ResourceTable, count: int) -> int:
-    """Return a lower bound on the issue cycle of the last of `count` ops, by the resources alone."""
+    """Return a lower bound on the cycle in which the last of `count` ops issues, by the resources alone."""
     work = [0] * len(resources.capacities)
     for op in range(count):
         for after, resource, amount in resources.patterns[resources.pattern_of[op]].uses:
-            if not after:  # resources of later cycles may lie behind the last issue
+            if not after:  # resources taken in later cycles may lie after the last issue
                 work[resource] += amount
     return max((-(-amount // room) for amount, room in zip(work, resources.capacities, strict=True)), default=1) - 1
 
@@ -100,7 +101,7 @@ def critical_path(count: int, edges: Sequence[Edge]) -> list[int]:
         after[edge.source].append(edge)
         waiting[edge.target] += 1
     ready = [op for op in range(count) if not waiting[op]]
-    for op in ready:  # grows while it is read: every op comes after all that it waits for
+    for op in ready:  # grows while it is read, in topological order
         for edge in after[op]:
             waiting[edge.target] -= 1
             if not waiting[edge.target]:
@@ -119,7 +120,7 @@ def _reverse(edge: Edge) -> Edge:
 
 
 def _scarcity(resources: ResourceTable, op: int) -> float:
-    """Return the largest fraction of a cycle's resources that the op takes: ops that are hard to place go first."""
+    """Return the largest fraction of a cycle's resource that the op takes: a measure of how hard it is to place."""
     return max(
         amount / resources.capacities[resource]
         for _, resource, amount in resources.patterns[resources.pattern_of[op]].uses
@@ -131,7 +132,7 @@ def _cost(placed: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _in_order(order: Sequence[int], edges: Sequence[Edge], resources: ResourceTable) -> tuple[tuple[int, int], ...]:
-    """Return the ops in this order with their issue cycles, or () where the order violates an edge."""
+    """Return the ops in this order with their issue cycles, or () if the order violates an edge."""
     position = {op: at for at, op in enumerate(order)}
     if any(position[edge.source] >= position[edge.target] for edge in edges):
         return ()
@@ -155,7 +156,7 @@ def _in_order(order: Sequence[int], edges: Sequence[Edge], resources: ResourceTa
 
 
 class _Greedy:
-    """Greedy schedules of the same ops by different keys."""
+    """Makes greedy schedules of the same ops with different priorities."""
 
     def __init__(self, edges: Sequence[Edge], resources: ResourceTable, heights: Sequence[int]) -> None:
         """heights: the ops' critical paths."""
@@ -168,9 +169,9 @@ class _Greedy:
             self._waiting[edge.target] += 1
 
     def schedule(self, key: Sequence[tuple[float, ...]], longest: int) -> list[tuple[tuple[int, int], ...]]:
-        """Schedule cycle by cycle the ready op with the largest key that fits.
+        """Schedule cycle by cycle; of the ready ops that fit, the one with the largest key issues first.
 
-        longest: cycle in which the last op may issue. Returns: a list of the schedule, or of nothing if it is longer.
+        longest: latest cycle in which the last op may issue. Returns: a list with the schedule; [] if it is longer.
         """
         window, pattern_of, waiting = self._window, self._pattern_of, self._waiting.copy()
         window.reset()
@@ -182,7 +183,7 @@ class _Greedy:
         latest_of_rank = [latest[op] for op in by_rank]
         earliest = [0] * len(key)
         ready = sorted(rank[op] for op, before in enumerate(waiting) if not before)
-        later: dict[int, list[int]] = {}  # cycle -> ranks of ops that wait for nothing but results of that cycle
+        later: dict[int, list[int]] = {}  # cycle -> ranks of the ops that become ready in it
         placed: list[tuple[int, int]] = []
         now, start = 0, 0  # start: the ready ops before it do not fit in this cycle any more
         refused = 0  # patterns, as bits, of which no op fits in this cycle any more
@@ -200,7 +201,7 @@ class _Greedy:
                 start, refused = 0, 0
                 for number in later.pop(now, ()):
                     insort(ready, number)
-                # Where an op can be in time no more, or not all of them: the schedule would be longer.
+                # The schedule becomes too long if an op is late already, or if the slots left are too few.
                 left = len(key) - len(placed)
                 if ready and latest_of_rank[min(ready, key=latest_of_rank.__getitem__)] < now:
                     return []

@@ -17,8 +17,8 @@ from mavcg.passes.asm.schedule.reservation_table import ReservationTable
 from mavcg.passes.asm.schedule.resource_table import ResourceTable, resource_min_interval, resource_table
 from mavcg.passes.asm.schedule.slack import recurrences_fit
 
-HEURISTIC_SHARE = 0.6  # of the time given to reach an optimum: it reaches most of them, the solver proves them
-STAGES = 4  # most iterations in flight: each but one costs a copy of the body's parts before and after the loop
+HEURISTIC_SHARE = 0.6  # fraction of exact_seconds for the heuristic, which finds most of the optimal schedules
+STAGES = 4  # maximum of iterations in flight: each more adds code before and after the loop
 
 
 def min_initiation_interval(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> int:
@@ -45,12 +45,12 @@ def min_initiation_interval(ops: Sequence[Op], edges: Sequence[Edge], timing: Ti
 
 
 def with_emission_order(edges: Sequence[Edge], last: int) -> list[Edge]:
-    """Return the edges with the order of emission in their latencies, so that cycles alone decide the order.
+    """Return the edges with latency 1 instead of 0 where the order of emission within a cycle would violate them.
 
-    Within a cycle the kernel has older stages first, then program order, the branch last. An edge of latency 0 that
-    crosses iterations and meets its target in the same cycle comes from an older stage, so it is in order. One within
-    an iteration meets it in the same stage: where program order has the target first, or the source is the branch,
-    the target must wait for the next cycle.
+    Within a cycle the kernel emits older stages first, then program order, the branch last. If source and target of an
+    edge of latency 0 share a cycle, an edge across iterations has its source in an older stage: the order is right. An
+    edge within an iteration has both in the same stage: if the target comes first in program order, or the source is
+    the branch, the target must issue in a later cycle.
     """
 
     def against(edge: Edge) -> bool:
@@ -62,11 +62,11 @@ def with_emission_order(edges: Sequence[Edge], last: int) -> list[Edge]:
 
 
 def edges_in_rhythm(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> list[Edge]:
-    """Return the edges with those from a general load to an `ins` as long as the core's shortest forbidden distance.
+    """Return the edges with the latency from a general load to an `ins` raised to the shortest forbidden distance.
 
-    On a core that issues no vector load four cycles after a multiply-add, loads fit best at a distance of four cycles,
-    and an `ins` beside one of them: a load of three cycles whose `ins` may come after four keeps that rhythm. Every
-    schedule for these edges is one for the others.
+    On a core that issues no vector load four cycles after a multiply-add, loads fit best four cycles apart, and the
+    `ins` of a loaded value in the same cycle as a load: so an `ins` goes four cycles after its load, not three. A
+    schedule for the returned edges satisfies the original edges too.
     """
     periods = [rule.cycles for rule in timing.forbidden_distances if rule.cycles > 1]
     if not periods:
@@ -80,7 +80,7 @@ def edges_in_rhythm(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) ->
 
 
 def branch_edges(count: int, last: int) -> list[Edge]:
-    """Return edges by which the next iteration starts after this one's branch, which issues at the end of stage 0."""
+    """Return edges that make every op of the next iteration issue after this iteration's branch, at index `last`."""
     return [Edge(last, op, 1, 1) for op in range(count)]
 
 
@@ -103,16 +103,16 @@ def schedule_loop(
     effort: float = 1.0,
     below: float | None = None,
 ) -> Schedule | None:
-    """Return a modulo schedule of a loop with the body `ops`, or None where none beats running without overlap.
+    """Return a modulo schedule of a loop with the body `ops`; None if none is faster than iterations without overlap.
 
     Args:
         ops: one iteration of a do-while loop, in program order.
-        edges: all dependences, those between iterations included.
+        edges: all dependences, within and between iterations.
         last: the index of the closing branch; its cycle in the result is interval - 1.
-        exact_seconds: approximate time for the whole search where the heuristic does not reach the minimum interval,
-            the solver included; counted in deterministic work and not by a clock. 0: the heuristic alone.
-        effort: approximate seconds for the heuristic when it runs alone, counted likewise.
-        below: upper bound, exclusive, on useful intervals; the list schedule's interval by default.
+        exact_seconds: approximate time for heuristic and solver together, if the heuristic does not reach the minimum
+            interval; counted in deterministic work, not by a clock. 0: the heuristic alone.
+        effort: approximate seconds for the heuristic if it runs alone, counted in the same manner.
+        below: exclusive upper bound on the interval; by default the interval of the list schedule.
     Returns: cycles within at most STAGES intervals; None where no interval below `below` was found.
         The same input gives the same schedule.
     Raises: ValueError for edges that no order satisfies; MissingFact when the core knows nothing of a class.
@@ -135,13 +135,14 @@ def schedule_loop(
     if exact_seconds > 0:
         from mavcg.passes.asm.schedule.exact_modulo import improve_schedule
 
-        rest = max(0.0, exact_seconds - effort) or exact_seconds
-        return improve_schedule(heuristic, resources, emission_edges, last, range(least, bound), STAGES, rest)
+        solver_seconds = max(0.0, exact_seconds - effort) or exact_seconds
+        intervals = range(least, bound)
+        return improve_schedule(heuristic, resources, emission_edges, last, intervals, STAGES, solver_seconds)
     return heuristic
 
 
 def sequential_interval(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int) -> int:
-    """Return the cycles from one iteration to the next when the list-scheduled body runs without overlap."""
+    """Return the cycles per iteration of the list-scheduled body, when iterations do not overlap."""
     inner = [edge for edge in edges if not edge.distance]
     before_branch = [Edge(op, last, 0) for op in range(len(ops)) if op != last]
     cycles = dict(list_schedule(ops, [*inner, *before_branch], timing))

@@ -1,7 +1,7 @@
-"""NOP padding: NOPs that keep a kernel on its schedule on an in-order core.
+"""NOP padding: inserts NOPs that keep a software-pipelined kernel on its schedule on an in-order core.
 
-Such a core issues an op as soon as it can. An op that issues earlier than scheduled, in a slot that the schedule leaves
-empty, may then delay later ops by a rule of the core or by a busy unit:
+An in-order core issues an op as soon as it can. An op that issues earlier than scheduled, in a slot that the schedule
+leaves empty, may delay later ops through an issue rule of the core or a busy unit:
 
     fmla                        fmla
     (empty)          ->         nop           without it the load issues here, four cycles after another multiply-add,
@@ -19,14 +19,14 @@ from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.models.in_order import steady_cycles
 from mavcg.passes.asm.models.issue_constraints import blocked_cycles
 
-NOP = -1  # index of a NOP in a kernel's order: no op of the body
+NOP = -1  # stands for a NOP in a kernel's order, whose other entries are indices into the body
 NOP_INSTR = Instr("nop")
 _NOP_OP = Op("nop", "nop")
-TRIALS = 16  # most simulations that are spent on removing NOPs that are not needed
+TRIALS = 16  # maximum of simulations spent on removing needless NOPs
 
 
 def pad_with_nops(order: Sequence[int], ops: Sequence[Op], timing: Timing, schedule: Schedule) -> tuple[int, ...]:
-    """Return a kernel's order with NOPs where they make it faster by the model, else the order unchanged.
+    """Return a kernel's order with NOPs if they make it faster by the core's model, else the order unchanged.
 
     order: as modulo.kernel_order returns it, the branch last.
     """
@@ -47,7 +47,7 @@ def pad_with_nops(order: Sequence[int], ops: Sequence[Op], timing: Timing, sched
 
 
 def kernel_ops(ops: Sequence[Op], kernel: Sequence[int]) -> list[Op]:
-    """Return the ops that a kernel runs, NOPs included, in its order."""
+    """Return the ops of a kernel in its order, NOPs included."""
     return [ops[i] if i != NOP else _NOP_OP for i in kernel]
 
 
@@ -70,18 +70,18 @@ def _fill_empty_slots(order: Sequence[int], ops: Sequence[Op], timing: Timing, s
 def _remove_needless_nops(
     kernel: tuple[int, ...], cycles: Callable[[Sequence[int]], float], most: float
 ) -> tuple[int, ...]:
-    """Remove NOPs as long as the kernel takes no more than `most` cycles: many at once first, then fewer."""
+    """Remove NOPs while the kernel takes at most `most` cycles: first all at once, then half as many, and so on."""
     trials = TRIALS
-    some = kernel.count(NOP)
-    while some and trials:
+    batch = kernel.count(NOP)
+    while batch and trials:
         first = 0
         while trials and first < kernel.count(NOP):
-            chosen = [at for at, op in enumerate(kernel) if op == NOP][first : first + some]
+            chosen = [at for at, op in enumerate(kernel) if op == NOP][first : first + batch]
             fewer = tuple(op for at, op in enumerate(kernel) if at not in chosen)
             trials -= 1
             if cycles(fewer) <= most:
                 kernel = fewer
             else:
-                first += some
-        some //= 2
+                first += batch
+        batch //= 2
     return kernel

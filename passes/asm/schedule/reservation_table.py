@@ -1,4 +1,4 @@
-"""The reservation table that the schedulers fill: resources taken in each cycle, modulo the initiation interval.
+"""The reservation table of modulo scheduling: the resources taken in each cycle, modulo the initiation interval.
 
 Source: Rau, "Iterative Modulo Scheduling" (1994), for the modulo reservation table.
 """
@@ -9,9 +9,9 @@ from mavcg.passes.asm.schedule.resource_table import WIDTH, ReservationPattern, 
 
 
 class ReservationTable:
-    """The cycles of a core and the ops placed in them: cycles c and c + interval are one slot.
+    """The ops placed in the slots of one interval; cycles c and c + interval are the same slot.
 
-    changes: the number of changes of each slot's content.
+    changes: per slot, how often its content has changed.
     """
 
     def __init__(self, resources: ResourceTable, interval: int) -> None:
@@ -19,7 +19,8 @@ class ReservationTable:
         self._capacities = list(resources.capacities)
         self._interval = interval
         self._room = list(resources.capacities) * interval
-        self._holders: list[dict[int, int]] = [{} for _ in self._room]  # per slot and resource, as in _room: by op
+        # Per slot and resource, indexed as _room: op -> amount that it takes.
+        self._holders: list[dict[int, int]] = [{} for _ in self._room]
         self._issued: list[list[int]] = [[] for _ in range(interval)]  # per slot: the ops that issue in it
         self._cycle: dict[int, int] = {}
         self._uses = [_fold(pattern, interval) for pattern in resources.patterns]
@@ -62,7 +63,7 @@ class ReservationTable:
         return slots
 
     def reach(self, op: int) -> tuple[int, ...]:
-        """Return the cycles after its issue whose content decides whether the op fits; modulo the interval."""
+        """Return the distances, in cycles modulo the interval, of the slots whose content decides if the op fits."""
         pattern = self._kind_of[op]
         return tuple({after for after, _, _ in self._uses[pattern]} | {after for after, _ in self._bans[pattern]})
 
@@ -76,9 +77,9 @@ class ReservationTable:
         ]
 
     def conflicts(self, op: int, cycle: int, cost: Sequence[float]) -> list[int]:
-        """Return placed ops without which the op fits in this cycle; where there is a choice, those of least cost.
+        """Return the placed ops to remove so that the op fits in this cycle, preferring those of least cost.
 
-        cost: per op. The op must not be `impossible`.
+        cost: of removing each op. The op must not be `impossible`.
         """
         pattern = self._kind_of[op]
         out = list(dict.fromkeys(self._excluded_ops(pattern, cycle))) if self._bans[pattern] else []
@@ -97,7 +98,7 @@ class ReservationTable:
         return out
 
     def place(self, op: int, cycle: int) -> None:
-        """Reserve the op's resources for an issue in this cycle, where it `fits`."""
+        """Reserve the op's resources for an issue in this cycle; `fits` must be true."""
         slot, pattern = cycle % self._interval, self._kind_of[op]
         self._cycle[op] = cycle
         self._issued[slot].append(op)
@@ -127,7 +128,7 @@ class ReservationTable:
             self.changes[used] += 1
 
     def _places(self, pattern: int, slot: int) -> list[tuple[int, int, int, int]]:
-        """Return an op's uses when it issues in a slot: (index in _room, slot, resource, amount)."""
+        """Return (index in _room, slot, resource, amount) for each use of an op that issues in a slot."""
         known = self._uses_from.get((pattern, slot))
         if known is None:
             slots = [
@@ -141,9 +142,9 @@ class ReservationTable:
 
 
 def _fold(pattern: ReservationPattern, interval: int) -> tuple[tuple[int, int, int], ...]:
-    """Return a pattern's uses modulo the interval: a use that lasts longer than the interval counts twice.
+    """Return a pattern's uses modulo the interval; uses that fall in the same slot are added up.
 
-    The issue width comes last: an op that is displaced for a unit frees an issue slot too.
+    The issue width comes last, because an op displaced for a unit frees an issue slot too.
     """
     total: dict[tuple[int, int], int] = {}
     for after, resource, amount in pattern.uses:

@@ -1,10 +1,10 @@
-"""The resource table of a body: the issue slots and units of a core that each instruction class takes.
+"""The resource table of a loop body: the issue slots and units of a core that each instruction class takes.
 
-Every limit on a cycle becomes a sum or a ban. Sums: the issue width, and for each connected set of unit pools the
-micro-operations that only these pools can serve (Hall's condition: every micro-operation gets a unit exactly when no
-such set receives more than it has units). Bans: classes that may not issue in the same cycle (no dual issue), or not a
-given number of cycles later (forbidden issue distance). The solver reads the same sums and bans as the reservation
-table (reservation_table.py), so that both schedulers obey one reading of a core's facts.
+Every constraint on a cycle becomes a sum or a ban. Sums: the issue width, and for each connected set of unit pools the
+micro-operations that only these pools can execute (Hall's condition: every micro-operation gets a unit exactly if no
+such set receives more than it has units). Bans: classes that may not issue in the same cycle (no dual issue), or a
+given number of cycles later (forbidden issue distance). The solver and the heuristic's reservation table
+(reservation_table.py) both use these sums and bans, so that they solve the same problem.
 """
 
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from mavcg.hardware.instr_classes import lineage
 from mavcg.hardware.timing import ClassTiming, NoDualIssue, Timing
 from mavcg.passes.asm.isa.op import Op
 
-WIDTH = 0  # the resource that stands for the issue width; the others stand for sets of pools
+WIDTH = 0  # index of the issue width among the resources; the others are sets of pools
 
 
 @dataclass(frozen=True)
 class ReservationPattern:
-    """Resources that an op of one class takes in the cycles around its issue.
+    """The resources that an op of one class takes, and the patterns that it excludes, in the cycles around its issue.
 
-    uses: (cycles after issue, resource, amount). bans: (cycles after issue, may be negative; bit set of the patterns of
-    which no op may issue then).
+    uses: (cycles after issue, resource, amount). bans: (cycles after issue, negative for before; bit set of the
+    patterns that may not issue in that cycle).
     """
 
     uses: tuple[tuple[int, int, int], ...]
@@ -32,9 +32,10 @@ class ReservationPattern:
 
 @dataclass(frozen=True)
 class ResourceTable:
-    """Resources of a core and their use by the ops of a body.
+    """The resources of a core and their use by the ops of a body.
 
-    capacities: amount of each resource per cycle. patterns: one per class. pattern_of: index of each op's pattern.
+    capacities: amount of each resource per cycle. patterns: one per instruction class. pattern_of: per op, the index
+    of its pattern.
     """
 
     capacities: tuple[int, ...]
@@ -43,11 +44,11 @@ class ResourceTable:
 
 
 def resource_table(ops: Sequence[Op], timing: Timing) -> ResourceTable:
-    """Build the resource table of these ops: the limits of a core as sums and bans over their classes.
+    """Build the resource table of these ops: the constraints of a core as sums and bans over their classes.
 
-    A unit stays busy for its use's cycles. Uses that may take several pools are counted cycle by cycle, so a use of
-    several cycles may change its pool in this count. Micro-operations of one class that do not fit in a single cycle,
-    such as two for the only load unit, start in the first cycles with room for them.
+    A micro-operation occupies its unit for use.cycles cycles. One that several pools can execute is counted cycle by
+    cycle, so that one of several cycles may change its pool in this count. Micro-operations of one class that do not
+    fit in a single cycle, such as two for the only load unit, start in the first cycles with room for them.
     Raises: MissingFact when the core knows nothing of a class.
     """
     names = list(dict.fromkeys(op.op_class for op in ops))
@@ -62,7 +63,10 @@ def resource_table(ops: Sequence[Op], timing: Timing) -> ResourceTable:
 
 
 def _pool_sets(facts: list[ClassTiming], timing: Timing) -> tuple[list[frozenset[str]], tuple[int, ...]]:
-    """Return the sets of pools to count for: those that uses name, closed under union of overlapping sets."""
+    """Return the sets of pools that become resources, and all capacities.
+
+    The sets are those that micro-operations name, closed under the union of overlapping sets.
+    """
     used = list(dict.fromkeys(frozenset(use.any_of) for fact in facts for use in fact.units))
     sets = list(used)
     for pools in sets:  # grows while it is read
@@ -102,9 +106,9 @@ def _uses(
 def _bans(names: list[str], timing: Timing) -> list[tuple[tuple[int, int], ...]]:
     bans: list[dict[int, int]] = [{} for _ in names]
 
-    def ban(first: frozenset[str], then: frozenset[str], cycles: int) -> None:
-        for a in _ops_of_classes(names, first):
-            for b in _ops_of_classes(names, then):
+    def ban(first: frozenset[str], second: frozenset[str], cycles: int) -> None:
+        for a in _patterns_of_classes(names, first):
+            for b in _patterns_of_classes(names, second):
                 bans[a][cycles] = bans[a].get(cycles, 0) | 1 << b
                 bans[b][-cycles] = bans[b].get(-cycles, 0) | 1 << a
 
@@ -115,16 +119,16 @@ def _bans(names: list[str], timing: Timing) -> list[tuple[tuple[int, int], ...]]
     return [tuple(sorted(of_class.items())) for of_class in bans]
 
 
-def _ops_of_classes(names: list[str], classes: frozenset[str]) -> list[int]:
+def _patterns_of_classes(names: list[str], classes: frozenset[str]) -> list[int]:
     return [number for number, name in enumerate(names) if not classes.isdisjoint(lineage(name))]
 
 
 def resource_min_interval(ops: Sequence[Op], timing: Timing) -> int:
     """Return ResMII, the smallest interval that has slots and units for all ops of a body, in cycles.
 
-    It is the largest, over all resources, of the amount that all ops take divided by the amount per cycle; and where
-    two sets of classes never dual-issue, the cycles of the one set plus those of the classes that can issue with none
-    of it.
+    It is the maximum, over all resources, of the amount that the ops take divided by the amount per cycle. If two sets
+    of classes never dual-issue, it is at least the cycles of one set plus those of the classes that dual-issue with no
+    class of that set.
     Source: Rau (1994), section 2.1, for the first part.
     """
     resources = resource_table(ops, timing)
@@ -139,7 +143,7 @@ def resource_min_interval(ops: Sequence[Op], timing: Timing) -> int:
         return max(-(-total // capacity) for total, capacity in zip(totals, resources.capacities, strict=True))
 
     def separate_slots(rule: NoDualIssue, swapped: bool) -> int:
-        chosen_classes = _ops_of_classes(names, rule.those if swapped else rule.these)
+        chosen_classes = _patterns_of_classes(names, rule.those if swapped else rule.these)
         common = ~0  # the patterns that dual-issue with none of these classes
         for pattern in chosen_classes:
             common &= dict(resources.patterns[pattern].bans).get(0, 0)
@@ -150,10 +154,10 @@ def resource_min_interval(ops: Sequence[Op], timing: Timing) -> int:
     separate = [separate_slots(rule, swapped) for rule in timing.no_dual_issue for swapped in (False, True)]
     least = max(1, slots(range(len(names))), *separate)
     for rule in timing.forbidden_distances:
-        leaders, followers = _ops_of_classes(names, rule.first), _ops_of_classes(names, rule.then)
+        leaders, followers = _patterns_of_classes(names, rule.first), _patterns_of_classes(names, rule.then)
         never_meet = all(dict(resources.patterns[a].bans).get(0, 0) >> b & 1 for a in leaders for b in followers)
-        # No leader issues in a follower's cycle or at the rule's distance before it. Where the leaders leave only as
-        # many cycles as the followers fill, the two sets of cycles are equal: the distance must map it onto itself.
+        # A leader issues neither in a follower's cycle nor at the rule's distance before it. If the leaders leave just
+        # as many cycles as the followers fill, the two forbidden sets are equal: the distance maps the set onto itself.
         if never_meet and least == slots(leaders) + slots(followers):
             least += slots(followers) % (least // gcd(least, rule.cycles)) != 0
     return least

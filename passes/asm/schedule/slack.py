@@ -1,4 +1,4 @@
-"""Slack: the cycles in which the edges of a loop allow each op to issue, by longest paths between all ops."""
+"""Slack: the range of cycles in which the edges of a loop allow each op to issue, by all-pairs longest paths."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from mavcg.passes.asm.isa.op import Edge
 
-_NO_PATH = -(10**6)  # cycles; two of them added still fit 32 bits, and stay below half of one
+_NO_PATH = -(10**6)  # in cycles: two added fit 32 bits, and any sum with a path's length stays below half of it
 
 Cycles = npt.NDArray[np.int32]
 
@@ -16,7 +16,7 @@ def recurrences_fit(count: int, edges: Sequence[Edge], interval: int) -> bool:
     """True if no recurrence needs a longer initiation interval.
 
     The latencies along each cycle of edges must add up to at most interval * distance cycles.
-    Source: Bellman-Ford; without a recurrence of more latency, paths of at most `count` edges are the longest.
+    Source: Bellman-Ford: if no recurrence has more latency, the longest paths have at most `count` edges.
     """
     if not edges:
         return True
@@ -33,7 +33,7 @@ def recurrences_fit(count: int, edges: Sequence[Edge], interval: int) -> bool:
 
 
 def _longest_paths(count: int, edges: Sequence[Edge], interval: int) -> Cycles:
-    """Return the least distances between ops, [source, target], in cycles: the longest path from one to the other.
+    """Return the minimum distances between ops, [source, target], in cycles: the longest path from source to target.
 
     A positive diagonal means that no schedule satisfies the edges.
     """
@@ -50,15 +50,15 @@ def _longest_paths(count: int, edges: Sequence[Edge], interval: int) -> Cycles:
         else:
             np.maximum(distances, distances[:, via, None] + distances[None, via, :], out=distances)
         if distances[via, via] > 0:
-            break  # there is no schedule: further passes would only let the numbers grow
+            break  # no schedule exists; to go on would only increase the numbers
     return distances
 
 
 def distances_by_stages(count: int, edges: Sequence[Edge], last: int, interval: int) -> Callable[[int], Cycles | None]:
-    """Return a function from a number of stages to the least distances [source, target] between ops, in cycles.
+    """Return a function from a number of stages to the minimum distances [source, target] between ops, in cycles.
 
     The distances are the longest paths along edges, with the branch pinned to cycle interval - 1 and all ops in cycles
-    0 .. stages * interval - 1. The function returns None when no schedule satisfies the edges so.
+    0 .. stages * interval - 1. The function returns None if no schedule satisfies the edges within these cycles.
     """
     pinned = [Edge(last, op, 1 - interval) for op in range(count)]
     distances = _longest_paths(count, [*edges, *pinned], interval)

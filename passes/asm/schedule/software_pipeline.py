@@ -1,8 +1,8 @@
 """Software pipelining: emits a modulo schedule as prologue, kernel and epilogue in place of a loop of one block.
 
-The loop is a do-while loop, so its first iteration always runs. A later one begins only after the branch of the one
-before, which is at the end of stage 0: nothing is executed that the loop would not have executed, and the code is right
-for any number of iterations, 1 included. For stages A, B (A ends with the branch):
+The loop is a do-while loop, so its first iteration always runs. A later iteration begins only after the previous one's
+branch, which ends stage 0: the code executes nothing that the loop would not have executed, and is right for any
+number of iterations, 1 included. For stages A and B (A ends with the branch):
 
     loop:   A           first iteration begins
             b.done out
@@ -26,10 +26,10 @@ _INVERSE_TEST = {"cbz": "cbnz", "cbnz": "cbz", "tbz": "tbnz", "tbnz": "tbz"}
 
 @dataclass(frozen=True)
 class PipelinedLoop:
-    """A software-pipelined loop: parts of text, in order, each with the label at its top ("" for none).
+    """The code of a software-pipelined loop.
 
-    kernel: the indices into the body that the kernel runs, in its order, NOP for padding. stages: number of iterations
-    in flight at once.
+    parts: (label, instructions) in the order of the text; label "" for none. kernel: indices into the body in the
+    kernel's order, NOP for padding. stages: number of iterations in flight at once.
     """
 
     parts: tuple[tuple[str, tuple[Instr, ...]], ...]
@@ -43,10 +43,9 @@ def emit_pipeline(
     """Emit the code of a modulo schedule.
 
     Args:
-        body: one iteration, its branch last; its registers allow the schedule.
+        body: one iteration, its branch last; no register is overwritten before its last read in the schedule.
         label: prefix of the new labels; no other label of the file may begin with it.
-        order: the kernel's order, its branch last; that of modulo.kernel_order by default. Its NOPs appear in the
-            kernel only.
+        order: the kernel's order, its branch last; by default modulo.kernel_order. NOPs in it go into the kernel only.
     """
     last = len(body) - 1
     order = order or kernel_order(schedule, last)
@@ -82,7 +81,7 @@ def emit_pipeline(
 
 
 def with_target(branch: Instr, label: str) -> Instr:
-    """Return the branch with another target."""
+    """Return the branch with `label` as its target."""
     return replace(branch, operands=(*branch.operands[:-1], RawOperand(label)))
 
 

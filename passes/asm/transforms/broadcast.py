@@ -1,10 +1,10 @@
-"""Replaces broadcasting loads by scalar loads where every reader multiplies, by element, with the value.
+"""Replaces broadcasting loads by scalar loads if every reader of the value can multiply by element.
 
     ld1r { v30.4s }, [x12]            ->    ldr  s30, [x12]
     fmla v23.4s, v26.4s, v30.4s             fmla v23.4s, v26.4s, v30.s[0]
 
-A broadcasting load uses the vector units of an A55 (tract #2241 measured a similar one: 1.97 cycles beside a
-multiply-add), a scalar load does not. Products and their rounding are the same.
+On an A55 a broadcasting load occupies vector units (tract #2241 measured 1.97 cycles for a similar load beside a
+multiply-add); a scalar load does not. Products and their rounding stay the same.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _MULTIPLIES = ("fmla", "fmls", "fmul")
 
 
 def multiply_by_element(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[Instr, ...]:
-    """Return straight-line code with multiplications by element in place of broadcasts that only multiply.
+    """Return straight-line code with scalar loads and multiplications by element in place of broadcasting loads.
 
     live_out: registers that are live at its end.
     """
@@ -40,7 +40,7 @@ def multiply_by_element(instrs: Sequence[Instr], live_out: frozenset[str]) -> tu
 
 
 def _broadcast(instr: Instr) -> Reg | None:
-    """Return the register that a plain ld1r loads, if a multiplication can name its elements; else None."""
+    """Return the register that a plain ld1r loads if multiplications by element exist for its type; else None."""
     if instr.mnemonic != "ld1r" or len(instr.operands) != 2:
         return None
     registers, address = instr.operands
@@ -51,7 +51,7 @@ def _broadcast(instr: Instr) -> Reg | None:
 
 
 def _readers(code: Sequence[Code], at: int, target: Reg, live_out: frozenset[str]) -> list[int]:
-    """Return the readers of the value loaded at `at` if each of them multiplies by it; else []."""
+    """Return the indices of the readers of the value loaded at `at` if all of them multiply by it; else []."""
     readers: list[int] = []
     for index in range(at + 1, len(code)):
         accesses = [a for a in code[index].effects.accesses if a.register == target.name]

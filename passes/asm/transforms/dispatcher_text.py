@@ -5,8 +5,8 @@
           x16 = f.versions[x16]
           br x16
 
-passes/ir/dispatch.py writes the same for functions with a prototype. Here nothing is known of the arguments, so that
-the code uses only x16 and x17, which any call may change (AAPCS64, "Use of IP0 and IP1 by the linker"), and no flags.
+passes/ir/dispatch.py writes dispatchers of functions with a prototype. Here the arguments are unknown, so that the code
+changes only x16 and x17, which any call may change (AAPCS64, "Use of IP0 and IP1 by the linker"), and no flags.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,8 @@ def dispatcher_text(
 ) -> str:
     """Return assembly that defines `name` and its tables (runtime/csrc/mavcg_runtime.h), for the end of a file.
 
-    targets: the versions' symbols by core id from 1 on. weak, visibility: the symbol's own, such as "hidden".
+    targets: symbols of the versions for core ids 1, 2, ... weak: True if `name` is a weak symbol. visibility: the
+    symbol's, such as "hidden"; "" for the default.
     """
     part = {suffix: f"{name}.{suffix}" for suffix in ("slow", "versions", "runs", "function", "name")}
     count = len(targets) + 1

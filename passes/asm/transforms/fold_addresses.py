@@ -3,8 +3,8 @@
     add  x15, x11, #256        ->    prfm pldl1keep, [x11, #256]
     prfm pldl1keep, [x15]
 
-On an in-order core each folded instruction saves an issue slot. An access may use another register that holds, at this
-point, the same value plus a constant, if the offset can be encoded.
+On an in-order core each folded instruction saves an issue slot. The base of an access is replaced by a register that
+then holds the same value plus a constant, if the new offset can be encoded.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def fold_addresses(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[I
 
 
 def _plain_steps(code: Sequence[Code]) -> list[Instr]:
-    """Split post-indexed accesses on a copied pointer into an access and an add, so that the copy can be folded."""
+    """Split post-indexed accesses through a copied pointer into access and add, so that the copy can be folded."""
     values = track_registers([(c.instr, c.effects) for c in code])
     rewritten: list[Instr] = []
     for c, before in zip(code, values, strict=False):
@@ -40,7 +40,7 @@ def _plain_steps(code: Sequence[Code]) -> list[Instr]:
             continue
         step = memory.address.offset
         plain = at_offset(c.instr, replace(memory.address, offset=0, mode="offset"), memory.bytes)
-        if plain is None or step is None or not 0 < abs(step) < STEP_LIMIT or base in _others(c):
+        if plain is None or step is None or not 0 < abs(step) < STEP_LIMIT or base in _data_registers(c):
             rewritten.append(c.instr)
             continue
         pointer = memory.address.base
@@ -48,13 +48,13 @@ def _plain_steps(code: Sequence[Code]) -> list[Instr]:
     return rewritten
 
 
-def _others(code: Code) -> list[str]:
+def _data_registers(code: Code) -> list[str]:
     """Return the registers of an access that are not part of its address."""
     return [a.register for a in code.effects.accesses if a.role != "addr"]
 
 
 def _on_root(code: Code, before: RegisterValues) -> Instr:
-    """Return the access with the root of its address as base, where that is a register's value at the block's top."""
+    """Return the access with the root of its address as base, if the root is a register's value at the block's top."""
     memory = code.effects.memory
     if memory is None or memory.address.mode != "offset" or memory.address.index is not None:
         return code.instr

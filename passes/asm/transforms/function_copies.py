@@ -1,12 +1,12 @@
-"""Copies a function within its assembly file under another symbol, and says which functions cannot be copied.
+"""Copies a function within its assembly file under another symbol, or gives the reason why it cannot be copied.
 
     f:                          f.cortex-a55:
         cbz  x0, .Lend    ->        cbz  x0, .Lend$v_1
     .Lend:                      .Lend$v_1:
         ret                         ret
 
-A copy follows its original, in the same section and under the same directives, so that the symbols that it names are in
-reach and mean the same. Its own labels get names of their own.
+A copy follows its original, in the same section and under the same directives, so that the symbols it refers to are in
+reach and mean the same. Its labels get a suffix.
 """
 
 import re
@@ -34,7 +34,7 @@ def quote_symbol(symbol: str) -> str:
 
 
 def mentions(s: Statement, symbol: str) -> bool:
-    """True if a statement names a symbol, quoted or not: as its label or among its operands."""
+    """True if a statement defines a symbol as its label or refers to it in its operands, quoted or not."""
     code = s.code if s.kind == "label" or not s.code else s.code[len(s.code.split(None, 1)[0]) :]
     return _token(symbol).search(code) is not None or (s.kind == "directive" and s.name.strip('"') == symbol)
 
@@ -54,12 +54,12 @@ def function_extent(statements: Sequence[Statement], function: Function) -> rang
 
 
 def is_global(statements: Sequence[Statement], symbol: str) -> bool:
-    """True if a symbol is seen by other files."""
+    """True if a symbol is visible to other files."""
     return any(s.name in (".globl", ".global", ".weak") and mentions(s, symbol) for s in statements)
 
 
 def why_no_copy(statements: Sequence[Statement], function: Function) -> str:
-    """Return why a function cannot have copies behind a dispatcher, or ""."""
+    """Return the reason why a function cannot have copies behind a dispatcher, or ""."""
     name, inside = function.name, function_extent(statements, function)
     if not is_global(statements, name):
         return f"it is local to its file; give it a .globl {name}"
@@ -99,7 +99,7 @@ def why_no_copy(statements: Sequence[Statement], function: Function) -> str:
 
 
 def _why_name_stays(s: Statement) -> str:
-    """Return why a statement's use of a function's name prevents the name from becoming its dispatcher's, or ""."""
+    """Return the reason why a statement that uses a function's name cannot refer to a dispatcher instead, or ""."""
     if s.kind == "directive" and s.name == ".variant_pcs":
         return f"line {s.line}: it has a calling convention of its own"
     if s.kind == "directive" and s.name not in _ABOUT_SYMBOL and _ASSIGNS.match(s.code):
@@ -110,22 +110,22 @@ def _why_name_stays(s: Statement) -> str:
 
 
 def _numeric_references(statements: Sequence[Statement]) -> Iterator[tuple[int, int]]:
-    """Yield (statement, that of the label) for each `1b` and `2f`."""
-    places: dict[str, list[int]] = {}
+    """Yield (statement, statement of the label that it refers to) for each numeric reference, such as `1b` and `2f`."""
+    label_positions: dict[str, list[int]] = {}
     for at, s in enumerate(statements):
         if s.kind == "label" and s.name.isdigit():
-            places.setdefault(s.name, []).append(at)
+            label_positions.setdefault(s.name, []).append(at)
     for at, s in enumerate(statements):
         if s.kind not in ("instr", "directive"):
             continue
         for number, side in _NUMERIC.findall(s.code):
-            goals = [goal for goal in places.get(number, ()) if (goal < at) == (side == "b")]
+            goals = [goal for goal in label_positions.get(number, ()) if (goal < at) == (side == "b")]
             if goals:
                 yield at, max(goals) if side == "b" else min(goals)
 
 
 def rename_function(function: Sequence[Statement], name: str, symbol: str, suffix: str = "") -> str:
-    """Return the text of a function's statements under another name, its own labels with a suffix.
+    """Return the text of a function's statements with the symbol in place of its name, and a suffix on its labels.
 
     f:   cbz x0, .Lend     ->    f.cortex-a55:   cbz x0, .Lend$1
     """
@@ -135,17 +135,17 @@ def rename_function(function: Sequence[Statement], name: str, symbol: str, suffi
 
 
 def _with_names(s: Statement, new: Mapping[str, str]) -> str:
-    """Return a statement's text with symbols renamed; mnemonics and directives are no symbols."""
+    """Return a statement's text with symbols renamed, but not its mnemonic or directive. new: old name -> new name."""
     if not s.code:
         return s.text
     head = "" if s.kind == "label" else s.code.split(None, 1)[0]
     before = _BEFORE_CODE.match(s.text)
     begin = s.text.index(head, before.end() if before else 0) + len(head)
-    rest = s.text[begin:]
-    for old, other in new.items():
-        if old != other:
-            rest = _token(old).sub(lambda found, other=other: quote_symbol(other), rest)  # type: ignore[misc]
-    return s.text[:begin] + rest
+    operands = s.text[begin:]
+    for old, symbol in new.items():
+        if old != symbol:
+            operands = _token(old).sub(lambda found, symbol=symbol: quote_symbol(symbol), operands)  # type: ignore[misc]
+    return s.text[:begin] + operands
 
 
 def free_suffix(text: str) -> str:
@@ -154,9 +154,10 @@ def free_suffix(text: str) -> str:
 
 
 def generic_statement(s: Statement, name: str, symbol: str) -> str:
-    """Return a statement outside of a function with the symbol of its generic version, if it describes the symbol.
+    """Return a statement outside of the function, about the generic version's symbol if it describes the function's.
 
-    All other uses of the name mean the dispatcher from now on, and stay. The size follows the version's code.
+    name: the function's symbol, which is the dispatcher's from now on; other uses of it stay. symbol: the generic
+    version's. A .size is removed, because version_text writes it after the code.
     """
     if s.kind != "directive" or s.name not in _ABOUT_SYMBOL or not mentions(s, name):
         return s.text
@@ -164,7 +165,10 @@ def generic_statement(s: Statement, name: str, symbol: str) -> str:
 
 
 def version_text(text: str, symbol: str, landing: bool) -> str:
-    """Return a renamed function with the directives of a version's symbol. landing: it needs a BTI landing pad."""
+    """Return a renamed function with the directives of a version's symbol.
+
+    landing: True if the function needs a BTI landing pad, because the dispatcher reaches it by `br`.
+    """
     shown = quote_symbol(symbol)
     if landing and not _LANDS.search(text):
         text = text.replace(f"{shown}:", f"{shown}:\n\thint #34 // bti c: a dispatcher jumps here\n", 1)

@@ -1,4 +1,4 @@
-"""Joins loads of adjacent scalars that only multiply into one vector load, whose lanes multiply.
+"""Joins loads of adjacent scalar multipliers into one vector load; the products then use lanes of the vector.
 
     ldr  s24, [x11]                   ->    ldr  q24, [x11]
     ldr  s25, [x11, #4]
@@ -7,8 +7,8 @@
     fmla v0.4s, v28.4s, v24.s[0]            fmla v0.4s, v28.4s, v24.s[0]
     fmla v1.4s, v28.4s, v27.s[0]            fmla v1.4s, v28.4s, v24.s[3]
 
-Compilers load broadcast elements one by one; on a core that does not dual-issue a vector load and a multiply-add each
-such load costs a cycle. The same bytes are read, products and their rounding are the same.
+Compilers load such scalars one by one; on a core that does not dual-issue a vector load and a multiply-add each load
+costs a cycle. The bytes read, the products and their rounding stay the same.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,10 @@ _MULTIPLIES = ("fmla", "fmls", "fmul")
 
 @dataclass(frozen=True)
 class _ScalarLoad:
-    """A load of one element. at: its index. location: root and offset of its address. readers: multiply by it."""
+    """A load of one element whose readers all multiply by it.
+
+    at: index of the load. location: root and offset of its address (aliasing.py). readers: indices of the products.
+    """
 
     at: int
     register: Reg
@@ -37,9 +40,9 @@ class _ScalarLoad:
 
 
 def join_scalar_loads(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[Instr, ...]:
-    """Return straight-line code with such loads joined; new values are named "v%0", .. for rename_registers.allocate.
+    """Return straight-line code with loads of adjacent multipliers joined; unchanged if it stores, or joins none.
 
-    live_out: registers that are live at its end. Code that stores, or has no loads to join, is returned as it is.
+    live_out: registers that are live at its end. New vectors are named "v%0", .. until rename_registers.allocate.
     """
     single = _singles(instrs)
     code = with_effects(single)
@@ -64,7 +67,7 @@ def join_scalar_loads(instrs: Sequence[Instr], live_out: frozenset[str]) -> tupl
 
 
 def _singles(instrs: Sequence[Instr]) -> list[Instr]:
-    """Return the code with pairs of scalars as two loads."""
+    """Return the code with loads of a pair of scalars split into two loads."""
     singles: list[Instr] = []
     for instr in instrs:
         ops = instr.operands
@@ -76,14 +79,13 @@ def _singles(instrs: Sequence[Instr]) -> list[Instr]:
 
 
 def _join(instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLoad]) -> tuple[Instr, ...]:
-    """Return the code with every vector's worth of adjacent scalars as one load; () where there is none."""
+    """Return the code with each group of scalars that fills a vector loaded at once; () if there is no such group."""
     rewritten: list[Instr | None] = list(instrs)
     loads: dict[int, Instr] = {}
     number = 0
     while scalars:
         view, root, offset = min(scalars)
-        each = _ELEMENT_BYTES[view]
-        keys = [(view, root, offset + by) for by in range(0, _VECTOR_BYTES, each)]
+        keys = [(view, root, offset + distance) for distance in range(0, _VECTOR_BYTES, _ELEMENT_BYTES[view])]
         if any(key not in scalars for key in keys):
             del scalars[keys[0]]
             continue
@@ -100,8 +102,8 @@ def _join(instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLo
             for reader in scalar.readers:
                 instr = rewritten[reader]
                 assert instr is not None
-                by = Reg(name, "v", view, lane)
-                rewritten[reader] = replace(instr, operands=(*instr.operands[:2], by))
+                element = Reg(name, "v", view, lane)
+                rewritten[reader] = replace(instr, operands=(*instr.operands[:2], element))
         loads[first.at] = Instr("ldr", (Reg(name, "q"), replace(first.address, offset=start)))
     if not number:
         return ()
@@ -109,7 +111,7 @@ def _join(instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLo
 
 
 def _readers(code: Sequence[Code], at: int, target: Reg, live_out: frozenset[str]) -> tuple[int, ...]:
-    """Return the readers of the value loaded at `at` if each multiplies by its first element; else ()."""
+    """Return the indices of the readers of the value loaded at `at` if all multiply by its first element; else ()."""
     readers: list[int] = []
     for index in range(at + 1, len(code)):
         accesses = [a for a in code[index].effects.accesses if a.register == target.name]

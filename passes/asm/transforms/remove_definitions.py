@@ -1,7 +1,6 @@
-"""Removes the definitions of some functions from a compiler's assembly, so that another object can define them.
+"""Removes the definitions of some functions from gcc's assembly, so that another object can define them.
 
-The input is what gcc writes by -S, in the GNU assembler's syntax for ELF. References to a removed function stay
-references to its name:
+The input is the output of gcc -S for ELF. References to a removed function keep its name:
 
     dot:  ...  .size dot, .-dot          ->  removed, or dot.TAG.plain where debug information needs the code
     .globl dot                           ->  removed: the assembler takes dot for undefined
@@ -26,12 +25,15 @@ _LOCAL_ALIAS = re.compile(r"\.localalias(\.\d+)?$")  # gcc's own alias of a func
 
 
 class CannotSeparate(Exception):
-    """A definition cannot be removed from a file's assembly; the message is the reason."""
+    """Raised if a definition cannot be removed from a file's assembly; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol. kind: "function", "object" or "". is_global: visible to other objects. bytes: size, where a number."""
+    """A symbol that the assembly defines.
+
+    kind: "function", "object" or "". is_global: visible to other objects. bytes: its size; None if it is an expression.
+    """
 
     kind: str
     is_global: bool
@@ -49,20 +51,20 @@ def defined_symbols(text: str) -> dict[str, Symbol]:
         if label := _LABEL.match(line):
             defined.add(label[1])
         elif parts := _DIRECTIVE.match(line):
-            word, name, rest = parts[1], parts[2], parts[3] or ""
+            word, name, value = parts[1], parts[2], parts[3] or ""
             if word == "type":
-                kinds[name] = {"function": "function", "object": "object"}.get(rest.strip("@% \t"), "")
+                kinds[name] = {"function": "function", "object": "object"}.get(value.strip("@% \t"), "")
             elif word in _BINDING:
                 shared.add(name)
             elif word == "local":
                 local.add(name)
             elif word == "set":
                 defined.add(name)
-            elif word == "size" and rest.isdigit():
-                sizes[name] = int(rest)
+            elif word == "size" and value.isdigit():
+                sizes[name] = int(value)
             elif word in ("comm", "lcomm"):
                 defined.add(name)
-                size = rest.partition(",")[0].strip()
+                size = value.partition(",")[0].strip()
                 sizes |= {name: int(size)} if size.isdigit() else {}
                 kinds.setdefault(name, "object")
                 if word == "comm":
@@ -75,19 +77,19 @@ def defined_symbols(text: str) -> dict[str, Symbol]:
 
 
 def words_in_function(text: str, function: str) -> frozenset[str]:
-    """Return every word in a function's code, the symbols that it uses among them; empty where it has no code."""
+    """Return every word in a function's code, which includes the symbols it uses; empty if it has no code here."""
     lines = text.split("\n")
     region = _region(lines, function)
     return frozenset(_WORDS.findall("\n".join(lines[region.start : region.stop]))) if region else frozenset()
 
 
 def remove_functions(text: str, taken: Mapping[str, str], ours: Collection[str], tag: str) -> str:
-    """Return the assembly without some functions, which another object defines.
+    """Return the assembly without the functions in `taken`, which another object defines.
 
-    taken: function -> the symbol of the other object that references go to: its own name where it is global, a hidden
-    one for a static function, and for gcc's local aliases of a global one `NAME.TAG`. ours: aliases of removed
-    functions that the other object defines, too.
-    Raises: CannotSeparate.
+    taken: function -> symbol of the other object that references go to: the function's own name if it is global, a
+    hidden symbol if it is static. gcc's local aliases of a global function refer to `NAME.TAG`. ours: aliases of
+    removed functions that the other object defines too. tag: TAG of new symbol names.
+    Raises: CannotSeparate, if .symver or the like names a function, or its comdat group defines other symbols too.
     """
     lines = text.split("\n")
     groups = _taken_groups(lines, taken, ours)
@@ -101,18 +103,19 @@ def remove_functions(text: str, taken: Mapping[str, str], ours: Collection[str],
             of_it = re.compile(rf"\s*\.(?:size\s+{re.escape(name)}\.cold|type\s+{re.escape(name)})\s*,")
             dropped |= {i for i, line in enumerate(lines) if of_it.match(line)}
             inserted[region.stop - 1] = last
-    made = [f"\t.hidden\t{symbol}\n\t.set\t{name}, {symbol}" for name, symbol in taken.items() if symbol != name]
+    output = [f"\t.hidden\t{symbol}\n\t.set\t{name}, {symbol}" for name, symbol in taken.items() if symbol != name]
     for number, line in enumerate(lines):
         if number in dropped:
-            made += [inserted[number]] if inserted.get(number) else []
+            output += [inserted[number]] if inserted.get(number) else []
         else:
-            made += _rewritten(line, taken, ours, tag, groups)
-    return "\n".join(made)
+            output += _rewrite_line(line, taken, ours, tag, groups)
+    return "\n".join(output)
 
 
-def _rewritten(
+def _rewrite_line(
     line: str, taken: Mapping[str, str], ours: Collection[str], tag: str, groups: Mapping[str, str]
 ) -> list[str]:
+    """Return the lines that replace a line outside of the removed code. groups: comdat group -> its new name."""
     if (label := _LABEL.match(line)) and label[1] in taken:
         return [f"{label[1]}.{tag}.plain:{line[label.end() :]}"]
     if groups and (group := _GROUP.search(line)) and _SECTION.match(line):
@@ -120,13 +123,13 @@ def _rewritten(
     parts = _DIRECTIVE.match(line)
     if not parts:
         return [line]
-    word, name, rest = parts[1], parts[2], (parts[3] or "").strip()
-    if word == "set" and rest in taken and name not in taken:
+    word, name, value = parts[1], parts[2], (parts[3] or "").strip()
+    if word == "set" and value in taken and name not in taken:
         if name in ours:
             return []
         if _LOCAL_ALIAS.search(name):
-            return [f"\t.hidden\t{rest}.{tag}", f"\t.set\t{name}, {rest}.{tag}"]
-        return [f"\t.set\t{name}, {rest}.{tag}.plain"]
+            return [f"\t.hidden\t{value}.{tag}", f"\t.set\t{name}, {value}.{tag}"]
+        return [f"\t.set\t{name}, {value}.{tag}.plain"]
     if name in ours:
         return [] if word in _BINDING | _VISIBILITY | {"type", "size"} else [line]
     if name not in taken:
@@ -136,7 +139,7 @@ def _rewritten(
     if word in _BINDING or word in ("set", "local"):
         return []
     if word in ("type", "size"):
-        return [f"\t.{word}\t{name}.{tag}.plain, {rest.replace(f'.-{name}', f'.-{name}.{tag}.plain')}"]
+        return [f"\t.{word}\t{name}.{tag}.plain, {value.replace(f'.-{name}', f'.-{name}.{tag}.plain')}"]
     if word in ("symver", "weakref", "comm", "lcomm", "equ", "equiv"):
         raise CannotSeparate(f"{name} is named by .{word}")
     return [line]  # data that holds its address
@@ -153,7 +156,7 @@ def _region(lines: Sequence[str], name: str) -> range | None:
 
 
 def _removable(lines: Sequence[str], region: range, name: str) -> str | None:
-    """Return the section directive that replaces a function's lines ("" for none); None where they must stay."""
+    """Return the section directive that replaces a function's lines ("" for none); None if the lines must stay."""
     inside = [lines[i] for i in region]
     last = ""
     labels = set()
@@ -199,18 +202,18 @@ def _taken_groups(lines: Sequence[str], taken: Mapping[str, str], ours: Collecti
             aliases.append((parts[2], (parts[3] or "").strip()))
         elif parts and parts[1] in _BINDING:
             binding.add(parts[2])
-    found = {}
+    renamed = {}
     for name, inside in members.items():
         if set(inside) & set(taken):
-            others = [*inside, *(alias for alias, of in aliases if of in inside)]
-            other = next((o for o in others if o in binding and o not in taken and o not in ours), None)
-            if other:
-                raise CannotSeparate(f"{other} is in one comdat group with it")
-            found[name] = f"{name}.plain"
-    return found
+            symbols = [*inside, *(alias for alias, target in aliases if target in inside)]
+            staying = next((s for s in symbols if s in binding and s not in taken and s not in ours), None)
+            if staying:
+                raise CannotSeparate(f"{staying} is in one comdat group with it")
+            renamed[name] = f"{name}.plain"
+    return renamed
 
 
 def add_aliases(text: str, aliases: Mapping[str, str]) -> str:
-    """Return the assembly with additional hidden names of symbols that it defines. aliases: new name -> symbol."""
+    """Return the assembly with hidden aliases of symbols that it defines. aliases: new name -> symbol."""
     added = [f"\t.globl\t{new}\n\t.hidden\t{new}\n\t.set\t{new}, {name}" for new, name in sorted(aliases.items())]
     return "\n".join([text, *added, ""])

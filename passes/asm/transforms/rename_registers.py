@@ -5,8 +5,8 @@
     ldr  q0, [x1, #16]                      ldr  q1, [x1, #16]
     fmla v9.4s, v0.4s, v16.4s               fmla v9.4s, v1.4s, v16.4s
 
-Each value that is live within one iteration only gets the register that has been free longest. A value is a web: a full
-write and everything that reads or changes it until the next full write (Muchnick, "Advanced Compiler Design and
+Each value whose live range lies within an iteration gets the register that has been free longest. A value is a web: a
+full write and all reads and partial writes of it until the next full write (Muchnick, "Advanced Compiler Design and
 Implementation", 16.3.3). Webs that are live-in or live-out keep their register.
 """
 
@@ -25,11 +25,12 @@ SCRATCH_VECTORS = tuple(f"v{i}" for i in (*range(8), *range(16, 32)))
 
 @dataclass
 class _Web:
-    """One value: its register and its accesses as (instruction, position among its registers).
+    """A web: one value in one register.
 
-    from_before: it is read before it is written, thus live-in. is_last: no later value has the same register.
-    first, last: its live range in half instructions: instruction i reads at 2 i and writes at 2 i + 1, so that a value
-    may begin in the instruction that reads the last one of its register.
+    positions: its accesses, as (instruction, position in Instr.registers()). fixed: True if it must keep its register.
+    from_before: True if it is read before it is written, and thus live-in. is_last: True if no later web has the same
+    register. first, last: its live range in half instructions: instruction i reads at 2 i and writes at 2 i + 1, so
+    that a web may begin in the instruction that reads the previous web of its register for the last time.
     """
 
     register: str
@@ -41,7 +42,7 @@ class _Web:
     last: int = -1
 
     def add(self, at: int, access: Access) -> None:
-        """Add an access of instruction `at`, which is not before those that were added already."""
+        """Add an access of instruction `at`; accesses are added in program order."""
         if not self.positions:
             self.first = 2 * at + (not access.read)
         self.positions.append((at, access.position))
@@ -50,21 +51,20 @@ class _Web:
 
 
 class NoRegister(Exception):
-    """There are fewer free registers than values that are live at the same time."""
+    """Raised if more values are live at the same time than there are free registers."""
 
 
 def allocate(
     code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str] = frozenset()
 ) -> tuple[Instr, ...]:
-    """Allocate registers anew to the values that are live within the body only.
+    """Allocate new registers to the values whose live range lies within the code.
 
-    Where the order of registers that separates reuses most does not fit, values keep their register if they can: the
-    code's own allocation fits as long as it has no more values than before.
-
+    First each value gets the register that has been free longest, which separates reuses most. If the registers do not
+    suffice, each value keeps its own register if that is free: the code's own allocation is known to fit.
     Args:
-        code: straight-line code; scratch registers with names such as "x%0" get real ones.
+        code: straight-line code; scratch registers with names such as "x%0" get real registers.
         live_in, live_out: registers that are live at the top and at the end, at the top of the next iteration included.
-        spare: registers that may be used besides those that need no saving and those that the code writes already.
+        spare: registers that may be used besides caller-saved ones and those that the code writes already.
     Raises: NoRegister.
     """
     webs = _webs(code, live_in, live_out)
@@ -86,7 +86,10 @@ def _names(
     code: Sequence[Code],
     rank: Callable[[_Web, str, int], _Rank],
 ) -> dict[tuple[int, int], str]:
-    """Return new registers by position, each the one of least rank that is free; adds their ranges to `occupied`."""
+    """Give each web the free register of least rank; return (instruction, position) -> register.
+
+    The webs' live ranges are added to `occupied`.
+    """
     names: dict[tuple[int, int], str] = {}
     general = [register for register in occupied if register[0] == "x"]
     vectors = [register for register in occupied if register[0] == "v"]
@@ -134,7 +137,7 @@ def _webs(code: Sequence[Code], live_in: frozenset[str], live_out: frozenset[str
 
 
 def _in_long_list(instr: Instr) -> frozenset[int]:
-    """Return the positions of registers that must have consecutive numbers."""
+    """Return the positions of registers in lists of several, which must have consecutive numbers."""
     if not any(isinstance(operand, RegList) and len(operand.registers) > 1 for operand in instr.operands):
         return frozenset()
     position, consecutive = 0, set()
@@ -151,10 +154,10 @@ def _in_long_list(instr: Instr) -> frozenset[int]:
 def _occupied_ranges(
     webs: Sequence[_Web], length: int, live_in: frozenset[str], live_out: frozenset[str], spare: frozenset[str]
 ) -> _Ranges:
-    """Return where each register that may be allocated is occupied, in code of `length` half instructions.
+    """Return for each allocatable register where it is occupied, in code of `length` half instructions.
 
-    A register that carries values from iteration to iteration is free between the last read of the value before and
-    the first write of the value after.
+    A register that carries a value from iteration to iteration is free between the last read of the old value and the
+    first write of the new one.
     """
     written = {web.register for web in webs if "%" not in web.register}
     pool = set(SCRATCH_GENERAL) | set(SCRATCH_VECTORS) | (written - {"sp", FLAGS, "x18", "x29", "x30"}) | spare
@@ -171,7 +174,7 @@ def _occupied_ranges(
 
 
 def _allowed_kind(web: _Web, code: Sequence[Code]) -> str:
-    """Return "x" or "v", or "low" for a lane operand of 16-bit elements, which can only be v0 to v15."""
+    """Return the register file of a web: "x", "v", or "low" for v0 to v15, which lanes of 16-bit elements require."""
     if web.register[0] == "x":
         return "x"
     for at, position in web.positions:

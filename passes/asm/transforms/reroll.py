@@ -8,9 +8,9 @@
            subs x0, x0, #2
            b.ne loop
 
-Compilers unroll with few registers left, and reusing them fixes an order between steps; one step leaves a scheduler
-that overlaps iterations more freedom, and much less to search. Steps are recognised by their values: the accesses of a
-sum's second step are those of its first, one step further in memory.
+Compilers unroll a loop although few registers are free, and the reuse of registers then orders the steps. A loop of one
+step gives modulo scheduling more freedom and much less to search. Steps are recognised by their data flow: each step
+does the same operations, with memory accesses one step further on.
 Source: LLVM's LoopRerollPass for the idea, there on IR.
 """
 
@@ -24,21 +24,21 @@ from mavcg.passes.asm.isa.effects import FLAGS
 from mavcg.passes.asm.isa.encoding import STEP_LIMIT, at_offset
 from mavcg.passes.asm.isa.syntax import Imm, Instr, Mem, Reg
 
-MOST_STEPS = 8  # in one body
+MOST_STEPS = 8  # maximum of steps that are recognised in one body
 
 
 @dataclass(frozen=True)
 class Rerolled:
-    """A loop of one step that replaces one of `steps`: its body, the branch last, with the same target."""
+    """A loop of one step that replaces a loop of `steps` steps. body: its branch last, with the old target."""
 
     body: tuple[Instr, ...]
     steps: int
 
 
 def reroll(instrs: Sequence[Instr], live_in: frozenset[str], live_out: frozenset[str]) -> Rerolled | None:
-    """Re-roll a loop to one step; None where its body is not recognised as several equal steps.
+    """Re-roll a loop to one step; None if its body is not recognised as several equal steps.
 
-    instrs: one iteration, its branch last; pairs are split. live_in, live_out: registers live at its top and end.
+    instrs: one iteration, its branch last, load pairs split. live_in, live_out: registers live at its top and end.
     """
     code = with_effects(instrs)
     count = loop_counter(code)
@@ -56,9 +56,9 @@ def reroll(instrs: Sequence[Instr], live_in: frozenset[str], live_out: frozenset
 
 
 def sink_pointer_updates(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[Instr, ...] | None:
-    """Sink the updates of pointers to the loop's end, so that no load waits for one; None where that fails.
+    """Move the updates of pointers to the loop's end, so that no load waits for one; None if that is not possible.
 
-    instrs, live_out: as of `reroll`.
+    instrs, live_out: as in `reroll`.
     """
     code = with_effects(instrs)
     count = loop_counter(code)
@@ -69,21 +69,20 @@ def sink_pointer_updates(instrs: Sequence[Instr], live_out: frozenset[str]) -> t
 
 def _control(code: Sequence[Code], count: LoopCounter, steps: int) -> tuple[Instr, ...]:
     """Return the update of the counter and the branch of a loop of one step."""
-    by = (count.register, count.register, Imm(count.step // steps))
-    if count.drop:  # a comparison decides
-        step = Instr("add" if count.up else "sub", by)
+    operands = (count.register, count.register, Imm(count.step // steps))
+    if count.drop:  # a comparison decides the branch
+        step = Instr("add" if count.up else "sub", operands)
         return (step, *(code[at].instr for at in count.drop), code[-1].instr)
-    return (Instr("subs" if count.plain else "sub", by), code[-1].instr)
+    return (Instr("subs" if count.plain else "sub", operands), code[-1].instr)
 
 
 @dataclass(frozen=True)
 class _Body:
-    """The body of a loop without its control.
+    """The body of a loop without counter, comparison, branch and pointer updates; instructions are indices into `code`.
 
-    work: indices of its instructions. sources: for each of them the writer of each register that it accesses, in the
-    order of its accesses: an index, or None for live-in values. chains: for each loop-carried register the instructions
-    that change it, in order. moves: the increment of each pointer per iteration, in bytes. bases: root and offset of
-    each load's address.
+    work: its instructions. sources: instruction -> for each of its accesses, the instruction that wrote the register;
+    None for a live-in value. chains: loop-carried register -> the instructions that change it, in order. moves: pointer
+    -> its increment per iteration, in bytes. bases: load -> root and offset of its address (aliasing.py).
     """
 
     code: Sequence[Code]
@@ -95,7 +94,7 @@ class _Body:
 
     @staticmethod
     def of(code: Sequence[Code], count: LoopCounter, live_out: frozenset[str]) -> "_Body | None":
-        """Analyse a body; None where it stores, or has other effects that rule out equal steps."""
+        """Analyse a loop's body; None if it stores, or has other effects that rule out equal steps."""
         values = track_registers([(c.instr, c.effects) for c in code])
         counter = count.register.name
         moves = {r: by for r, (root, by) in values[-1].items() if root == r and r != counter}
@@ -138,17 +137,17 @@ class _Body:
         return _Body(code, tuple(work), _sources(code, work), chains, moves, bases)
 
     def first_step(self, steps: int) -> tuple[Instr, ...] | None:
-        """Return one step's work and its pointer updates; None where the body is not so many equal steps."""
+        """Return the work and pointer updates of one step; None if the body does not consist of `steps` equal steps."""
         if any(len(chain) % steps for chain in self.chains.values()):
             return None
         if any(by % steps or abs(by) >= steps * STEP_LIMIT for by in self.moves.values()):
             return None
         images = [dict[int, int]() for _ in range(steps)]
         for chain in self.chains.values():
-            each = len(chain) // steps
+            length = len(chain) // steps
             for step in range(steps):
-                for at in range(each):
-                    if not self._same(chain[at], chain[step * each + at], step, steps, images[step]):
+                for at in range(length):
+                    if not self._same(chain[at], chain[step * length + at], step, steps, images[step]):
                         return None
         covered = [at for image in images for at in image.values()]
         if sorted(covered) != list(self.work):
@@ -164,7 +163,10 @@ class _Body:
         return (*(instr for instr in step_code if instr is not None), *adds)
 
     def _same(self, model: int, at: int, step: int, steps: int, image: dict[int, int]) -> bool:
-        """True if `at` does in this step what `model` does in the first; image: model -> its counterpart here."""
+        """True if instruction `at` does in this step what `model` does in the first.
+
+        image: instruction of the first step -> its counterpart in this step; extended here.
+        """
         if model in image:
             return image[model] == at
         image[model] = at
@@ -205,7 +207,7 @@ class _Body:
         return self._same(source, new_source, step, steps, image)
 
     def _plain(self, at: int) -> Instr | None:
-        """Return the instruction for a body that updates its pointers at the end; None where it cannot be encoded."""
+        """Return an instruction of a body that updates its pointers at the end; None if its offset has no encoding."""
         memory = self.code[at].effects.memory
         if memory is None:
             return self.code[at].instr

@@ -5,8 +5,8 @@
                            ins v0.d[1], xT
 
 Sources: "Microarchitecture-aware code generation ..." section 3.2.2 and algorithm 3.1 (only in loops, only with a free
-general register); gemmlowp's standalone/neon-gemm-kernel-benchmark.cc for the form. The code must be rescheduled so
-that other instructions separate the three: without that a split load is slower than a whole one.
+general register); gemmlowp's standalone/neon-gemm-kernel-benchmark.cc for the form. The code must then be rescheduled,
+so that other instructions come between the three: otherwise a split load is slower than a whole one.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +18,10 @@ from mavcg.passes.asm.isa.syntax import ZERO, Imm, Instr, Mem, RawOperand, Reg, 
 
 @dataclass(frozen=True)
 class SplitBody:
-    """A body after splitting.
+    """The body of a loop after splitting.
 
     scratch: names of the new scratch registers ("x%0", ...). splits: number of loads split in two halves. unpaired:
-    number of pairs split into single loads.
+    number of load pairs split into single loads.
     """
 
     instrs: tuple[Instr, ...]
@@ -33,8 +33,8 @@ class SplitBody:
 def split_loads(instrs: Sequence[Instr], split: bool, unpair: bool, at_most: int | None = None) -> SplitBody:
     """Split the q loads of a loop's body in halves, and its load pairs into single loads.
 
-    split, unpair: the forms that the core's profile enables. at_most: most scratch registers; loads beyond it stay
-    whole. Scratch registers get names that no register has; rename_registers.allocate assigns real ones.
+    split, unpair: whether the core's profile enables each of the two. at_most: maximum of scratch registers; loads
+    beyond it stay whole. Scratch registers get placeholder names; rename_registers.allocate assigns real registers.
     """
     rewritten: list[Instr] = []
     scratch: list[str] = []
@@ -67,7 +67,7 @@ _Parts = tuple[tuple[Instr, ...], tuple[Instr, ...], tuple[Instr, ...]]
 
 
 def _split(instr: Instr) -> _Parts | None:
-    """Return a load as single loads without write-back, with the code before and after them; None for other code."""
+    """Return (code before, single loads without writeback, code after) that replaces a load; None for other code."""
     m, ops = instr.mnemonic, instr.operands
     if not ops or not isinstance(ops[-1], Mem):
         return None
@@ -106,7 +106,10 @@ def _split(instr: Instr) -> _Parts | None:
 
 
 def _write_back(address: Mem) -> tuple[tuple[Instr, ...] | None, int, tuple[Instr, ...] | None]:
-    """Return the update of the base before the loads, the offset that they then use, and the update after them."""
+    """Return the code before the loads, the offset of the first load, and the update of the base after the loads.
+
+    The two parts of code are None if the update cannot be encoded.
+    """
     if address.mode == "offset":
         return (), address.offset or 0, ()
     if address.index is not None:  # post-indexed by a register, which only structure loads have
@@ -130,7 +133,7 @@ def _step(base: Reg, offset: int) -> tuple[Instr, ...] | None:
 
 
 def _halves(load: Instr, fresh: Callable[[], str | None]) -> tuple[Instr, ...] | None:
-    """Split ldr q into ldr d, ldr x and ins; None where an offset is out of reach or no scratch register is left."""
+    """Split ldr q into ldr d, ldr x and ins; None if an offset has no encoding or no scratch register is left."""
     target, address = load.operands
     assert isinstance(target, Reg) and isinstance(address, Mem)
     if target.view != "q" or (address.offset is None and address.index is None):
@@ -154,7 +157,7 @@ def _halves(load: Instr, fresh: Callable[[], str | None]) -> tuple[Instr, ...] |
 
 
 def _indexed_halves(low: Reg, address: Mem, high: Reg) -> tuple[Instr, ...]:
-    """Split an indexed load: the scratch register holds the address until the second load overwrites it."""
+    """Split an indexed load; the scratch register holds the address until the second load overwrites it."""
     assert address.index is not None
     extend = address.extend or ("lsl #0" if address.index.view == "x" else "uxtw")
     operands = (high, address.base, address.index) + (() if extend == "lsl #0" else (RawOperand(extend),))

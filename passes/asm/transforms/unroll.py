@@ -1,4 +1,4 @@
-"""Unrolls a counted loop: makes one iteration of several, where the remaining trip count is known at its top.
+"""Unrolls a counted loop whose remaining trip count is known at its top: one new iteration does several old ones.
 
     loop:  body                              sub   xT, xEnd, xN            remaining trip count
            add  xN, xN, #1                   subs  xT, xT, #2
@@ -12,8 +12,8 @@
                                       loop:  body ...                      unchanged: the epilogue
                                       end:
 
-Registers that only count or address are updated once for all copies, which leaves fewer instructions beside the work,
-and values may be live across the copies.
+Registers that only count or address are updated once for all copies, which leaves fewer instructions beside the
+arithmetic.
 Source: Muchnick, "Advanced Compiler Design and Implementation", 17.4.3.
 """
 
@@ -31,10 +31,10 @@ from mavcg.passes.asm.isa.syntax import Imm, Instr, RawOperand, Reg
 class Unrolled:
     """An unrolled loop.
 
-    before: code in front of the loop; it branches to the label `rest` where too few iterations are left. body: the
-    loop, its branch last, its target open. after: code behind the loop; it branches to the label `end` where no
-    iteration is left, else falls through to the old loop. counter: the register that `before` sets and `body` counts.
-    times: unroll factor.
+    before: code in front of the loop; it branches to the old loop if too few iterations are left. body: the loop, its
+    branch last; the caller sets the branch's target. after: code behind the loop; it branches to the label `end` if no
+    iteration is left, else falls through to the old loop. counter: the register that `before` sets and `body`
+    decrements. times: unroll factor.
     """
 
     before: tuple[Instr, ...]
@@ -46,15 +46,15 @@ class Unrolled:
 
 def unroll(
     instrs: Sequence[Instr], times: int, counter: str, live_in: frozenset[str], live_out: frozenset[str],
-    rest: str, end: str,
+    old_loop: str, end: str,
 ) -> Unrolled | None:  # fmt: skip
     """Unroll a loop `times` times; None for a loop whose trip count is not known at its top.
 
     Args:
         instrs: one iteration, its branch last.
-        counter: a general register that is not used in the loop and not live around it.
+        counter: a general register that the loop does not use and that is not live across it.
         live_in, live_out: registers that are live at its top and end.
-        rest, end: labels of the old loop and of the code that follows it.
+        old_loop, end: labels of the old loop and of the code that follows it.
     """
     code = with_effects(instrs)
     count = loop_counter(code)
@@ -69,30 +69,35 @@ def unroll(
         if moved is None:
             return None
         body += moved
-    left = Reg(counter, count.register.view)
-    bunch = Imm(count.step * times)
-    control = (Instr("subs", (left, left, bunch)), Instr("b.hs", (RawOperand("again"),)))
-    after = (Instr("cmn", (left, bunch)), Instr("b.eq", (RawOperand(end),)))
-    return Unrolled(_before(count, left, bunch, rest), (*body, *control), after, counter, times)
+    remaining = Reg(counter, count.register.view)
+    step = Imm(count.step * times)
+    control = (Instr("subs", (remaining, remaining, step)), Instr("b.hs", (RawOperand("again"),)))
+    after = (Instr("cmn", (remaining, step)), Instr("b.eq", (RawOperand(end),)))
+    return Unrolled(_before(count, remaining, step, old_loop), (*body, *control), after, counter, times)
 
 
-def _before(count: LoopCounter, left: Reg, bunch: Imm, rest: str) -> tuple[Instr, ...]:
-    """Return code that enters the loop where at least `times` iterations are left, else branches to `rest`."""
+def _before(count: LoopCounter, remaining: Reg, step: Imm, old_loop: str) -> tuple[Instr, ...]:
+    """Return code that branches to `old_loop` if fewer iterations are left than the unrolled loop does at once.
+
+    remaining: the register that gets the remaining count. step: by which one unrolled iteration decrements it.
+    """
     guards: tuple[Instr, ...] = ()
     if count.guard:
         against = count.end if count.end is not None else Imm(0)
-        guards = (Instr("cmp", (count.register, against)), Instr(count.guard, (RawOperand(rest),)))
+        guards = (Instr("cmp", (count.register, against)), Instr(count.guard, (RawOperand(old_loop),)))
     if count.end is None:
-        distance = Instr("mov", (left, count.register))
+        distance = Instr("mov", (remaining, count.register))
     else:
-        distance = Instr("sub", (left, count.end, count.register) if count.up else (left, count.register, count.end))
-    return (*guards, distance, Instr("subs", (left, left, bunch)), Instr("b.lo", (RawOperand(rest),)))
+        ends = (count.end, count.register) if count.up else (count.register, count.end)
+        distance = Instr("sub", (remaining, *ends))
+    return (*guards, distance, Instr("subs", (remaining, remaining, step)), Instr("b.lo", (RawOperand(old_loop),)))
 
 
 def _single_steps(code: Sequence[Code]) -> dict[str, tuple[int, int]]:
-    """Return registers that one add or sub of a constant updates and that are otherwise only bases of plain addresses.
+    """Find the registers that one add or sub of a constant updates and that are otherwise only bases of addresses.
 
-    Left out are sp, as memory below it may be overwritten, and bases with 32-bit updates, which clear the upper half.
+    Left out are sp, because memory below it may be overwritten, and bases with a 32-bit update, which clears the upper
+    half.
     Returns: register -> (index of the update, its constant).
     """
     steps: dict[str, tuple[int, int]] = {}
@@ -116,7 +121,7 @@ def _is_base(code: Sequence[Code], register: str) -> bool:
 
 
 def _only_addresses(code: Code, register: str) -> bool:
-    """True if the instruction uses the register not at all or only as the base of an address with a plain offset."""
+    """True if the instruction does not use the register, or only as the base of an address with a constant offset."""
     uses = [a for a in code.effects.accesses if a.register == register]
     if not uses:
         return True
@@ -133,7 +138,10 @@ def _only_addresses(code: Code, register: str) -> bool:
 
 
 def _copy(code: Sequence[Code], steps: dict[str, tuple[int, int]], copy: int, times: int) -> list[Instr] | None:
-    """Return one copy of the body: the last one updates the registers, addresses in earlier ones add the updates."""
+    """Return one copy of the body; None if an offset or update has no encoding.
+
+    Only the last copy updates the registers in `steps`; earlier copies add the missing updates to their offsets.
+    """
     body = []
     for at, c in enumerate(code):
         instr = c.instr

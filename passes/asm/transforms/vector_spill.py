@@ -1,4 +1,4 @@
-"""Spills general registers to vector registers for a loop, which then has scratch registers for split loads.
+"""Spills general registers to vector registers around a loop, which frees scratch registers for split loads.
 
     loop: ...                  ->        fmov d20, x19          x19 and x22 are live across the loop, not used in it
                                          ins  v20.d[1], x22
@@ -6,8 +6,8 @@
                                          fmov x19, d20
                                          umov x22, v20.d[1]
 
-A split load needs a general register for some cycles. Where a function has no free one, the loads of a loop would wait
-for it. Nothing is stored to memory, so neither the stack nor unwinding changes.
+A split load needs a general register for some cycles; with too few of them, the loads of a loop wait for each other.
+Nothing is stored to memory, so that neither the stack nor unwinding changes.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,17 @@ from mavcg.passes.asm.analysis.liveness import GENERAL, PRESERVED
 from mavcg.passes.asm.isa.syntax import Instr, Reg
 from mavcg.passes.asm.transforms.rename_registers import SCRATCH_VECTORS
 
-ENOUGH = 4  # scratch registers with which loads seldom wait for one: a load and an insert take some four cycles
+ENOUGH = 4  # scratch registers with which loads seldom wait: a load and its insert take about four cycles
 _NEVER = ("x18", "x29", "x30")  # platform register, frame pointer, link register: read by unwinders and signal handlers
 
 
 @dataclass(frozen=True)
 class VectorSpill:
-    """A spill around a loop. registers: general registers that it frees; holders: vector registers that hold them."""
+    """A spill around a loop.
+
+    registers: general registers that it frees. holders: vector registers that hold their values. before, after: the
+    code in front of the loop and behind it.
+    """
 
     registers: frozenset[str] = frozenset()
     holders: frozenset[str] = frozenset()
@@ -32,10 +36,10 @@ class VectorSpill:
 
 
 def saved_registers(taken: frozenset[str]) -> frozenset[str]:
-    """Return callee-saved registers that are not live around a loop, which means that the function has saved them.
+    """Return the callee-saved registers that are free in a loop because the function has saved them.
 
     taken: registers that the loop uses or that are live at its top or end. A callee-saved register that the function
-    has not saved is live until it returns, and is therefore among them.
+    has not saved is live until it returns, and is therefore among `taken`.
     """
     return PRESERVED - taken - {"sp", *_NEVER}
 
@@ -47,10 +51,10 @@ def _number(register: str) -> int:
 def spill_to_vectors(
     accessed: frozenset[str], live_in: frozenset[str], live_out: frozenset[str], released: Sequence[str] = ()
 ) -> VectorSpill:
-    """Free general registers for a loop that has fewer than ENOUGH, as far as vector registers are available.
+    """Spill general registers of a loop until ENOUGH are free, or no vector register is left to hold one.
 
-    accessed: registers that the loop uses. live_in, live_out: those live at its top and its end. released: vector
-    registers among them that the loop will not use, taken where no other is free.
+    accessed: registers that the loop uses. live_in, live_out: registers live at its top and its end. released: vector
+    registers in `accessed` that the caller takes from the loop; they are used last.
     """
     taken = accessed | live_in | live_out
     saved = saved_registers(taken)
