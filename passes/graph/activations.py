@@ -1,4 +1,4 @@
-"""Recognise activations that a file spells out, and write each as one operator."""
+"""Recognises activation functions written as several operators, and replaces each by one operator."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -9,12 +9,12 @@ import numpy as np
 from mavcg.graph import Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite, scalar_of
 
-CLOSE = 2e-6  # relative: constants in files are rounded, some to six digits
-STEPS = 3  # multiplications by numbers in a row that are looked through
+CLOSE = 2e-6  # relative tolerance for constants, which model files round, some to six digits
+STEPS = 3  # maximum of successive multiplications by constants that a match follows
 
 
 def recognise_activations(graph: Graph) -> Graph:
-    """Name activations that are spelt out: silu, mish, gelu, hard_sigmoid, hard_swish, leaky_relu, relu and clip.
+    """Replace operators that compute silu, mish, gelu, hard_sigmoid, hard_swish, leaky_relu, relu or clip by that one.
 
     Before:
         input %x: f32[2,3]
@@ -60,7 +60,7 @@ def recognise_activations(graph: Graph) -> Graph:
         %y = silu(%c)
         return %y
 
-    x ** 2 becomes x * x, a division by a power of two a multiplication. Only f32, since whole numbers wrap around.
+    x ** 2 becomes x * x, and a division by a power of two a multiplication. Only for f32: integers wrap around.
     """
     new = Rewrite(graph)
     for node in graph.nodes:
@@ -90,7 +90,7 @@ def _maker(new: Rewrite, name: str, op: str) -> Node | None:
 
 
 def _constant_operand(new: Rewrite, node: Node) -> tuple[str, float] | None:
-    """Return the computed operand of a binary node and the number that the other one is everywhere."""
+    """Return (computed operand, value) of a binary node whose other operand is a constant of one value, or None."""
     for x, constant in (node.inputs, node.inputs[::-1]):
         value = scalar_of(new.array(constant))
         if value is not None and new.array(x) is None and new.types[x] == new.types[node.output]:
@@ -99,7 +99,7 @@ def _constant_operand(new: Rewrite, node: Node) -> tuple[str, float] | None:
 
 
 def _multiples_of(new: Rewrite, name: str) -> Iterator[tuple[str, float]]:
-    """Yield a tensor as (t, k) with name == t * k: itself, and what it is a multiple of."""
+    """Yield all (t, k) with name == t * k, beginning with (name, 1)."""
     factor = 1.0
     yield name, factor
     for _ in range(STEPS):
@@ -135,7 +135,7 @@ def _relu6_of_plus_3(new: Rewrite, name: str) -> str | None:
 
 
 def _gate(new: Rewrite, x: str, gate: str) -> tuple[str, float, Mapping[str, float]] | None:
-    """Return the activation that x * gate * k is, with k and the attributes."""
+    """Return (activation, k, attributes) such that the activation of x is x * gate * k, or None."""
     node = new.made.get(gate)
     if node is None:
         return None
@@ -162,8 +162,8 @@ def _gelu_polynomial(new: Rewrite, name: str, x: str) -> bool:
         node = _maker(new, total, "add")
         if node is None or x not in node.inputs or not _close(factor, math.sqrt(2 / math.pi)):
             continue
-        other = node.inputs[1 - node.inputs.index(x)]
-        if any(_close(k, 0.044715) and _cube(new, t, x) for t, k in _multiples_of(new, other)):
+        cubic_term = node.inputs[1 - node.inputs.index(x)]
+        if any(_close(k, 0.044715) and _cube(new, t, x) for t, k in _multiples_of(new, cubic_term)):
             return True
     return False
 
@@ -179,7 +179,7 @@ def _cube(new: Rewrite, name: str, x: str) -> bool:
 
 
 def _product(new: Rewrite, node: Node) -> Found:
-    """Return a mul or div that ends an activation."""
+    """Match a mul or div that is the last operator of an activation."""
     for total, outer in _multiples_of_node(new, node):
         hard = _relu6_of_plus_3(new, total)
         if hard is not None and _close(outer, 1 / 6):
@@ -190,15 +190,15 @@ def _product(new: Rewrite, node: Node) -> Found:
         for a, b in (product.inputs, product.inputs[::-1]):
             for x, k1 in _multiples_of(new, a):
                 for gate, k2 in _multiples_of(new, b):
-                    found = _gate(new, x, gate)
-                    same = found is not None and new.types[x] == new.types[node.output]
-                    if found is not None and same and _close(found[1], outer * k1 * k2):
-                        return found[0], (x,), found[2]
+                    gated = _gate(new, x, gate)
+                    same = gated is not None and new.types[x] == new.types[node.output]
+                    if gated is not None and same and _close(gated[1], outer * k1 * k2):
+                        return gated[0], (x,), gated[2]
     return None
 
 
 def _multiples_of_node(new: Rewrite, node: Node) -> Iterator[tuple[str, float]]:
-    """Match as _multiples_of does, for a node that does not exist yet."""
+    """Yield the same as _multiples_of, for the output of a node that is not in the new graph yet."""
     yield node.output, 1.0
     operand = _constant_operand(new, node)
     if operand is not None and (node.op == "mul" or (operand[0] == node.inputs[0] and operand[1] != 0)):
@@ -220,7 +220,7 @@ def _bounds(new: Rewrite, node: Node) -> tuple[str, float, float] | None:
 
 
 def _merge_clips(new: Rewrite, node: Node) -> Found:
-    """Merge clips of clips into one clip, or a relu."""
+    """Merge successive clips, relus, maxima and minima with constants into one clip or relu."""
     bounds = _bounds(new, node)
     if bounds is None:
         return None
@@ -236,8 +236,8 @@ def _merge_clips(new: Rewrite, node: Node) -> Found:
 
 def _leaky(new: Rewrite, node: Node) -> Found:
     """Match max(x, x * alpha) with alpha between 0 and 1."""
-    for x, other in (node.inputs, node.inputs[::-1]):
-        alpha = next((k for t, k in _multiples_of(new, other) if t == x and 0 < k < 1), None)
+    for x, scaled in (node.inputs, node.inputs[::-1]):
+        alpha = next((k for t, k in _multiples_of(new, scaled) if t == x and 0 < k < 1), None)
         if alpha is not None:
             return "leaky_relu", (x,), {"alpha": alpha}
     return None

@@ -1,4 +1,4 @@
-"""Operators that work in any order of dimensions, and what their attributes are in another order."""
+"""Finds operators that work in any order of dimensions, and rewrites their attributes for another order."""
 
 from mavcg.graph import AttrValue, Node
 from mavcg.ops.elementwise import ARITHMETIC, COMPARISONS, LOGICAL, UNARY
@@ -10,12 +10,12 @@ ELEMENTWISE = frozenset(
 )
 OVER_AXES = frozenset((*REDUCTIONS, "arg_max", "arg_min"))
 BY_ENTRY = frozenset(("slice", "pad"))
-OVER_ALL = frozenset(("dynamic_range",))  # of all elements at once
+OVER_ALL = frozenset(("dynamic_range",))  # reductions over all elements
 BY_AXIS = frozenset(("softmax", "log_softmax", "resample", "quantize", "dequantize", "concat"))
 
 
 def indifferent(node: Node) -> bool:
-    """True if an operator works in any order of dimensions, its attributes changed accordingly."""
+    """True if an operator works in any order of dimensions once its attributes are changed accordingly."""
     return (
         node.op in ELEMENTWISE
         or node.op in OVER_AXES
@@ -27,13 +27,15 @@ def indifferent(node: Node) -> bool:
 
 
 def operands_in_order(node: Node) -> tuple[str, ...]:
-    """Return the inputs that lie in the order of the result; the others are scales, indices and the like."""
+    """Return the inputs whose dimensions are in the order of the result, unlike scales or indices."""
     return node.inputs if node.op in ELEMENTWISE or node.op == "concat" else node.inputs[:1]
 
 
 def reorder_attributes(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Perm]:
-    """Return the attributes for operands of which the real ones are transpose(.., perm); the result's order,
-    likewise."""
+    """Return a node's attributes for operands in another order of dimensions, and the order of its result.
+
+    perm: the node's operands are transpose(new operand, perm); its result is transpose(new result, returned order).
+    """
     attrs = dict(node.attrs)
     if node.op in BY_ENTRY:
         names = ("starts", "stops", "steps") if node.op == "slice" else ("before", "after")
@@ -48,9 +50,9 @@ def reorder_attributes(node: Node, perm: Perm) -> tuple[dict[str, AttrValue], Pe
     if node.op not in OVER_AXES:
         return attrs, perm
     axes = node.attr("axes") if "axes" in attrs else (node.attr("axis"),)
-    gone = sorted(perm[i] for i in axes)
-    attrs |= {"axes": tuple(gone)} if "axes" in attrs else {"axis": gone[0]}
+    reduced = sorted(perm[i] for i in axes)
+    attrs |= {"axes": tuple(reduced)} if "axes" in attrs else {"axis": reduced[0]}
     if node.attr("keepdims"):
         return attrs, perm
-    left = [i for i in range(len(perm)) if i not in gone]
-    return attrs, tuple(left.index(perm[i]) for i in range(len(perm)) if i not in axes)
+    remaining = [i for i in range(len(perm)) if i not in reduced]
+    return attrs, tuple(remaining.index(perm[i]) for i in range(len(perm)) if i not in axes)

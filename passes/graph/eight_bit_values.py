@@ -1,4 +1,4 @@
-"""Real values of 8-bit tensors, and functions of them as lookup tables."""
+"""The real numbers that 8-bit tensors represent, and functions of them as lookup tables."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from mavcg.reference import evaluate
 
 @dataclass(frozen=True)
 class Format:
-    """The real number of an 8-bit number q: (q - zero) * scale. Results are kept between lo and hi."""
+    """A quantization: an 8-bit number q represents (q - zero) * scale. Results are clamped to lo <= q <= hi."""
 
     dtype: str
     scale: float
@@ -24,7 +24,7 @@ class Format:
     hi: int
 
     def within(self, lo: float, hi: float) -> "Format":
-        """Return this format with bounds on the real number: quantize is monotonic, so they are bounds on q."""
+        """Return this format with q clamped so that the real number lies in [lo, hi]; quantize is monotonic."""
         least, most = bound_of(lo, self)[0], bound_of(hi, self)[0]
         clamped = [min(max(q, self.lo), self.hi) for q in (least, most)]
         return replace(self, lo=clamped[0], hi=clamped[1])
@@ -43,7 +43,7 @@ class EightBitTensor:
 
 
 def constant_format(scale: Array | None, zero: Array | None, dtype: str) -> Format | None:
-    """Return the format of the constants that dequantize and quantize read; None if per channel or not 8-bit."""
+    """Return the format given by a constant scale and zero point; None if they are per channel or not 8-bit."""
     if scale is None or zero is None or scale.size != 1 or dtype not in ("i8", "u8"):
         return None
     value = float(scale.reshape(-1)[0])
@@ -53,7 +53,7 @@ def constant_format(scale: Array | None, zero: Array | None, dtype: str) -> Form
 
 
 def bound_of(value: float, format: Format) -> tuple[int, float]:
-    """Return quantize(value) and the real number that it represents."""
+    """Return q = quantize(value), and the real number that q represents."""
     least, most = limits(format.dtype)
     if math.isinf(value):
         q = least if value < 0 else most
@@ -67,10 +67,10 @@ def table_of(
     source: Format, to: Format, steps: Sequence[Node], first: str, last: str,
     constants: Mapping[str, Array] = MappingProxyType({}),
 ) -> Array | None:  # fmt: skip
-    """Tabulate quantize(f(dequantize(q))) for all 256 numbers q of a format, from the lowest.
+    """Return quantize(f(dequantize(q))) for all 256 numbers q of a format, from the lowest.
 
-    steps: the nodes of f in order, element by element; from tensor `first` to `last`, or none at all. constants: the
-    scalars that they read. Returns: [256] of to's type; None where f is not a number somewhere.
+    steps: the element-wise nodes of f in order, from tensor `first` to `last`; empty for the identity. constants: the
+    scalars that they read. Returns: [256] of to's type; None if f is NaN for some q.
     """
     least, most = limits(source.dtype)
     x = (np.arange(least, most + 1).astype(np.float64) - source.zero) * source.scale

@@ -1,4 +1,4 @@
-"""Make padding a node of its own, since the kernels of convolutions do not read outside of their input."""
+"""Moves the padding of convolutions into pad nodes, because their kernels do not read outside of their input."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ PADDED = ("conv2d", "qconv2d", "iconv2d")
 
 
 def explicit_padding(graph: Graph) -> Graph:
-    """Give each convolution with pads an input that is padded already.
+    """Replace the pads of each convolution by a pad node before it.
 
     Before:
         input %x: f32[1,5,6,2]
@@ -23,8 +23,8 @@ def explicit_padding(graph: Graph) -> Graph:
         %y = conv2d(%y.1, %w)
         return %y
 
-    8-bit images are padded with their zero point, those of iconv2d by pad_with, as only a run knows it. Convolutions
-    that pad the same tensor equally share one pad node.
+    8-bit images are padded with their zero point; those of iconv2d by pad_with, because their zero point is computed at
+    run time. Convolutions that pad the same tensor equally share one pad node.
     """
     new = Rewrite(graph)
     padded: dict[tuple[str, tuple[int, ...], float | str], str] = {}
@@ -43,7 +43,7 @@ def explicit_padding(graph: Graph) -> Graph:
 
 
 def _border(new: Rewrite, node: Node) -> float | str:
-    """The number that a convolution's image is padded with; the name of a tensor that holds it."""
+    """Return the number that a convolution's image is padded with, or the name of the tensor that holds it."""
     if node.op == "iconv2d":
         return new.of(node.inputs[2])
     return float(node.attr("x_zero")) if node.op == "qconv2d" else 0.0

@@ -1,4 +1,4 @@
-"""Find images that are flattened for a product with constant weights, whose rows may be in any order."""
+"""Finds images that are flattened for a matrix product with constant weights, whose rows can be reordered."""
 
 from dataclasses import dataclass
 
@@ -14,28 +14,32 @@ CARRIERS = frozenset((*(op.name for op in UNARY), "cast"))
 
 @dataclass(frozen=True)
 class Flattened:
-    """A reshape whose last dimension, read by such products alone, is made of several of its input's."""
+    """A reshape that merges dimensions of its input into its last one, which only such products read.
+
+    groups: the dimensions that the reshape merges, in order; the last group is the flattened one.
+    """
 
     groups: tuple[Group, ...]
 
     def rows(self, before: tuple[int, ...], perm: Perm) -> Array | None:
-        """Return the source of each element of the last dimension when the input, held in another order, is reshaped as
-        it is held; None if that is not possible or the elements are in order anyway.
+        """Return the permutation of the last dimension's elements if the input is stored transposed when reshaped.
 
-        before: shape of the input, which is transpose(what is held, perm). Returns: i64[last dimension].
+        before: shape of the reshape's input, which is transpose(stored tensor, perm).
+        Returns: i64[last dimension], the index in order of each element; None if reshaping the stored tensor is not
+            possible, or leaves the elements in order.
         """
         *others, last = self.groups
-        held = sorted(last.before, key=lambda i: perm[i])
-        order = [perm[i] for group in others for i in group.before] + [perm[i] for i in held]
-        if order != sorted(order) or held == list(last.before):
+        stored = sorted(last.before, key=lambda i: perm[i])
+        order = [perm[i] for group in others for i in group.before] + [perm[i] for i in stored]
+        if order != sorted(order) or stored == list(last.before):
             return None
         lengths = [before[i] for i in last.before]
         numbers = np.arange(int(np.prod(lengths)), dtype=np.int64).reshape(lengths)
-        return np.ascontiguousarray(numbers.transpose([last.before.index(i) for i in held]).reshape(-1))
+        return np.ascontiguousarray(numbers.transpose([last.before.index(i) for i in stored]).reshape(-1))
 
 
 def flattened_for_matmul(graph: Graph) -> dict[str, Flattened]:
-    """Return all such reshapes of a graph, by the tensor that they make."""
+    """Return the output of each such reshape of a graph -> the reshape."""
     readers, producers, uses = graph.readers(), graph.producers(), use_counts(graph)
 
     def constant_weights(node: Node) -> bool:
@@ -48,7 +52,7 @@ def flattened_for_matmul(graph: Graph) -> dict[str, Flattened]:
         row_axis = rank - 1 if node.attr("transpose_b") else rank - 2
         return maker.inputs[0] in graph.constants and (scalar or maker.attr("axis") != row_axis)
 
-    for_matmul: set[str] = set()  # tensors that such products alone read, through what treats every element alone
+    for_matmul: set[str] = set()  # tensors read only by such products, directly or through element-wise operators
 
     def takes(name: str, node: Node) -> bool:
         if node.op == "matmul":

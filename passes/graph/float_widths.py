@@ -1,18 +1,18 @@
-"""Rewrite operators on floats of 16 and 64 bits as operators that have kernels.
+"""Rewrites operators on f16 and f64 as operators that have kernels.
 
-Half precision is a storage format: kernels compute in f32, and results are rounded. Arithmetic in double precision has
-kernels; compound operators of it are expanded.
+f16 is a storage format: kernels compute in f32, and results are rounded. For f64, arithmetic has kernels; compound
+operators are expanded.
 """
 
 from mavcg.graph import Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite
 
-# What moves elements and computes nothing takes every type.
+# Operators that move elements without arithmetic, and so work on every type.
 _MOVES = ("reshape", "transpose", "slice", "concat", "pad", "gather", "broadcast_to", "where", "cast")
 
 
 def widen_half(graph: Graph) -> Graph:
-    """Compute on f32 what is to be computed on f16.
+    """Compute operators on f16 in f32, with casts around them.
 
     Before:
         input %x: f16[4]
@@ -25,7 +25,7 @@ def widen_half(graph: Graph) -> Graph:
         %y = cast(%y.1) to="f16"
         return %y
 
-    Each operator's result is rounded to f16, as a graph of f16 says.
+    Each operator's result is rounded to f16, as in the original graph.
     """
     new = Rewrite(graph)
     wide: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Constant folding: values known at build time are computed, nodes that change nothing are dropped."""
+"""Constant folding: computes values that are known at build time, and removes nodes that change nothing."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from mavcg.passes.graph.rewrite import Rewrite
 from mavcg.reference import evaluate
 from mavcg.reference.work import temporary_bytes, work
 
-BLOWN_UP_BYTES = 64 << 20  # a result larger than this,
-BLOWN_UP_TIMES = 4  # and than so many times what it is made of, is better made when the model runs
-MOST_WORK = 1 << 32  # elementary steps of all folding together: some seconds
-MOST_TEMPORARY_BYTES = 1 << 29  # that computing one node may take beside its result
-GROWTH_BYTES = 1 << 30  # by how much all folding together may make a graph larger, and BLOWN_UP_TIMES its constants
-
-_WEIGHTS = {  # which inputs kernels want packed when the model is built
+# A result of more bytes than BLOWN_UP_BYTES and than BLOWN_UP_TIMES its inputs is computed at run time instead.
+BLOWN_UP_BYTES = 64 << 20
+BLOWN_UP_TIMES = 4
+MOST_WORK = 1 << 32  # limit of elementary operations for all folding, some seconds
+MOST_TEMPORARY_BYTES = 1 << 29  # limit of temporary memory to compute one node
+GROWTH_BYTES = 1 << 30  # folding may add this and BLOWN_UP_TIMES the bytes of the graph's constants
+_WEIGHTS = {  # operator -> indices of the inputs that are packed when the model is built
     "conv2d": (1, 2),
     "conv_transpose2d": (1, 2),
     "matmul": (1, 2),
@@ -28,7 +28,7 @@ _WEIGHTS = {  # which inputs kernels want packed when the model is built
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Compute every node whose inputs are all constants; drop nodes that change nothing.
+    """Replace every node whose inputs are all constants by its value; remove nodes that change nothing.
 
     Before:
         input %x: f32[2]
@@ -44,26 +44,24 @@ def fold_constants(graph: Graph) -> Graph:
         %y = mul(%x, %c)
         return %y
 
-    A result that is both large (BLOWN_UP_BYTES) and much larger than what it is made of (BLOWN_UP_TIMES) stays a node,
-    unless a convolution or matrix product reads it as weights, directly or through other constants: weights are
-    packed when the model is built. Nothing is folded that would make all constants together grow by more than
-    GROWTH_BYTES and BLOWN_UP_TIMES their size at first, nor what would take more than MOST_WORK or MOST_TEMPORARY_BYTES
-    to compute: that is left to each run. A constant that is an output of the graph
-    is copied by one node; the same holds for an input and for another output.
-
-    Raises: MavcgError where constants do not go with their operator, such as an index that is out of range.
+    A node is not folded, but computed in each run, if its result is large (BLOWN_UP_BYTES) and much larger than its
+    inputs (BLOWN_UP_TIMES), unless it becomes weights of a convolution or matrix product, which are packed when the
+    model is built. Neither is a node whose folding would make all constants grow by more than GROWTH_BYTES plus
+    BLOWN_UP_TIMES their original size, or take more than MOST_WORK or MOST_TEMPORARY_BYTES to compute. An output of the
+    graph that equals a constant, an input or another output is a copy made by one node.
+    Raises: MavcgError for constants that their operator does not allow, such as an index out of range.
     """
     new = Rewrite(graph)
     values: dict[str, Array] = dict(graph.constants)
     in_weights = _weights(graph)
     uses = Counter(name for node in graph.nodes for name in node.inputs if name)
     outputs = set(graph.outputs)
-    copied = {*graph.inputs, *graph.constants, *outputs}  # these have names of their own, so a second one takes a copy
+    copied = {*graph.inputs, *graph.constants, *outputs}  # tensors of fixed name: an output equal to one is a copy
     steps_left = MOST_WORK
     room = GROWTH_BYTES + BLOWN_UP_TIMES * sum(array.nbytes for array in graph.constants.values())
 
     def place_constant(name: str) -> None:
-        """Make a folded value that something still reads a constant of the new graph, under its own name."""
+        """Make a folded value that an unfolded node reads a constant of the new graph, with its old name."""
         if name in values and name not in new.constants and new.of(name) == name:
             if name in outputs:  # the engine writes outputs, so one needs a node
                 new.alias(name, new.constant(values[name], name))
@@ -95,13 +93,13 @@ def fold_constants(graph: Graph) -> Graph:
                 new.keep(node)
         for name in filter(None, node.inputs):
             uses[name] -= 1
-            if not uses[name]:  # a chain of large weights must not be in memory link by link
+            if not uses[name]:  # frees memory: a chain of operators on large weights has many large values
                 values.pop(name, None)
     return new.finish()
 
 
 def _growth(node: Node, types: Mapping[str, TensorType], values: Mapping[str, Array]) -> int | None:
-    """Return by how many bytes the result is larger than the inputs; None if these are not all known."""
+    """Return the bytes of a node's result less those of its inputs; None if not all inputs are known."""
     if len(node.outputs) != 1:
         return None
     if types[node.output].elements == 0:
@@ -128,7 +126,7 @@ def _value(node: Node, tensor: TensorType, values: Mapping[str, Array]) -> Array
 
 
 def _weights(graph: Graph) -> set[str]:
-    """Return tensors made of constants alone that end only in the weights of a convolution or product."""
+    """Return the tensors computed from constants alone that become weights of a convolution or product."""
     constant = set(graph.constants)
     for node in graph.nodes:
         if all(name in constant for name in node.inputs if name):
@@ -143,7 +141,7 @@ def _weights(graph: Graph) -> set[str]:
 
 
 def changes_nothing(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """True if a node's only output equals its first input, whatever that holds."""
+    """True if a node's only output equals its first input for every value of it."""
     if not node.inputs or not node.inputs[0] or len(node.outputs) != 1 or types[node.inputs[0]] != types[node.output]:
         return False
     shape = types[node.output].shape
@@ -152,7 +150,7 @@ def changes_nothing(node: Node, types: Mapping[str, TensorType]) -> bool:
     if node.op == "concat":
         return len(node.inputs) == 1
     if node.op == "transpose":
-        # Where dimensions of length 1 lie among the others says nothing.
+        # The position of dimensions of length 1 does not matter.
         moved = [axis for axis in node.attr("perm") if shape[axis] != 1]
         return moved == sorted(moved)
     if node.op == "slice":

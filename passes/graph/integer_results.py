@@ -1,4 +1,4 @@
-"""Fuse what makes floats of integer sums into the convolution or product that computes them."""
+"""Fuses the conversion of integer sums to floats into the convolution or product that computes the sums."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,11 +7,11 @@ from mavcg.graph import Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite
 
 INTEGER = ("iconv2d", "imatmul")
-BIAS, MULTIPLIER, SHIFT, RESIDUAL = 3, 4, 5, 6  # inputs by number
+BIAS, MULTIPLIER, SHIFT, RESIDUAL = 3, 4, 5, 6  # indices of inputs
 
 
 def fuse_integer_results(graph: Graph) -> Graph:
-    """Fuse a bias, the conversion to f32 with its multiplier, and a shift into integer convolutions and products.
+    """Fuse bias, cast to f32, multiplier and shift into the integer convolution or product before them.
 
     Before:
         input %x: u8[1,2,2,1]
@@ -36,8 +36,8 @@ def fuse_integer_results(graph: Graph) -> Graph:
         %y = iconv2d(%x, %w, %z, %b.1, %s, %shift)
         return %y
 
-    Bias, multiplier and shift are one number for each output channel, a multiplier may be one for all. The kernel does
-    the same operations in the same order, so that no bit changes. What has another reader stays.
+    Bias, multiplier and shift have one number per output channel; a multiplier may have one for all. The kernel does
+    the same operations in the same order, so that no bit changes. A value with another reader is not fused.
     """
     new = Rewrite(graph)
     for node in graph.nodes:
@@ -51,22 +51,22 @@ def fuse_integer_results(graph: Graph) -> Graph:
 
 
 def _fused_node(new: Rewrite, node: Node) -> Node | None:
-    """The convolution or product that computes a node's result, too; None where that cannot be."""
-    for name, other in _both_orders(new, node):
+    """Return the convolution or product that computes an add's or mul's result too, or None."""
+    for name, operand in _both_orders(new, node):
         if new.types[name].shape != new.types[node.output].shape:
             continue
         maker = _maker(new, name)
         if maker is not None and maker.op == "cast" and node.op == "mul":
             maker = _maker(new, maker.inputs[0])
             if maker is not None and not maker.inputs[MULTIPLIER]:
-                return _with(new, maker, MULTIPLIER, other)
+                return _with(new, maker, MULTIPLIER, operand)
         elif maker is not None and maker.op in INTEGER and node.op == "add":
             number = SHIFT if maker.inputs[MULTIPLIER] else BIAS
             later = (SHIFT, RESIDUAL) if number == SHIFT else (BIAS,)
             if not any(maker.inputs[n] for n in later) and not maker.attr("act"):
-                found = _with(new, maker, number, other)
-                if found is not None:
-                    return found
+                fused = _with(new, maker, number, operand)
+                if fused is not None:
+                    return fused
     return None
 
 
@@ -78,7 +78,7 @@ def _both_orders(new: Rewrite, node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _maker(new: Rewrite, name: str) -> Node | None:
-    """The node that makes a tensor, if it is an integer one or the conversion of one's sums, and none else reads it."""
+    """Return the integer convolution or product, or the cast of its sums, that makes a tensor with a single reader."""
     maker = new.made.get(name)
     if maker is None or not new.only_reader(name):
         return None
@@ -89,7 +89,10 @@ def _maker(new: Rewrite, name: str) -> Node | None:
 
 
 def _with(new: Rewrite, maker: Node, number: int, name: str) -> Node | None:
-    """The node with another input, one number for each output channel, or, a multiplier, one for all."""
+    """Return the node with tensor `name` as input `number`, or None if it does not have one number per channel.
+
+    A multiplier may have one number for all channels.
+    """
     kind, channels = new.types[name], new.types[maker.output].shape[-1]
     if kind.elements == 1 and number == MULTIPLIER:
         shape: tuple[int, ...] = ()

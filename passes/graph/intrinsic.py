@@ -1,4 +1,4 @@
-"""Fold scales and shifts before and after a convolution or product into its constants.
+"""Folds scales and shifts before and after a convolution or product into its weights and bias.
 
 Weights are computed in double precision and rounded once.
 """
@@ -13,7 +13,7 @@ LINEAR = (*CONVOLUTIONS, "matmul")
 
 
 def fold_scale_after(graph: Graph) -> Graph:
-    """Fold constants by output channel after a convolution or product into its weights and bias.
+    """Fold a scale and shift per output channel after a convolution or product into its weights and bias.
 
     Before:
         input %x: f32[1,4,4,1]
@@ -31,9 +31,9 @@ def fold_scale_after(graph: Graph) -> Graph:
         %y = conv2d(%x, %w.1, %m.1)
         return %y
 
-    Batch normalisation arrives as such a mul and add. mul, add, sub and div count, with one number or one a channel. A
-    convolution whose result has another reader stays as it is, and so does one that has an activation or residual. A
-    shift goes into a bias even where the weights are computed.
+    Batch normalisation is imported as such a mul and add. mul, add, sub and div are folded, with one number for all
+    channels or one per channel. A convolution whose result has another reader, or that has an activation or residual,
+    stays as it is. A shift is folded into the bias even if the weights are computed at run time.
     """
     new = Rewrite(graph)
     for node in graph.nodes:
@@ -51,7 +51,10 @@ def fold_scale_after(graph: Graph) -> Graph:
 
 
 def _affine(new: Rewrite, node: Node) -> tuple[str, Array, Array] | None:
-    """Return a node as x * scale + shift: x by its name in the old graph, and both [channels] or scalar, f64."""
+    """Return (x, scale, shift) of a node that computes x * scale + shift with constants, or None.
+
+    x: name in the old graph. scale, shift: f64, [channels] or scalar.
+    """
     if node.op not in ("add", "sub", "mul", "div") or new.types[node.output].dtype != "f32":
         return None
     for x, constant, first in ((node.inputs[0], node.inputs[1], True), (node.inputs[1], node.inputs[0], False)):
@@ -69,14 +72,14 @@ def _affine(new: Rewrite, node: Node) -> tuple[str, Array, Array] | None:
 
 
 def _by_channel(array: Array) -> Array | None:
-    """Return a constant that differs along its last dimension at most, as f64[channels] or f64[]; None for others."""
+    """Return a constant that varies along its last dimension only, as f64[channels] or f64[]; None for others."""
     if array.size == 1:
         return array.reshape(()).astype(np.float64)
     return array.reshape(-1).astype(np.float64) if array.size == array.shape[-1] else None
 
 
 def _with_affine(new: Rewrite, prior: Node, node: Node, scale: Array, shift: Array) -> Node | None:
-    """Return the convolution that computes prior * scale + shift as `node`'s output; None where that cannot be."""
+    """Return the convolution or product that computes prior * scale + shift as `node`'s output, or None."""
     x, w, bias = prior.inputs[:3]
     residual = len(prior.inputs) > 3 and prior.inputs[3]
     channels = new.types[prior.output].shape[-1]
@@ -106,14 +109,14 @@ def _by_row(node: Node, scale: Array) -> Array:
 
 
 def _round(values: Array) -> Array | None:
-    """Round to f32; None if the result is not finite: the graph may never get to such numbers."""
+    """Round to f32; None if a result is not finite, because the unfolded graph may never reach such numbers."""
     with np.errstate(over="ignore"):
         single: Array = values.astype(np.float32)
     return single if bool(np.isfinite(single).all()) else None
 
 
 def fold_scale_before(graph: Graph) -> Graph:
-    """Fold constants by input channel before a convolution or product into its weights and bias.
+    """Fold a scale and shift per input channel before a convolution or product into its weights and bias.
 
     Before:
         input %x: f32[1,4,4,2]
@@ -131,7 +134,8 @@ def fold_scale_before(graph: Graph) -> Graph:
         %y = conv2d(%x, %w.1, %y.1)
         return %y
 
-    A shift goes through no padding: what is padded is 0 after it. It must be the only reader.
+    A shift is not folded into a convolution with pads, because pads are 0 after the shift. The convolution must be the
+    only reader of the scaled tensor.
     """
     new = Rewrite(graph)
     for node in graph.nodes:
@@ -143,8 +147,7 @@ def fold_scale_before(graph: Graph) -> Graph:
 
 
 def _without_scale(new: Rewrite, node: Node) -> Node | None:
-    """Return a convolution that does what the mul or add before it did; None where there is none that it can take
-    in."""
+    """Return a convolution or product with the scale or shift before it folded in, or None if there is none to fold."""
     x, w, bias = node.inputs[:3]
     maker = new.made.get(new.of(x))
     weights, old_bias = new.array(new.of(w)), new.array(new.of(bias))
@@ -183,7 +186,7 @@ def _along_inputs(node: Node, weights: Array, values: Array) -> Array:
 
 
 def _summed_dimensions(node: Node) -> tuple[int, ...]:
-    """Return the dimensions of the weights that one output is a sum over."""
+    """Return the dimensions of the weights over which an output is a sum."""
     if node.op == "conv2d":
         return (1, 2, 3)
     return (1,) if node.attr("transpose_b") else (0,)
@@ -210,7 +213,7 @@ def merge_scales(graph: Graph) -> Graph:
         %y = add(%y.1, %shift.1)
         return %y
 
-    Batch normalisation that no convolution takes in comes as such rows, two or four long.
+    Batch normalisation that is not folded into a convolution leaves such rows of two or four nodes.
     """
     new = Rewrite(graph)
     readers = graph.readers()
@@ -223,7 +226,7 @@ def merge_scales(graph: Graph) -> Graph:
 
 
 def _merge_scale(new: Rewrite, last: Node) -> bool:
-    """Put a scale and a shift for the whole row that ends with a node; False where the row is as short already."""
+    """Replace the row of scales and shifts that ends with a node by one of each; False if that is not shorter."""
     scale, shift, length = np.asarray(1.0), np.asarray(0.0), 0
     node: Node | None = last
     name = last.output

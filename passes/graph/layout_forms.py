@@ -1,9 +1,9 @@
-"""Layouts in which nodes other than convolutions can compute images, and their form in each.
+"""Finds the layouts in which a node other than a convolution can compute on images, and rewrites it for a layout.
 
-Images of N, H, W, C are [N, C, H, W] in CHW, [N, H, C, W] in HCW, and blocks of channels [N * B, H, W, b] in CHWc. In
-CHW and HCW the axes are others. In CHWc a block is one of B images of b channels, and what fills up the last one has to
-stay zero: what would write other numbers there, or look across channels, is left to other layouts, as are constants and
-slices of a batch, whose images are not an axis of their own there.
+Images N, H, W, C are [N, C, H, W] in CHW, [N, H, C, W] in HCW, and [N * B, H, W, b] in CHWc: B blocks of b channels. In
+CHW and HCW the axes of attributes change. In CHWc the padding channels of the last block have to stay zero. So CHWc is
+excluded for nodes that would write other numbers there or combine channels, and, for N > 1, for constants and slices of
+the batch, because N is not an axis there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,14 +21,14 @@ from mavcg.specs.layout import AXES, Layout, image_shape, lay_out
 ALL = tuple(Layout)
 PLANAR = tuple(layout for layout in Layout if layout.planar)
 WITHOUT_BLOCKS = (*PLANAR, Layout.HWC)
-# Of zeros they make zeros, and of a zero and anything.
+# Operators with op(0, 0) == 0, which so keep the padding channels zero.
 _KEEP_ZEROS = ("add", "sub", "mul", "max", "min", "prelu")
 BINARY = (*_KEEP_ZEROS, "div", "pow", "mod")
 
 
 @dataclass(frozen=True)
 class ImageNode:
-    """A node whose inputs and output are images, or constants."""
+    """A node whose inputs are images or constants and whose output is an image. block: channels per block of CHWc."""
 
     node: Node
     graph: Graph
@@ -40,22 +40,22 @@ class ImageNode:
 
     @property
     def images(self) -> tuple[str, ...]:
-        """Inputs that are not constants."""
+        """The inputs that are not constants."""
         return tuple(name for name in self.node.inputs if name and name not in self.graph.constants)
 
     @property
     def ragged(self) -> bool:
-        """True if some image does not fill its last block."""
+        """True if an image has padding channels in its last block."""
         return any(self.channels(name) % self.block for name in (*self.images, self.node.output))
 
 
 def is_image(tensor: TensorType | None) -> bool:
-    """True if a tensor is f32 images that can lie in other layouts: N, H, W, C."""
+    """True if a tensor holds f32 images N, H, W, C, which can be stored in other layouts."""
     return tensor is not None and tensor.dtype == "f32" and len(tensor.shape) == 4 and tensor.shape[0] > 0
 
 
 def is_entry(node: Node, graph: Graph) -> bool:
-    """True if a node brings an input of the graph from 1, C, H, W into HWC: the image exists in CHW already."""
+    """True if a node transposes an input of the graph from 1, C, H, W to HWC, so that the image exists in CHW too."""
     return (
         node.op == "transpose"
         and tuple(node.attr("perm")) == (0, 2, 3, 1)
@@ -65,9 +65,9 @@ def is_entry(node: Node, graph: Graph) -> bool:
 
 
 def layouts_of(node: Node, graph: Graph, block: int) -> tuple[Layout, ...]:
-    """Return the layouts in which a node can be done, all images that it reads and writes in the same one.
+    """Return the layouts in which a node can be computed, with all images that it reads and writes in that layout.
 
-    block: channels of a block of CHWc. Every node can be done in HWC.
+    block: channels per block of CHWc. Every node can be computed in HWC.
     """
     if is_entry(node, graph):
         return (Layout.HWC, Layout.CHW)
@@ -86,9 +86,9 @@ def layouts_of(node: Node, graph: Graph, block: int) -> tuple[Layout, ...]:
 
 
 def in_layout(new: Rewrite, node: Node, inputs: Mapping[str, str], layout: Layout, block: int) -> str:
-    """Add a node over images in one of its `layouts_of`, not HWC. Returns: its output in this layout.
+    """Add a node's form in one of its `layouts_of` other than HWC to the new graph; return its output.
 
-    inputs: tensors of the new graph that have the node's images in the layout already, by their names in the old one.
+    inputs: image of the old graph -> tensor of the new graph that has it in the layout.
     """
     if is_entry(node, new.old):
         return new.of(node.inputs[0])
@@ -97,7 +97,7 @@ def in_layout(new: Rewrite, node: Node, inputs: Mapping[str, str], layout: Layou
 
 @dataclass(frozen=True)
 class Placed:
-    """A node to be written in a layout."""
+    """A node and the layout in which it is added to the new graph."""
 
     new: Rewrite
     case: ImageNode
@@ -110,14 +110,14 @@ class Placed:
         return self.case.node
 
     def image(self, name: str) -> str:
-        """Return an input: an image in the layout, or a constant laid out so that it broadcasts as before."""
+        """Return an input in the layout: an image, or a constant laid out so that it still broadcasts."""
         if name in self.inputs:
             return self.inputs[name]
         array = self.case.graph.constants[name]
         return self.new.constant(self.constant(np.asarray(array)), name)
 
     def constant(self, array: Array) -> Array:
-        """Return a constant that broadcasts to the output, in the layout."""
+        """Return a constant laid out so that it broadcasts to the output in the layout."""
         whole = array.reshape((1,) * (4 - array.ndim) + array.shape)
         if self.layout is Layout.CHWC:
             channels = self.case.channels(self.node.output)
@@ -132,28 +132,32 @@ class Placed:
         return (0, 1, 2, 0)[axis] if self.layout is Layout.CHWC else AXES[self.layout][axis]
 
     def entries(self, name: str, channels: int) -> list[int]:
-        """Return an attribute with an entry for each of N, H, W, C. channels: the one of CHWc's blocks."""
+        """Return an attribute with an entry per axis N, H, W, C, in the layout. channels: the entry for blocks."""
         values = self.node.attr(name)
         if self.layout is Layout.CHWC:
             return [channels, values[1], values[2], 0]
-        found = [0] * 4
+        entries = [0] * 4
         for axis, value in enumerate(values):
-            found[self.axis(axis)] = value
-        return found
+            entries[self.axis(axis)] = value
+        return entries
 
     def add(self, op: str, inputs: Sequence[str], **attrs: object) -> str:
-        """Return a node of the same origin."""
+        """Add a node with the origin of the original node; return its output."""
         return self.new.add(op, inputs, self.node.output, self.node.origin, **attrs)  # type: ignore[arg-type]
 
     def same(self, **changed: object) -> str:
-        """Return the same operator with some attributes changed."""
+        """Add the same operator with some attributes changed; return its output."""
         names = [self.image(name) if name else "" for name in self.node.inputs]
         return self.add(self.node.op, names, **(dict(self.node.attrs) | changed))
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form of an operator in other layouts. batch_in_blocks: CHWc also of several images, without constants."""
+    """How an operator is computed in other layouts.
+
+    layouts: returns the possible layouts of a node. write: adds the node in a layout. batch_in_blocks: True if CHWc is
+    possible for several images, without constants.
+    """
 
     layouts: Callable[[ImageNode], tuple[Layout, ...]]
     write: Callable[[Placed], str]
@@ -180,7 +184,7 @@ def _pool(case: ImageNode) -> tuple[Layout, ...]:
     node = case.node
     if not case.ragged or node.op == "avg_pool2d":
         return ALL
-    # A window without elements makes -inf of a block's zeros.
+    # A window entirely in the pads gives -inf, also for the zeros of padding channels.
     x, out = case.graph.shape(node.inputs[0]), case.graph.shape(node.output)
     for axis in (0, 1):
         pad, last = node.attr("pads")[axis], (out[1 + axis] - 1) * node.attr("stride")[axis]
@@ -190,10 +194,9 @@ def _pool(case: ImageNode) -> tuple[Layout, ...]:
 
 
 def _write_pool(placed: Placed) -> str:
-    """Write a pool in CHWc unchanged; else rows first, where neighbours are whole rows, then columns: maxima and sums
-    of both.
+    """Add a pool: in CHWc unchanged, else as a pool over rows and then one over columns.
 
-    For that CHW is N * C images of H rows, and HCW N images, whose rows are C lines of W.
+    For the pool over rows, CHW is N * C images of H rows of W elements; HCW is N images of H rows of C * W elements.
     """
     if placed.layout is Layout.CHWC:
         return placed.same()
@@ -209,7 +212,7 @@ def _write_pool(placed: Placed) -> str:
 
 
 def _along(placed: Placed, x: str, axis: int) -> str:
-    """Return the pool along rows (0) or columns (1) alone."""
+    """Add the pool along rows (axis 0) or columns (1) only; return its output."""
     node = placed.node
     attrs = {name: tuple(node.attr(name)[axis] if i == axis else 1 for i in (0, 1)) for name in ("kernel", "stride")}
     attrs["dilation"] = tuple(node.attr("dilation")[axis] if i == axis else 1 for i in (0, 1))

@@ -1,4 +1,4 @@
-"""Write a selection into the graph: primitives as nodes, other nodes in their layouts, layout conversions."""
+"""Rewrites a graph by a choice of primitives and layouts, and inserts the layout conversions between them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,8 +17,11 @@ Chain = tuple[Layout, ...]
 
 @dataclass(frozen=True)
 class ChosenPrimitive:
-    """A convolution's primitive. image, pads: what it reads in place of the node's own input: the image before pads,
-    and how many rows these are above and below, and columns left and right."""
+    """The primitive chosen for a convolution.
+
+    image: tensor that it reads in place of the node's input: the image before the pad node. pads: rows above and below,
+    and columns left and right, that it pads by itself.
+    """
 
     name: str
     layout_in: Layout
@@ -29,10 +32,10 @@ class ChosenPrimitive:
 
 @dataclass(frozen=True)
 class LayoutChoice:
-    """Layouts and primitives chosen for a graph; nodes that are not named stay as they are, in HWC.
+    """Layouts and primitives chosen for a graph; all other nodes stay as they are, in HWC.
 
-    block: channels of a block of CHWc. primitives, layouts: by the tensor that the node makes. chains: the layouts that
-    a tensor is converted through to a required one, both ends among them; without one a conversion is a single step.
+    block: channels per block of CHWc. primitives, layouts: output of a node -> its choice. chains: (tensor, required
+    layout) -> the layouts through which it is converted, both ends included; the default is a single conversion.
     """
 
     block: int
@@ -55,8 +58,8 @@ def legalise(graph: Graph, choice: LayoutChoice) -> Graph:
         %z = convert_layout(%z.1) layout_from=CHW layout_to=HWC ..
         return %z
 
-    A conversion is made once for all who read the image in the same layout. Inputs and outputs stay in HWC. Raises:
-    MavcgError for a node that cannot be done in the layout chosen for it.
+    Readers of an image in the same layout share one conversion. Inputs and outputs of the graph stay in HWC.
+    Raises: MavcgError for a node that cannot be computed in the layout chosen for it.
     """
     return _Legaliser(graph, choice).graph()
 
@@ -84,7 +87,7 @@ class _Legaliser:
         return self.new.finish()
 
     def read(self, name: str, layout: Layout) -> str:
-        """Return a tensor of the old graph in a layout, converted where nobody has made that yet."""
+        """Return a tensor of the old graph in a layout; add the conversion if it does not exist yet."""
         made_in = self.made_in.get(name, Layout.HWC)
         if (not name) or (name not in self.old.constants and layout is made_in):
             return self.have.get((name, layout), name)
@@ -111,7 +114,7 @@ class _Legaliser:
         return self._step(name, self.read(name, made_in), made_in, layout)
 
     def read_along(self, name: str, chain: Chain) -> str:
-        """Return the tensor in the last layout of a chain, by this chain if it is not there yet."""
+        """Return the tensor in the last layout of a chain; add the chain's conversions that do not exist yet."""
         layout = chain[-1]
         if len(chain) == 1:
             return self.read(name, layout)
@@ -130,14 +133,15 @@ class _Legaliser:
             c=c, h=h, w=w, block=self.choice.block, n=n,
         )  # fmt: skip
 
-    def _set(self, name: str, layout: Layout, made: str) -> None:
+    def _set(self, name: str, layout: Layout, tensor: str) -> None:
+        """Record that a node makes `name` of the old graph as `tensor` of the new graph, in a layout."""
         self.made_in[name] = layout
-        self.have[name, layout] = made
+        self.have[name, layout] = tensor
 
     def _primitive(self, node: Node, chosen: ChosenPrimitive) -> None:
         n, h, w, c = self.old.shape(chosen.image)
         residual = self.read(node.inputs[3], chosen.layout_out)
-        made = self.new.add(
+        output = self.new.add(
             "primitive_conv2d",
             (self.read(chosen.image, chosen.layout_in), node.inputs[1], node.inputs[2], residual),
             node.output, node.origin, primitive=chosen.name, layout_in=str(chosen.layout_in),
@@ -147,12 +151,12 @@ class _Legaliser:
         )  # fmt: skip
         _, out_h, out_w, out_c = self.old.shape(node.output)
         shape = image_shape(chosen.layout_out, out_c, out_h, out_w, self.choice.block, n)
-        if self.new.types[made] != TensorType("f32", shape):
+        if self.new.types[output] != TensorType("f32", shape):
             raise MavcgError(
                 f"node '{node.origin or node.output}': a pad of {pair_text(chosen.pads)} on %{chosen.image} makes "
-                f"{self.new.types[made]} where {self.old.types[node.output]} in {chosen.layout_out} is needed"
+                f"{self.new.types[output]} where {self.old.types[node.output]} in {chosen.layout_out} is needed"
             )
-        self._set(node.output, chosen.layout_out, made)
+        self._set(node.output, chosen.layout_out, output)
 
     def _in_layout(self, node: Node, layout: Layout) -> None:
         able = layouts_of(node, self.old, self.choice.block)

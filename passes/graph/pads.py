@@ -1,4 +1,4 @@
-"""Fold padding nodes into the operators over images that read them."""
+"""Folds pad nodes into the convolutions and pools that read them."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from mavcg.passes.graph.rewrite import Rewrite
 
 
 def fold_pads(graph: Graph) -> Graph:
-    """Fold a pad into the operator over images that reads it.
+    """Fold a pad into the convolution or pool that reads it.
 
     Before:
         input %x: f32[1,4,4,1]
@@ -21,8 +21,9 @@ def fold_pads(graph: Graph) -> Graph:
         %y = conv2d(%x, %w) pads=[1,1,0,1]
         return %y
 
-    Zeros for conv2d and avg_pool2d, which then counts them; for max_pool2d -infinity, or zeros where nothing is
-    negative, if no window lies in the pads alone. The pad goes when all its readers pad by themselves.
+    Pads of zeros are folded into conv2d and avg_pool2d, which then counts them; into max_pool2d pads of -infinity, or
+    zeros if no element is negative, unless a window lies in the pads alone. The pad node is removed once all its
+    readers pad by themselves.
     """
     new = Rewrite(graph)
     for node in graph.nodes:
@@ -55,19 +56,19 @@ def _pads_alike(new: Rewrite, node: Node, pad: Node) -> bool:
 
 
 def _no_negative(new: Rewrite, name: str, most: int = 64) -> bool:
-    """True if a tensor is known to have no negative element; looks at so many tensors at most."""
+    """True if a tensor is known to have no negative element. most: limit of tensors that are examined."""
     waiting, seen = [name], {name}
     while waiting:
-        found = _sign(new, waiting.pop())
-        if found is None or len(seen) > most:
+        sources = _sign_sources(new, waiting.pop())
+        if sources is None or len(seen) > most:
             return False
-        waiting += [n for n in found if n not in seen]
-        seen.update(found)
+        waiting += [n for n in sources if n not in seen]
+        seen.update(sources)
     return True
 
 
-def _sign(new: Rewrite, name: str) -> tuple[str, ...] | None:
-    """Return the tensors that have no negative element only if this has none; None where it may have one anyhow."""
+def _sign_sources(new: Rewrite, name: str) -> tuple[str, ...] | None:
+    """Return tensors such that `name` has no negative element if they have none; None if it may have one anyway."""
     node = new.made.get(name)
     if node is None:
         array = new.array(name)

@@ -1,4 +1,4 @@
-"""Orders of dimensions, as `transpose` takes them: dimension i of the result is dimension perm[i] of its input."""
+"""Permutations of dimensions, as transpose takes them: dimension i of the result is dimension perm[i] of its input."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ T = TypeVar("T")
 
 
 def identity(rank: int) -> Perm:
-    """Return the order that leaves all as it is."""
+    """Return the identity permutation."""
     return tuple(range(rank))
 
 
 def compose(first: Perm, second: Perm) -> Perm:
-    """Return one order for two transposes, `first` before `second`."""
+    """Return the permutation of a transpose that equals transpose by `first`, then by `second`."""
     return tuple(first[i] for i in second)
 
 
 def inverse(perm: Perm) -> Perm:
-    """Return the order that undoes `perm`."""
+    """Return the inverse permutation."""
     return tuple(perm.index(i) for i in range(len(perm)))
 
 
 def scatter(values: Sequence[T], perm: Perm) -> tuple[T, ...]:
-    """Return one entry a dimension of the transposed tensor -> one entry a dimension of the tensor before."""
+    """Permute values, one per dimension of transpose(x, perm), into the order of x's dimensions."""
     return tuple(values[i] for i in inverse(perm))
 
 
@@ -36,9 +36,9 @@ def moves(shape: Sequence[int], perm: Perm) -> bool:
 
 @dataclass(frozen=True)
 class Group:
-    """Neighbouring dimensions that a reshape splits and merges independently of the others; none of length 1.
+    """Adjacent dimensions that a reshape splits and merges independently of the others; none has length 1.
 
-    before: dimensions of its input; after: of its result; both rise.
+    before: dimensions of the reshape's input, after: of its result; both in ascending order.
     """
 
     before: tuple[int, ...]
@@ -46,8 +46,7 @@ class Group:
 
 
 def reshape_groups(before: Sequence[int], after: Sequence[int]) -> tuple[Group, ...]:
-    """Return a reshape's dimensions in the smallest groups of equal products. Neither shape has a dimension of length
-    0."""
+    """Divide a reshape's dimensions into the smallest groups with equal products of lengths, none of which is 0."""
     left = [i for i, n in enumerate(before) if n != 1]
     right = [i for i, n in enumerate(after) if n != 1]
     groups = []
@@ -66,10 +65,10 @@ def reshape_groups(before: Sequence[int], after: Sequence[int]) -> tuple[Group, 
 
 
 def after_groups(groups: Sequence[Group], after: Sequence[int]) -> Perm:
-    """Return the dimensions of a reshape's result in the order of its groups.
+    """Return the dimensions of a reshape's result in the order of the given groups.
 
-    A dimension of length 1 follows the one that it follows in the result, so that groups in their own order give the
-    identity.
+    A dimension of length 1 stays behind the dimension that precedes it in the result, so that groups in their original
+    order give the identity.
     """
     tails: dict[int, list[int]] = {}
     last = -1

@@ -1,4 +1,4 @@
-"""All passes in order: what every graph goes through before kernels are made of it."""
+"""The sequence of graph passes that every model goes through before kernels are generated."""
 
 from mavcg.graph import Graph
 from mavcg.ops.verify import verify
@@ -19,13 +19,13 @@ PASSES: tuple[Pass, ...] = (
     prune,
     cancel_transposes,
     prune,
-    widen_half,  # before constants are folded, the widened among them
+    widen_half,  # before fold_constants, which folds the casts of constants
     spell_out_double,
-    eight_bit,  # before constants are folded, dequantized weights among them
+    eight_bit,  # before fold_constants, which would fold dequantized weights to f32
     fold_constants,
-    recognise_activations,  # before scales are folded, which splits such forms up
+    recognise_activations,  # before scales are folded, which destroys these patterns
     fold_pads,
-    merge_scales,  # so that a convolution takes in one scale, however many there are in a row
+    merge_scales,  # so that a convolution can fold a whole row of scales
     fold_scale_after,
     fold_scale_before,
     merge_scales,
@@ -37,15 +37,15 @@ PASSES: tuple[Pass, ...] = (
 
 
 def optimise(graph: Graph, dump: Dump | None = None) -> Graph:
-    """Return the graph that kernels are made of, with the same inputs and outputs.
+    """Apply all passes; return the graph from which kernels are generated, with the same inputs and outputs.
 
-    dump: called with the name of each pass and what it made, so that somebody can look (MAVCG_DUMP). Raises: MavcgError
-    where a graph, at first or after a pass, does not keep to the rules.
+    dump: called with the name of each pass and its result (MAVCG_DUMP).
+    Raises: MavcgError if the graph, at first or after a pass, is not well-formed (ops/verify.py).
     """
     verify(graph)
-    for one in PASSES:
-        graph = one(graph)
+    for graph_pass in PASSES:
+        graph = graph_pass(graph)
         verify(graph)
         if dump is not None:
-            dump(one.__name__, graph)
+            dump(graph_pass.__name__, graph)
     return graph

@@ -1,4 +1,4 @@
-"""Fuse element-wise operators into the convolution or product before them, while its result is in registers."""
+"""Fuses element-wise operators into the convolution or product before them, whose results are still in registers."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -8,12 +8,12 @@ from mavcg.ops.elementwise import ACTIVATIONS
 from mavcg.passes.graph.rewrite import Rewrite
 
 WITH_ACT = ("conv2d", "conv_transpose2d", "matmul", "iconv2d", "imatmul")
-WITH_RESIDUAL = {"conv2d": 3, "matmul": 3, "iconv2d": 6, "imatmul": 6}  # the number of the residual's input
+WITH_RESIDUAL = {"conv2d": 3, "matmul": 3, "iconv2d": 6, "imatmul": 6}  # operator -> index of the residual input
 INTEGER = ("iconv2d", "imatmul")
 
 
 def fuse_pointwise(graph: Graph) -> Graph:
-    """Fuse an activation, and the addition of another tensor, into the convolution or product before.
+    """Fuse an activation, and the addition of a residual tensor, into the convolution or product before it.
 
     Before:
         input %x: f32[1,4,4,1]
@@ -28,7 +28,8 @@ def fuse_pointwise(graph: Graph) -> Graph:
         %y = conv2d(%x, %w, _, %x) act="clip" act_args=[0.0, 6.0]
         return %y
 
-    The convolution must have no other reader. Where both sides of an addition could take the other in, the later does.
+    The convolution's result must have no other reader. If both operands of an addition are such convolutions, the later
+    one takes the other's result as its residual.
     """
     new = Rewrite(graph)
     for node in graph.nodes:
@@ -42,9 +43,9 @@ def fuse_pointwise(graph: Graph) -> Graph:
 
 
 def _open(new: Rewrite, name: str, ops: Container[str]) -> Node | None:
-    """Return the node that makes a tensor, if it is one of these, has no activation, and nobody else needs it.
+    """Return the node that makes a tensor if it is one of `ops`, has no activation, and the tensor has one reader.
 
-    Exact sums of 32 bits take nothing in.
+    Returns None for integer operators with 32-bit results, into which nothing is fused.
     """
     maker = new.made.get(name)
     free = maker is not None and maker.op in ops and not maker.attr("act") and new.only_reader(name)

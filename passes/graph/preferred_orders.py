@@ -1,4 +1,4 @@
-"""Preferred orders of each tensor's dimensions, from the nodes that read it: for the pass over transposes."""
+"""Computes which orders of dimensions the readers of each tensor prefer, for the pass over transposes."""
 
 from collections.abc import Mapping
 
@@ -6,19 +6,19 @@ from mavcg.graph import Graph, Node
 from mavcg.passes.graph.any_order import BY_AXIS, BY_ENTRY, ELEMENTWISE, OVER_ALL, OVER_AXES
 from mavcg.passes.graph.permutation import Perm, after_groups, compose, identity, reshape_groups
 
-MANY = 4  # orders that are kept for one tensor
+MANY = 4  # maximum of preferred orders per tensor
 
 PreferredOrders = Mapping[str, frozenset[Perm]]
 
 
 def preferred_orders(graph: Graph) -> PreferredOrders:
-    """Return for each tensor the orders that its direct and indirect readers prefer; the identity for "as it is".
+    """Return tensor -> orders that its direct and indirect readers prefer; the identity is its order in the graph.
 
-    No entry, or an empty one: any order will do.
+    A tensor without an entry, or with an empty one, may have any order.
     """
     preferred = {name: _as_it_is(graph, name) for name in graph.outputs}
     for node in reversed(graph.nodes):
-        # With one long dimension all orders are one: its readers take it as it comes.
+        # If only one dimension is longer than 1, all orders are equal in memory.
         orders = preferred.get(node.output, frozenset()) if _long(graph, node.output) > 1 else frozenset()
         for name, orders_of_input in _orders_of_inputs(graph, node, orders).items():
             preferred[name] = frozenset(sorted(preferred.get(name, frozenset()) | orders_of_input)[:MANY])
@@ -26,7 +26,7 @@ def preferred_orders(graph: Graph) -> PreferredOrders:
 
 
 def _orders_of_inputs(graph: Graph, node: Node, orders: frozenset[Perm]) -> dict[str, frozenset[Perm]]:
-    """Return the orders of its inputs that one node prefers when its own readers prefer `orders`."""
+    """Return input -> orders that a node prefers for it if the node's readers prefer `orders` for its output."""
     first = node.inputs[0]
     if node.op == "transpose":
         return {first: frozenset(compose(node.attr("perm"), order) for order in orders)}
@@ -53,7 +53,7 @@ def _long(graph: Graph, name: str) -> int:
 
 
 def _before_reshape(graph: Graph, node: Node, order: Perm) -> Perm:
-    """Return the order of a reshape's input under which its result is nearest to `order` without moving elements."""
+    """Return the order of a reshape's input for which its result comes closest to `order` without moving elements."""
     before, after = graph.shape(node.inputs[0]), node.attr("shape")
     groups = reshape_groups(before, after)
     arranged = sorted(groups, key=lambda group: min(order.index(i) for i in group.after))

@@ -1,4 +1,4 @@
-"""Remove data movement that is not needed and values that are computed twice."""
+"""Removes needless data movement and common subexpressions."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ import numpy as np
 from mavcg.graph import Array, Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite, scalar_of, until_stable
 
-SAMPLE = 64  # elements of a constant that are compared before all of them are
+SAMPLE = 64  # elements of a constant that serve as its hash key
 
 
 def prune(graph: Graph) -> Graph:
@@ -18,7 +18,7 @@ def prune(graph: Graph) -> Graph:
 
 
 def merge_equal(graph: Graph) -> Graph:
-    """Compute equal things once: nodes that do the same to the same tensors, constants with the same elements.
+    """Merge nodes with equal operator, attributes and inputs, and constants with equal elements.
 
     Before:
         input %x: f32[2]
@@ -51,13 +51,13 @@ def merge_equal(graph: Graph) -> Graph:
 
 
 def _equal_constants(constants: Mapping[str, Array]) -> dict[str, str]:
-    """Map each constant to an earlier one, by name, that has the same bits."""
+    """Return constant -> an equal constant whose name sorts before it."""
     groups: dict[object, list[str]] = {}
     twins = {}
     for name in sorted(constants):
         array = constants[name]
-        few = array.reshape(-1)[:: max(1, array.size // SAMPLE)]
-        group = groups.setdefault((array.dtype.str, array.shape, few.tobytes()), [])
+        sample = array.reshape(-1)[:: max(1, array.size // SAMPLE)]
+        group = groups.setdefault((array.dtype.str, array.shape, sample.tobytes()), [])
         twin = next((first for first in group if _same_bits(constants[first], array)), None)
         if twin is None:
             group.append(name)
@@ -92,8 +92,8 @@ def merge_moves(graph: Graph) -> Graph:
         %t = slice(%z) starts=[0,1] stops=[1,3] steps=[1,1]
         return %d, %t
 
-    Likewise transposes of transposes, slices of slices, casts of casts that lose nothing; a concat of one tensor, a
-    clip without bounds, a pad of nothing, x * 1 and x + 0 go away. A concat with other readers stays: they need it.
+    Also merged: transposes of transposes, slices of slices, casts of exact casts. Also removed: a concat of one tensor,
+    a clip without bounds, a pad by nothing, x * 1 and x + 0. An inner concat with other readers stays.
     """
     new = Rewrite(graph)
     for node in graph.nodes:
@@ -161,7 +161,7 @@ def _slice(new: Rewrite, node: Node) -> str | None:
 
 
 def _part(new: Rewrite, concat: Node, starts: tuple[int, ...], stops: tuple[int, ...]) -> tuple[str, int] | None:
-    """Return the input of a concat that a slice lies in, and the length of those before it."""
+    """Return the input of a concat that contains a slice, and the total length of the inputs before it, or None."""
     axis, before = concat.attr("axis"), 0
     for name in concat.inputs:
         length = new.types[name].shape[axis]
@@ -212,14 +212,13 @@ def _reduce(new: Rewrite, node: Node) -> str | None:
 
 
 def _neutral(value: float, either: bool) -> "Rule":
-    """Return a binary operator that returns its other operand where one is `value` everywhere, on the right or on
-    either."""
+    """Return the rule for a binary operator whose neutral element is `value`; either: on both sides, else the right."""
 
     def rule(new: Rewrite, node: Node) -> str | None:
         a, b = (new.of(name) for name in node.inputs)
-        for kept, constant in ((a, b), (b, a))[: 2 if either else 1]:
-            if new.types[kept] == new.types[node.output] and scalar_of(new.array(constant)) == value:
-                return kept
+        for operand, constant in ((a, b), (b, a))[: 2 if either else 1]:
+            if new.types[operand] == new.types[node.output] and scalar_of(new.array(constant)) == value:
+                return operand
         return None
 
     return rule

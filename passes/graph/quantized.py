@@ -1,8 +1,8 @@
-"""Compute arithmetic between dequantize and quantize on the 8-bit numbers themselves.
+"""Replaces f32 arithmetic between dequantize and quantize by operators on the 8-bit numbers.
 
-Both formats say in the graph what is 8-bit: every operator reads dequantized tensors and its result is quantized. The
-pass looks for another 8-bit tensor that stands for the input of each quantize (`_QuantizedRewrite.quantize`): through
-moves and bounds, which commute with quantize exactly, down to an operator that has an 8-bit form.
+In quantized ONNX and TFLite models every operator reads dequantized tensors and its result is quantized. For each
+quantize the pass looks for an 8-bit tensor equal to its result (`_QuantizedRewrite.quantize`): backwards through data
+movements and clips, which commute with quantize exactly, to an operator that has an 8-bit form.
 """
 
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ MOVES = frozenset(
     ("reshape", "transpose", "slice", "concat", "pad", "max_pool2d", "broadcast_to", "reduce_max", "reduce_min")
 )  # fmt: skip
 POINTWISE = frozenset((*(op.name for op in UNARY if op.name != "not"), *ARITHMETIC, "prelu"))
-MOST_NODES = 24  # of a function of one tensor that becomes a table
-MOST_STEPS = 100  # of a row of moves and bounds that is looked through
+MOST_NODES = 24  # limit of nodes in a function that becomes a lookup table
+MOST_STEPS = 100  # limit of successive data movements and clips that the search follows
 MOST_SUM = 2**31 - 1
 
 
 def eight_bit(graph: Graph) -> Graph:
-    """Replace what lies between dequantize and quantize by operators over 8-bit numbers.
+    """Replace f32 operators between dequantize and quantize by operators on 8-bit numbers.
 
     Before:
         input %x: u8[1,2,2,1]
@@ -51,11 +51,11 @@ def eight_bit(graph: Graph) -> Graph:
         %y = qconv2d(%x, %w, %bias.1, %multiplier.1) x_zero=10 out_zero=20 lo=20 hi=255 to="u8"
         return %y
 
-    conv2d, matmul, add, sub, mul, avg_pool2d and reduce_mean have such forms; a function of one tensor is a table of
-    256 entries; moves and max_pool2d just move 8-bit numbers. Weights must be i8 around zero; u8 around 128 is made
-    so. What is not of this kind stays and is computed in f32. Results differ by one quantum at most. Products and
-    quotients of scales are rounded to f32 one by one, as onnxruntime and XNNPACK have them: another last bit of a
-    multiplier moves few results, but a network that amplifies them ends with a difference of some quanta.
+    conv2d, matmul, add, sub, mul, avg_pool2d and reduce_mean have 8-bit forms; a function of one tensor becomes a table
+    of 256 entries; data movements and max_pool2d move 8-bit numbers. Weights must be i8 with zero point 0; u8 with zero
+    point 128 is converted. All other operators stay and compute in f32. Results differ by at most one quantum. Products
+    and quotients of scales are rounded to f32 one by one, as in onnxruntime and XNNPACK: a last bit in a multiplier
+    changes few results, but a network may amplify the difference to several quanta.
     """
     walk = _QuantizedRewrite(graph)
     for node in graph.nodes:
@@ -65,7 +65,7 @@ def eight_bit(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class QuantizedWeights:
-    """Constant weights: a tensor of i8 around zero, and one scale an output channel, f32."""
+    """Constant weights: an i8 tensor with zero point 0, and its f32 scales [output channels]."""
 
     name: str
     array: Array
@@ -73,11 +73,11 @@ class QuantizedWeights:
 
 
 class _QuantizedRewrite:
-    """State of one walk over a graph; the f32 form of each node is kept until unread nodes are dropped at the end."""
+    """One walk over a graph. The new graph gets the f32 form of each node too; `finish` removes unread nodes."""
 
     def __init__(self, graph: Graph) -> None:
         self.new = Rewrite(graph)
-        self.held: dict[str, EightBitTensor | None] = {}
+        self.sources: dict[str, EightBitTensor | None] = {}
         self.done: dict[tuple[str, Format], str | None] = {}
 
     def visit(self, node: Node) -> None:
@@ -92,10 +92,10 @@ class _QuantizedRewrite:
             self.new.alias(node.output, found)
 
     def eight_bit_source(self, name: str, depth: int = 0) -> EightBitTensor | None:
-        """Return an f32 tensor that is a dequantized 8-bit one, or a move of one."""
-        if name not in self.held:
-            self.held[name] = self._find_eight_bit(name, depth + 1) if depth < MOST_STEPS else None
-        return self.held[name]
+        """Return the 8-bit tensor from which data movements and dequantize make an f32 tensor, or None."""
+        if name not in self.sources:
+            self.sources[name] = self._find_eight_bit(name, depth + 1) if depth < MOST_STEPS else None
+        return self.sources[name]
 
     def _find_eight_bit(self, name: str, depth: int) -> EightBitTensor | None:
         node = self.new.made.get(name)
@@ -116,14 +116,14 @@ class _QuantizedRewrite:
         return EightBitTensor(self.move(node, [p.name for p in parts if p], first.format), first.format)
 
     def move(self, node: Node, inputs: list[str], format: Format) -> str:
-        """Return a move of 8-bit tensors instead of f32 ones."""
+        """Add the data movement of a node for 8-bit instead of f32 inputs; return its output."""
         attrs = dict(node.attrs)
         if node.op == "pad":
             attrs["value"] = float(min(max(bound_of(node.attr("value"), format)[0], format.lo), format.hi))
         return self.new.add(node.op, inputs, node.output, node.origin, **attrs)
 
     def quantize(self, name: str, to: Format, depth: int = 0) -> str | None:
-        """Return an 8-bit tensor equal to quantize(name) in this format; None where it takes f32 to get it."""
+        """Return an 8-bit tensor equal to quantize(name) in this format; None if f32 arithmetic is needed for it."""
         key = (name, to)
         if key not in self.done:
             self.done[key] = self._quantize(name, to, depth + 1) if depth < MOST_STEPS else None
@@ -152,14 +152,14 @@ class _QuantizedRewrite:
         return self.function(name, to) if node.op in POINTWISE else None
 
     def requantize(self, name: str, to: Format) -> str | None:
-        """Return a dequantized tensor in another format: the same numbers, bounded ones, or a table's."""
-        held = self.eight_bit_source(name)
-        if held is None:
+        """Return a dequantized tensor in another format: the same 8-bit numbers, clamped, or through a table."""
+        source = self.eight_bit_source(name)
+        if source is None:
             return None
-        return self.look_up(held, table_of(held.format, to, (), name, ""), to)
+        return self.look_up(source, table_of(source.format, to, (), name, ""), to)
 
     def look_up(self, source: EightBitTensor, table: Array | None, to: Format) -> str | None:
-        """Return the table's entry for each element; a clamp, or the input itself, where that is the same."""
+        """Return table[q] for each element q: by a lookup, or by a clip or the source itself if those are equal."""
         if table is None:
             return None
         least, most = limits(source.format.dtype)
@@ -171,16 +171,16 @@ class _QuantizedRewrite:
         return self.new.add("lookup", (source.name, self.new.constant(table, "table")), source.name)
 
     def quantize_move(self, node: Node, to: Format, depth: int) -> str | None:
-        """Move a quantize before a data movement; exact, since these movements keep elements or select them by size."""
+        """Move a quantize before a data movement; exact, because these movements copy elements or select by order."""
         if not all(self.new.only_reader(n) or self.eight_bit_source(n) for n in (*node.inputs, node.output)):
             return None
         parts = [self.quantize(n, to, depth) for n in node.inputs]
         if all(part is None for part in parts):
             return None
         if any(part is None for part in parts) and (to.lo, to.hi) != limits(to.dtype):
-            return None  # the plain quantize knows no bounds
-        made = zip(node.inputs, parts, strict=True)
-        inputs = [p or self.new.add("quantize", (n, *self.parameters(to)), n, to=to.dtype) for n, p in made]
+            return None  # a quantize node has no bounds
+        pairs = zip(node.inputs, parts, strict=True)
+        inputs = [p or self.new.add("quantize", (n, *self.parameters(to)), n, to=to.dtype) for n, p in pairs]
         return self.move(node, inputs, to)
 
     def parameters(self, format: Format) -> tuple[str, str]:
@@ -189,7 +189,7 @@ class _QuantizedRewrite:
         return scale, self.new.constant(zero, "zero")
 
     def weights(self, name: str, axis: int, channels: int) -> QuantizedWeights | None:
-        """Return dequantized constants with one scale, or one per position of `axis`, and a zero point of 0."""
+        """Return dequantized constants with zero point 0 and one scale, or one per position of `axis`, or None."""
         node = self.new.made.get(name)
         if node is None or node.op != "dequantize":
             return None
@@ -229,7 +229,7 @@ class _QuantizedRewrite:
         return self.new.add("q" + node.op, inputs, node.output, node.origin, **attrs)
 
     def whole_bias(self, name: str, scales: Array) -> Array | None:
-        """Return a bias in units of the sums, i64[channels]; None where it is computed or not finite."""
+        """Return a bias in units of the integer sums, i64[channels]; None if it is not constant or not finite."""
         if not name:
             return np.zeros(len(scales), np.int64)
         array, node = self.new.array(name), self.new.made.get(name)
@@ -257,31 +257,34 @@ class _QuantizedRewrite:
         return self.new.add("qadd", (a.name, b.name), node.output, node.origin, **attrs)
 
     def mean(self, node: Node, to: Format) -> str | None:
-        held = self.eight_bit_source(node.inputs[0])
-        if held is None:
-            return None
-        op = "qavg_pool2d" if node.op == "avg_pool2d" else "qmean"
-        attrs = dict(node.attrs) | to.attrs() | {"x_zero": held.format.zero}
-        attrs["multiplier"] = _single(held.format.scale / to.scale)
-        return self.new.add(op, (held.name,), node.output, node.origin, **attrs)
-
-    def function(self, name: str, to: Format) -> str | None:
-        """Compute elementwise operators over one 8-bit tensor and constants by a lookup table."""
-        nodes: list[Node] = []
-        source = self.collect_chain(name, nodes)
+        source = self.eight_bit_source(node.inputs[0])
         if source is None:
             return None
-        held = self.eight_bit_source(source)
+        op = "qavg_pool2d" if node.op == "avg_pool2d" else "qmean"
+        attrs = dict(node.attrs) | to.attrs() | {"x_zero": source.format.zero}
+        attrs["multiplier"] = _single(source.format.scale / to.scale)
+        return self.new.add(op, (source.name,), node.output, node.origin, **attrs)
+
+    def function(self, name: str, to: Format) -> str | None:
+        """Replace element-wise operators on one 8-bit tensor and scalar constants by a lookup table, if possible."""
+        nodes: list[Node] = []
+        start = self.collect_chain(name, nodes)
+        if start is None:
+            return None
+        source = self.eight_bit_source(start)
         constants = {n: a for node in nodes for n in node.inputs if (a := self.new.array(n)) is not None}
-        same_shape = held is not None and self.new.types[held.name].shape == self.new.types[name].shape
-        if held is None or not same_shape or any(a.size != 1 for a in constants.values()):
+        same_shape = source is not None and self.new.types[source.name].shape == self.new.types[name].shape
+        if source is None or not same_shape or any(a.size != 1 for a in constants.values()):
             return None
         plain = {n: a.reshape(()) for n, a in constants.items()}
         steps = tuple(dict.fromkeys(nodes))
-        return self.look_up(held, table_of(held.format, to, steps, source, name, plain), to)
+        return self.look_up(source, table_of(source.format, to, steps, start, name, plain), to)
 
     def collect_chain(self, name: str, nodes: list[Node], depth: int = 0) -> str | None:
-        """Return the one dequantized tensor that a chain of such operators starts from; its nodes in order."""
+        """Return the dequantized tensor that all element-wise operators before `name` start from, or None.
+
+        nodes: the operators are appended to it, in order.
+        """
         if self.eight_bit_source(name) is not None:
             return name
         node = self.new.made.get(name)
@@ -294,5 +297,5 @@ class _QuantizedRewrite:
 
 
 def _single(value: float) -> float:
-    """Return a float that f32 holds."""
+    """Round to f32."""
     return float(np.float32(value))

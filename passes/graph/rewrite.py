@@ -1,4 +1,4 @@
-"""A graph written anew, node by node: what the passes of this folder are made of."""
+"""Rewrite: builds a new graph from an old one node by node; the base of all passes in this folder."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +14,11 @@ Dump = Callable[[str, Graph], None]
 
 
 class Rewrite:
-    """The new graph while an old one is walked over.
+    """A new graph under construction while a pass walks over an old one.
 
-    made: the new nodes by their first output, in order. types, constants: of the new graph and what is left of the old.
-    A pass calls `of` for the tensor that replaces one of the old graph, and one of keep, add, into and alias for
-    each node. `finish` drops what nobody reads; the graph's inputs and outputs keep their names.
+    made: first output -> new node, in order. types, constants: of tensors of the new graph and of the old one.
+    A pass calls `of` for the tensor that replaces one of the old graph, and one of keep, add, into and alias for each
+    node. `finish` removes nodes without a reader; the graph's inputs and outputs keep their names.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -35,15 +35,15 @@ class Rewrite:
         return self._now.get(name, name)
 
     def only_reader(self, name: str) -> bool:
-        """True if a tensor of the old graph is read exactly once, outputs of the graph counted."""
+        """True if a tensor of the old graph has exactly one reader; being an output of the graph counts as one."""
         return self._uses.get(name, 0) == 1
 
     def array(self, name: str) -> Array | None:
-        """Return the array of a constant; None for "" and for what is computed."""
+        """Return the array of a constant; None for "" and for a computed tensor."""
         return self.constants.get(name)
 
     def fresh(self, stem: str) -> str:
-        """Return a name that neither graph has: stem.1, stem.2, ..."""
+        """Return a name that is in neither graph: stem.1, stem.2, ..."""
         stem = re.sub(r"(\.\d+)+$", "", stem)
         number = self._numbers.get(stem, 0) + 1
         while f"{stem}.{number}" in self.types:
@@ -52,34 +52,34 @@ class Rewrite:
         return f"{stem}.{number}"
 
     def constant(self, array: Array, stem: str = "c") -> str:
-        """Return a new constant. The array is made contiguous and must not be written to later."""
+        """Add a constant; return its name. The array must not be written to later."""
         name = self.fresh(stem)
         self.constants[name] = np.ascontiguousarray(array) if array.ndim else array
         self.types[name] = type_of(array)
         return name
 
     def add(self, op: str, inputs: Sequence[str], stem: str, origin: str = "", **attrs: AttrValue) -> str:
-        """Return a new node with one output, under a fresh name."""
+        """Add a node with one output of a fresh name; return that name."""
         return self._append(make_node(op, tuple(inputs), (self.fresh(stem),), origin, **attrs))
 
     def into(self, name: str, op: str, inputs: Sequence[str], origin: str = "", **attrs: AttrValue) -> str:
-        """Return a new node that makes a tensor of the old graph, instead of the node that did."""
+        """Add a node that makes tensor `name` of the old graph in place of the old node; return the name."""
         return self._append(make_node(op, tuple(inputs), (name,), origin, **attrs))
 
     def keep(self, node: Node) -> None:
-        """Keep the node as it was, with its inputs as they are now."""
+        """Add an old node, its inputs replaced by their tensors in the new graph."""
         self._append(node.with_inputs(self._now))
 
     def put(self, node: Node) -> str:
-        """Return a node made elsewhere, its inputs named as in the new graph. Returns: its output."""
+        """Add a node whose inputs are tensors of the new graph; return its first output."""
         return self._append(node)
 
     def alias(self, old: str, new: str) -> None:
-        """Make readers of `old` read `new` from now on, a tensor of the new graph of the same type."""
+        """Replace tensor `old` of the old graph, for later nodes, by tensor `new` of the new graph and the same type."""
         self._now[old] = new
 
     def drop(self, name: str) -> None:
-        """Take back the node that makes a tensor: nobody reads it."""
+        """Remove the node that makes a tensor, which no node may read."""
         del self.made[name]
 
     def _append(self, node: Node) -> str:
@@ -88,7 +88,7 @@ class Rewrite:
         return node.outputs[0]
 
     def finish(self) -> Graph:
-        """Return the new graph, without what its outputs do not need."""
+        """Return the new graph, without nodes and constants that no output depends on."""
         names: dict[str, str] = {}  # tensors that take the name of the output they stand for
         taken = set(self.old.inputs) | set(self.constants) | {o for o in self.old.outputs if self.of(o) == o}
         for output in self.old.outputs:
@@ -112,7 +112,7 @@ def _rename(node: Node, names: Mapping[str, str]) -> Node:
 
 
 def use_counts(graph: Graph) -> dict[str, int]:
-    """Count the reads of each tensor: by inputs of nodes, each position counted, and as an output of the graph."""
+    """Return tensor -> number of its uses: as inputs of nodes, each position counted, and as outputs of the graph."""
     counts: dict[str, int] = {}
     for name in (*(i for node in graph.nodes for i in node.inputs), *graph.outputs):
         if name:
@@ -121,7 +121,7 @@ def use_counts(graph: Graph) -> dict[str, int]:
 
 
 def scalar_of(array: Array | None) -> float | None:
-    """Return the one value that fills an array; None where there are several, or no array."""
+    """Return the value that all elements of an array have; None if they differ, or there is no array or element."""
     if array is None or array.size == 0:
         return None
     first = array.reshape(-1)[0]
@@ -129,7 +129,7 @@ def scalar_of(array: Array | None) -> float | None:
 
 
 def until_stable(rewrite: Pass, graph: Graph, rounds: int = 20) -> Graph:
-    """Apply a pass that only ever simplifies until nothing changes, at most `rounds` times."""
+    """Apply a pass until the graph does not change any more, at most `rounds` times."""
     for _ in range(rounds):
         after = rewrite(graph)
         if after.nodes == graph.nodes and after.outputs == graph.outputs:

@@ -1,9 +1,9 @@
 """Push transposes through the graph until they cancel.
 
-An importer of a format with another order of dimensions puts transposes around every operator over images. This pass
-walks over the graph once and represents each tensor by another one and an order (`TransposedTensor`): a transpose is
-then a matter of bookkeeping, and an operator that does not care about the order of dimensions works on the tensor that
-exists. An order that is really needed is computed once for all its readers.
+The importer of a format with another order of dimensions puts transposes around every operator on images. This pass
+walks over the graph once and represents each tensor as a transposed view of a stored one (`TransposedTensor`): a
+transpose changes only the view, and an operator that works in any order of dimensions works on the stored tensor. An
+order that an operator does need is computed once for all its readers.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ from mavcg.passes.graph.rewrite import Rewrite, use_counts
 
 
 def cancel_transposes(graph: Graph) -> Graph:
-    """Push transposes through what does not care about the order of dimensions, until they meet and cancel.
+    """Move transposes through operators that work in any order of dimensions, until they meet and cancel.
 
     Before:
         input %x: f32[1,5,6,2]
@@ -44,11 +44,11 @@ def cancel_transposes(graph: Graph) -> Graph:
         %y = add(%x, %c.2)
         return %y
 
-    A transpose of a constant is done at once; one that moves only dimensions of length 1 becomes a reshape. One before
-    a reshape that flattens exactly what it moved, for a product with constant weights, goes into the rows of these.
-    There are never more transposes of computed tensors than before.
+    A transpose of a constant is computed at once; one that moves only dimensions of length 1 becomes a reshape. If a
+    reshape flattens the transposed dimensions for a product with constant weights, the rows of the weights are permuted
+    instead. The result never has more transposes of computed tensors than the input.
     """
-    # Moving one up can cost: what was free behind a dimension of length 1 may not be before it.
+    # Moving a transpose up can cost: it may be free after a dimension has become 1 long, but not before.
     rewritten = [_TransposeRewrite(graph, up).rewrite() for up in (True, False)]
     return min(*rewritten, graph, key=moving_transposes)
 
@@ -65,7 +65,7 @@ def moving_transposes(graph: Graph) -> int:
 
 @dataclass(frozen=True)
 class TransposedTensor:
-    """A tensor of the old graph is transpose(name, perm) of one of the new graph."""
+    """A tensor of the old graph as transpose(name, perm) of a tensor `name` of the new graph."""
 
     name: str
     perm: Perm
@@ -73,7 +73,7 @@ class TransposedTensor:
 
 @dataclass(frozen=True, order=True)
 class TransposeCost:
-    """Cost of a choice: transposes, the bytes that they move, reshapes instead of transposes, and a tie-breaker."""
+    """The cost of a choice, compared field by field: transposes, bytes that they move, reshapes, and a tie-breaker."""
 
     transposes: float
     bytes: float
@@ -82,11 +82,13 @@ class TransposeCost:
 
 
 class _TransposeRewrite:
-    """State of one walk over a graph.
+    """One walk over a graph.
 
-    raw: tensors made of the graph's inputs by operators that do not care about the order: transposes go up to the input
-    there, and down everywhere else, so that a second walk changes nothing. up: True if operators may take an order that
-    only their readers prefer."""
+    stored: tensor of the old graph -> its stored tensor and order. made: (tensor, permutation) -> its transpose, if it
+    exists. plain: tensors that are needed in the order of the old graph. raw: tensors computed from the graph's inputs
+    by operators that work in any order: there transposes move up to the input, everywhere else down, so that a second
+    walk changes nothing. up: True if operators may take an order that only their readers prefer.
+    """
 
     def __init__(self, graph: Graph, up: bool) -> None:
         self.graph = graph
@@ -94,7 +96,7 @@ class _TransposeRewrite:
         self.new = Rewrite(graph)
         self.preferred: PreferredOrders = preferred_orders(graph)
         self.uses = use_counts(graph)
-        self.held = {n: TransposedTensor(n, identity(len(graph.shape(n)))) for n in (*graph.inputs, *graph.constants)}
+        self.stored = {n: TransposedTensor(n, identity(len(graph.shape(n)))) for n in (*graph.inputs, *graph.constants)}
         self.raw = set(graph.inputs)
         self.made: dict[tuple[str, Perm], str] = {}
         self.plain = set(graph.outputs) | {n for node in graph.nodes if not indifferent(node) for n in node.inputs}
@@ -113,8 +115,8 @@ class _TransposeRewrite:
         if indifferent(node) and computed and self.raw.issuperset(computed):
             self.raw.add(node.output)
         if node.op == "transpose":
-            source = self.held[node.inputs[0]]
-            self.held[node.output] = TransposedTensor(source.name, compose(source.perm, node.attr("perm")))
+            source = self.stored[node.inputs[0]]
+            self.stored[node.output] = TransposedTensor(source.name, compose(source.perm, node.attr("perm")))
         elif node.op == "reshape" and self.graph.types[node.output].elements:
             self.reshape(node)
         elif node.op == "matmul":
@@ -126,16 +128,16 @@ class _TransposeRewrite:
 
     def put(self, node: Node, inputs: Iterable[str]) -> None:
         self.new.put(replace(node, inputs=tuple(inputs)))
-        self.held[node.output] = TransposedTensor(node.output, identity(len(self.graph.shape(node.output))))
+        self.stored[node.output] = TransposedTensor(node.output, identity(len(self.graph.shape(node.output))))
 
     def get(self, name: str, order: Perm | None = None) -> str:
-        """Return the tensor of which `name` is transpose(.., order); without an order: `name` itself."""
-        held = self.held[name]
-        rotation = held.perm if order is None else compose(held.perm, inverse(order))
-        return self.transpose(held.name, rotation, name if order is None else "")
+        """Return the tensor of the new graph of which `name` is transpose(.., order); by default, `name` itself."""
+        stored = self.stored[name]
+        rotation = stored.perm if order is None else compose(stored.perm, inverse(order))
+        return self.transpose(stored.name, rotation, name if order is None else "")
 
     def transpose(self, source: str, perm: Perm, into: str = "") -> str:
-        """Return transpose(source, perm), made once. into: the name it takes if it is made now and the name is free."""
+        """Return transpose(source, perm), added to the graph on first use. into: preferred name of the new tensor."""
         if perm == identity(len(perm)):
             return source
         if (source, perm) not in self.made:
@@ -152,7 +154,7 @@ class _TransposeRewrite:
         return self.made[source, perm]
 
     def indifferent(self, node: Node) -> None:
-        """Give an operator that works in any order of dimensions the one that costs least."""
+        """Add an operator that works in any order of dimensions, in the order of least cost."""
         operands = operands_in_order(node)
         rank = len(self.graph.shape(node.output if node.op in ELEMENTWISE else operands[0]))
         orders = {identity(rank)} | {self.extend_rank(n, rank).perm for n in operands}
@@ -165,8 +167,8 @@ class _TransposeRewrite:
             others = [self.get(n) for n in node.inputs[len(operands) :]]
             attrs, perm = reorder_attributes(node, best)
             aligned = [self.align(n, best, rank) for n in operands]
-            made = self.new.add(node.op, (*aligned, *others), node.output, node.origin, **attrs)
-            self.held[node.output] = TransposedTensor(made, perm)
+            output = self.new.add(node.op, (*aligned, *others), node.output, node.origin, **attrs)
+            self.stored[node.output] = TransposedTensor(output, perm)
         rows = self.rows.get(node.inputs[0])
         if rows is not None:
             self.rows[node.output] = rows
@@ -175,7 +177,7 @@ class _TransposeRewrite:
         count, size, reshapes = 0.0, 0.0, 0
         for name in dict.fromkeys(operands):
             operand = self.extend_rank(name, rank)
-            shape = (1,) * (rank - len(self.held[name].perm)) + self.new.types[self.held[name].name].shape
+            shape = (1,) * (rank - len(self.stored[name].perm)) + self.new.types[self.stored[name].name].shape
             rotation = compose(operand.perm, inverse(order))
             tensor = self.graph.types[name]
             here = order == identity(rank) and name in self.plain or (operand.name, rotation) in self.made
@@ -196,17 +198,17 @@ class _TransposeRewrite:
         return TransposeCost(round(count + later, 6), size + later * result.bytes, reshapes, last)
 
     def extend_rank(self, name: str, rank: int) -> TransposedTensor:
-        """Return an operand of lower rank, seen with dimensions of length 1 before its own."""
-        held = self.held[name]
-        more = rank - len(held.perm)
-        return TransposedTensor(held.name, (*range(more), *(more + i for i in held.perm)))
+        """Return an operand with dimensions of length 1 put in front, up to this rank."""
+        stored = self.stored[name]
+        more = rank - len(stored.perm)
+        return TransposedTensor(stored.name, (*range(more), *(more + i for i in stored.perm)))
 
     def align(self, name: str, order: Perm, rank: int) -> str:
-        """Return an operand as it broadcasts to a tensor held in `order`."""
+        """Return an operand in the form in which it broadcasts to a tensor that is stored in `order`."""
         if self.graph.types[name].elements == 1:
             return self.get(name)
-        held = self.extend_rank(name, rank)
-        source, more = held.name, rank - len(self.held[name].perm)
+        extended = self.extend_rank(name, rank)
+        source, more = extended.name, rank - len(self.stored[name].perm)
         if more:
             shape = (1,) * more + self.new.types[source].shape
             array = self.new.array(source)
@@ -214,16 +216,16 @@ class _TransposeRewrite:
                 source = self.new.add("reshape", (source,), source, shape=shape)
             else:
                 source = self.new.constant(array.reshape(shape), source)
-        return self.transpose(source, compose(held.perm, inverse(order)))
+        return self.transpose(source, compose(extended.perm, inverse(order)))
 
     def reshape(self, node: Node) -> None:
-        """Reshape the stored tensor if merged dimensions are neighbours in it, or can be brought together."""
+        """Add a reshape of the stored tensor if the dimensions it merges are, or can be made, adjacent there."""
         name, after = node.inputs[0], tuple(node.attr("shape"))
-        stored_in, before = self.held[name], self.graph.shape(name)
+        stored_in, before = self.stored[name], self.graph.shape(name)
         flat = self.flattened.get(node.output)
         if flat is not None and (rows := flat.rows(before, stored_in.perm)) is not None:
             self.new.into(node.output, "reshape", (stored_in.name,), node.origin, shape=after)
-            self.held[node.output] = TransposedTensor(node.output, identity(len(after)))
+            self.stored[node.output] = TransposedTensor(node.output, identity(len(after)))
             self.rows[node.output] = rows
             return
         groups = sorted(reshape_groups(before, after), key=lambda g: min(stored_in.perm[i] for i in g.before))
@@ -245,35 +247,35 @@ class _TransposeRewrite:
             if perm == identity(len(after)):
                 self.put_reshape(node, source, after)
             elif self.new.types[source].shape == shape:
-                self.held[node.output] = TransposedTensor(source, perm)
+                self.stored[node.output] = TransposedTensor(source, perm)
             else:
-                made = self.new.add("reshape", (source,), node.output, node.origin, shape=shape)
-                self.held[node.output] = TransposedTensor(made, perm)
+                output = self.new.add("reshape", (source,), node.output, node.origin, shape=shape)
+                self.stored[node.output] = TransposedTensor(output, perm)
         else:
             self.put_reshape(node, self.get(name), after)
 
     def put_reshape(self, node: Node, source: str, shape: tuple[int, ...]) -> None:
         if self.new.types[source].shape == shape:
-            self.held[node.output] = TransposedTensor(source, identity(len(shape)))
+            self.stored[node.output] = TransposedTensor(source, identity(len(shape)))
         else:
             self.put(node, (source,))
 
     def matmul(self, node: Node) -> None:
-        """Use a transposed second operand without a copy; reorder constant weights' rows for the first operand."""
+        """Add a matmul that reads a transposed second operand without a copy, or weights with permuted rows."""
         a, b = node.inputs[:2]
-        rest = [self.get(n) if n else "" for n in node.inputs[2:]]
+        more = [self.get(n) if n else "" for n in node.inputs[2:]]
         rank = len(self.graph.shape(b))
         swapped = (*range(rank - 2), rank - 1, rank - 2)
-        turned = self.held[b].perm == swapped and self.new.array(self.held[b].name) is None
-        second = self.get(b, swapped) if turned else self.get(b)
-        transpose_b = bool(node.attr("transpose_b")) != turned
+        is_transposed = self.stored[b].perm == swapped and self.new.array(self.stored[b].name) is None
+        second = self.get(b, swapped) if is_transposed else self.get(b)
+        transpose_b = bool(node.attr("transpose_b")) != is_transposed
         rows = self.rows.get(a)
         if rows is not None:
             second = self.with_rows(second, rows, axis=rank - 1 if transpose_b else rank - 2)
-        self.put(node.with_attrs(transpose_b=transpose_b), (self.get(a), second, *rest))
+        self.put(node.with_attrs(transpose_b=transpose_b), (self.get(a), second, *more))
 
     def with_rows(self, name: str, rows: Array, axis: int) -> str:
-        """Return a constant, or a dequantized one, with the elements along an axis in another order."""
+        """Return weights with their elements along an axis permuted: a constant, a dequantized one, or by a gather."""
         array = self.new.array(name)
         if array is not None:
             return self.new.constant(np.take(array, rows, axis=axis), name)

@@ -1,7 +1,7 @@
 """Make floating-point arithmetic explicit, so that every version of a function rounds alike.
 
-What LLVM leaves to the target is decided here, once, for all versions: whether llvm.fmuladd is fused, and what
-fast-math flags allow. See docs/design/one-answer.md.
+Two decisions that LLVM leaves to the target are made here once for all versions: whether llvm.fmuladd is fused, and
+what fast-math flags allow. See docs/design/one-answer.md.
 """
 
 import re
@@ -27,14 +27,14 @@ _SUM = re.compile(rf"^(\s*)({_VALUE}) = (fadd|fsub)((?: {_FLAG})+) (.*)$")
 
 
 def explicit_fmuladd(text: str, fused: Collection[str]) -> str:
-    """Rewrite each llvm.fmuladd as llvm.fma where its scalar type is in `fused`, else into fmul and fadd.
+    """Rewrite each llvm.fmuladd as llvm.fma if its scalar type is in `fused`, else as fmul and fadd.
 
     %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
       ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)              fused
       ->  %r.mul = fmul float %a, %b ; %r = fadd float %r.mul, %c                  not
-    LangRef: fmuladd may be either, "if the code generator determines" so; left alone, versions would differ. Of a
-    program with a rounding mode of its own, llvm.experimental.constrained.fmuladd becomes constrained.fma, or
-    constrained.fmul and constrained.fadd.
+    By LangRef the code generator may choose either form of fmuladd, so that versions would differ. In a program that
+    sets the rounding mode, llvm.experimental.constrained.fmuladd becomes constrained.fma, or constrained.fmul and
+    constrained.fadd.
     """
     if "fmuladd." not in text:
         return text
@@ -71,22 +71,21 @@ def _explicit_line(line: str, fused: Collection[str]) -> str:
 
 
 def _value(argument: str) -> str:
-    """Return the value of "float noundef %x": what follows the type and the attributes."""
-    rest = split_type(argument)[1]
-    return re.sub(r"^(?:noundef |nofpclass\([^)]*\) )+", "", rest)
+    """Return the value in an argument such as "float noundef %x", without its type and attributes."""
+    value = split_type(argument)[1]
+    return re.sub(r"^(?:noundef |nofpclass\([^)]*\) )+", "", value)
 
 
 def has_fast_math(body: str) -> bool:
-    """True if an instruction here lets a pass change its value:
+    """True if an instruction has fast-math flags, which allow a pass to change its result.
 
-    reassociation, contraction, approximations, and also the sign of a zero (nsz) and the results for NaNs and
-    infinities (nnan, ninf).
+    Flags: reassociation, contraction, approximation, the sign of a zero (nsz), NaNs and infinities (nnan, ninf).
     """
     return _FLAGGED.search(body) is not None
 
 
 def has_fmuladd(text: str) -> bool:
-    """True if a multiply-add occurs that may be fused or not."""
+    """True if the text calls llvm.fmuladd, which the code generator may fuse or not."""
     return "@llvm.fmuladd." in text
 
 
@@ -96,7 +95,7 @@ def has_ordered_reduction(text: str) -> bool:
 
 
 def sums_of_products(text: str, types: Collection[str]) -> int:
-    """Count the fadd and fsub of these scalar types that have a product of an fmul as an operand."""
+    """Count the fadd and fsub instructions of these scalar types that have the result of an fmul as an operand."""
     count = 0
     for body in re.findall(r"^define .*?^\}$", text, flags=re.MULTILINE | re.DOTALL):
         products = set(re.findall(rf"^\s*({_VALUE}) = fmul ", body, flags=re.MULTILINE))
@@ -107,13 +106,15 @@ def sums_of_products(text: str, types: Collection[str]) -> int:
 
 
 def has_narrow_floats(text: str) -> bool:
-    """True if half or bfloat values occur."""
+    """True if the text has values of type half or bfloat."""
     return re.search(r"\b(?:half|bfloat)\b", text) is not None
 
 
 def fuse_contracted(text: str, fused: Collection[str]) -> str:
-    """Fuse what `contract` allows in a module, by one rule that does not depend on the target: a product with a single
-    use, in an fadd or fsub of the same function, both marked contract, of a scalar type in `fused`.
+    """Fuse multiplications and additions marked `contract` by a rule that does not depend on the target.
+
+    A product is fused if its only use is an fadd or fsub of the same function, both have the flag contract (or fast),
+    and their scalar type is in `fused`.
 
     %m = fmul contract float %a, %b      ->  %m stays, unused, and dies in code generation
     %r = fadd contract float %m, %c      ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)
@@ -140,8 +141,8 @@ def _fuse_sum(line: str, products: dict[str, tuple[str, str, str]]) -> str:
     match = _SUM.match(line)
     if not match or not re.search(r"\b(?:fast|contract)\b", match[4]):
         return line
-    indent, result, operation, _, rest = match.groups()
-    type_text, operands = split_type(rest)
+    indent, result, operation, _, typed_operands = match.groups()
+    type_text, operands = split_type(typed_operands)
     left, right, *metadata = split_commas(operands)
     trailer = "".join(f", {m}" for m in metadata)
     negated = f'%"{result[1:].strip(chr(34))}.neg"'
@@ -164,12 +165,12 @@ def _fuse_sum(line: str, products: dict[str, tuple[str, str, str]]) -> str:
 
 
 def without_fast_math(text: str) -> str:
-    """Drop every fast-math flag and attribute: what code generation may not decide per core any more."""
+    """Remove every fast-math flag and attribute, so that code generation cannot use them differently per core."""
     return _FAST_ATTRIBUTES.sub("", _FLAGGED.sub(lambda m: m[1], text))
 
 
 def declare_fma(text: str) -> str:
-    """Add the declarations of what explicit_fmuladd and fuse_contracted call and the text does not declare."""
+    """Declare the intrinsics that explicit_fmuladd and fuse_contracted call, if the text does not declare them yet."""
     declared = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE))
     missing = {}
     for returns, name, operation in _MADE.findall(text):

@@ -1,7 +1,7 @@
 """Read and write the CPU and features in a function's attribute text.
 
-The bit-identity rule (docs/design/one-answer.md) decides about floating-point extensions: a version may use one
-only where every version may, that is, where the program's own base features have it.
+So that all versions compute the same bits (docs/design/one-answer.md), a version may use a floating-point extension
+that rounds differently only if every version may: if the program was compiled with it.
 """
 
 import re
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from mavcg.hardware.core import Core
 
-# Features that only tune (schedule, fusion, preferences): ziglang writes its CPU's into every function, and there they
-# would be forced onto every core. Clang writes none of them. Names as in LLVM's AArch64Features.td and X86.td.
+# Features that only tune (schedule, fusion, preferences). ziglang writes those of its CPU into every function, which
+# would force them onto every core; clang does not write them. Names as in LLVM's AArch64Features.td and X86.td.
 _TUNING = re.compile(
     r"(fuse-|fast-|faster-|slow-|prefer-|avoid-|use-|tuning-|zcm-|zcz|no-zcz|lea-|disable-|arith-|false-deps-"
     r"|no-bypass-delay|aggressive-|max-interleave-)"
@@ -20,21 +20,21 @@ _TUNING = re.compile(
     r"|force-32bit-jump-tables|idivl-to-divb|idivq-to-divl|ldp-aligned-only|macrofusion|pad-short-functions"
     r"|predictable-select-expensive|sbb-dep-breaking|stp-aligned-only|store-pair-suppress|vzeroupper)$"
 )
-# On in every LLVM CPU of the architecture, so that switching one off is the program's wish and not zig's long list.
+# Features of every LLVM CPU of the architecture: only the program itself disables one, never zig's long list.
 _BASELINE = {"aarch64": {"neon", "fp-armv8"}, "x86_64": {"x87", "mmx", "sse", "sse2"}}
-# Half-precision and bfloat16 arithmetic rounds in other places with these than without.
+# With these features, half-precision and bfloat16 arithmetic rounds at other points than without them.
 _NARROW_FLOAT = {
     "aarch64": ("fullfp16", "fp16fml", "bf16"),
     "x86_64": ("avx512fp16", "avx512bf16", "avxneconvert"),
 }
 _CPU_ATTRIBUTES = re.compile(r' ?"(?:target-cpu|tune-cpu|target-features)"="[^"]*"')
-# clang -O0 marks every function so; a version that is not optimised would be no version.
+# clang -O0 gives every function these; they are removed, because versions differ only when they are optimised.
 _UNOPTIMISED = re.compile(r"(?:^| )(?:optnone|noinline)(?= |$)")
 
 
 @dataclass(frozen=True)
 class CpuChoice:
-    """The CPU attributes of a version: LLVM names, features each with its sign."""
+    """The CPU attributes of a version: LLVM's names of CPU and tuning CPU, and features with "+" or "-"."""
 
     cpu: str
     tune: str | None
@@ -52,16 +52,16 @@ class CpuChoice:
 
 
 def features_of(attributes: str) -> tuple[str, ...]:
-    """Return the signed entries of "target-features" in an attribute text; () where there is none."""
+    """Return the entries of "target-features" in an attribute text, with their signs; () if it has none."""
     match = re.search(r'"target-features"="([^"]*)"', attributes)
     return tuple(entry for entry in match[1].split(",") if entry) if match else ()
 
 
 def base_features(features: Iterable[str], arch: str) -> tuple[str, ...]:
-    """Return the ISA and ABI features that a program requires of every core: those that it was compiled with.
+    """Return the ISA and ABI features that a program was compiled with, and so requires of every core.
 
-    Negative entries stay only where they switch off what every LLVM CPU has (-neon of a kernel module); ziglang
-    lists everything that its CPU lacks, which must not switch off what a core has.
+    A negative entry stays only if it disables a feature of every LLVM CPU (-neon in a kernel module); ziglang lists all
+    features that its CPU lacks, which must not disable features of a core.
     """
     return tuple(
         entry
@@ -71,11 +71,11 @@ def base_features(features: Iterable[str], arch: str) -> tuple[str, ...]:
 
 
 def choose_cpu(core: Core, base: Iterable[str], narrow_floats: bool) -> CpuChoice:
-    """Return the cpu attributes of `core`'s version of a function: what the program demands comes last and wins, so
-    that a core's "-dotprod" does not take away what the program was compiled with.
+    """Return the CPU attributes of `core`'s version of a function.
 
-    base: `base_features` of the function. narrow_floats: whether the function computes in half or bfloat, so that
-    extensions which round differently have to be left out unless the base has them.
+    base: `base_features` of the function; they come last and win, so that a core's "-dotprod" does not disable a
+    feature that the program was compiled with. narrow_floats: True if the function computes in half or bfloat;
+    extensions that round differently are then disabled unless the base has them.
     """
     base = tuple(base)
     left_out = [f"-{f}" for f in _NARROW_FLOAT[core.arch] if f"+{f}" not in base] if narrow_floats else []
@@ -83,8 +83,10 @@ def choose_cpu(core: Core, base: Iterable[str], narrow_floats: bool) -> CpuChoic
 
 
 def fused_types(arch: str, base: Iterable[str]) -> frozenset[str]:
-    """Return the scalar types whose multiply-add is one fused instruction in every version: single and double always on
-    AArch64, on x86 with FMA3; half with the extension for it."""
+    """Return the scalar types whose multiply-add is one fused instruction in every version.
+
+    float and double: on AArch64 always, on x86-64 with FMA3. half: with the extension for half-precision arithmetic.
+    """
     base = tuple(base)
     if arch == "aarch64":
         return frozenset({"float", "double"} | ({"half"} if "+fullfp16" in base else set()))
@@ -92,7 +94,7 @@ def fused_types(arch: str, base: Iterable[str]) -> frozenset[str]:
 
 
 def without_cpu(attributes: str) -> str:
-    """Return attribute text without the cpu attributes, and without clang -O0's marks where it has both of them."""
+    """Return attribute text without CPU attributes, and without noinline and optnone if it has optnone (clang -O0)."""
     text = _CPU_ATTRIBUTES.sub("", attributes)
     if re.search(r"(?:^| )optnone(?= |$)", text):
         text = _UNOPTIMISED.sub("", text)
@@ -100,10 +102,10 @@ def without_cpu(attributes: str) -> str:
 
 
 def has_attribute(attributes: str, name: str) -> bool:
-    """True if an enum attribute such as "cold" stands in the text; strings in quotes do not count."""
+    """True if an attribute text has the enum attribute `name`, such as "cold", outside of quoted strings."""
     return re.search(rf"(?:^|\s){name}(?=\s|\(|$)", re.sub(r'"[^"]*"', "", attributes)) is not None
 
 
 def cpu_attributes_of(attributes: str) -> str:
-    """Return the cpu attributes of an attribute text, as written: what the program itself was compiled for."""
+    """Return the CPU attributes of an attribute text as written: the CPU that the program was compiled for."""
     return " ".join(match.strip() for match in _CPU_ATTRIBUTES.findall(attributes))

@@ -5,10 +5,10 @@ Code is versioned, data never is. In the module of version f.cortex-a55
     f                        is renamed to f.cortex-a55: hidden, called by f's dispatcher through a table
     hot functions it calls   are their own cortex-a55 versions, called without a second dispatch, free to be inlined
     helpers it calls         are copied, internal to the version, so that inlining and code generation are per core
-    cold or noreturn ones,   whatever may be replaced at link time, and every function whose address is taken stay
-                             the program's single copy
-    variables                stay one object: declared here; constants are available_externally, so that their values
-                             may still be folded
+    other functions          (cold, noreturn, replaceable at link time, or called through a pointer) stay the program's
+                             single copy
+    variables                stay the program's single object, declared here; constants are available_externally, so
+                             that their values may still be folded
 """
 
 import re
@@ -36,8 +36,8 @@ _INLINABLE = {"external", "internal", "private", "linkonce_odr", "weak_odr", "av
 class Version:
     """The module of one version.
 
-    needs: symbols of the rest of the program that it uses, by their names there.
-    origins: symbol of each function that is defined here -> the function it is a copy of.
+    symbol: of the version. needs: symbols of the rest of the program that it uses, by their names there. origins:
+    symbol of each function that the module defines -> the function it is a copy of.
     """
 
     symbol: str
@@ -47,7 +47,10 @@ class Version:
 
 
 def make_version(hot: HotModule, name: str, label: str) -> Version:
-    """Return the module of hot function `name`'s version `label`, with no cpu attributes yet."""
+    """Return the module of a version of a hot function, without CPU attributes.
+
+    name: of the function. label: of the version, such as "cortex-a55".
+    """
     builder = _Builder(hot, label)
     builder.add_hot(name, defined_here=True)
     builder.drain()
@@ -68,12 +71,12 @@ def _version_comdat(hot: HotModule, name: str, label: str) -> dict[str, str]:
 
 
 def _in_comdat(entity: Entity) -> bool:
-    """True if a definition merges by a comdat group; Mach-O has none and merges by weak definitions."""
+    """True if a definition is in a comdat group; Mach-O has no groups and merges weak definitions."""
     return re.search(r" comdat(?=[( ]|$)", entity.header) is not None
 
 
 class _Builder:
-    """Collects the symbols that a version needs, by a worklist of bodies to copy; the only mutable state here."""
+    """Collects the entities of a version's module, by a worklist of function bodies to copy."""
 
     def __init__(self, hot: HotModule, label: str) -> None:
         self.hot = hot

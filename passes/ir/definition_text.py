@@ -1,7 +1,7 @@
-"""Rewrite the text of one definition: rename what it names, change its linkage, give it a CPU.
+"""Rewrite the text of one definition: rename symbols in it, change its linkage, give it CPU attributes.
 
-llvmlite's objects cannot: they copy no function within a module, take no attribute away, add none with a value, move
-nothing into another comdat, and show nothing of what a function names outside of its instructions.
+Text is used because llvmlite's objects cannot copy a function within a module, remove an attribute, add one with a
+value, change a comdat, or list the symbols that a function refers to outside of its instructions.
 """
 
 import re
@@ -13,7 +13,7 @@ from mavcg.passes.ir.module_text import LINKAGES, LOCAL_LINKAGE, Entity, ModuleT
 from mavcg.passes.ir.symbol_names import NAME, SYMBOL_OR_TEXT, quote, symbols_in, unquote
 from mavcg.passes.ir.types import find_closing
 
-# Lines of a body that name values but are no instructions (LangRef, "Debug records"), and metadata that is a value.
+# Lines of a body that refer to values but are not instructions (LangRef, "Debug records"), and values as metadata.
 _RECORD = re.compile(r"^ *#dbg_\w+\((.*)\)$", re.MULTILINE)
 _VALUE_AS_METADATA = re.compile(rf"metadata ptr (@{NAME})")
 _COMDAT = re.compile(r' comdat(?:\(\$(?:"[^"]*"|[^)]*)\))?(?= |$)')
@@ -22,7 +22,7 @@ _AFTER_COMDAT = re.compile(r' (?:align \d+|gc "|prefix |prologue |personality |!
 
 
 def rename_symbols(text: str, new_name: Callable[[str, bool], str]) -> str:
-    """Rename @symbols: new_name(symbol, is_callee) gives each use's new name."""
+    """Rename the @symbols of a text; new_name(symbol, is_callee) returns the new name for each use."""
 
     def swap(match: re.Match[str]) -> str:
         if not match["name"] or match[0][0] != "@":
@@ -35,19 +35,22 @@ def rename_symbols(text: str, new_name: Callable[[str, bool], str]) -> str:
 
 
 def uses_in_header(definition: Entity) -> tuple[Use, ...]:
-    """Return what a definition's first line names besides itself: a personality, prefix data."""
+    """Return the symbols that a definition's first line refers to: a personality, prefix data."""
     return tuple(Use(name, False) for name in dict.fromkeys(symbols_in(definition.header)) if name != definition.name)
 
 
 def uses_in_records(definition: Entity) -> tuple[Use, ...]:
-    """Return the symbols that a body names outside of operands: in debug records, and as metadata."""
+    """Return the symbols that a body refers to outside of operands: in debug records and as metadata."""
     texts = [match[1] for match in _RECORD.finditer(definition.body) if "@" in match[1]]
     texts += _VALUE_AS_METADATA.findall(definition.body)
     return tuple(Use(name, False) for name in dict.fromkeys(name for text in texts for name in symbols_in(text)))
 
 
 def copy_definition(definition: Entity, symbol: str, names: Mapping[Use, str]) -> Entity:
-    """Return a copy under another symbol. names: the new name of every use; labels are the copy's own."""
+    """Return a copy of a definition under another symbol; its block addresses refer to the copy's labels.
+
+    names: use of a symbol -> its new name.
+    """
     own = quote(definition.name)
     body = definition.body.replace(f"blockaddress(@{own},", f"blockaddress(@{quote(symbol)},")
 
@@ -66,8 +69,7 @@ def _own(name: str, symbol: str) -> str:
 
 
 def plain_definition(definition: Entity, new_linkage: str, comdat: str = "") -> Entity:
-    """Return a definition with another linkage and without what belongs to the original symbol only: its comdat,
-    section."""
+    """Return a definition with another linkage, without section and partition, and with the given comdat or none."""
     first, _, body = definition.text.partition("\n")
     first = re.sub(r' (?:section|partition) "[^"]*"', "", _COMDAT.sub("", first))
     plain = with_linkage(Entity(definition.name, "define", first + "\n" + body), new_linkage)
@@ -86,7 +88,7 @@ def _after_parameters(header: str) -> int:
 
 
 def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:
-    """Give every definition its cpu attributes: cpu_text maps a symbol to attribute text."""
+    """Add CPU attributes to every definition; cpu_text: symbol -> attribute text."""
     entities = dict(module.entities)
     for name, entity in entities.items():
         if entity.kind == "define":
@@ -99,23 +101,23 @@ def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:
 
 
 def with_linkage(entity: Entity, new: str) -> Entity:
-    """Return the same global with another linkage; new: "" for external, or such as "hidden", "weak_odr hidden".
+    """Return the global with another linkage; new: "" for external, or words such as "hidden", "weak_odr hidden".
 
-    A visibility keyword already there goes when the new linkage brings one or is local; dso_local stays, as it holds
-    for hidden symbols too.
+    An old visibility keyword is removed if the new linkage has one or is local. dso_local is removed if the new linkage
+    has a visibility keyword, which implies it.
     """
     first = entity.header
     start = first.index(" = ") + 3 if first.startswith("@") else first.index(" ") + 1
-    head, rest = first[:start], first[start:]
-    word, _, after = rest.partition(" ")
+    head, tail = first[:start], first[start:]
+    word, _, after = tail.partition(" ")
     if word in LINKAGES:
-        rest = after
+        tail = after
     parts = new.split()
     if any(p in ("hidden", "protected", "default", *LOCAL_LINKAGE) for p in parts):
-        rest = re.sub(r"^((?:dso_local |dso_preemptable )?)(?:hidden |protected |default )", r"\1", rest)
-    preempt = re.match(r"dso_local |dso_preemptable ", rest)
+        tail = re.sub(r"^((?:dso_local |dso_preemptable )?)(?:hidden |protected |default )", r"\1", tail)
+    preempt = re.match(r"dso_local |dso_preemptable ", tail)
     if preempt and len(parts) and parts[-1] in ("hidden", "protected", "default"):
         # LangRef order: linkage, preemption, visibility; and hidden implies dso_local.
-        rest = rest[preempt.end() :]
-    text = head + " ".join([*parts, rest])
+        tail = tail[preempt.end() :]
+    text = head + " ".join([*parts, tail])
     return replace(entity, text=text + entity.text[len(first) :])

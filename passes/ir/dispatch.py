@@ -1,11 +1,11 @@
-"""Give a hot function's name to a dispatcher: it reads the CPU number, looks the version up and jumps there.
+"""Give a hot function's name to a dispatcher, which reads the CPU number, looks up the version and jumps to it.
 
-    f:        read the CPU number from the thread's rseq area, its core id from the table, jump to f.versions[id]
-    f.slow:   everything else (no rseq, an unknown CPU, tracing): the runtime chooses; then jump
-    f.versions, f.runs, f.function:   what the runtime knows of f (runtime/csrc/mavcg_runtime.h)
+    f:        read the CPU number from the thread's rseq area, look up its core id, jump to f.versions[core id]
+    f.slow:   all other cases (no rseq, an unknown CPU, tracing): the runtime chooses the version; jump to it
+    f.versions, f.runs, f.function:   f's tables for the runtime (runtime/csrc/mavcg_runtime.h)
 
-The jump is a `musttail` call with f's own prototype and attributes: nothing is copied, the version returns to
-f's caller. With a single version there is no dispatcher at all.
+The jump is a `musttail` call with f's prototype and attributes: no argument is copied, and the version returns to f's
+caller. A function with a single version gets no dispatcher.
 """
 
 import re
@@ -19,7 +19,7 @@ from mavcg.passes.ir.signature import Signature, declaration, function_type, par
 from mavcg.passes.ir.symbol_names import NAME, escape, quote
 from mavcg.passes.ir.types import find_closing
 
-# Function attributes that change how a function is called or unwound; everything else described the body.
+# Function attributes about calls and unwinding, which the dispatcher keeps; all others describe the body.
 _CALL_ATTRIBUTES = re.compile(
     r'^(nounwind|uwtable|nonlazybind|sspstrong|sspreq|ssp|alignstack|shadowcallstack|"branch-target-enforcement"'
     r'|"guarded-control-stack"|"sign-return-address|"min-legal-vector-width"|"probe-stack"|"stackrealign"'
@@ -30,9 +30,11 @@ _ATTRIBUTE = re.compile(r'"[^"]*"(?:="[^"]*")?|[a-z_]+(?:\([^)]*\)|=\d+)?')
 
 @dataclass(frozen=True)
 class RuntimeNames:
-    """The runtime's symbols for one core set, as runtime/coreset.py gives them.
+    """The runtime's symbols for one core set, from runtime/coreset.py.
 
-    has_rseq: True if the system may have an rseq area; without one, every call goes through the runtime.
+    rseq_offset: offset of the rseq area from the thread pointer. core_of_cpu: table CPU number -> core id, with
+    table_size entries of a byte. select: the function that chooses a version. has_rseq: True if the system may have an
+    rseq area; without one, every call goes through the runtime.
     """
 
     rseq_offset: str
@@ -44,9 +46,9 @@ class RuntimeNames:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """The alternatives of one function's dispatcher.
+    """The versions of one function that its dispatcher chooses from.
 
-    targets: the version symbol by core id from 1 on: [0] is the generic version, then the core set's in order.
+    targets: their symbols for core ids 1, 2, ...: the generic version first, then those of the core set in its order.
     """
 
     name: str
@@ -61,24 +63,22 @@ def add_dispatchers(
     groups = dict(base.attribute_groups)
     for dispatch in dispatches:
         current = _current_name(hot, dispatch.name, entities)
-        made = _dispatcher(entities[current], current, hot, dispatch, runtime)
-        entities.update({entity.name: entity for entity in made})
+        new_entities = _dispatcher(entities[current], current, hot, dispatch, runtime)
+        entities.update({entity.name: entity for entity in new_entities})
     for entity in _runtime_declarations(runtime):
         entities.setdefault(entity.name, entity)
     return replace(base, entities=entities, attribute_groups=groups)
 
 
 def _current_name(hot: HotModule, name: str, entities: Mapping[str, Entity]) -> str:
-    """Return a function's name in the module: a hot static one was promoted where versions or others take its
-    address."""
+    """Return a function's name in the module: a hot static function may have been promoted (shared_name)."""
     return name if name in entities else f"{name}.{hot.tag}"
 
 
 def add_single_bodies(hot: HotModule, base: ModuleText, labels_used: Mapping[str, Sequence[str]]) -> ModuleText:
-    """Add version names for functions left with one body: those that other versions call become aliases of the
-    function.
+    """For functions with a single body, add the version symbols that other versions call, as aliases of the function.
 
-    labels_used: function -> version labels that some version module refers to.
+    labels_used: function -> labels of its versions that some version's module refers to.
     """
     entities = dict(base.entities)
     for name, labels in labels_used.items():
@@ -115,13 +115,13 @@ def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, r
     slow_head = f"{slow_head} noinline cold {attributes}{' ' + comdat if comdat else ''}"
     slow = _slow(signature, at, runtime)
     fast = _fast(signature, at, runtime) if runtime.has_rseq else slow
-    made = [
+    defined = [
         *(Entity(part[s], "variable", f"{at[s]} = {_with_comdat(text, in_comdat)}") for s, text in variables.items()),
         Entity(name, "define", f"{fast_head} {{\n{fast}"),
         Entity(part["slow"], "define", f"{slow_head} {{\n{slow}"),
     ]
     declared = [_version_declaration(entity, symbol) for symbol in dict.fromkeys(dispatch.targets)]
-    return made + declared
+    return defined + declared
 
 
 def _version_declaration(entity: Entity, symbol: str) -> Entity:
@@ -143,8 +143,8 @@ def _comdat_of(entity: Entity) -> str:
 
 def _call_attributes(hot: HotModule, name: str) -> str:
     text = hot.attributes(name)
-    kept = [a for a in _ATTRIBUTE.findall(text) if _CALL_ATTRIBUTES.match(a)]
-    return " ".join([*dict.fromkeys(kept), cpu_attributes_of(text)]).strip()
+    of_calls = [a for a in _ATTRIBUTE.findall(text) if _CALL_ATTRIBUTES.match(a)]
+    return " ".join([*dict.fromkeys(of_calls), cpu_attributes_of(text)]).strip()
 
 
 def _header(signature: Signature, name: str, entity: Entity) -> str:
@@ -163,7 +163,7 @@ def _slow_header(signature: Signature, symbol: str) -> str:
 
 
 def _tail(signature: Signature, comdat: str) -> str:
-    """Return what follows the attributes: section, comdat and alignment; the personality went with the body."""
+    """Return the text after the attributes: section, comdat and alignment, but no personality."""
     section = re.search(r'section "[^"]*"', signature.after)
     align = re.search(r"(?<!\w)align \d+", re.sub(r'"[^"]*"', "", signature.after))
     return "".join(f" {part}" for part in (section and section[0], comdat, align and align[0]) if part)

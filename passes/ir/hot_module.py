@@ -1,10 +1,10 @@
-"""A module whose hot functions get versions, and the names of all that comes of it."""
+"""A module whose hot functions get versions, and the names of versions and promoted symbols."""
 
 from dataclasses import dataclass
 
 from mavcg.passes.ir.module_text import ModuleText
 
-# Definitions of which the linker keeps one.
+# Linkages of definitions that several objects may have; the linker keeps one of them.
 MERGEABLE = {"linkonce_odr", "weak_odr"}
 
 
@@ -12,8 +12,8 @@ MERGEABLE = {"linkonce_odr", "weak_odr"}
 class HotModule:
     """A module whose hot functions are to be versioned.
 
-    hot: names of the functions that get versions; all are defined in the module and can be cloned.
-    tag: distinguishes this module's local symbols from those of every other module they may be linked with.
+    hot: names of the functions that get versions; all are defined in the module and clonable. tag: suffix of promoted
+    local symbols, different for each module of a program.
     """
 
     module: ModuleText
@@ -26,10 +26,9 @@ class HotModule:
 
 
 def version_stem(hot: HotModule, name: str) -> str:
-    """Return the stem of a hot function's version symbols:
+    """Return the stem of a hot function's version symbols: its name, with the module's tag if it may not be unique.
 
-    its name, tagged where another module may have its own function of that name (static functions, and definitions that
-    the linker may replace).
+    Another module may define its own function of the same name if this one is static or replaceable.
     """
     keeps_name = hot.module.linkage(name) in {"external", *MERGEABLE}
     return name if keeps_name else f"{name}.{hot.tag}"
@@ -41,9 +40,11 @@ def version_symbol(hot: HotModule, name: str, label: str) -> str:
 
 
 def shared_name(hot: HotModule, name: str) -> str:
-    """Return the name under which version modules reach a symbol that stays single: local ones are promoted, as ThinLTO
-    does, to hidden ones with a name of their own."""
+    """Return the name by which version modules refer to a symbol that stays single.
+
+    Local symbols are promoted to hidden ones with a unique name, as in ThinLTO.
+    """
     if not hot.module.is_local(name):
         return name
-    # LLVM numbers what has no name (@1, a source location of OpenMP); assemblers take a leading digit for a number.
+    # LLVM numbers unnamed globals (@1, a source location of OpenMP); assemblers parse a leading digit as a number.
     return f"unnamed.{name}.{hot.tag}" if name[:1].isdigit() else f"{name}.{hot.tag}"

@@ -1,4 +1,4 @@
-"""The blocks of a function's innermost loops, from the text of its body."""
+"""Finds the basic blocks of a function's innermost loops in the IR text of its body."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ _TARGET = re.compile(r'\blabel %("[^"]*"|[-a-zA-Z$._0-9]+)')
 
 @dataclass(frozen=True)
 class IrBlock:
-    """A basic block: its label ("" for an entry block without one) and the range of its lines, its label's included."""
+    """A basic block: its label ("" for an entry block without one), its lines [first, end) with the label's line."""
 
     label: str
     first: int
@@ -33,24 +33,24 @@ def blocks_of(lines: Sequence[str]) -> tuple[IrBlock, ...]:
 def innermost_blocks(blocks: Sequence[IrBlock]) -> frozenset[str]:
     """Return the labels of the blocks of innermost loops.
 
-    A loop is a strongly connected component; without its headers, the blocks that are entered from outside, what is
-    still a cycle is a loop within it (Steensgaard, 1993). So a loop with two entries counts as one loop too.
+    A loop is a strongly connected component; its headers are the blocks entered from outside. A cycle that remains
+    after its headers are removed is an inner loop (Steensgaard, 1993). A loop with two entries counts as one loop.
     """
     edges = {block.label: block.successors for block in blocks}
-    found: set[str] = set()
+    innermost: set[str] = set()
     pending = [set(edges)]
     while pending:
         inside = pending.pop()
         within = {label: [s for s in edges[label] if s in inside] for label in inside}
         loops = [part for part in _components(within) if len(part) > 1 or part[0] in within[part[0]]]
         for loop in loops:
-            rest = set(loop) - _headers(loop, edges)
-            inner = {label: [s for s in edges[label] if s in rest] for label in rest}
+            without_headers = set(loop) - _headers(loop, edges)
+            inner = {label: [s for s in edges[label] if s in without_headers] for label in without_headers}
             if all(len(part) == 1 and part[0] not in inner[part[0]] for part in _components(inner)):
-                found |= set(loop)
+                innermost |= set(loop)
             else:
-                pending.append(rest)
-    return frozenset(found)
+                pending.append(without_headers)
+    return frozenset(innermost)
 
 
 def _headers(loop: Sequence[str], edges: Mapping[str, Sequence[str]]) -> set[str]:

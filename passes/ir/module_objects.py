@@ -1,8 +1,8 @@
-"""Read what functions and variables are, call and use, from llvmlite's objects.
+"""Read linkage, attributes, calls and uses of a module's functions and variables through llvmlite's objects.
 
-Functions and variables are objects with linkage, type and attributes; so are blocks, instructions and operands. What no
-object leads to is read from text: aliases and ifuncs (in no list), what a constant or an initialiser is made of (they
-have no operands), and what a function names outside of its instructions (passes/ir/definition_text.py).
+llvmlite has objects for functions, variables, blocks, instructions and operands. The following has none and is read
+from text: aliases and ifuncs, the parts of constants and initialisers, and symbols that a function refers to outside of
+its instructions (passes/ir/definition_text.py).
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LINKAGE = {"linkonce_any": "linkonce", "weak_any": "weak", "external_weak": "extern_weak"}
 _SYMBOLS = frozenset({"function", "global_alias", "global_ifunc", "global_variable"})
-# Constants that may be made of others, symbols among them.
+# Kinds of constants that may contain symbols.
 _COMPOUND = frozenset({"constant_expr", "constant_array", "constant_struct", "constant_vector"})
 _CALLS = frozenset({"call", "invoke", "callbr"})
 _BLOCKADDRESS = "blockaddress("
@@ -25,9 +25,9 @@ _BLOCKADDRESS = "blockaddress("
 
 @dataclass(frozen=True)
 class Use:
-    """A symbol that an instruction names.
+    """A symbol that an instruction refers to.
 
-    is_callee: True if the instruction calls it directly; False where its address is a value.
+    is_callee: True if the instruction calls it directly; False if it uses its address.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Use:
 class Call:
     """A call of a function.
 
-    callee: None where a pointer is called. vector_bits: bits of the widest vector among result and arguments.
+    callee: None for a call through a pointer. vector_bits: width of the widest vector among result and arguments.
     """
 
     callee: str | None
@@ -47,7 +47,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Body:
-    """Symbols that a function's instructions name, each use once, in the text's order; templates of inline assembly."""
+    """What a function's body refers to.
+
+    uses: symbols that its instructions refer to, each use once, in the text's order. assembly: templates of inline
+    assembly.
+    """
 
     uses: tuple[Use, ...]
     assembly: tuple[str, ...]
@@ -55,14 +59,14 @@ class Body:
 
 @dataclass(frozen=True, eq=False)
 class FunctionObject:
-    """A function, declared or defined, with what is read of its object when it is first needed."""
+    """A function, declared or defined; its properties are read from llvmlite's object on first use."""
 
     name: str
     value: "ValueRef"
 
     @cached_property
     def attributes(self) -> str:
-        """The function's attributes as text, those of its arguments and its result left out."""
+        """The function's own attributes as text, without those of arguments and result."""
         return " ".join(each.decode() for each in self.value.attributes)
 
     @cached_property
@@ -72,7 +76,7 @@ class FunctionObject:
 
     @property
     def is_variadic(self) -> bool:
-        """True if the function takes further arguments than it names."""
+        """True if the function takes variable arguments."""
         return bool(self.value.global_value_type.is_function_vararg)
 
     @cached_property
@@ -84,7 +88,7 @@ class FunctionObject:
 
     @cached_property
     def body(self) -> Body:
-        """The symbols and the assembly that the function's instructions name."""
+        """The symbols that the function's instructions refer to, and their inline assembly."""
         uses: dict[Use, None] = {}
         assembly: list[str] = []
         for instruction in self._instructions():
@@ -105,7 +109,7 @@ class FunctionObject:
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
-        """All calls but those of inline assembly, which has a convention of its own."""
+        """All calls except inline assembly, which has its own convention."""
         calls = []
         for instruction in self._instructions():
             if instruction.opcode not in _CALLS:
@@ -123,9 +127,9 @@ class FunctionObject:
 
 @dataclass(frozen=True, eq=False)
 class IrObjects:
-    """A module's functions and variables, by their names as text spells them between quotes.
+    """A module's functions and variables, by their names as IR text spells them between quotes.
 
-    module: what owns the objects; it lives as long as they do.
+    module: llvmlite's module, which owns the objects.
     """
 
     module: "ModuleRef"
@@ -133,7 +137,7 @@ class IrObjects:
     variables: Mapping[str, "ValueRef"]
 
     def linkage(self, name: str) -> str | None:
-        """Return the linkage of a function or variable, in the words of the text; None for what has no object."""
+        """Return the linkage of a function or variable as IR text spells it; None for aliases and ifuncs."""
         function = self.functions.get(name)
         value = function.value if function else self.variables.get(name)
         return None if value is None else _LINKAGE.get(value.linkage.name, value.linkage.name)
@@ -149,8 +153,7 @@ def read_objects(text: str) -> IrObjects:
 
 
 def _name(value: "ValueRef") -> str:
-    """Return the name as text spells it; LLVM numbers what has none, and names need not be UTF-8: both are in printed
-    text."""
+    """Return a value's name as IR text spells it: LLVM's number for an unnamed value, escapes for other bytes."""
     try:
         name = value.name
     except UnicodeDecodeError:
@@ -159,7 +162,7 @@ def _name(value: "ValueRef") -> str:
 
 
 def _symbols(operand: "ValueRef", instruction: "ValueRef", function: str) -> Iterator[str]:
-    """Yield the symbols of an operand; a label's own function is none of them."""
+    """Yield the symbols of an operand; for a block address, not the function that contains the block."""
     kind = operand.value_kind.name
     if kind in _SYMBOLS:
         yield _name(operand)
@@ -176,8 +179,7 @@ def _template(callee: "ValueRef") -> str:
 
 
 def _vector_bits(value_type: "TypeRef") -> int:
-    """Return the bits of the widest fixed vector in a type; pointers count 64 bits, what they point to counts
-    nothing."""
+    """Return the width in bits of the widest fixed vector in a type, 0 if there is none; a pointer has 64 bits."""
     kind = value_type.type_kind.name
     if kind == "vector":
         [element] = value_type.elements

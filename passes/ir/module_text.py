@@ -1,8 +1,8 @@
-"""Divide LLVM IR text into top-level entities, which can be left out, added and rewritten; llvmlite's objects cannot.
+"""Divide the text of an LLVM IR module into top-level entities, so that passes can remove, add and rewrite them.
 
-The text is what LLVM itself prints (`str(llvmlite.binding.parse_assembly(...))`), where every global is one line and
-every function ends with a lone brace; LangRef ("High Level Structure") is the grammar. What entities are and use, the
-module's objects say.
+The text is as LLVM prints it (`str(llvmlite.binding.parse_assembly(...))`): every global is one line and every function
+ends with a lone brace (LangRef, "High Level Structure"). Properties of entities come from llvmlite's objects, which
+cannot be changed in this manner (module_objects.py).
 """
 
 import re
@@ -20,7 +20,7 @@ EMPTY_GROUP = '"mavcg-empty"'
 LOCAL_LINKAGE = {"internal", "private"}
 _BLOCKADDRESS = re.compile(rf"blockaddress\(@({NAME}),")
 _COMDAT = re.compile(rf"comdat\(\$({NAME})\)")
-# Where the linker may take another definition, of another meaning, than the one that is seen here.
+# Linkages of symbols for which the linker may take a definition from elsewhere with another meaning.
 REPLACEABLE = frozenset({"weak", "linkonce", "common", "extern_weak"})
 
 
@@ -37,18 +37,18 @@ class Entity:
 
     @property
     def header(self) -> str:
-        """The first line: all of it but a function's body."""
+        """The first line: the whole text except a function's body."""
         return self.text.split("\n", 1)[0]
 
     @property
     def body(self) -> str:
-        """A definition's lines after the header, closing brace included; empty for every other kind."""
+        """A definition's lines after the header, closing brace included; "" for every other kind."""
         return self.text.partition("\n")[2]
 
 
 @dataclass(frozen=True)
 class ModuleText:
-    """A module in pieces; `str()` puts it together again. Each mapping keeps the order of the input."""
+    """A module divided into its parts; `str()` joins them. Each mapping has the order of the input."""
 
     target: tuple[str, ...]
     module_asm: tuple[str, ...]
@@ -66,20 +66,19 @@ class ModuleText:
 
     @cached_property
     def objects(self) -> IrObjects:
-        """The module as llvmlite's objects, which are for reading: a change to them is none of the text."""
+        """The module as llvmlite's objects, for reading only: changes to them do not reach the text."""
         return read_objects(str(self))
 
     def linkage(self, name: str) -> str:
-        """Return the linkage of a symbol of the module; llvmlite has no list of aliases and ifuncs, whose line says
-        it."""
+        """Return the linkage of a symbol of the module."""
         return self.objects.linkage(name) or linkage(self.entities[name])
 
     def is_local(self, name: str) -> bool:
-        """True if this is a symbol of the module and invisible outside its own object file."""
+        """True if a symbol of the module is invisible outside its object file."""
         return name in self.entities and self.linkage(name) in LOCAL_LINKAGE
 
     def __str__(self) -> str:
-        # LLVM refuses an empty group, and functions still name it: a string that means nothing keeps it.
+        # LLVM refuses an empty group, but functions still refer to it: a string attribute without a meaning fills it.
         groups = [f"attributes {n} = {{ {text or EMPTY_GROUP} }}" for n, text in self.attribute_groups.items()]
         entities = [entity.text for entity in self.entities.values()]
         lines = [
@@ -154,8 +153,11 @@ def _add(entities: dict[str, Entity], name: str, kind: str, text: str) -> None:
 
 
 def with_entities(module: ModuleText, entities: Mapping[str, Entity]) -> ModuleText:
-    """Return the module with other contents; metadata that names a symbol which is gone names null instead, as LLVM
-    does when it deletes a value; comdats that nobody uses any more go."""
+    """Return the module with these entities instead of its own.
+
+    Metadata that refers to a removed symbol refers to null instead, as after LLVM's deletion of a value. Unused comdats
+    are removed.
+    """
     known = set(entities)
 
     def drop_unknown(match: re.Match[str]) -> str:
@@ -168,16 +170,16 @@ def with_entities(module: ModuleText, entities: Mapping[str, Entity]) -> ModuleT
 
 
 def _used_comdats(entities: Mapping[str, Entity]) -> set[str]:
-    """Return the comdats that headers name: `comdat($name)`, or `comdat` for one of the symbol's own name."""
+    """Return the comdats in headers: `comdat($name)`, or `comdat` for the one that has the symbol's name."""
     headers = {name: entity.header for name, entity in entities.items()}
     own = {name for name, header in headers.items() if re.search(r"\bcomdat(?!\()", header)}
     return own | {unquote(m[1]) for header in headers.values() for m in _COMDAT.finditer(header)}
 
 
 def linkage(entity: Entity) -> str:
-    """Return the linkage keyword in a global's text; "external" where none is written."""
-    rest = entity.header.partition(" = ")[2] if entity.header.startswith("@") else entity.header.partition(" ")[2]
-    word = rest.split(" ", 1)[0]
+    """Return the linkage keyword in a global's text; "external" if it has none."""
+    words = entity.header.partition(" = ")[2] if entity.header.startswith("@") else entity.header.partition(" ")[2]
+    word = words.split(" ", 1)[0]
     return word if word in LINKAGES else "external"
 
 

@@ -2,7 +2,7 @@
 
     define void @f(...) { ... call void (ptr, i32, ptr, ...) @__kmpc_fork_call(..., ptr @f.omp_outlined, ...) }
 
-Each thread of a team calls the outlined function, so a dispatcher in its place chooses by the core of that thread.
+Each thread of a team calls the outlined function, so that a dispatcher in its place chooses by the thread's core.
 Source: clang/lib/CodeGen/CGOpenMPRuntime.cpp.
 """
 
@@ -17,7 +17,7 @@ _OUTLINED = re.compile(r"\.?omp_outlined\b")
 
 
 def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
-    """Return the outlined OpenMP regions that a function starts, and those that these start."""
+    """Return the outlined functions of the OpenMP regions in a function, nested regions included."""
     regions: dict[str, None] = {}
     pending = [function]
     while pending:
@@ -31,8 +31,7 @@ def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
 
 
 def why_foreign(module: ModuleText, function: str) -> str | None:
-    """Return the reason why a function cannot be versioned where the program links another OpenMP library than
-    LLVM's."""
+    """Return the reason why a function cannot be versioned if the program links gcc's OpenMP library, or None."""
     if module.entities[function].kind != "define":
         return None
     version = make_version(HotModule(module, frozenset({function}), ""), function, GENERIC)

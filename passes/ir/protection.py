@@ -1,8 +1,8 @@
 """Mark the functions of IR for branch protection, as clang's -mbranch-protection and -fcf-protection do for C.
 
 AArch64: every function that can be called through a pointer starts with a landing pad (BTI), and functions that spill
-the return address sign it (PAC). x86-64: endbr64 at the same places (IBT), which the module's flags alone require; the
-shadow stack (SHSTK) needs nothing of the code. Each is a no-op on processors that lack it.
+the return address sign it (PAC). x86-64: the same functions start with endbr64 (IBT), for which the module's flags
+suffice; the shadow stack (SHSTK) needs no code. All these instructions are no-ops on processors without the extension.
 """
 
 import re
@@ -14,7 +14,7 @@ _FUNCTION_ATTRIBUTES = {
     '"sign-return-address-key"="a_key"',
     "x86_64": "",
 }
-# Behaviour 8 takes the least value of the modules that are linked together: LangRef, "Module Flags Metadata".
+# Behaviour 8: linked modules get the minimum of their values (LangRef, "Module Flags Metadata").
 _FLAGS = {
     "aarch64": {"branch-target-enforcement": 2, "guarded-control-stack": 2, "sign-return-address": 2},
     "x86_64": {"cf-protection-return": 1, "cf-protection-branch": 1},
@@ -32,8 +32,8 @@ def protect(text: str, arch: str) -> str:
     ...                          ->    !llvm.module.flags = !{!0}
                                        !0 = !{i32 8, !"branch-target-enforcement", i32 2}
 
-    arch: "aarch64" or "x86_64". A module that any of the flags stands in has been compiled with some protection already
-    and is returned as it is: that was its author's choice.
+    arch: "aarch64" or "x86_64". A module with any of the flags was compiled with a protection of its author's choice,
+    and is returned unchanged.
     """
     flags = _FLAGS[arch]
     if any(f'!"{name}"' in text for name in flags):

@@ -1,4 +1,4 @@
-"""Functions that cannot be versioned, each with the reason; they are left exactly as they were."""
+"""Finds the reason, if any, why a function cannot be versioned; such functions stay unchanged."""
 
 from mavcg.passes.ir.attributes import base_features, features_of, has_attribute
 from mavcg.passes.ir.clonable import why_not_clonable
@@ -8,14 +8,14 @@ from mavcg.passes.ir.module_objects import FunctionObject
 from mavcg.passes.ir.module_text import ModuleText
 from mavcg.passes.ir.shared import alias_target
 
-# The widest vector that the x86-64 calling convention passes in one register, by base feature. A version with
-# more features would look for its arguments in other registers than its caller put them.
+# The widest vector that the x86-64 calling convention passes in one register, by base feature. A version with more
+# features would expect its arguments in other registers than its caller.
 _X86_VECTOR_BITS = (("+avx512f", 512), ("+avx", 256))
 _AS_THE_VERSION_SAYS = "passed as the version's features say; compile the program for wider vectors"
 
 
 def why_not(module: ModuleText, name: str, arch: str) -> str | None:
-    """Return the reason why a function cannot get versions, or None when it can."""
+    """Return the reason why a function cannot get versions, or None if it can."""
     entity = module.entities.get(name)
     if entity is None or entity.kind == "declare":
         return "it has no body in this input"

@@ -1,4 +1,4 @@
-"""An optimised version as another core's: for functions whose arithmetic is decided once for all versions."""
+"""Reuses an optimised version's module for another core, if the optimisation did not depend on the core."""
 
 import re
 from dataclasses import replace
@@ -12,7 +12,7 @@ _COMDAT = re.compile(rf"\$({NAME})")
 
 
 def relabel_module(text: str, old_label: str, new_label: str) -> ModuleText:
-    """Return the module with every symbol `name.old_label` renamed to `name.new_label`, and no cpu attributes.
+    """Return the module with every symbol `name.old_label` renamed to `name.new_label`, and without CPU attributes.
 
     define hidden float @f.generic(...) #0     ->     define hidden float @f.cortex-a55(...) #0
     """

@@ -1,4 +1,4 @@
-"""Name the symbols that stay single in version modules, and keep them in the program for these."""
+"""Declare the program's symbols in version modules, and keep them reachable in the program's own module."""
 
 import re
 from collections.abc import Collection
@@ -19,7 +19,7 @@ _ALIASEE = re.compile(rf", ptr @({NAME})(?:, partition .*)?$")
 
 
 def alias_target(module: ModuleText, entity: Entity) -> Entity:
-    """Return the symbol behind an alias, if it is a symbol and nothing may replace the alias at link time."""
+    """Return the symbol that an alias refers to, unless the linker may replace the alias; other entities unchanged."""
     while entity.kind == "alias" and module.linkage(entity.name) not in REPLACEABLE:
         match = _ALIASEE.search(entity.text)
         if not match or unquote(match[1]) not in module.entities:
@@ -29,10 +29,11 @@ def alias_target(module: ModuleText, entity: Entity) -> Entity:
 
 
 def shared_declaration(hot: HotModule, entity: Entity, foldable: bool = True) -> Entity:
-    """Declare in a version module a symbol of the program that stays single; foldable: a constant with its value.
+    """Return the declaration, for a version module, of a symbol that stays in the program's module.
 
-    What the linker may replace, and an alias, is declared weak: otherwise LLVM takes it for an object that is there and
-    that is no other object, and folds comparisons of addresses.
+    foldable: True if a constant may be declared with its value. Aliases and symbols that the linker may replace are
+    declared weak: otherwise LLVM assumes that their address is not null and differs from all others, and folds
+    comparisons of addresses.
     """
     name = shared_name(hot, entity.name)
     promoted = name != entity.name
@@ -46,8 +47,8 @@ def shared_declaration(hot: HotModule, entity: Entity, foldable: bool = True) ->
 
 
 def _alias_declaration(entity: Entity, name: str, new_linkage: str, visibility: str) -> Entity:
-    before, _, rest = re.split(r"\b(alias|ifunc) ", entity.text.split(" = ", 1)[1], maxsplit=1)
-    value_type, _ = split_type(rest)
+    before, _, typed_target = re.split(r"\b(alias|ifunc) ", entity.text.split(" = ", 1)[1], maxsplit=1)
+    value_type, _ = split_type(typed_target)
     head, space, parameters = value_type.partition(" (")
     if space:
         words = " ".join(w for w in ("declare", new_linkage, visibility, head) if w)
@@ -83,12 +84,12 @@ def _variable_declaration(entity: Entity, name: str, promoted: bool, weak: str, 
 
 
 def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
-    """Return the program's own module with every symbol that versions need from it kept and reachable.
+    """Return the program's own module with every symbol in `needs`, which versions refer to, kept and reachable.
 
     @table = internal constant ...           @table.1f2e = hidden constant ...
     define linkonce_odr void @g()      ->    define weak_odr void @g()
     @named = internal global ...             @named = ... ; @named.1f2e = hidden alias ..., ptr @named
-                                             (where inline assembly knows the name)
+                                             (if inline assembly refers to the name)
     """
     local = {n for n in needs if hot.module.is_local(n)}
     pinned = local & symbols_in_asm(hot.module) if local else set()
@@ -102,8 +103,8 @@ def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
         new = entity
         if name in moved:
             new = with_linkage(entity, "hidden")
-        elif name in needs and (kept := _KEPT.get(hot.module.linkage(name))):
-            new = with_linkage(entity, kept)
+        elif name in needs and (strong := _KEPT.get(hot.module.linkage(name))):
+            new = with_linkage(entity, strong)
         if moved:
             new = replace(new, text=rename_symbols(new.text, new_name), name=new_name(name))
         renamed[new.name] = new
@@ -115,7 +116,7 @@ def keep_for_versions(hot: HotModule, needs: Collection[str]) -> ModuleText:
 
 
 def alias_of(entity: Entity, name: str) -> Entity:
-    """Return a hidden second name of a local symbol."""
+    """Return a hidden alias, named `name`, of a local symbol."""
     if entity.kind == "define":
         value_type = function_type(parse_signature(entity))
         return Entity(name, "alias", f"@{quote(name)} = hidden alias {value_type}, ptr @{quote(entity.name)}")

@@ -1,4 +1,4 @@
-"""Parse the first line of a function: the parts that a dispatcher repeats, and those that a version may change."""
+"""Parse the first line of a function into the parts that dispatchers and declarations reuse."""
 
 import re
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _RETURN_ATTRIBUTE = re.compile(
 class Signature:
     """The parts of `define ... {` or `declare ...`, each as text.
 
-    linkage, preemption, visibility: "" where not written. convention: such as "fastcc", "" for C.
-    returns: return attributes and type, as a call repeats them; return_type: the type alone.
-    parameters: the list between the parentheses. after: all that follows the closing parenthesis, up to the
-    brace: unnamed_addr, attribute groups, section, comdat, alignment, personality, metadata.
+    linkage, preemption, visibility: "" if absent. convention: such as "fastcc"; "" for C. returns: return attributes
+    and type, as a call repeats them. return_type: the type alone. parameters: the text between the parentheses. after:
+    the text between the closing parenthesis and the brace: unnamed_addr, attribute groups, section, comdat, alignment,
+    personality, metadata.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Signature:
 
     @property
     def parameter_types(self) -> str:
-        """The list with types and attributes but no value names, as in a declaration."""
+        """The parameter list with types and attributes but without names, as in a declaration."""
         return ", ".join(re.sub(rf" %{NAME}$", "", p) for p in split_commas(self.parameters))
 
 
@@ -73,7 +73,7 @@ def parse_signature(entity: Entity) -> Signature:
 
 
 def function_type(signature: Signature) -> str:
-    """Return the type as an alias spells it: float (ptr, i32)."""
+    """Return the function type as an alias spells it: float (ptr, i32)."""
     return f"{signature.return_type} ({', '.join(_type_alone(p) for p in split_commas(signature.parameters))})"
 
 
@@ -82,7 +82,10 @@ def _type_alone(parameter: str) -> str:
 
 
 def declaration(entity: Entity, name: str | None = None, visibility: str | None = None, linkage: str = "") -> Entity:
-    """Return a declaration of the function that `entity` defines or declares; attributes that the ABI needs stay."""
+    """Return a declaration of the function that `entity` defines or declares, with the attributes that the ABI needs.
+
+    name, visibility: None for the function's own. linkage: a keyword, or "".
+    """
     sig = parse_signature(entity)
     groups = " ".join(re.findall(r"(?<![\w.])#\d+", re.sub(r'"[^"]*"', "", sig.after)))
     shown = sig.visibility if visibility is None else visibility

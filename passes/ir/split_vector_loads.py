@@ -1,6 +1,6 @@
-"""Load splitting in LLVM IR: 128-bit vector loads of innermost loops as two 64-bit halves that LLVM does not join.
+"""Load splitting in LLVM IR: splits 128-bit vector loads of innermost loops into two 64-bit loads.
 
-Longer vectors, which LLVM loads 128 bits at a time, are split into such pieces first.
+Longer vectors, which LLVM loads 128 bits at a time, are divided into such pieces first.
 
     %v = load <4 x float>, ptr %p, align 4
       ->
@@ -13,8 +13,8 @@ Longer vectors, which LLVM loads 128 bits at a time, are split into such pieces 
     %v.both = insertelement <2 x i64> %v.words, i64 %v.high, i64 1          mov v0.d[1], x8
     %v = bitcast <2 x i64> %v.both to <4 x float>
 
-Without the empty assembly, instruction selection makes `ld1 {v0.d}[1]` of the second half, which a Cortex-A55 executes
-as slowly as the whole load; were the first half an i64, it would come through a general register too.
+Without the empty assembly, LLVM would join the halves or select `ld1 {v0.d}[1]` for the second one, which a Cortex-A55
+executes as slowly as the whole load. If the first half were an i64, it would be loaded into a general register too.
 Source: "Microarchitecture-aware code generation ..." section 3.2.2; docs/design/machine-passes.md compares this with
 the same split in assembly.
 """
@@ -26,13 +26,13 @@ from mavcg.passes.ir.innermost_loops import blocks_of, innermost_blocks
 from mavcg.passes.ir.module_text import Entity, ModuleText, parse_module
 
 _NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
-# Neither volatile nor atomic, of the default address space.
+# A load that is neither volatile nor atomic, from the default address space.
 _LOAD = re.compile(
     rf"^(?P<indent>\s*)%(?P<name>{_NAME}) = load (?P<type><(?P<lanes>\d+) x (?P<element>\w+)>), "
     r"ptr (?P<pointer>(?!addrspace)[^,]+), align (?P<align>\d+)(?P<metadata>(?:, !.*)?)$"
 )
 _ELEMENT_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "bfloat": 16, "float": 32, "double": 64}
-# What a fact about the whole load's access says about each half's too; !nontemporal has a form of its own (ldnp).
+# Metadata of the whole load that holds for each half; not !nontemporal, which has its own instruction (ldnp).
 _METADATA = re.compile(r", (!(?:tbaa|alias\.scope|noalias|invariant\.load|llvm\.access\.group|dbg) !\d+)")
 _SHUFFLE = re.compile(rf"= shufflevector <(?P<lanes>\d+) x \w+> %(?P<name>{_NAME}), .*, <(?P<picked>\d+) x i32> ")
 _PARTS = ("start", "low", "at", "half", "high", "wide", "words", "both")
@@ -49,7 +49,7 @@ def split_vector_loads(text: str) -> str:
 
 
 def count_splits(before: str, after: str) -> int:
-    """Return how many loads `split_vector_loads` split, from its input and its output."""
+    """Return the number of loads that `split_vector_loads` has split; before, after: its input and its output."""
     return _vector_loads(parse_module(before)) - _vector_loads(parse_module(after))
 
 
@@ -58,10 +58,10 @@ def _vector_loads(module: ModuleText) -> int:
 
 
 def _is_whole(line: str) -> bool:
-    """True for a load of 128 bits, or of so many times 128 that its pieces can be joined in pairs."""
+    """True for a load of 128 bits, or of 128 bits times a power of two, so that its pieces can be joined in pairs."""
     match = _LOAD.match(line)
-    pieces, rest = divmod(int(match["lanes"]) * _ELEMENT_BITS.get(match["element"], 0), 128) if match else (0, 0)
-    return pieces > 0 and rest == 0 and pieces & (pieces - 1) == 0
+    pieces, odd_bits = divmod(int(match["lanes"]) * _ELEMENT_BITS.get(match["element"], 0), 128) if match else (0, 0)
+    return pieces > 0 and odd_bits == 0 and pieces & (pieces - 1) == 0
 
 
 def _split_entity(entity: Entity) -> Entity:
@@ -81,7 +81,7 @@ def _split_entity(entity: Entity) -> Entity:
 
 
 def _halves(line: str, narrowed: set[str], body: str) -> str:
-    """Return the lines that replace a load, or the load itself where it must stay."""
+    """Return the lines that replace a load, or the load itself if it cannot be split."""
     match = _LOAD.match(line)
     assert match
     name, element = match["name"], match["element"]
@@ -89,39 +89,39 @@ def _halves(line: str, narrowed: set[str], body: str) -> str:
     count = lanes * _ELEMENT_BITS[element] // 128
     if name in narrowed or "!nontemporal" in match["metadata"] or _occurs(stem, body):
         return line
-    made: list[str] = []
+    new_lines: list[str] = []
     values = [f"%{name}"] if count == 1 else [f'%"{stem}.{n}"' for n in range(count)]
     for number, value in enumerate(values):
-        made += _piece(match, value, 16 * number, lanes // count)
+        new_lines += _piece(match, value, 16 * number, lanes // count)
     size = lanes // count
     while len(values) > 1:  # join neighbours: <4 x float> twice is <8 x float>
         pairs = list(zip(values[::2], values[1::2], strict=True))
         mask = ", ".join(f"i32 {n}" for n in range(2 * size))
         values = [f"%{name}"] if len(pairs) == 1 else [f'%"{stem}.{n}.of{len(pairs)}"' for n in range(len(pairs))]
-        made += [
+        new_lines += [
             f"{value} = shufflevector <{size} x {element}> {a}, <{size} x {element}> {b}, <{2 * size} x i32> <{mask}>"
             for value, (a, b) in zip(values, pairs, strict=True)
         ]
         size *= 2
-    return "\n".join(match["indent"] + each for each in made)
+    return "\n".join(match["indent"] + new_line for new_line in new_lines)
 
 
 def _piece(match: re.Match[str], value: str, offset: int, lanes: int) -> list[str]:
-    """Return the lines that load 128 bits at an offset of a load's pointer as two halves."""
+    """Return the lines that load 128 bits, as two halves, at an offset in bytes from a load's pointer."""
     element, pointer, align = match["element"], match["pointer"], int(match["align"])
     facts = "".join(f", {each}" for each in _METADATA.findall(match["metadata"]))
     stem = value[1:].strip('"')
     part = {each: f'%"{stem}.{each}"' for each in _PARTS}
-    made = []
+    address = []
     low_pointer = pointer
     if offset:
-        made.append(f"{part['start']} = getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
+        address.append(f"{part['start']} = getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
         low_pointer = part["start"]
     # LLVM loads <2 x float> and the like with `ldr d`, an i64 with `ldr x`.
     whole, low = f"<{lanes} x {element}>", f"<{lanes // 2} x {element}>"
     mask = ", ".join([f"i32 {n}" for n in range(lanes // 2)] + ["i32 poison"] * (lanes // 2))
     return [
-        *made,
+        *address,
         f"{part['low']} = load {low}, ptr {low_pointer}, align {min(align, 16) if offset else align}{facts}",
         f"{part['at']} = getelementptr inbounds i8, ptr {pointer}, i64 {offset + 8}",
         f"{part['half']} = load i64, ptr {part['at']}, align {min(align, 8)}{facts}",
@@ -134,6 +134,6 @@ def _piece(match: re.Match[str], value: str, offset: int, lanes: int) -> list[st
 
 
 def _occurs(stem: str, body: str) -> bool:
-    """True if a body has a value with a name that the split of %stem would give."""
+    """True if a body already has a value with a name that the split of %stem would use."""
     own = rf"{re.escape(stem)}(?:\.\d+)?\.(?:{'|'.join(_PARTS)}|\d+|of\d+)"
     return re.search(rf'%"?{own}(?![-a-zA-Z$._0-9])', body) is not None

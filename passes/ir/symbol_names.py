@@ -1,27 +1,25 @@
-"""Spell the names of symbols as LLVM prints them, and find them in a piece of printed text."""
+"""Quotes and escapes symbol names as LLVM prints them, and finds symbols in printed IR."""
 
 import re
 from collections.abc import Iterator
 
 NAME = r'(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
-# A quoted run of text is either a symbol (@"a b", $"a b"), a string constant or an asm string; only the first
-# kind is a name, so the scanner has to step over the others whole.
+# A quoted text is a symbol (@"a b", $"a b"), a string constant or an asm string; the scanner skips the latter two.
 SYMBOL_OR_TEXT = re.compile(rf'[@$](?P<name>{NAME})|c?"[^"]*"')
 
 
 def unquote(name: str) -> str:
-    """Return the symbol itself: `"operator new"` -> `operator new`; escapes such as \\22 stay as LLVM writes them."""
+    """Return a symbol without quotes: `"operator new"` -> `operator new`. Escapes such as \\22 stay."""
     return name[1:-1] if name.startswith('"') else name
 
 
 def quote(name: str) -> str:
-    """Return a symbol as IR text spells it: in quotes unless it is made of plain characters."""
+    """Return a symbol as IR text spells it: in quotes unless all its characters are plain."""
     return name if re.fullmatch(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*", name) else f'"{name}"'
 
 
 def escape(name: str) -> str:
-    r"""Return a value's name in LLVM as text spells it between quotes: printable ASCII but for " and \, else \ and two
-    digits.
+    r"""Return a name as IR text spells it between quotes: \ and two digits for ", \ and bytes not in printable ASCII.
 
     Source: printEscapedString in LLVM's StringExtras.cpp.
     """
@@ -34,5 +32,5 @@ def unescape(text: str) -> str:
 
 
 def symbols_in(text: str) -> Iterator[str]:
-    """Yield the @symbols of a text in their order, each as often as it is there; strings count as one piece."""
+    """Yield the @symbols of a text in order, with repetitions; string constants are skipped."""
     return (unquote(m["name"]) for m in SYMBOL_OR_TEXT.finditer(text) if m["name"] and m[0][0] == "@")

@@ -7,7 +7,7 @@ _SCALAR_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "x86_fp80":
 
 
 def find_closing(text: str, start: int) -> int:
-    """Return the index just past the bracket that closes the one at `start`; quoted text is stepped over."""
+    """Return the index just after the bracket that closes the one at `start`; quoted text is skipped."""
     depth = 0
     position = start
     while position < len(text):
@@ -25,7 +25,7 @@ def find_closing(text: str, start: int) -> int:
 
 
 def split_type(text: str) -> tuple[str, str]:
-    """Return (type, rest) of text that begins with a type, such as "[4 x i32] zeroinitializer, align 4"."""
+    """Divide text that begins with a type, such as "[4 x i32] zeroinitializer", into the type and the text after it."""
     if text[0] in "[{<":
         end = find_closing(text, 0)
     elif text.startswith('%"'):
@@ -64,7 +64,7 @@ def split_commas(text: str) -> list[str]:
 
 
 def vector_bits(text: str) -> int:
-    """Return the bits of the widest fixed vector type in a text; 0 if there is none."""
+    """Return the width in bits of the widest fixed vector type in a text; 0 if there is none."""
     widest = 0
     for count, element in re.findall(r"<(\d+) x ([a-z0-9_]+)>", text):
         bits = int(element[1:]) if re.fullmatch(r"i\d+", element) else _SCALAR_BITS.get(element, 0)
