@@ -1,10 +1,10 @@
-"""States for the check by execution, from a description of a function's arguments.
+"""Start states for the check by execution, from a description of a function's arguments.
 
     FUNCTION: buf:4096 ptrs:8x4096 i:64 i:8..64/8 f:1.5 d:0.5
 
-One word an argument, in the order of the prototype: a pointer to a buffer of so many bytes, a pointer to a table of
-pointers to buffers, an integer or a range of them with a step, a float, a double. `=0` behind a buffer fills it with
-zeroes; `buf:BYTES+OFFSET` points OFFSET bytes into the buffer, which itself begins at a multiple of 64.
+One word per argument, in the order of the prototype: a pointer to a buffer of that many bytes, a pointer to a table of
+pointers to buffers, an integer or a range of integers with a step, a float, a double. `=0` after a buffer fills it with
+zeros; `buf:BYTES+OFFSET` points OFFSET bytes into the buffer, whose start is a multiple of 64.
 """
 
 import math
@@ -19,13 +19,13 @@ from mavcg.assembly.emulated_memory import random_lanes
 from mavcg.assembly.emulation import STACK_TOP, State, start_state
 from mavcg.errors import MavcgError
 
-DESCRIBED_LIMIT = 200_000  # instructions of a run: a described count may be large
+DESCRIBED_LIMIT = 200_000  # instructions per run; more than by default, because a described count may be large
 _BYTES_LIMIT = 4 << 20
 _TABLE_LIMIT = 4096
 _ARGUMENT_LIMIT = 64
-_BASE, _SPACING = 0x60_0000_0000, 1 << 24  # gaps between buffers, so that a read beyond one hits no other
+_BASE, _SPACING = 0x60_0000_0000, 1 << 24  # addresses of buffers; an access beyond one does not reach the next
 _ALIGN = 64
-_REGISTERS = 8  # x0 to x7 and v0 to v7 take arguments, the stack the rest (AAPCS64, stages B and C)
+_REGISTERS = 8  # arguments are in x0 to x7 and v0 to v7, then on the stack (AAPCS64, stages B and C)
 _MASK64 = (1 << 64) - 1
 _POINTERS, _NUMBERS = "buf:BYTES[+OFFSET], ptrs:COUNTxBYTES, i:NUMBER", "f:NUMBER (float) or d:NUMBER (double)"
 _KINDS, _KINDS_OF_ONE_CALL = f"{_POINTERS}, i:LOW..HIGH/STEP, {_NUMBERS}", f"{_POINTERS}, {_NUMBERS}"
@@ -33,10 +33,11 @@ _KINDS, _KINDS_OF_ONE_CALL = f"{_POINTERS}, i:LOW..HIGH/STEP, {_NUMBERS}", f"{_P
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument. kind: "buf", "ptrs", "i", "f" or "d".
+    """The description of one argument. kind: "buf", "ptrs", "i", "f" or "d".
 
-    size: of a buffer, in bytes. count: of a table's pointers. low, high, step: of an integer. number: of a float or
-    double. zero: whether buffers hold zeroes. offset: bytes from the buffer's start to where the pointer points.
+    size: of a buffer, in bytes. count: number of pointers in a table. low, high, step: range of an integer. number:
+    value of a float or double. zero: True if buffers are filled with zeros. offset: from the buffer's start to the
+    address that is passed, in bytes.
     """
 
     kind: str
@@ -58,9 +59,9 @@ Arguments = tuple[Argument, ...]
 
 
 def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
-    """Parse `--args` texts into descriptions by function; `;` separates functions within a text.
+    """Parse `--args` texts; return function -> its descriptions. `;` separates functions within a text.
 
-    Raises: MavcgError for what the grammar does not have.
+    Raises: MavcgError for text that is not in the grammar.
     """
     descriptions: dict[str, tuple[Arguments, ...]] = {}
     for text in texts:
@@ -75,18 +76,19 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
     return descriptions
 
 
-def parse_call(words: str, text: str, bytes_limit: int, what: str, with_ranges: bool = True) -> Arguments:
-    """Parse the arguments of one call, such as "buf:4096 i:64"; `text` is all that was given, `what` takes them.
+def parse_call(words: str, text: str, bytes_limit: int, user: str, with_ranges: bool = True) -> Arguments:
+    """Parse the arguments of one call, such as "buf:4096 i:64".
 
-    with_ranges: whether errors offer ranges of integers. Raises: MavcgError for what the grammar does not have, for too
-    many arguments or bytes.
+    text: the option's whole value, and user: what uses the arguments, such as "a check"; both for errors. bytes_limit:
+    of all buffers. with_ranges: True if errors offer ranges of integers.
+    Raises: MavcgError for text that is not in the grammar, and for too many arguments or bytes.
     """
     kinds = _KINDS if with_ranges else _KINDS_OF_ONE_CALL
     arguments = tuple(_argument(word, text, kinds) for word in words.split())
     if len(arguments) > _ARGUMENT_LIMIT:
         raise MavcgError(f"--args {text!r}: more than {_ARGUMENT_LIMIT} arguments; give fewer")
     if (total := sum(argument.bytes for argument in arguments)) > bytes_limit:
-        wrong = f"{total} bytes of buffers, and {what} takes {bytes_limit}"
+        wrong = f"{total} bytes of buffers, and {user} takes {bytes_limit}"
         raise MavcgError(f"--args {text!r}: {wrong}; give smaller ones")
     return arguments
 
@@ -94,7 +96,9 @@ def parse_call(words: str, text: str, bytes_limit: int, what: str, with_ranges: 
 def _argument(word: str, text: str, kinds: str) -> Argument:
     kind, _, value = word.partition(":")
     value, _, filling = value.partition("=")
-    wrong = MavcgError(f"--args {text!r}: {word!r} is no argument; give {kinds}; =0 behind a buffer fills it with 0")
+    wrong = MavcgError(
+        f"--args {text!r}: {word!r} is not an argument; give {kinds}; =0 behind a buffer fills it with 0"
+    )
     if filling != "" and (filling != "0" or kind not in ("buf", "ptrs")) or word.endswith("="):
         raise wrong
     try:
@@ -134,7 +138,7 @@ def _with_size(argument: Argument, word: str, text: str) -> Argument:
 
 
 def described_state(seed: int, arguments: Arguments) -> State:
-    """Return the state of a seed in which a function has the described arguments; all else is as in start_state."""
+    """Return a function's start state with the described arguments; seed decides all else, as in start_state."""
     state = start_state(seed)
     pick = random.Random(f"arguments {seed}")
     x, v = list(state.x), list(state.v)
@@ -168,7 +172,7 @@ def described_state(seed: int, arguments: Arguments) -> State:
 
 
 def _buffers(argument: Argument, base: int, pick: random.Random) -> tuple[int, list[tuple[int, bytes]]]:
-    """Return (pointer, memory that holds it all) of a buffer or a table with its buffers behind it."""
+    """Return the pointer to a buffer or table, and the memory contents (address, bytes), a table's buffers included."""
     step = -(-argument.size // _ALIGN) * _ALIGN
     content = b"".join(bytes(step) if argument.zero else random_lanes(pick, step) for _ in range(argument.count))
     if argument.kind == "buf":

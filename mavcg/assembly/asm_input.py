@@ -1,4 +1,4 @@
-"""Code to look at, from an assembly file or from a built object, library or program, as one kind of text."""
+"""Reads functions to examine from an assembly file or a binary (object, library, program), as assembly text."""
 
 import difflib
 import re
@@ -16,7 +16,7 @@ from mavcg.passes.asm.isa.source import Statement, parse_source
 
 @dataclass(frozen=True)
 class AsmInput:
-    """Functions to look at. addresses: of a binary: line of the text -> address of the instruction there."""
+    """The functions to examine. addresses: line of the text -> address of its instruction; empty for assembly files."""
 
     source: AsmSource
     statements: tuple[Statement, ...]
@@ -25,17 +25,17 @@ class AsmInput:
 
 
 def read_asm_input(path: Path, core: Core, names: Sequence[str] = ()) -> AsmInput:
-    """Return the functions of these names, or all, from AArch64 assembly or an AArch64 ELF file.
+    """Return the functions with these names, or all functions, of AArch64 assembly or an AArch64 ELF file.
 
-    Of a library that mavcg built, a function's own name means the version that this core runs.
-    Raises: MavcgError for another kind of file, garbled assembly, an unknown function (with the near names), symbols
-    that are stripped.
+    In a library that mavcg built, a function's name means the version that `core` runs.
+    Raises: MavcgError for another kind of file, garbled assembly, an unknown function (names similar ones), and
+    stripped symbols.
     """
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(b"\x7fELF"):
         code = CodeFile(path)
-        symbols = [version_symbol(name, core, tuple(code.symbols), str(path)) for name in names] or _run_by(
+        symbols = [version_symbol(name, core, tuple(code.symbols), str(path)) for name in names] or _functions_on(
             core, tuple(code.symbols)
         )
         shown = code.disassemble(list(dict.fromkeys(symbols)))
@@ -56,26 +56,26 @@ def read_asm_input(path: Path, core: Core, names: Sequence[str] = ()) -> AsmInpu
 
 
 def version_symbol(name: str, core: Core, symbols: Sequence[str], file: str) -> str:
-    """Return the symbol of the code that `core` runs for this function: its version's where there are versions.
+    """Return the symbol of the code that `core` runs for a function: the function's own if it has no versions.
 
-    A core without a version of its own runs that of a stand-in, else the generic one.
-    Raises: MavcgError for a name that is no function, or that several static functions have.
+    A core without its own version runs that of a stand-in, else the generic version.
+    Raises: MavcgError for a name that is not a function's, or that several static functions have.
     """
     for label in (core.name, *core.stand_ins, GENERIC):
         # The versions of a static function carry its module's tag: f.1f2e3d4c.cortex-a55.
         pattern = re.compile(rf"{re.escape(name)}(\.[0-9a-f]+)?\.{re.escape(label)}")
-        found = sorted({symbol for symbol in symbols if pattern.fullmatch(symbol)})
-        if len(found) > 1:
-            raise MavcgError(f"{file}: {name}: several functions have this name; name one: {', '.join(found)}")
-        if found:
-            return found[0]
+        versions = sorted({symbol for symbol in symbols if pattern.fullmatch(symbol)})
+        if len(versions) > 1:
+            raise MavcgError(f"{file}: {name}: several functions have this name; name one: {', '.join(versions)}")
+        if versions:
+            return versions[0]
     if name in symbols:
         return name
     raise _unknown_name(name, symbols, file)
 
 
-def _run_by(core: Core, symbols: Sequence[str]) -> list[str]:
-    """Return all functions but those versions that other cores run."""
+def _functions_on(core: Core, symbols: Sequence[str]) -> list[str]:
+    """Return all functions without the versions that only other cores run."""
     from mavcg.profiles.load import files
 
     labels = {GENERIC, *files("cores")}

@@ -1,7 +1,7 @@
-"""Read a hand-written assembly file for the machine passes: preprocessed where needed, and known to assemble.
+"""Reads a hand-written assembly file for the machine passes: preprocesses it if needed, and checks that it assembles.
 
-The assembler is ziglang's clang (LLVM's integrated one) with every extension on: what a file may use is its own
-business, whether it is garbled is ours.
+The assembler is ziglang's clang (LLVM's integrated assembler) with all extensions enabled: which of them a file uses is
+not checked, only whether it is garbled.
 """
 
 import re
@@ -28,17 +28,18 @@ _MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|irpc?|if\w*)\b", re.M)
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
 _MESSAGE = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
 _IN_MACRO = re.compile(r"[^<].*?:(?P<line>\d+):(?P<column>\d+): note: while in macro instantiation")
-_ASSEMBLER_SECONDS = 10  # of CPU time: macros and repetitions may go on for ever
+_ASSEMBLER_SECONDS = 10  # limit of CPU time, because macros and repetitions may not terminate
 _ALLOC = 0x2  # SHF_ALLOC
-_TEMPORARY = "in.s"  # the text to be assembled, after one line that enables the extensions
+_TEMPORARY = "in.s"  # name of the assembled file, which begins with a line that enables the extensions
 
 
 @dataclass(frozen=True)
 class AsmSource:
-    """An assembly file's text. origins: where each line of `text` stands, file and line; empty where text is the file.
+    """An assembly file's text.
 
-    file: the name to call it in messages. expanded: the assembler has expanded macros, repetitions and conditions, so
-    that lines are those of the expanded text.
+    origins: (file, line) of the user's source for each line of `text`; empty if `text` is the file itself.
+    file: its name in messages. expanded: True if the assembler has expanded macros, repetitions and conditions, so that
+    line numbers are those of the expanded text.
     """
 
     text: str
@@ -60,17 +61,17 @@ class AsmSource:
 
     @contextmanager
     def places_in_errors(self) -> Iterator[None]:
-        """Replace lines of `text` in errors of the passes by those of the user's file.
+        """Replace line numbers of `text` in errors of the passes by locations in the user's file.
 
-        Raises: MavcgError, the pass's, with the location in the user's file.
+        Raises: MavcgError of the pass, with the location in the user's file.
         """
         try:
             yield
         except MavcgError as error:
-            found = re.match(rf"{re.escape(self.file)}:(\d+):", str(error))
-            if not found or not self.preprocessed:
+            match = re.match(rf"{re.escape(self.file)}:(\d+):", str(error))
+            if not match or not self.preprocessed:
                 raise
-            raise MavcgError(f"{self.location(int(found[1]))}:{str(error)[found.end() :]}") from error
+            raise MavcgError(f"{self.location(int(match[1]))}:{str(error)[match.end() :]}") from error
 
 
 def read_asm_source(
@@ -80,13 +81,12 @@ def read_asm_source(
     flags: Sequence[str] = (),
     target: str = _TRIPLE,
 ) -> AsmSource:
-    """Return an AArch64 assembly file, preprocessed if it is named .S; it is known to assemble.
+    """Return an AArch64 assembly file, preprocessed if it is named .S, and checked to assemble.
 
-    Macros, repetitions and conditions (.macro, .rept, .if, ...) are expanded: no pass can see through them.
-
-    defines, includes: as the preprocessor's -D and -I; flags: further ones of its own. target: whose macros it defines,
-    as zig names it.
-    Raises: MavcgError with file, line and column for what does not preprocess or assemble, or is no text.
+    Macros, repetitions and conditions (.macro, .rept, .if, ...) are expanded, because the passes do not read them.
+    defines, includes: for the preprocessor's -D and -I. flags: further flags for the preprocessor. target: zig's name
+    of the target whose macros it defines.
+    Raises: MavcgError with file, line and column if the file does not preprocess or assemble, or is not text.
     """
     folders = [f"-I{folder}" for folder in (*includes, path.parent)]
     source = preprocess(path, [*(f"-D{name}" for name in defines), *flags, *folders], target)
@@ -103,22 +103,22 @@ def read_asm_source(
 
 
 def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSource:
-    """Return an assembly file's text, preprocessed if it is named .S or .sx and holds lines for the preprocessor.
+    """Return an assembly file's text, preprocessed if it is named .S or .sx and has lines for the preprocessor.
 
-    flags: the preprocessor's; definitions are reason enough to preprocess.
-    Raises: MavcgError with file, line and column for what does not preprocess, or is no text.
+    flags: for the preprocessor; if one is -D or -include, such a file is preprocessed in any case.
+    Raises: MavcgError with file, line and column if the file does not preprocess or is not text.
     """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise MavcgError(f"{path}: {error.strerror}; name an assembly file") from error
     if b"\0" in content:
-        raise MavcgError(f"{path}: holds bytes that no text has; name an assembly file")
-    # Whatever the encoding of its comments, they go out as they came in.
+        raise MavcgError(f"{path}: holds zero bytes and is not text; name an assembly file")
+    # Comments of any encoding are preserved byte for byte.
     text = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     source = AsmSource(text, str(path))
-    given = any(flag.startswith(("-D", "-include")) for flag in flags)
-    if path.suffix not in (".S", ".sx") or not (given or _FOR_CPP.search(text)):
+    has_definitions = any(flag.startswith(("-D", "-include")) for flag in flags)
+    if path.suffix not in (".S", ".sx") or not (has_definitions or _FOR_CPP.search(text)):
         return source
     with scratch_folder("mavcg-asm-") as folder:
         out = Path(folder) / "out.s"
@@ -128,9 +128,9 @@ def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSo
 
 
 def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
-    """Assemble a text and return its contents by section.
+    """Assemble a text; return section -> contents, for the sections that are loaded.
 
-    Raises: MavcgError with file, line, column and the assembler's words.
+    Raises: MavcgError with file, line, column and the assembler's message.
     """
     with scratch_folder("mavcg-asm-") as folder:
         path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.o"
@@ -142,7 +142,7 @@ def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:
 
 
 def _expand_macros(source: AsmSource, flags: Sequence[str]) -> str:
-    """Return the text as the assembler prints it when it has read it: no macros are left in it."""
+    """Return the text with macros, repetitions and conditions expanded, as the assembler prints it."""
     with scratch_folder("mavcg-asm-") as folder:
         path, out = Path(folder) / _TEMPORARY, Path(folder) / "out.s"
         path.write_text(f"{_ARCH}\n{source.text}", encoding="utf-8", errors="surrogateescape")
@@ -150,54 +150,54 @@ def _expand_macros(source: AsmSource, flags: Sequence[str]) -> str:
         words += [word for flag in flags for word in ("-I", flag.removeprefix("-I"))]
         _run("clang", [*words, str(path), "-o", str(out)], source, "expanding the macros of")
         text = out.read_text(encoding="utf-8", errors="surrogateescape")
-    return re.sub(r"\A\s*\.arch\s.*\n", "", text)  # the line that turned the extensions on
+    return re.sub(r"\A\s*\.arch\s.*\n", "", text)  # the line that enables the extensions
 
 
-def _run(tool: str, words: Sequence[str], source: AsmSource, what: str) -> None:
-    """Run zig's compiler driver; its first error becomes ours."""
+def _run(tool: str, words: Sequence[str], source: AsmSource, action: str) -> None:
+    """Run zig's compiler driver; raise its first error as MavcgError. action: for messages, such as "assembling"."""
     try:
         limited = f'ulimit -t {_ASSEMBLER_SECONDS}; exec "$@"'
-        run_tool(["/bin/sh", "-c", limited, "sh", *zig_command(tool), *words], f"{what} {source.file}")
+        run_tool(["/bin/sh", "-c", limited, "sh", *zig_command(tool), *words], f"{action} {source.file}")
     except ToolError as error:
         rows = str(error).splitlines()
         errors = [match for line in rows if (match := _MESSAGE.match(line.strip()))]
         if not errors and ", no message" in rows[-1]:
-            within = f"{what} takes more than {_ASSEMBLER_SECONDS} seconds of CPU time, or ends without a word"
+            within = f"{action} takes more than {_ASSEMBLER_SECONDS} seconds of CPU time, or ends without a word"
             raise too_long(source.file, f"{within}: its macros or repetitions may expand without end") from error
         if not errors and (label := re.search(r"Undefined temporary symbol (\S+)", str(error))):
             line, column = _first_use(label[1], source.text)
-            what = f"the label {label[1]} is nowhere in the file; is the file whole?"
-            raise MavcgError(f"{source.location(line)}:{column}: {what}") from error
+            fault = f"the label {label[1]} is nowhere in the file; is the file whole?"
+            raise MavcgError(f"{source.location(line)}:{column}: {fault}") from error
         if not errors:
             raise
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        first, what_is_wrong = errors[0], f"{_name_directive(errors[0], rows)}{more}"
+        first, fault = errors[0], f"{_message(errors[0], rows)}{more}"
         location = f"{first['file']}:{first['line']}"
         calls = [match for line in str(error).splitlines() if (match := _IN_MACRO.match(line.strip()))]
-        if first["file"].startswith("<"):  # <instantiation>: the user's line is the outermost call, if it is given
-            what_is_wrong = f"in a macro: {what_is_wrong}"
+        if first["file"].startswith("<"):  # <instantiation>: the user's line is the outermost call, if it is named
+            fault = f"in a macro: {fault}"
             if not calls:
-                raise MavcgError(f"{source.file}: {what_is_wrong}; mend the macro") from error
+                raise MavcgError(f"{source.file}: {fault}; mend the macro") from error
             first = calls[0]
             location = source.location(int(first["line"]) - 1)
         elif Path(first["file"]).name == _TEMPORARY and first["file"] != source.file:
             location = source.location(int(first["line"]) - 1)
-        raise MavcgError(f"{location}:{first['column']}: {what_is_wrong}; mend the line") from error
+        raise MavcgError(f"{location}:{first['column']}: {fault}; mend the line") from error
 
 
-def _name_directive(message: re.Match[str], rows: Sequence[str]) -> str:
-    """Return the assembler's words; a directive that it does not know, by its name, from the line that it shows."""
-    what = message["what"]
+def _message(message: re.Match[str], rows: Sequence[str]) -> str:
+    """Return the assembler's message, with the name of an unknown directive from the line that it shows."""
+    text = message["what"]
     at = next(i for i, row in enumerate(rows) if row.strip() == message[0])
     shown = rows[at + 1].strip() if at + 1 < len(rows) else ""
     directive = re.search(r"(?<![\w.])\.[A-Za-z_]\w*", shown)
-    return f"{what} {directive[0]}" if what == "unknown directive" and directive else what
+    return f"{text} {directive[0]}" if text == "unknown directive" and directive else text
 
 
 def _first_use(label: str, text: str) -> tuple[int, int]:
-    """Return the line and column where a label is named first, from 1."""
-    found = re.search(rf"(?<![\w.$]){re.escape(label)}(?![\w.$])", text)
-    at = found.start() if found else 0
+    """Return the line and column, from 1, of the first use of a label."""
+    match = re.search(rf"(?<![\w.$]){re.escape(label)}(?![\w.$])", text)
+    at = match.start() if match else 0
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
@@ -210,7 +210,7 @@ def _remove_markers(text: str, file: str) -> AsmSource:
         if mark := _MARKER.match(row):
             name, line = re.sub(r"\\(.)", r"\1", mark[2]), int(mark[1])
             continue
-        if not name.startswith("<"):  # what the compiler itself defines is nobody's file, and blank
+        if not name.startswith("<"):  # <built-in> and <command line>, whose lines are blank
             lines.append(row)
             origins.append((name, line))
         line += 1

@@ -1,4 +1,4 @@
-"""The check by execution of a tuned file: for each function from how many states both forms did the same."""
+"""The check by execution of a tuned file: runs each function before and after tuning from the same start states."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from mavcg.assembly.emulation import INSTRUCTION_LIMIT, State, start_state
 from mavcg.assembly.equivalence import Comparison, compare
 from mavcg.errors import MavcgError
 
-STATES = 24  # from which each function is run
+STATES = 24  # start states per function
 
 
 @dataclass(frozen=True)
 class FunctionCheck:
-    """Result of the check of a function.
+    """The result of the check of a function.
 
-    states: from which both forms ended and did the same; undecided: from which nothing could be compared, and why, of
-    the first. coverage: the share of the tuned function's instructions that ran, 0 to 1. difference: the first one, or
-    "".
+    states: number of start states from which both forms ended with equal results. undecided: number of states whose
+    runs could not be compared. why: the reason for the first of these. coverage: fraction of the tuned function's
+    instructions that ran. difference: the first one, or "".
     """
 
     states: int
@@ -29,7 +29,7 @@ class FunctionCheck:
 
     @property
     def word(self) -> str:
-        """Share of its states that the function was checked from: "all", "some" or "none"."""
+        """From how many of its start states the function was checked: "all", "some" or "none"."""
         return "none" if not self.states else "some" if self.undecided else "all"
 
 
@@ -39,11 +39,11 @@ def check_functions(
     names: Sequence[str],
     arguments: Mapping[str, Sequence[Arguments]],
     file: str,
-    progress: Callable[[str], None] = lambda what: None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> dict[str, FunctionCheck]:
-    """Run functions of two assembly texts in an emulator and compare what they leave behind; stops at a difference.
+    """Run functions of two assembly texts in an emulator and compare the results; stop at the first difference.
 
-    arguments: descriptions by function; one that has several is run with each of them.
+    arguments: function -> descriptions of its arguments, each of which is used.
     Raises: MavcgError when the emulator is not installed.
     """
     try:

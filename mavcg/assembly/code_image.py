@@ -1,36 +1,38 @@
-"""AArch64 assembly text -> a code image: bytes at fixed addresses, relocated, with its symbols; nothing is linked."""
+"""Assembles AArch64 text into a code image: relocated bytes at fixed addresses, and symbols; no linker runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from mavcg.assembly.relocations import CALL_KINDS, GOT_KINDS, OutOfReach, apply_relocation, kind_name
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.objects.elf import open_elf
 from mavcg.toolchain.zig import run_zig
 
-# Data before code, the code where its size moves no data: an image whose code was rewritten keeps its data's addresses.
-# `adr` reaches 1 MiB, `bl` 128 MiB.
+# Data comes before code, so that an image whose code was rewritten keeps the addresses of its data. `adr` reaches
+# 1 MiB, `bl` 128 MiB.
 DATA_BASE = 0x1000_0000
 CODE_ALIGN = 0x8_0000
 PAGE_BYTES = 0x1000
-# One address for each function that the image calls and does not define: nothing is ever mapped there to be executed.
+# Addresses of functions that the image calls but does not define; no executable memory is ever mapped there.
 EXTERNAL_BASE = 0x1600_0000
 EXTERNAL_BYTES = 16
-# One for each piece of data that it refers to and does not define: a run finds zeroes or its seed's bytes there.
+# Addresses of data that the image refers to but does not define; a run reads zeros or its seed's bytes there.
 EXTERNAL_DATA_BASE, EXTERNAL_DATA_LIMIT = 0x2000_0000, 0x4000_0000
 EXTERNAL_DATA_BYTES = 1 << 16
 
-# On the text's own first line: the assembler's messages keep their line numbers.
+# Put on the text's first line, so that the assembler's messages keep their line numbers.
 _ASSEMBLE_ALL = ".arch armv8.6-a+fp16+fp16fml+dotprod+i8mm+bf16+crypto+lse+rdm+rcpc+flagm;"
 _WRITE, _ALLOC, _EXEC = 1, 2, 4  # SHF_*
-_LDST128_ABS_LO12_NC = 299  # pyelftools' list lacks it
 
 
 @dataclass(frozen=True)
 class Section:
+    """A section of the image: its address, contents, and access."""
+
     name: str
     address: int
     data: bytes
@@ -42,8 +44,8 @@ class Section:
 class CodeImage:
     """Code and data of one object file.
 
-    symbols: name -> address of all that it defines, local ones too. externals: address -> name of the functions that
-    it calls and does not define; external_data: of the data that it refers to and does not define.
+    symbols: name -> address of each symbol that it defines, local ones included. externals: address -> name of each
+    function that it calls but does not define. external_data: the same for data.
     """
 
     sections: tuple[Section, ...]
@@ -58,15 +60,14 @@ class CodeImage:
         return tuple(name for name, at in self.symbols.items() if any(at in section for section in code))
 
     def extent(self, function: str) -> range:
-        """Return the addresses of a function's instructions: up to the next symbol of its section, or the section's
-        end."""
+        """Return the addresses of a function's instructions, up to the next symbol or the end of its section."""
         start = self.symbols[function]
         ends = [s.address + len(s.data) for s in self.sections if s.address <= start < s.address + len(s.data)]
         stop = min([at for at in self.symbols.values() if at > start] + ends, default=start)
         return range(start, stop, 4)
 
     def location(self, address: int) -> str:
-        """Return an address in words: "kernel+0x1c"; the bare address where it lies outside of the image."""
+        """Return an address as text, such as "kernel+0x1c", or as a number if it is outside of the image."""
         if address in self.externals:
             return self.externals[address]
         if not any(s.address <= address < s.address + len(s.data) for s in self.sections):
@@ -76,106 +77,138 @@ class CodeImage:
         return f"{name}+{address - at:#x}" if name else f"{address:#x}"
 
 
-def assemble_image(text: str, what: str = "assembly text") -> CodeImage:
-    """Assemble AArch64 text (ELF directives) into an image; 65 ms whatever its size, so give it many functions at once.
+def assemble_image(text: str, name: str = "assembly text") -> CodeImage:
+    """Assemble AArch64 text (ELF directives) into an image.
 
-    what: the text in words, for error messages. Raises: ToolError with the assembler's message; MavcgError for what
-    only a linker can place.
+    A call takes 65 ms for any size, so that one call for many functions is best. name: of the text, for messages.
+    Raises: ToolError with the assembler's message; MavcgError for a relocation that needs a linker.
     """
     with scratch_folder("mavcg-image-") as folder:
         source, out = Path(folder) / "image.s", Path(folder) / "image.o"
         source.write_text(_ASSEMBLE_ALL + text, encoding="utf-8", errors="surrogateescape")
         arguments = ["-target", "aarch64-linux-gnu.2.17", "-g0", "-c", source.name, "-o", out.name]
-        run_zig("cc", arguments, f"assembling {what}", cwd=Path(folder))
-        return read_image(out, what)
+        run_zig("cc", arguments, f"assembling {name}", cwd=Path(folder))
+        return read_image(out, name)
 
 
-def read_image(path: Path, what: str) -> CodeImage:
-    """Return the image of an AArch64 object file. Raises: MavcgError where it is none or needs a linker."""
+def read_image(path: Path, name: str) -> CodeImage:
+    """Return the image of an AArch64 object file; name: of the file, for messages.
+
+    Raises: MavcgError if it is not such a file, is damaged, or needs a linker.
+    """
     elf = open_elf(path)
     if elf["e_machine"] != "EM_AARCH64" or elf["e_type"] != "ET_REL":
-        raise MavcgError(f"{what}: not an AArch64 object file; assemble it for AArch64")
+        raise MavcgError(f"{name}: not an AArch64 object file; assemble it for AArch64")
     try:
-        return _image_of(elf, what)
+        return _image_of(elf, name)
     except MavcgError:
         raise
     except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
-        raise MavcgError(f"{what}: a damaged ELF file ({error}); build it again") from error
+        raise MavcgError(f"{name}: a damaged ELF file ({error}); build it again") from error
 
 
-def _image_of(elf: Any, what: str) -> CodeImage:
-    """Lay an object's sections out and apply its relocations. Raises: as read_image."""
-    places = _lay_out(elf)
-    table = elf.get_section_by_name(".symtab")
-    symbols = list(table.iter_symbols()) if table is not None else []
-    addresses = [_address(symbol, places) for symbol in symbols]
-    externals: dict[str, int] = {}
-    external_data: dict[str, int] = {}
-    got: dict[int, int] = {}  # symbol number -> its entry's address
-    got_base = _end(elf, places)
-    data = {index: _contents(elf.get_section(index)) for index in places}
+def _image_of(elf: Any, name: str) -> CodeImage:
+    """Lay out an object's sections and apply its relocations. Raises: as read_image."""
+    bases = _lay_out(elf)
+    symbols = _Symbols(elf, bases)
+    data = {index: _contents(elf.get_section(index)) for index in bases}
     for section in elf.iter_sections():
-        if section["sh_type"] != "SHT_RELA" or section["sh_info"] not in places:
-            continue
-        target = section["sh_info"]
-        for relocation in section.iter_relocations():
-            kind, number = relocation["r_info_type"], relocation["r_info_sym"]
-            address, symbol = addresses[number], symbols[number]
-            where = f"{what}: {elf.get_section(target).name}+{relocation['r_offset']:#x}"
-            name = symbol.name or _section_name(elf, symbol)
-            if address is None and kind in _CALLS:
-                next_free = EXTERNAL_BASE + len(externals) * EXTERNAL_BYTES
-                address = externals.setdefault(symbol.name, next_free)
-            patch_address = places[target] + relocation["r_offset"]
-            if address is None:
-                next_data = EXTERNAL_DATA_BASE + len(external_data) * EXTERNAL_DATA_BYTES
-                address = addresses[number] = external_data.setdefault(name, next_data)
-                if next_data >= EXTERNAL_DATA_LIMIT:
-                    raise MavcgError(f"{where}: refers to '{name}', one of too many names that are not in this text")
-            if kind in _GOT:
-                address = got.setdefault(number, got_base + 8 * len(got))
-            value = address + relocation["r_addend"]
-            try:
-                _RELOCATIONS[kind](data[target], relocation["r_offset"], value, patch_address)
-            except KeyError:
-                raise MavcgError(
-                    f"{where}: relocation {_kind_name(kind)} against '{name}' needs a linker; only code and data of one"
-                    " module can be emulated"
-                ) from None
-            except _OutOfReach:
-                raise MavcgError(
-                    f"{where}: '{name}' is out of reach of {_kind_name(kind)}; give smaller pieces"
-                ) from None
+        if section["sh_type"] == "SHT_RELA" and section["sh_info"] in bases:
+            target = section["sh_info"]
+            for relocation in section.iter_relocations():
+                location = f"{name}: {elf.get_section(target).name}+{relocation['r_offset']:#x}"
+                _relocate(relocation, data[target], bases[target], symbols, location)
     sections = [
-        Section(s.name, places[i], bytes(data[i]), bool(s["sh_flags"] & _EXEC), bool(s["sh_flags"] & _WRITE))
-        for i, s in ((i, elf.get_section(i)) for i in places)
+        Section(s.name, bases[i], bytes(data[i]), bool(s["sh_flags"] & _EXEC), bool(s["sh_flags"] & _WRITE))
+        for i, s in ((i, elf.get_section(i)) for i in bases)
     ]
-    if got:
-        entries = b"".join(int(addresses[number] or 0).to_bytes(8, "little") for number in got)
-        sections.append(Section(".got", got_base, entries, False, False))
-    defined = {
-        s.name: at
-        for s, at in zip(symbols, addresses, strict=True)
-        if at is not None
-        and s.name[:1] not in ("", "$")
-        and s.name not in external_data
-        and s["st_info"]["type"] not in ("STT_FILE", "STT_SECTION")
-    }
-    named = {at: name for name, at in externals.items()}
-    data_names = {at: name for name, at in external_data.items()}
-    return CodeImage(tuple(sections), MappingProxyType(defined), MappingProxyType(named), MappingProxyType(data_names))
+    if symbols.got:
+        entries = b"".join(int(symbols.addresses[number] or 0).to_bytes(8, "little") for number in symbols.got)
+        sections.append(Section(".got", symbols.got_base, entries, False, False))
+    externals = {at: symbol for symbol, at in symbols.externals.items()}
+    external_data = {at: symbol for symbol, at in symbols.external_data.items()}
+    return CodeImage(
+        tuple(sections),
+        MappingProxyType(symbols.definitions()),
+        MappingProxyType(externals),
+        MappingProxyType(external_data),
+    )
 
 
-class _OutOfReach(Exception):
-    pass
+def _relocate(relocation: Any, data: bytearray, base: int, symbols: "_Symbols", location: str) -> None:
+    """Apply one relocation to the contents of a section at address `base`."""
+    kind, number, offset = relocation["r_info_type"], relocation["r_info_sym"], relocation["r_offset"]
+    symbol = symbols.name(number)
+    value = symbols.address(number, kind, location) + relocation["r_addend"]
+    try:
+        apply_relocation(kind, data, offset, value, base + offset)
+    except KeyError:
+        raise MavcgError(
+            f"{location}: relocation {kind_name(kind)} against '{symbol}' needs a linker; only code and data of one"
+            " module can be emulated"
+        ) from None
+    except OutOfReach:
+        raise MavcgError(f"{location}: '{symbol}' is out of reach of {kind_name(kind)}; give smaller pieces") from None
+
+
+class _Symbols:
+    """The symbols of an object, and the addresses given to them; undefined ones get an address on first use.
+
+    addresses: by symbol number; None for an undefined symbol. externals: undefined function -> its address.
+    external_data: undefined data -> its address. got: symbol number -> address of its entry in the global offset table.
+    """
+
+    def __init__(self, elf: Any, bases: Mapping[int, int]) -> None:
+        """bases: section number -> its address."""
+        self._elf = elf
+        table = elf.get_section_by_name(".symtab")
+        self._symbols = list(table.iter_symbols()) if table is not None else []
+        self.addresses = [_address(symbol, bases) for symbol in self._symbols]
+        self.externals: dict[str, int] = {}
+        self.external_data: dict[str, int] = {}
+        self.got: dict[int, int] = {}
+        self.got_base = _end(elf, bases)
+
+    def name(self, number: int) -> str:
+        """Return a symbol's name, or its section's for a local label without a name."""
+        symbol = self._symbols[number]
+        index = symbol["st_shndx"]
+        return symbol.name or (str(self._elf.get_section(index).name) if isinstance(index, int) else "?")
+
+    def address(self, number: int, kind: int, location: str) -> int:
+        """Return the address that a relocation of this kind refers to: the symbol's, or that of its GOT entry."""
+        address = self.addresses[number]
+        if address is None and kind in CALL_KINDS:
+            next_function = EXTERNAL_BASE + len(self.externals) * EXTERNAL_BYTES
+            address = self.externals.setdefault(self._symbols[number].name, next_function)
+        if address is None:
+            next_data = EXTERNAL_DATA_BASE + len(self.external_data) * EXTERNAL_DATA_BYTES
+            name = self.name(number)
+            address = self.addresses[number] = self.external_data.setdefault(name, next_data)
+            if next_data >= EXTERNAL_DATA_LIMIT:
+                raise MavcgError(f"{location}: refers to '{name}', one of too many names that are not in this text")
+        if kind in GOT_KINDS:
+            address = self.got.setdefault(number, self.got_base + 8 * len(self.got))
+        return address
+
+    def definitions(self) -> dict[str, int]:
+        """Return defined symbol -> its address, without sections, files and the assembler's mapping symbols."""
+        return {
+            symbol.name: at
+            for symbol, at in zip(self._symbols, self.addresses, strict=True)
+            if at is not None
+            and symbol.name[:1] not in ("", "$")
+            and symbol.name not in self.external_data
+            and symbol["st_info"]["type"] not in ("STT_FILE", "STT_SECTION")
+        }
 
 
 def _lay_out(elf: Any) -> dict[int, int]:
-    """Return section number -> address, of all sections that are loaded; each on pages of its own."""
+    """Return section number -> address for all sections that are loaded; no two share a page."""
     loaded = [
         (bool(s["sh_flags"] & _EXEC), s.name, index)
         for index, s in enumerate(elf.iter_sections())
-        # Unwind tables change with the code and are read by nothing that runs here.
+        # Unwind tables change with the code, and no emulated code reads them.
         if s["sh_flags"] & _ALLOC and s["sh_size"] and s.name != ".eh_frame" and s["sh_type"] != "SHT_NOTE"
     ]
     places = {}
@@ -203,109 +236,8 @@ def _contents(section: Any) -> bytearray:
 
 
 def _address(symbol: Any, places: Mapping[int, int]) -> int | None:
-    """Return a symbol's address; None for one defined elsewhere, in a section that is not loaded, or common."""
+    """Return a symbol's address; None if it is undefined, common, or in a section that is not loaded."""
     index = symbol["st_shndx"]
     if index == "SHN_ABS":
         return int(symbol["st_value"])
     return places[index] + int(symbol["st_value"]) if index in places else None
-
-
-def _section_name(elf: Any, symbol: Any) -> str:
-    """Return the name of a symbol's section, by which alone local labels are known."""
-    index = symbol["st_shndx"]
-    return str(elf.get_section(index).name) if isinstance(index, int) else "?"
-
-
-def _kind_name(kind: int) -> str:
-    from elftools.elf.enums import ENUM_RELOC_TYPE_AARCH64
-
-    return next((name for name, number in ENUM_RELOC_TYPE_AARCH64.items() if number == kind), f"type {kind}")
-
-
-# A relocation writes `value` (symbol + addend), for some kinds relative to `patch_address`, into the bytes at `offset`.
-_Write = Callable[[bytearray, int, int, int], None]
-
-
-def _word(size: int, relative: bool) -> _Write:
-    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
-        value -= patch_address if relative else 0
-        if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
-            raise _OutOfReach
-        data[offset : offset + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
-
-    return write
-
-
-def _field(data: bytearray, offset: int, bits: int, at: int, value: int) -> None:
-    """Set a field of the instruction at `offset`: `bits` bits from bit `at` on."""
-    word = int.from_bytes(data[offset : offset + 4], "little")
-    mask = ((1 << bits) - 1) << at
-    data[offset : offset + 4] = (word & ~mask | value << at & mask).to_bytes(4, "little")
-
-
-def _branch(bits: int, at: int) -> _Write:
-    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
-        distance = value - patch_address
-        if distance % 4 or not -(1 << bits - 1) <= distance >> 2 < 1 << bits - 1:
-            raise _OutOfReach
-        _field(data, offset, bits, at, distance >> 2)
-
-    return write
-
-
-def _adr(page: bool) -> _Write:
-    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
-        distance = (value >> 12) - (patch_address >> 12) if page else value - patch_address
-        if not -(1 << 20) <= distance < 1 << 20:
-            raise _OutOfReach
-        _field(data, offset, 2, 29, distance & 3)
-        _field(data, offset, 19, 5, distance >> 2)
-
-    return write
-
-
-def _low12(shift: int) -> _Write:
-    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
-        low = value & 0xFFF
-        if low % (1 << shift):
-            raise _OutOfReach  # the instruction cannot say this address
-        _field(data, offset, 12, 10, low >> shift)
-
-    return write
-
-
-def _mov(part: int) -> _Write:
-    def write(data: bytearray, offset: int, value: int, patch_address: int) -> None:
-        _field(data, offset, 16, 5, value >> 16 * part & 0xFFFF)
-
-    return write
-
-
-# Numbers: "ELF for the Arm 64-bit Architecture (AArch64)", ARM IHI 0056, section 5.7 (relocations).
-_CALLS = {282, 283}  # JUMP26, CALL26
-_GOT = {311, 312}  # ADR_GOT_PAGE, LD64_GOT_LO12_NC
-_RELOCATIONS: dict[int, _Write] = {
-    257: _word(8, False),  # ABS64
-    258: _word(4, False),  # ABS32
-    260: _word(8, True),  # PREL64
-    261: _word(4, True),  # PREL32
-    262: _word(2, True),  # PREL16
-    **{263 + number: _mov(number // 2) for number in range(7)},  # MOVW_UABS_G0, G0_NC, ... G3
-    273: _branch(19, 5),  # LD_PREL_LO19
-    274: _adr(page=False),  # ADR_PREL_LO21
-    275: _adr(page=True),  # ADR_PREL_PG_HI21
-    276: _adr(page=True),  # ADR_PREL_PG_HI21_NC
-    277: _low12(0),  # ADD_ABS_LO12_NC
-    278: _low12(0),  # LDST8_ABS_LO12_NC
-    279: _branch(14, 5),  # TSTBR14
-    280: _branch(19, 5),  # CONDBR19
-    282: _branch(26, 0),  # JUMP26
-    283: _branch(26, 0),  # CALL26
-    284: _low12(1),  # LDST16_ABS_LO12_NC
-    285: _low12(2),  # LDST32_ABS_LO12_NC
-    286: _low12(3),  # LDST64_ABS_LO12_NC
-    _LDST128_ABS_LO12_NC: _low12(4),
-    311: _adr(page=True),  # ADR_GOT_PAGE
-    312: _low12(3),  # LD64_GOT_LO12_NC
-    314: _word(4, True),  # PLT32
-}

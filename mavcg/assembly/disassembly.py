@@ -1,4 +1,4 @@
-"""Functions of an AArch64 ELF file as assembly text that the machine passes read, with labels where jumps lead."""
+"""Disassembles functions of an AArch64 ELF file into text for the machine passes, with labels at jump targets."""
 
 import bisect
 import re
@@ -19,7 +19,7 @@ _PLACE = re.compile(r"(.*?)#(0x[0-9a-f]+|\d+)$")
 
 @dataclass(frozen=True)
 class CodeSymbol:
-    """A function of the file. start: its address, or in an object file its offset in the section."""
+    """A function of the file. section: index. start: its address, or its offset in the section of an object file."""
 
     name: str
     section: int
@@ -29,17 +29,17 @@ class CodeSymbol:
 
 @dataclass(frozen=True)
 class Disassembly:
-    """Assembly text of some functions. addresses: line of the text -> the address of the instruction there."""
+    """The assembly text of some functions. addresses: line of the text -> address of its instruction."""
 
     text: str
     addresses: Mapping[int, int]
 
 
 class CodeFile:
-    """An AArch64 ELF object, library or program, opened to be read.
+    """An AArch64 ELF object, library or program, opened for reading.
 
-    Raises: MavcgError for a file that is not there, no ELF file, damaged, of another architecture or byte order, or
-    without any function's name left.
+    Raises: MavcgError for a file that is missing, not ELF, damaged, of another architecture or byte order, or stripped
+    of all function names.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +62,7 @@ class CodeFile:
             raise MavcgError(f"{path}: its symbols are stripped: no function has a name; take it from before strip")
 
     def disassemble(self, names: Sequence[str]) -> Disassembly:
-        """Disassemble functions in this order; each must be one of `symbols`."""
+        """Disassemble functions in the given order; each must be in `symbols`."""
         lines: list[str] = ["\t.text"]
         addresses: dict[int, int] = {}
         for name in names:
@@ -86,16 +86,16 @@ class CodeFile:
         if len(code) < symbol.size:
             raise MavcgError(f"{self.path}: a damaged ELF file ({symbol.name} leaves its section); build it again")
         decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_LITTLE_ENDIAN)
-        found: list[tuple[int, str, str]] = []
+        instructions: list[tuple[int, str, str]] = []
         labels: set[int] = set()
         for at in range(0, len(code), _WORD):
             address, word = symbol.start + at, code[at : at + _WORD]
             if len(word) < _WORD or self._is_data(symbol.section, address):
-                found.append((address, ".byte", ", ".join(f"{byte:#04x}" for byte in word)))
+                instructions.append((address, ".byte", ", ".join(f"{byte:#04x}" for byte in word)))
                 continue
             decoded = next(decoder.disasm_lite(word, address, 1), None)
             if decoded is None:  # newer than the disassembler: to the models a fence, as in hand-written files
-                found.append((address, ".inst", f"{int.from_bytes(word, 'little'):#010x}"))
+                instructions.append((address, ".inst", f"{int.from_bytes(word, 'little'):#010x}"))
                 continue
             mnemonic, operands = decoded[2], decoded[3]
             if _JUMP.match(mnemonic) and (operand := _PLACE.match(operands)):
@@ -107,8 +107,8 @@ class CodeFile:
                     operands = operand[1] + self._label(symbol.section, target)
                 else:
                     operands = operand[1] + self._name_of(symbol.section, target)
-            found.append((address, mnemonic, operands))
-        for address, mnemonic, operands in found:
+            instructions.append((address, mnemonic, operands))
+        for address, mnemonic, operands in instructions:
             if address in labels:
                 yield None, f"{self._label(symbol.section, address)}:"
             yield address, f"\t{mnemonic}\t{operands}".rstrip()
@@ -135,7 +135,7 @@ class CodeFile:
         return at >= 0 and marks[at][1]
 
     def _functions(self) -> Iterator[tuple[str, CodeSymbol]]:
-        """Yield functions by name; in hand-written files also global labels in code without a function type."""
+        """Yield (name, function), also for global labels in code that have no function type (hand-written files)."""
         functions: list[tuple[str, int, int, int]] = []
         for symbol in self._all_symbols():
             section, kind = symbol["st_shndx"], symbol["st_info"]["type"]
@@ -149,7 +149,7 @@ class CodeFile:
                 functions.append((symbol.name, section, symbol["st_value"], symbol["st_size"]))
         starts = sorted({(section, start) for _, section, start, _ in functions})
         for name, section, start, size in functions:
-            if not size:  # hand-written without .size: up to what comes next
+            if not size:  # hand-written without .size: up to the next function
                 after = bisect.bisect_right(starts, (section, start))
                 header = self._elf.get_section(section)
                 end = (0 if self._is_object else header["sh_addr"]) + header["sh_size"]
@@ -164,8 +164,10 @@ class CodeFile:
         yield from table.iter_symbols() if table is not None else ()
 
     def _mapping_symbols(self) -> dict[int, list[tuple[int, bool]]]:
-        """Return section -> (address, whether data begins there), sorted. Source: ELF for the Arm 64-bit Architecture,
-        5.5."""
+        """Return section -> [(address, True if data begins there, False if code)], sorted.
+
+        Source: ELF for the Arm 64-bit Architecture, 5.5.
+        """
         marks_of: dict[int, list[tuple[int, bool]]] = {}
         for symbol in self._all_symbols():
             if re.match(r"\$[dx](\.|$)", symbol.name) and isinstance(symbol["st_shndx"], int):
@@ -173,7 +175,7 @@ class CodeFile:
         return {section: sorted(marks) for section, marks in marks_of.items()}
 
     def _relocations(self) -> dict[tuple[int, int], str]:
-        """Map (section, offset) to the symbol that a linker will put there; for object files only."""
+        """Return (section, offset) -> symbol that a linker will insert there; empty unless the file is an object."""
         names: dict[tuple[int, int], str] = {}
         for section in self._elf.iter_sections() if self._is_object else ():
             if section["sh_type"] == "SHT_RELA":

@@ -1,7 +1,7 @@
-"""The memory of an emulated run: it appears where the function looks, in regions that grow, up to a limit.
+"""The memory of an emulated run: pages are mapped on first access, in regions that grow, up to a limit.
 
-The emulator needs time for every mapped region that grows with their number, so that a page at a time is quadratic: a
-region that lies beside another one is twice as large as that one.
+The emulator's time per mapped region grows with the number of regions, so that mapping page by page is quadratic:
+therefore a new region next to an existing one has twice its size.
 """
 
 import random
@@ -11,10 +11,10 @@ from typing import Any
 
 from mavcg.assembly.code_image import EXTERNAL_DATA_BASE, EXTERNAL_DATA_LIMIT, PAGE_BYTES
 
-LARGEST_GROWTH = 64  # pages that one access may bring
-REGION_LIMIT = 256  # regions that a run may touch: a function that steps far at every access touches as many pages
+LARGEST_GROWTH = 64  # maximum of pages mapped by one access
+REGION_LIMIT = 256  # maximum of regions per run, for functions whose accesses are all far from each other
 PAGE_LIMIT = 2048
-ZERO_EVERY = 4  # one state of so many has zeroes for data that the code refers to and does not define
+ZERO_EVERY = 4  # in one of four states, data that the code refers to but does not define is zero
 _LAST_PAGE_NUMBER = (1 << 64) // PAGE_BYTES - 1
 
 # Lanes that arithmetic treats specially: zeros, infinities, quiet and signalling NaNs, subnormals, largest, one.
@@ -25,8 +25,11 @@ _TO_SMALL = bytes(byte % 41 for byte in range(256))  # any byte -> a count from 
 
 
 def random_lanes(pick: random.Random, count: int) -> bytes:
-    """Return the bytes for memory or vectors: mostly moderate fp32 lanes (2^-7 to 4, both signs), also moderate as fp64
-    and fp16; else small integers, special fp32 values among moderate ones, or any bits."""
+    """Return random contents, in bytes, for memory or vectors.
+
+    Mostly moderate fp32 lanes (2^-7 to 4, both signs), which are moderate as fp64 and fp16 too; else small integers,
+    special fp32 values among moderate ones, or arbitrary bits.
+    """
     kind = pick.random()
     if kind < 0.12:
         return pick.randbytes(count)
@@ -49,17 +52,17 @@ def random_lanes(pick: random.Random, count: int) -> bytes:
 
 @lru_cache(maxsize=2048)  # two runs from one state read the same pages
 def page_bytes(seed: int, page: int) -> bytes:
-    """Return the contents of memory page number `page` before a run."""
+    """Return the initial contents of memory page number `page`."""
     if seed % ZERO_EVERY == ZERO_EVERY - 1 and EXTERNAL_DATA_BASE <= page * PAGE_BYTES < EXTERNAL_DATA_LIMIT:
         return bytes(PAGE_BYTES)
     return random_lanes(random.Random(f"page {seed} {page}"), PAGE_BYTES)
 
 
 class EmulatedMemory:
-    """The regions of an emulator's memory that belong to a run."""
+    """The regions of an emulator's memory that are mapped for a run."""
 
     def __init__(self, emulator: Any, access: int) -> None:
-        """Take an emulator (unicorn's Uc) and its protection bits for data."""
+        """emulator: unicorn's Uc. access: its protection bits for data."""
         self._uc, self._access = emulator, access
         self._fixed: list[range] = []
         self._regions: list[range] = []  # of page numbers, sorted, disjoint; fixed ones and those of this run
@@ -72,7 +75,7 @@ class EmulatedMemory:
         self._fixed.sort(key=lambda region: region.start)
 
     def begin(self, seed: int, given: tuple[tuple[int, bytes], ...]) -> None:
-        """Forget the last run; map what this one is given: (address, bytes), on pages of their own."""
+        """Unmap the memory of the last run, and map the given contents (address, bytes) of this one."""
         for region in self._regions:
             if region not in self._fixed:
                 self._uc.mem_unmap(region.start * PAGE_BYTES, len(region) * PAGE_BYTES)
@@ -83,7 +86,7 @@ class EmulatedMemory:
         self._pages = 0
 
     def grow(self, address: int) -> bool:
-        """Map the page at an address and some of its neighbours; return False beyond the limits."""
+        """Map the page at an address and some next to it; return False if a limit is reached."""
         if len(self._regions) >= REGION_LIMIT or self._pages >= PAGE_LIMIT:
             return False
         page = address // PAGE_BYTES

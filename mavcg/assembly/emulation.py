@@ -1,7 +1,7 @@
-"""Run one function of a code image in an emulator, from any registers and memory; record its accesses and results.
+"""Runs a function of a code image in an emulator from a given state; records its results and memory accesses.
 
-Memory appears where the function looks: each page is made from its address and the state's seed, so that any register
-value is a valid pointer and two runs from one state see the same bytes.
+Memory is mapped where the function accesses it, with contents computed from address and seed: every register value is a
+valid pointer, and two runs from one state read the same bytes.
 """
 
 import importlib
@@ -18,11 +18,11 @@ from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
 from mavcg.assembly.emulated_memory import EmulatedMemory, random_lanes
 from mavcg.errors import MavcgError
 
-STACK_TOP = 0x7F00_0000_0000  # near the top of 47 bits, where Linux has it too, far from code and data
+STACK_TOP = 0x7F00_0000_0000  # near the top of 47 bits, as on Linux, far from code and data
 STACK_BYTES = 1 << 20
 RETURN_ADDRESS = 0x1700_0000
 INSTRUCTION_LIMIT = 20_000
-SECONDS_LIMIT = 5.0  # of one run; runs that end take milliseconds
+SECONDS_LIMIT = 5.0  # of one run; a run that returns takes milliseconds
 
 _BUFFERS = (0x40_0000_0000, 0x41_0000_0000, 0x42_0000_0000)
 _LAST_PAGE = (1 << 64) - PAGE_BYTES
@@ -31,10 +31,10 @@ _MASK64 = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class State:
-    """All that a function starts from.
+    """The registers and memory that a function starts with.
 
-    x: x0 to x29; x30 is the return address. v: v0 to v31, 128 bits each. nzcv: N is bit 3, V is bit 0.
-    given: (address, bytes) of memory that holds something else than the seed's bytes.
+    x: x0 to x29; x30 is the return address. v: v0 to v31, 128 bits each. nzcv: N is bit 3, V is bit 0. memory_seed: of
+    the memory's contents. given: (address, bytes) of memory with other contents.
     """
 
     x: tuple[int, ...]
@@ -58,9 +58,9 @@ class End(StrEnum):
 class RunResult:
     """The state after a run.
 
-    where: the location at which it stopped, in words, unless it returned; the name of the function that it calls.
-    x: x0 to x29. written: address -> the byte that is there in the end. read: addresses of all bytes that loads
-    touched. executed: addresses of the instructions that ran.
+    end: how it ended. where: the location at which it stopped, such as "kernel+0x1c", or the name of the missing
+    function that it calls; "" if it returned. x: x0 to x29. written: address of each byte stored to -> its final value.
+    read: addresses of all bytes loaded. executed: addresses of the instructions that ran.
     """
 
     end: End
@@ -74,7 +74,7 @@ class RunResult:
     executed: frozenset[int] = frozenset()
 
     def register(self, name: str) -> int:
-        """Return x0 to x29, v0 to v31 (128 bits), d0 to d31 (their low halves), sp, nzcv."""
+        """Return a register's value; name: x0 to x29, v0 to v31 (128 bits), d0 to d31 (their low halves), sp, nzcv."""
         if name in ("sp", "nzcv"):
             return self.sp if name == "sp" else self.nzcv
         number = int(name[1:])
@@ -84,8 +84,11 @@ class RunResult:
 
 
 def start_state(seed: int) -> State:
-    """Return the registers and memory of this seed: pointers into a few buffers, near each other or distant, aligned or
-    odd; counts from 0 to 40; any 64 bits; vector lanes like the memory's."""
+    """Return a random start state.
+
+    General registers: pointers into a few buffers, near or distant, aligned or not; counts from 0 to 40; or arbitrary
+    64 bits. Vector lanes: as random_lanes.
+    """
     pick = random.Random(f"state {seed}")
 
     def general() -> int:
@@ -106,36 +109,36 @@ def start_state(seed: int) -> State:
 
 
 class EmulatedCore:
-    """An emulated core with an image loaded; each run starts afresh. Not to be shared between threads."""
+    """An emulated core with an image loaded; runs are independent of each other. For one thread only."""
 
     def __init__(self, image: CodeImage) -> None:
-        """Raise MavcgError when unicorn is not installed."""
+        """Load the image. Raises: MavcgError if unicorn is not installed."""
         self.image = image
         self._core = _UnicornCore(image)
 
     def run(
         self, function: str, state: State, limit: int = INSTRUCTION_LIMIT, seconds: float = SECONDS_LIMIT
     ) -> RunResult:
-        """Run a function of the image until it returns, has executed `limit` instructions, or the time is over.
+        """Run a function of the image until it returns, or a limit of instructions or seconds is reached.
 
-        Raises: MavcgError when the image does not define it.
+        Raises: MavcgError if the image does not define the function.
         """
         entry = self.image.symbols.get(function)
         if entry is None:
             raise MavcgError(f"check by execution: no function '{function}' in the code; check its name")
         outcome = self._core.run(entry, state, limit, seconds)
         if outcome.end in (End.FAULT, End.CALL, End.MEMORY):
-            self._core = _UnicornCore(self.image)  # what an exception leaves in the emulator is not documented
+            self._core = _UnicornCore(self.image)  # the emulator's state after an exception is not documented
         return outcome
 
 
 def run(image: CodeImage, function: str, state: State, limit: int = INSTRUCTION_LIMIT) -> RunResult:
-    """Run one function once; for many runs of one image, an EmulatedCore is four times faster."""
+    """Run a function once; for many runs of one image, an EmulatedCore is four times faster."""
     return EmulatedCore(image).run(function, state, limit)
 
 
 def _emulator() -> tuple[Any, Any]:
-    """Return unicorn's module and its constants for AArch64. They are loaded when first used."""
+    """Import unicorn on first use; return the module and its constants for AArch64."""
     try:
         return importlib.import_module("unicorn"), importlib.import_module("unicorn.arm64_const")
     except ImportError as error:
@@ -143,7 +146,7 @@ def _emulator() -> tuple[Any, Any]:
 
 
 class _UnicornCore:
-    """Unicorn, with its hooks: `accesses` are (is a write, address, bytes)."""
+    """Unicorn with its hooks. accesses: (True for a write, address, bytes). blocks: (address, bytes) executed."""
 
     def __init__(self, image: CodeImage) -> None:
         unicorn, arm = _emulator()
@@ -160,7 +163,7 @@ class _UnicornCore:
         self.nzcv, self.modes = arm.UC_ARM64_REG_NZCV, [arm.UC_ARM64_REG_FPCR, arm.UC_ARM64_REG_FPSR]
         self.uc: Any = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
         self.uc.ctl_set_cpu_model(arm.UC_CPU_ARM64_MAX)
-        # All 64 bits of an address count, as they are: no page tables, no largest physical address.
+        # Addresses have all 64 bits and are not translated: no page tables, no maximum physical address.
         self.uc.ctl_set_tlb_mode(unicorn.UC_TLB_VIRTUAL)
         self.memory = EmulatedMemory(self.uc, unicorn.UC_PROT_READ | unicorn.UC_PROT_WRITE)
         for section in image.sections:
@@ -231,7 +234,7 @@ class _UnicornCore:
         )
 
     def _written_bytes(self) -> dict[int, int]:
-        """Map the address of every byte that stores touched to the byte."""
+        """Return the address of each byte stored to -> its final value."""
         written: dict[int, int] = {}
         for write, address, size in self.accesses:
             if write and address + size <= _LAST_PAGE:

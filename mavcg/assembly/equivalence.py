@@ -1,6 +1,6 @@
-"""The check by execution: two forms of a function, run from the same states, must leave the same bytes behind.
+"""The check by execution: two forms of a function, run from the same start states, must give the same results.
 
-What this cannot see: the order of accesses (devices, other threads), and paths that no state of the check takes.
+It does not check the order of memory accesses (devices, other threads), nor paths that no start state takes.
 """
 
 import time
@@ -19,7 +19,7 @@ from mavcg.assembly.emulation import (
     start_state,
 )
 
-# What a caller may look at (AAPCS64, ARM IHI 0055): results (x0, x1; v0 to v3) and preserved registers.
+# Registers that a caller may read (AAPCS64, ARM IHI 0055): results (x0, x1; v0 to v3) and callee-saved registers.
 CALLER_SEES = (
     *("x0", "x1", "v0", "v1", "v2", "v3"),
     *(f"x{number}" for number in range(19, 30)),
@@ -31,7 +31,10 @@ COMPARISON_SECONDS = 30.0  # for all states of a function
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference from the state of `seed`: `what` (a register, memory at an address, the end) differs."""
+    """A difference between the two runs from the start state of a seed.
+
+    what: that differs: a register, "memory at ADDRESS" or "the end". before, after: its values, as text.
+    """
 
     seed: int
     what: str
@@ -44,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Undecided:
-    """A seed whose runs were not compared: the untransformed function did not return, or time was over."""
+    """A seed whose runs were not compared, because the untransformed function did not return or time was over."""
 
     seed: int
     reason: str
@@ -52,10 +55,10 @@ class Undecided:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of running both forms from all seeds.
+    """The result of running both forms from all seeds.
 
-    agreed: the number of seeds from which both returned and left the same. differences: at most one a seed. coverage:
-    the share of the transformed function's bytes that ran from the seeds that agreed, 0 to 1.
+    agreed: number of seeds from which both returned with equal results. differences: at most one per seed. coverage:
+    fraction of the transformed function's instructions that ran from the seeds that agreed.
     """
 
     function: str
@@ -87,16 +90,14 @@ def compare(
     start: Callable[[int], State] = start_state,
     seconds: float = COMPARISON_SECONDS,
 ) -> Comparison:
-    """Run a function of both images from the state of each seed.
+    """Run a function of both images from the start state of each seed, and compare the results.
 
-    Equal means: the same end; the same in all `observed` registers (names as in RunResult.register) and in all bytes
-    that either wrote, but for the dead stack below the final sp; and `after` reads no byte that `before` did not read,
-    since it could fault there: its own stack and the images excepted.
-
+    Results are equal if: both end in the same manner; all `observed` registers (names as in RunResult.register) are
+    equal, and all bytes that either form wrote, except the dead stack below the final sp; and `after` reads no byte
+    that `before` did not read, because it could fault there, except its own stack and the images.
     limit: of instructions for `before`; `after` may take four times as many. renamed: the function's name in `after`.
-    start: seed -> state, where a function needs arguments of certain kinds. seconds: for all seeds together; those that
-    are left then are undecided.
-    Raises: MavcgError when either image lacks the function.
+    start: returns the start state of a seed. seconds: for all seeds together; the remaining seeds are undecided.
+    Raises: MavcgError if either image lacks the function.
     """
     first, second = EmulatedCore(before), EmulatedCore(after)
     agreed = 0

@@ -1,4 +1,4 @@
-"""Estimates of every loop of a function by the model of a core, without changes, for people and for scripts."""
+"""Estimates the cycles of every loop of a function, unchanged, by the model of a core; as values and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ from mavcg.passes.asm.models.estimate import IN_ORDER, PORT_BOUND, LoopEstimate,
 
 @dataclass(frozen=True)
 class BlockEstimate:
-    """A loop of one block, a block of a longer loop, or straight-line code.
+    """The estimate of a loop of one block, a block of a longer loop, or straight-line code.
 
-    kind: "loop", "block of a loop" or "block"; cycles of the last two are for one run through them by themselves.
-    line: in the user's file; address: of a binary's. estimate: None where there is none, and `why` says why.
-    calls: what it calls, whose own time the estimate leaves out. runs: how often it runs in a call, estimated from the
-    nesting of the loops and the trip counts in the code. samples: of a profile in it; None where none is given.
+    kind: "loop" (of one block), "block of a loop" or "block"; for the latter two, cycles are of one run on an idle
+    core. line: in the user's file. address: of its first instruction, for a binary. estimate: None if the model cannot
+    time it, for the reason in `why`. calls: functions that it calls, whose time is not included. runs: block frequency
+    in a call, estimated from the loop nest and constant trip counts. samples: of a profile; None without a profile.
     """
 
     kind: str
@@ -37,13 +37,13 @@ class BlockEstimate:
 
     @property
     def heat(self) -> tuple[float, int, int]:
-        """Samples there; then what a call is estimated to do: arithmetic, instructions. The hottest loop has most."""
+        """Sort key, largest for the hottest loop: samples, then estimated operations and instructions per call."""
         arithmetic = max(self.work.flops, self.work.int_ops) * self.runs
         return self.samples or 0.0, arithmetic, self.instructions * self.runs
 
     @property
     def location(self) -> str:
-        """The loop's location, for people."""
+        """The loop's location, for messages."""
         if self.address is not None:
             return f"{self.address:#x}"
         return f"{self.label} (line {self.line})" if self.label else f"line {self.line}"
@@ -54,14 +54,14 @@ class BlockEstimate:
 
 
 def model_of(timing: Timing) -> str:
-    """Return the name of the model that fits the core."""
+    """Return the name of the model that is used for the core."""
     return IN_ORDER if timing.order == "in" else PORT_BOUND
 
 
 def estimate_function(
     code: AsmInput, function: Function, timing: Timing, straight: bool = False
 ) -> list[BlockEstimate]:
-    """Estimate every loop of one block and every block of other loops; with `straight`, all other blocks too."""
+    """Estimate every loop of one block and every block of longer loops; with `straight`, all other blocks too."""
     runs = block_frequencies(function, code.statements)
     return [
         _estimate(code, block, index, timing, runs[index])
@@ -110,7 +110,7 @@ _INSTRUCTION_BYTES = 4  # AArch64
 def with_samples(
     estimates: Sequence[BlockEstimate], code: AsmInput, function: Function, offsets: Mapping[int, float]
 ) -> list[BlockEstimate]:
-    """Add the samples that a profile has in each block. offsets: bytes from the function's start -> samples."""
+    """Add a profile's samples to each estimate. offsets: bytes from the function's start -> samples."""
     first = next(line for block in function.blocks for line in block.lines)
     start = code.addresses[code.statements[first.statement].line]
 
@@ -124,16 +124,14 @@ def with_samples(
 
 
 def hottest_first(estimates: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
-    """Order the loops of one block, the hottest first; with `everything`, and where a block of a longer loop is hotter
-    than all of them, those blocks too.
-    """
+    """Return the estimates of `to_show`, the hottest first, preceded by the hottest block if it is not among them."""
     ordered = sorted(estimates, key=lambda loop: loop.heat, reverse=True)
     shown = to_show(ordered, everything)
     return shown if not ordered or ordered[0] in shown else [ordered[0], *shown]
 
 
 def to_show(estimates: Sequence[BlockEstimate], everything: bool = False) -> list[BlockEstimate]:
-    """Return the estimates to print: loops of one block where there are any; with `everything`, other blocks too."""
+    """Return the estimates to print: loops of one block; all blocks with `everything`, or if there is no such loop."""
     return [loop for loop in estimates if loop.kind == "loop" and not everything] or list(estimates)
 
 
@@ -143,12 +141,12 @@ def _label(block: Block) -> str:
 
 
 def function_json(name: str, estimates: Sequence[BlockEstimate]) -> dict[str, Any]:
-    """Return a function as `--json` gives it."""
+    """Return the JSON of a function and its loops for `--json`."""
     return {"name": name, "loops": [_block_json(loop) for loop in estimates]}
 
 
 def head_json(file: str, timing: Timing, settings: Sequence[str]) -> dict[str, Any]:
-    """Return the head of a document, which says where its figures come from."""
+    """Return the head of the JSON document, which names the file, the core and the model."""
     return {
         "file": file,
         "core": timing.core,

@@ -1,24 +1,23 @@
-"""Limit the expansion of an assembly file's repetitions before an assembler reads it."""
+"""Refuses assembly files whose repetitions expand to too many lines, before an assembler reads them."""
 
 import re
 
 from mavcg.errors import MavcgError
 
-EXPANDED_LINES = 60_000  # of a whole file; hand-written ones have a few thousand
+EXPANDED_LINES = 60_000  # limit for a file; hand-written files have a few thousand
 _OPENING = re.compile(r"\.(?P<word>macro|rept|irpc?|if\w*)\b\s*(?P<rest>.*)")
 _CLOSING = re.compile(r"\.(?:endm|endr|endif)\b")
 
 
 class TooLong(MavcgError):
-    """Text that expands to more than EXPANDED_LINES."""
+    """Raised for text that expands to more than EXPANDED_LINES lines."""
 
 
 def check_repetitions(text: str, file: str) -> None:
-    """Refuse a file whose repetitions, counts multiplied, would expand to more than EXPANDED_LINES.
+    """Refuse a file whose repetitions, nested counts multiplied, expand to more than EXPANDED_LINES lines.
 
-    Counts that are expressions, and what stands in macros and conditions, are taken as one: whether they expand to too
-    much is seen when they do.
-    Raises: TooLong with the line of the repetition at which the bound is passed.
+    Counts that are expressions count as 1, and lines in macros and conditions as 0; these are checked once expanded.
+    Raises: TooLong with the line of the outermost repetition that exceeds the limit.
     """
     total = 0
     open_counts: list[tuple[int, int]] = []  # (count, line); 0: a macro or a condition
@@ -39,22 +38,23 @@ def check_repetitions(text: str, file: str) -> None:
                     raise too_long(f"{file}:{first}:1", f"expands to {total} lines or more")
 
 
-def too_long(location: str, what: str) -> TooLong:
-    """Return the error for text that expands to too much; the caller raises it."""
+def too_long(location: str, fault: str) -> TooLong:
+    """Return the error for text that expands to too many lines; the caller raises it."""
     return TooLong(
-        f"{location}: {what}, and files of up to {EXPANDED_LINES} expanded lines are taken; "
+        f"{location}: {fault}, and files of up to {EXPANDED_LINES} expanded lines are taken; "
         "repeat less, or write a loop"
     )
 
 
-def _count(word: str, rest: str) -> int:
+def _count(word: str, arguments: str) -> int:
+    """Return the count of a repetition, 1 if it is an expression, and 0 for a macro or condition."""
     if word == "rept":
         try:
-            return int(rest.split("/*")[0], 0)
+            return int(arguments.split("/*")[0], 0)
         except ValueError:
             return 1
     if word == "irp":
-        return max(1, rest.count(","))
+        return max(1, arguments.count(","))
     if word == "irpc":
-        return max(1, len(rest.partition(",")[2].strip()))
+        return max(1, len(arguments.partition(",")[2].strip()))
     return 0

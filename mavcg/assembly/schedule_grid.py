@@ -1,4 +1,4 @@
-"""The cells of a schedule's picture: which op stands in which issue slot of which cycle, and why others are empty."""
+"""The grid of a schedule's picture: which op issues in each slot of each cycle, and why a slot is empty."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ from mavcg.passes.asm.models.in_order_pipeline import Wait
 class Cell:
     """One issue slot of one cycle.
 
-    op: None where the slot is empty; wait is then what held up the next op. from_before: the op belongs to the
-    iteration before those shown, whose last cycle is their first.
+    op: None for an empty slot. wait: for an empty slot, why the next op waited. from_before: True if the op belongs to
+    the previous iteration, whose last cycle is the first one shown. stalled: True if nothing issues in the cycle.
     """
 
     op: Op | None = None
@@ -29,14 +29,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One cycle."""
+    """One cycle of the schedule, with a cell per issue slot."""
 
     cycle: int
     cells: tuple[Cell, ...]
 
     @property
     def reason(self) -> str:
-        """The reason why slots of the cycle are empty; "" where none is, or where the code just ends."""
+        """The reason why slots of the cycle are empty; "" if none is empty, or the code ends here."""
         return next((cell.wait.why for cell in self.cells if cell.wait is not None), "")
 
     @property
@@ -45,9 +45,9 @@ class Row:
 
 
 def schedule_rows(estimate: LoopEstimate) -> list[Row]:
-    """Return the cycles of an in-order estimate: of all iterations until a loop's schedule repeats, or of a block.
+    """Return the cycles of an in-order estimate: of a block, or of a loop's iterations until its schedule repeats.
 
-    A loop closes on itself: what its last op does in the cycle in which the first one issues stands in that cycle.
+    Cycles of a loop are modulo its period: an op that issues in the next period's first cycle is shown in this one's.
     """
     count = estimate.period_cycles
     ops: dict[tuple[int, int], Cell] = {}
@@ -71,12 +71,12 @@ def schedule_rows(estimate: LoopEstimate) -> list[Row]:
 
 
 def headline(estimate: LoopEstimate) -> str:
-    """Return the figure and what it is: a model's."""
+    """Return a line with the core, the cycles and the model."""
     figure = f"{estimate.cycles:.2f}".rstrip("0").rstrip(".")
-    what = "cycles per iteration" if estimate.is_loop else "cycles"
-    return f"{estimate.core}: {figure} {what} by the {estimate.model} model (a prediction, not a measurement)"
+    unit = "cycles per iteration" if estimate.is_loop else "cycles"
+    return f"{estimate.core}: {figure} {unit} by the {estimate.model} model (a prediction, not a measurement)"
 
 
 def verdict(estimate: LoopEstimate) -> str:
-    """Name the bound on the figure."""
+    """Return a line with the bound that limits the loop, and its cause."""
     return f"bound by {estimate.bound_by}: {estimate.because}"

@@ -1,7 +1,7 @@
-"""A pipeline model's schedule of a loop as a picture: text for terminals, SVG for pages.
+"""Draws a pipeline model's schedule of a loop as text for terminals (schedule_svg.py: as SVG).
 
-In-order cores: a row per cycle, a column per issue slot, empty slots with the reason. Out-of-order cores: how busy each
-unit is against the cycles of the loop, and which op brings how much of it.
+In-order cores: a row per cycle, a column per issue slot, and the reason for empty slots. Out-of-order cores: the busy
+cycles of each unit relative to the cycles of the loop, and each op's part of them.
 """
 
 from mavcg.assembly.schedule_grid import Cell, headline, schedule_rows, verdict
@@ -15,10 +15,9 @@ _ANSI_STALL, _ANSI_EMPTY = "97;41", "2"
 
 
 def as_text(estimate: LoopEstimate, colour: bool = False) -> str:
-    """Return the picture in monospaced text; without colour, plain ASCII but for what instructions and names hold.
+    """Return the picture as monospaced, printable text.
 
-    Whatever these hold, it is printable.
-    colour: ANSI codes, a colour per family of instructions; for the caller to decide by the terminal and NO_COLOR.
+    colour: True for ANSI codes, a colour per family of instructions; the caller decides by the terminal and NO_COLOR.
     """
     body = _schedule(estimate, colour) if estimate.model == IN_ORDER else _pressure(estimate, colour)
     head = [printable(headline(estimate)), printable(verdict(estimate)), ""]
@@ -56,7 +55,7 @@ def _paint(cell: Cell, text: str, colour: bool) -> str:
 
 
 def _worst(estimate: LoopEstimate) -> list[str]:
-    """Return the ops that leave the most slots empty, and what the marks mean."""
+    """Return lines with the ops that leave the most slots empty, and the meaning of the mark ^."""
     losing = [detail for detail in estimate.ops if detail.lost_slots > 0]
     losing.sort(key=lambda detail: -detail.lost_slots)
     lines = [

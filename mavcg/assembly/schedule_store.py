@@ -1,7 +1,7 @@
-"""Schedules that were found once, kept on disk: one small file for each, named by what it was found for.
+"""Caches schedules on disk, one small file each, named by a digest of its key.
 
-A file that cannot be read, is cut or garbled counts as absent and is written anew; a folder that cannot be written
-means that nothing is kept. Both cost time, never correctness.
+A file that cannot be read or is damaged counts as absent and is rewritten; in a folder that cannot be written nothing
+is cached. Both cost time, never correctness.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ OFF = ("off", "0", "no")
 
 
 class DiskStore:
-    """Documents in a folder, schedules above all: loop_tuning.ScheduleStore. Several processes may use one at once."""
+    """JSON documents, mainly schedules, in a folder; a loop_schedule.ScheduleStore that processes may share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def get(self, key: str) -> Schedule | None:
-        """Return the schedule kept for this key; None where there is none that can be trusted."""
+        """Return the schedule stored for this key; None if there is none or it is damaged."""
         document = self.read(key)
         try:
             if document is None:
@@ -39,35 +39,35 @@ class DiskStore:
             return None
 
     def put(self, key: str, schedule: Schedule) -> None:
-        """Keep a schedule."""
+        """Store a schedule."""
         self.write(key, {**asdict(schedule), "cycles": list(schedule.cycles)})
 
     def read(self, key: str) -> dict[str, Any] | None:
-        """Return the document kept for this key; None where there is none that can be trusted."""
+        """Return the document stored for this key; None if there is none or it is damaged."""
         try:
             return _parse_entry(key, self._path(key).read_bytes())
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def write(self, key: str, document: Mapping[str, Any]) -> None:
-        """Store a document and replace an older one; a full disk or a folder without permission is no error."""
+        """Store a document in place of an older one; a full disk or missing permission is ignored."""
         try:
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with whole(path, durable=False) as made:
-                made.write_bytes(_write_entry(key, document))
+            with whole(path, durable=False) as temporary:
+                temporary.write_bytes(_write_entry(key, document))
         except OSError:
             return
 
     def _path(self, key: str) -> Path:
-        # The key as given may be anything; its digest is a file name everywhere.
+        # A key may have any characters; its digest is a valid file name.
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
 
 def open_store(environment: Mapping[str, str] | None = None) -> DiskStore | None:
-    """Return the store of this user, or None where there is to be none: MAVCG_CACHE=off, or no home to put it in.
+    """Return the user's store; None if MAVCG_CACHE is "off" or there is no home folder.
 
-    The folder: MAVCG_CACHE, else XDG_CACHE_HOME/mavcg, else ~/.cache/mavcg; in it schedules/<the passes' fingerprint>.
+    Its folder: MAVCG_CACHE, else XDG_CACHE_HOME/mavcg, else ~/.cache/mavcg; in it schedules/<the passes' fingerprint>.
     """
     environment = os.environ if environment is None else environment
     named = environment.get(VARIABLE, "")
@@ -77,7 +77,7 @@ def open_store(environment: Mapping[str, str] | None = None) -> DiskStore | None
     home = environment.get("HOME", "")
     if named:
         root = Path(named)
-    elif os.path.isabs(base):  # a relative one is to be ignored: XDG Base Directory Specification
+    elif os.path.isabs(base):  # a relative path must be ignored: XDG Base Directory Specification
         root = Path(base) / "mavcg"
     elif os.path.isabs(home):
         root = Path(home) / ".cache" / "mavcg"
@@ -88,7 +88,7 @@ def open_store(environment: Mapping[str, str] | None = None) -> DiskStore | None
 
 @cache
 def fingerprint() -> str:
-    """Return a digest of the code of the machine passes: other passes do not get the schedules that these found."""
+    """Return a digest of the machine passes' code, so that changed passes do not use schedules of older ones."""
     sources = sorted(Path(str(mavcg.passes.asm.__file__)).parent.rglob("*.py"))
     digest = hashlib.sha256()
     for path in [*sources, Path(str(mavcg.hardware.timing.__file__))]:
@@ -102,12 +102,12 @@ def _write_entry(key: str, content: Mapping[str, Any]) -> bytes:
 
 
 def _parse_entry(key: str, content: bytes) -> dict[str, Any]:
-    """Return the schedule of an entry. Raises: ValueError, KeyError or TypeError for what `_written` did not write."""
+    """Return the document of an entry. Raises: ValueError, KeyError or TypeError if `_write_entry` did not write it."""
     document = json.loads(content)
     if not isinstance(document, dict):
-        raise ValueError("no document")
+        raise ValueError("not a document")
     digest = document.pop("digest")
-    # A schedule with one digit changed would be wrong code: only what was written is taken.
+    # A schedule with a changed digit would be wrong code, so that the digest has to match.
     if digest != _digest(document) or document["key"] != key:
         raise ValueError("a damaged file")
     return document

@@ -1,4 +1,4 @@
-"""A schedule or unit pressure as SVG, written by hand: no library, no script, valid on its own and inside a page."""
+"""Draws a schedule or unit pressure as SVG without a library or script; valid as a file and inside an HTML page."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from mavcg.hardware.instr_classes import CLASSES, FAMILIES
 from mavcg.passes.asm.models.estimate import IN_ORDER, LoopEstimate, OpEstimate
 from mavcg.text.safe_text import xml_attribute, xml_text
 
-# Light fills that keep black text readable, also different in lightness, so that they differ without colour vision.
+# Light fills on which black text is readable; they differ in lightness too, for readers without colour vision.
 _FILL = {
     "integer": "#cfd8dc",
     "branch": "#e1bee7",
@@ -23,7 +23,7 @@ _ROW, _PAD, _BARS = 20, 16, 420
 
 
 def as_svg(estimate: LoopEstimate, title: str) -> str:
-    """Return the picture as an SVG document; hovering over a cell says what it is and what it waited for.
+    """Return the picture as an SVG document; a cell's tooltip has its op and the reason for waiting.
 
     title: a line of text above it, such as the function's name.
     """
@@ -143,8 +143,7 @@ def _pressure(estimate: LoopEstimate) -> tuple[list[str], float, float]:
 
 
 def _matrix(estimate: LoopEstimate, y: float) -> tuple[list[str], float, float]:
-    """Return a row per instruction, a column per pool; the darker, the more of the loop's cycles it keeps a unit
-    busy."""
+    """Return a table with a row per instruction and a column per pool, darker for more busy cycles; width; height."""
     used = [pool for pool in estimate.pools if any(detail.pressure.get(pool) for detail in estimate.ops)]
     left = _PAD + 14 + max([22, *(len(detail.op.text) for detail in estimate.ops)]) * _CHAR
     column = max([6, *(len(pool) for pool in used)]) * _CHAR + 8

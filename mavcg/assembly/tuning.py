@@ -1,4 +1,4 @@
-"""Versions through the machine passes: each with its core's timing, several at a time, schedules kept on disk."""
+"""Runs the machine passes on the versions of a program, each with its core's timing, in several processes."""
 
 import hashlib
 import re
@@ -17,8 +17,8 @@ from mavcg.passes.asm.models.main_loop import main_loop
 from mavcg.passes.asm.tune import FunctionReport, Tuned, tune
 from mavcg.profiles.timing import load_timing
 
-# Accesses whose order or number a program may count on, and which look like any other in assembly. Stronger atomics are
-# instructions of their own there, which the passes leave alone.
+# Accesses whose order or number a program may rely on, and which in assembly look like any other. Stronger atomics have
+# their own instructions, which are fences to the passes.
 _VOLATILE = re.compile(r"\b(?:load|store) (?:atomic )?volatile |\b(?:load|store) atomic |syncscope\(\"singlethread\"\)")
 
 
@@ -26,10 +26,10 @@ _VOLATILE = re.compile(r"\b(?:load|store) (?:atomic )?volatile |\b(?:load|store)
 class TuningJob:
     """A version to be tuned.
 
-    asm, symbol: its assembly and its name there; generic_asm, generic_symbol: the generic version, for comparison.
-    why_not: why it must stay as it is, or "". open_inline: no inline assembly in it clobbers memory. heuristic_seconds:
-    as of Effort. account: True if the account's figures are required. only: the one function of `asm` that is tuned, or
-    "" for all.
+    asm, symbol: its assembly and its symbol. generic_asm, generic_symbol: of the generic version, for comparison.
+    why_not: the reason why it must not be changed, or "". open_inline: True if no inline assembly in it clobbers
+    memory. heuristic_seconds: as in SchedulingEffort. account: True if the figures of VersionTuning are needed. only:
+    the function of `asm` to tune; "" for all.
     """
 
     core: Core
@@ -44,18 +44,17 @@ class TuningJob:
     only: str = ""
 
     def why_kept(self, function: str) -> str:
-        """Return the reason why a function of `asm` must stay as it is, or ""."""
+        """Return the reason why a function of `asm` must not be changed, or ""."""
         return self.why_not or ("another function is tuned" if self.only not in ("", function) else "")
 
 
 @dataclass(frozen=True)
 class VersionTuning:
-    """The changes of the machine passes to a version, and the model's gain of each.
+    """The changes of the machine passes to a version, and the performance of its main loop by the core's model.
 
-    Work per cycle of its main loop on its own core, by the model: the generic version's code, the code that LLVM makes
-    for the core (the directive), and that code tuned; None where it does no arithmetic, and `tuned` where no
-    machine pass is for the core. unit: "FLOP" or "OP". is_hottest: False where the model cannot time a loop of one of
-    these codes that is estimated to be hotter.
+    unit: "FLOP" or "OP". generic, directive, tuned: operations per cycle of the main loop of the generic version, of
+    LLVM's code for the core, and of that code tuned; None without arithmetic, and `tuned` also if the core has no
+    machine passes. is_hottest: False if the model cannot time a loop that is estimated to be hotter.
     """
 
     functions: tuple[FunctionReport, ...]
@@ -67,11 +66,11 @@ class VersionTuning:
 
     @property
     def own(self) -> float | None:
-        """Work per cycle of the version as it will run."""
+        """Operations per cycle of the version as it will run."""
         return self.directive if self.tuned is None else self.tuned
 
     def as_json(self) -> dict[str, Any]:
-        """Return the tuning for reports and notes; every figure is the model's."""
+        """Return the JSON for reports and notes; every figure is modelled."""
         loops = [loop for function in self.functions for loop in function.loops]
         return {
             "unit": f"{self.unit}/cycle" if self.unit else None,
@@ -95,21 +94,21 @@ NOT_HOTTEST = "the hottest that the model can time, by nesting and trip counts"
 
 
 def why_untouched(ir: str) -> str:
-    """Return the reason why a version with this IR must not have its memory accesses moved, or ""."""
+    """Return the reason why memory accesses of a version with this IR must not be moved, or ""."""
     return "it has volatile or relaxed atomic accesses" if _VOLATILE.search(ir) else ""
 
 
 def has_open_inline(ir: str) -> bool:
-    """True if no inline assembly in the IR clobbers memory: accesses may then move over it."""
+    """True if no inline assembly in the IR clobbers memory, so that accesses may move across it."""
     return "~{memory}" not in ir and "module asm" not in ir
 
 
 def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, VersionTuning]:
-    """Return the version's assembly, tuned, and the account of it."""
+    """Tune a version; return its new assembly and what was changed."""
     timing, policy, store = load_timing(job.core), job.core.policy, open_store()
-    how = (job.why_not, job.open_inline, job.heuristic_seconds, job.account, policy, timing.key(), solver_seconds)
-    question = (job.asm, job.symbol, job.generic_asm, job.only, *how)
-    key = hashlib.sha256(repr(question).encode(errors="surrogateescape")).hexdigest()
+    options = (job.why_not, job.open_inline, job.heuristic_seconds, job.account, policy, timing.key(), solver_seconds)
+    inputs = (job.asm, job.symbol, job.generic_asm, job.only, *options)
+    key = hashlib.sha256(repr(inputs).encode(errors="surrogateescape")).hexdigest()
     if store and (known := _from_document(store.read(key))) is not None:
         return known
     effort = SchedulingEffort(solver_seconds, store, job.heuristic_seconds)
@@ -133,9 +132,9 @@ def _account(job: TuningJob, done: Tuned, timing: Timing) -> VersionTuning:
 
 
 def model_version(core: Core, asm: str, symbol: str, generic_asm: str, generic_symbol: str) -> VersionTuning | None:
-    """Return the model's account of a version that no machine pass is for; None where it can time no loop of it.
+    """Return the modelled performance of a version on a core without machine passes; None if no loop can be timed.
 
-    Raises: ProfileError where nothing is known of the core's timing.
+    Raises: ProfileError if the core's profile has no timing.
     """
     timing = load_timing(core)
     own, generic = main_loop(asm, symbol, timing), main_loop(generic_asm, generic_symbol, timing)
@@ -146,7 +145,7 @@ def model_version(core: Core, asm: str, symbol: str, generic_asm: str, generic_s
 
 
 def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuning] | None:
-    """Return what an earlier build stored; None if there is nothing, or it is of another format."""
+    """Return the result that an earlier build stored; None if there is none, or it has another format."""
     if document is None:
         return None
     try:
@@ -163,6 +162,6 @@ def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuni
 def tune_versions(
     jobs: Sequence[TuningJob], workers: int, progress: Callable[[], None], solver_seconds: float = 0.0
 ) -> list[tuple[str, VersionTuning]]:
-    """Tune versions, `workers` at a time, in as many processes; progress is called as each begins."""
+    """Tune versions in `workers` processes; progress is called as each tuning begins."""
     tasks = [Task(f"tuning {job.symbol}", partial(tune_version, job, solver_seconds)) for job in jobs]
     return run_tasks(tasks, workers, lambda what: progress())

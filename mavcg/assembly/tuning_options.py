@@ -1,16 +1,16 @@
-"""Options of the machine passes, and the cores that they are for; no pass is imported."""
+"""Options of the machine passes, and which cores have them; imports no pass, so that the CLI starts fast."""
 
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
 
-BEST_SECONDS = 8.0  # of the solver, for a loop
+BEST_SECONDS = 8.0  # of the exact solver per loop, for --tune best
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Options of the machine passes: used or not, and seconds that the exact solver may take for a loop."""
+    """Options of the machine passes. on: False to skip them. solver_seconds: of the exact solver per loop."""
 
     on: bool = True
     solver_seconds: float = 0.0
@@ -20,10 +20,10 @@ FAST = Tuning()
 
 
 def parse_tuning(word: str | None) -> Tuning:
-    """Return the settings for a value of --tune; fast for None. Raises: MavcgError for an unknown value."""
+    """Parse a value of --tune; None means "fast". Raises: MavcgError for an unknown value."""
     known = {"off": Tuning(on=False), "fast": Tuning(), "best": Tuning(solver_seconds=BEST_SECONDS)}
     if (word or "fast") not in known:
-        raise MavcgError(f"--tune {word}: is none of {', '.join(known)}; fast is right for most programs")
+        raise MavcgError(f"--tune {word}: not one of {', '.join(known)}; fast is right for most programs")
     return known[word or "fast"]
 
 

@@ -1,4 +1,4 @@
-"""Read sizes, symbols and notes of built files, in the format of their target: ELF, or Mach-O for macOS."""
+"""Reads sizes, symbols and notes of built files: of ELF files by elf.py, of Mach-O files by macho.py."""
 
 from pathlib import Path
 from typing import Any
@@ -8,19 +8,20 @@ from mavcg.objects import elf, macho
 
 
 def loaded_bytes(path: Path) -> int:
-    """Return bytes that the file adds to a program's image, our note excepted. Raises: MavcgError for neither
-    format.
+    """Return the bytes that a file adds to a program's image, without mavcg's note.
+
+    Raises: MavcgError for a file of another format.
     """
     return macho.loaded_bytes(path) if macho.is_macho(path) else elf.loaded_bytes(path)
 
 
 def symbol_bytes(path: Path, symbol: str) -> int:
-    """Return the size of a defined function's code, in bytes; 0 when the file does not define it."""
+    """Return the size of a function's code, in bytes; 0 if the file does not define it."""
     return macho.symbol_bytes(path, symbol) if macho.is_macho(path) else elf.symbol_bytes(path, symbol)
 
 
 def imports_of(path: Path) -> tuple[list[str], list[str]]:
-    """Return (libraries, symbols) that the file imports; an object names no libraries."""
+    """Return the (libraries, symbols) that a file imports; an object has no list of libraries."""
     return (macho.libraries(path), macho.undefined_symbols(path)) if macho.is_macho(path) else elf.imports_of(path)
 
 
@@ -30,12 +31,12 @@ def notes(path: Path) -> list[Any]:
 
 
 def note_assembly(value: Any, target: Target) -> str:
-    """Return assembly of a note that carries a JSON document."""
+    """Return assembly of a note that contains a JSON document."""
     if target.system == "macos":
         return macho.note_assembly(value)
     return elf.note_assembly(value) + elf.property_note(target.arch)
 
 
 def protection(path: Path) -> list[str]:
-    """Return the branch protection of all code of a file, by its property note; [] for Mach-O, which has none."""
+    """Return the branch protection that a file's property note states for all its code; [] for Mach-O."""
     return [] if macho.is_macho(path) else elf.protection(path)

@@ -1,6 +1,6 @@
-"""Describe Android's C libraries to a linker that does not have them: no NDK is needed.
+"""Writes stubs of Android's C libraries for the linker, so that no NDK is needed.
 
-A library that a linker reads for its names only may be empty of code: the loader of a device finds its own by soname.
+A stub defines the names but no code: at load time the device's own library of the same soname is used.
 """
 
 from collections.abc import Collection
@@ -11,13 +11,13 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.target import Target
 from mavcg.toolchain.zig import run_zig
 
-API_LEVEL = 21  # Android 5.0, the first with 64 bits
+API_LEVEL = 21  # Android 5.0, the first with 64-bit programs
 _TABLE = Path(__file__).with_name("bionic_api21.txt")
 
 
 @cache
 def bionic_names() -> dict[str, frozenset[str]]:
-    """Return the names that each of libc.so, libm.so and libdl.so defines since API level 21.
+    """Return library (libc.so, libm.so, libdl.so) -> names that it defines since API level 21.
 
     Source: named in the table's first lines.
     """
@@ -32,29 +32,30 @@ def bionic_names() -> dict[str, frozenset[str]]:
 
 
 def check_soname(soname: str) -> None:
-    """Raise MavcgError for the name of a library that every Android process has: its loader would take that one."""
+    """Raise MavcgError if an output has the name of a library of Android itself, which the loader would use instead."""
     if soname in bionic_names():
         raise MavcgError(f"{soname}: is the name of Android's own library, which would be loaded; name another output")
 
 
 def write_stubs(imported: Collection[str], target: Target, folder: Path) -> list[Path]:
-    """Write shared libraries that define those of the imported names that bionic has. Returns their paths.
+    """Write stub libraries that define the imported names that bionic has; return their paths.
 
-    A library that defines none of them is not written. Linked with them, a library names Android's own libc.so among
-    its needs. They hold no code and must never be shipped. Raises: ToolError where assembling or linking fails.
+    A stub without names is not written. A library linked with the stubs needs Android's own libc.so at load. Stubs have
+    no code and must not be shipped.
+    Raises: ToolError if assembling or linking fails.
     """
     folder.mkdir(exist_ok=True)
     stubs = []
     for library, defined in bionic_names().items():
         if not (names := sorted(defined.intersection(imported))):
             continue
-        source, made = folder / f"{library}.s", folder / library
+        source, stub = folder / f"{library}.s", folder / library
         source.write_text(
             "".join(f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n" for name in names)
             + '\t.section .note.GNU-stack,"",@progbits\n'
         )
         flags = ["-target", f"{target.arch}-linux-musl", "-shared", "-nostdlib", "-Wl,-soname," + library]
-        run_zig("cc", [*flags, str(source), "-o", str(made)], f"describing Android's {library}")
+        run_zig("cc", [*flags, str(source), "-o", str(stub)], f"linking a stub of Android's {library}")
         source.unlink()
-        stubs.append(made)
+        stubs.append(stub)
     return stubs

@@ -1,6 +1,6 @@
-"""Writes object files that hold data alone, as ELF relocatable files, without an assembler in between.
+"""Writes ELF object files that contain only data, such as a model's weights, without an assembler.
 
-An assembler reads the data, keeps a copy and writes it again: of a model's weights that is most of its time.
+For large data an assembler would spend most of its time copying it.
 Layouts and numbers: System V ABI, "Object Files".
 """
 
@@ -26,7 +26,7 @@ _WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class _DataSection:
-    """A section. flags, align, entry_bytes, link, info: as its row of the table has them."""
+    """A section of the object. type, flags, align, entry_bytes, link, info: the fields of its section header."""
 
     name: str
     type: int
@@ -41,10 +41,10 @@ class _DataSection:
 def write_data_object(
     pieces: Iterable[Buffer], symbol: str, section: str, align: int, arch: str, out: Path
 ) -> None:  # fmt: skip
-    """Write an object with these bytes in a read-only section of their own, from its beginning, under a hidden symbol.
+    """Write an object with data in a read-only section; a hidden symbol refers to the section's beginning.
 
-    pieces: contiguous buffers, one after the other. align: of the section, in bytes. arch: aarch64 or x86_64. The
-    object is marked as one that needs no executable stack, and that has nothing without branch protection.
+    pieces: contiguous buffers, written one after the other. section: its name. align: of the section, in bytes. arch:
+    aarch64 or x86_64. The object is marked to need no executable stack, and to support branch protection.
     """
     begin = -(-_HEADER.size // align) * align
     with out.open("wb") as file:
@@ -70,7 +70,7 @@ def write_data_object(
 
 
 def _marks(arch: str) -> list[_DataSection]:
-    """Return the sections after the data's by which the linker knows what an object needs and has."""
+    """Return the note sections that state stack and branch protection; they follow the data section."""
     return [
         _DataSection(".note.GNU-stack", _PROGBITS),
         _DataSection(".note.gnu.property", _NOTE, property_data(arch), _ALLOC, _WORD_BYTES),
@@ -78,9 +78,9 @@ def _marks(arch: str) -> list[_DataSection]:
 
 
 def _symbols(symbol: str, size: int, arch: str) -> list[_DataSection]:
-    """Return the table of symbols and that of their names, which follow the sections of _marks."""
+    """Return the symbol table and its string table, which follow the sections of _marks."""
     names = b"\0$d\0" + symbol.encode() + b"\0"
-    # "ELF for the Arm 64-bit Architecture" marks where a section has data, and not code, by local symbols $d.
+    # "ELF for the Arm 64-bit Architecture": a local symbol $d marks data, in contrast to code.
     marked = (_DATA, _PROPERTY) if arch == "aarch64" else ()
     table = [bytes(_SYMBOL.size), *(_SYMBOL.pack(1, 0, 0, number, 0, 0) for number in marked)]
     table.append(_SYMBOL.pack(names.index(symbol.encode(), 4), _GLOBAL_OBJECT, _HIDDEN, _DATA, 0, size))
@@ -92,7 +92,7 @@ def _symbols(symbol: str, size: int, arch: str) -> list[_DataSection]:
 
 
 def _row(section: _DataSection, titles: bytes, begin: int, size: int) -> bytes:
-    """Return a section's row in the table of sections. titles: the names of all; begin, size: in the file, in bytes."""
+    """Return a section header. titles: the section name string table. begin, size: of the contents, in bytes."""
     title = titles.index(b"\0" + section.name.encode() + b"\0") + 1
     return _SECTION.pack(
         title, section.type, section.flags, 0, begin, size, section.link, section.info, section.align,

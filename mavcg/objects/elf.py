@@ -1,4 +1,4 @@
-"""Read sizes, symbols and notes of ELF files, through pyelftools."""
+"""Reads sizes, symbols and notes of ELF files, by pyelftools."""
 
 import io
 import json
@@ -18,7 +18,7 @@ _PROPERTY_TYPE = 5  # NT_GNU_PROPERTY_TYPE_0
 
 
 def open_elf(path: Path) -> Any:
-    """Open this path as an ELFFile, read into memory. Raises: MavcgError when it is not there or no ELF file."""
+    """Return a file as pyelftools' ELFFile, read into memory. Raises: MavcgError if it is missing or not ELF."""
     with _reading(path) as elf:
         elf.stream.seek(0)
         return type(elf)(io.BytesIO(elf.stream.read()))
@@ -26,9 +26,9 @@ def open_elf(path: Path) -> Any:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[Any]:
-    """Open an ELF file as a context in which later faults of the file are MavcgErrors, too.
+    """Open an ELF file as a context that turns any error of pyelftools into MavcgError.
 
-    Only the requested parts of the file are read: a model's weights may be most of it.
+    Only the requested parts are read, because a model's weights may be most of the file.
     """
     from elftools.elf.elffile import ELFFile
 
@@ -48,9 +48,7 @@ def _reading(path: Path) -> Iterator[Any]:
 
 
 def loaded_bytes(path: Path) -> int:
-    """Return bytes that the file adds to a program's image: all allocated sections with contents, our own note
-    excepted.
-    """
+    """Return the bytes that a file adds to a program's image: allocated sections with contents, without our note."""
     with _reading(path) as elf:
         return sum(
             s["sh_size"]
@@ -60,12 +58,12 @@ def loaded_bytes(path: Path) -> int:
 
 
 def symbol_bytes(path: Path, symbol: str) -> int:
-    """Return the size of a defined function's code, in bytes; 0 when the file does not define it."""
+    """Return the size of a function's code, in bytes; 0 if the file does not define it."""
     return next((size for name, size in function_symbols(path) if name == symbol), 0)
 
 
 def function_symbols(path: Path) -> Iterator[tuple[str, int]]:
-    """Return (name, bytes) of each function that the file's symbol table defines, local ones included."""
+    """Yield (name, size in bytes) of each function that the symbol table defines, local functions included."""
     with _reading(path) as elf:
         for section in elf.iter_sections():
             if section["sh_type"] == "SHT_SYMTAB":
@@ -85,20 +83,20 @@ def is_aligned(path: Path, name: str, align: int) -> bool:
 
 
 def undefined_symbols(path: Path) -> list[str]:
-    """Return names that the object imports, weak ones included, sorted."""
+    """Return the names that the file imports, weak ones included, sorted."""
     with _reading(path) as elf:
-        found = {
+        names = {
             symbol.name
             for section in elf.iter_sections()
             if section["sh_type"] in ("SHT_SYMTAB", "SHT_DYNSYM")
             for symbol in section.iter_symbols()
             if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name
         }
-        return sorted(found)
+        return sorted(names)
 
 
 def exported_symbols(path: Path) -> set[str]:
-    """Return names that an object exports: global or weak, and not hidden."""
+    """Return the names that an object exports: global or weak, and not hidden."""
     with _reading(path) as elf:
         return {
             symbol.name
@@ -112,7 +110,7 @@ def exported_symbols(path: Path) -> set[str]:
 
 
 def imports_of(path: Path) -> tuple[list[str], list[str]]:
-    """Return (libraries, symbols) that a shared library needs at load: DT_NEEDED, and its undefined dynamic symbols."""
+    """Return the (libraries, symbols) that a shared library needs at load: DT_NEEDED and undefined dynamic symbols."""
     with _reading(path) as elf:
         libraries: list[str] = []
         symbols: list[str] = []
@@ -125,7 +123,7 @@ def imports_of(path: Path) -> tuple[list[str], list[str]]:
 
 
 def note_assembly(value: Any) -> str:
-    """Return assembly of an allocated ELF note that carries a JSON document; it survives `strip`."""
+    """Return assembly of an allocated ELF note that contains a JSON document; `strip` does not remove it."""
     data = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
     padded = ", ".join(str(byte) for byte in data)
     return (
@@ -136,8 +134,8 @@ def note_assembly(value: Any) -> str:
     )
 
 
-# GNU property notes: a word of bits, of which the linker keeps those that all of its inputs have. Sources: "ELF for the
-# Arm 64-bit Architecture", Program Property; "x86-64 psABI", Program Property.
+# GNU property notes: a word of bits; the linker keeps the bits that all its inputs have. Sources: "ELF for the Arm
+# 64-bit Architecture", Program Property; "x86-64 psABI", Program Property.
 _PROPERTIES = {
     "aarch64": (0xC0000000, {1: "BTI", 2: "PAC", 4: "GCS"}),
     "x86_64": (0xC0000002, {1: "IBT", 2: "SHSTK"}),
@@ -145,7 +143,7 @@ _PROPERTIES = {
 
 
 def property_note(arch: str) -> str:
-    """Return assembly of the note that marks an object for branch protection; for objects without code."""
+    """Return assembly of the property note that states branch protection, for objects without code."""
     words = ", ".join(str(byte) for byte in property_data(arch))
     return f'\t.section .note.gnu.property,"a",@note\n\t.p2align 3\n\t.byte {words}\n'
 
@@ -157,7 +155,7 @@ def property_data(arch: str) -> bytes:
 
 
 def protection(path: Path) -> list[str]:
-    """Return the branch protection that a file states for all of its code: of "BTI", "PAC", "GCS" or "IBT", "SHSTK"."""
+    """Return the branch protection that a file states for all its code, some of: BTI, PAC, GCS; IBT, SHSTK."""
     with _reading(path) as elf:
         kind, bits = _PROPERTIES.get(_architecture(elf), (0, {}))
         marks = 0
@@ -168,7 +166,7 @@ def protection(path: Path) -> list[str]:
 
 
 def architecture(path: Path) -> str:
-    """Return aarch64 or x86_64, "" for a file of others. Raises: MavcgError for a file that is no ELF."""
+    """Return "aarch64" or "x86_64", "" for another architecture. Raises: MavcgError for a file that is not ELF."""
     with _reading(path) as elf:
         return _architecture(elf)
 
@@ -178,11 +176,11 @@ def _architecture(elf: Any) -> str:
 
 
 def _property(data: bytes, kind: int) -> int:
-    """Return the word of one property in a .note.gnu.property section of a 64-bit file; 0 if it is not there."""
-    at = 16  # past the note's sizes, its type and "GNU"
+    """Return the value of a property in a .note.gnu.property section of a 64-bit file; 0 if it is missing."""
+    at = 16  # after the note's sizes, its type and "GNU"
     while at + 12 <= len(data):
-        found, size, word = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
-        if found == kind:
+        property_kind, size, word = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
+        if property_kind == kind:
             return word
         at += 8 + (size + 7) // 8 * 8
     return 0
@@ -191,7 +189,7 @@ def _property(data: bytes, kind: int) -> int:
 def notes(path: Path) -> list[Any]:
     """Read the JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
     with _reading(path) as elf:
-        found = []
+        documents = []
         for section in elf.iter_sections():
             if section.name == NOTE_SECTION:
                 data = section.data()
@@ -200,10 +198,10 @@ def notes(path: Path) -> list[Any]:
                     name_size, size, _ = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
                     start = at + 12 + (name_size + 3) // 4 * 4
                     try:
-                        found.append(json.loads(data[start : start + size]))
+                        documents.append(json.loads(data[start : start + size]))
                     except ValueError as error:
                         raise MavcgError(
                             f"{path}: its {NOTE_SECTION} is damaged ({error}); build the library again"
                         ) from error
                     at = start + (size + 3) // 4 * 4
-        return found
+        return documents

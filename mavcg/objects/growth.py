@@ -1,4 +1,4 @@
-"""Compute the code growth of a library from its notes."""
+"""Computes the code growth of a library from its notes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +13,9 @@ def growth_percent(
     """Return the code growth over the single-version build, in percent of it.
 
     Args:
-        single_library_bytes: size of the library linked without versions, where there was one to link; None to subtract
-            from total_bytes what the modules' notes say was added.
+        summaries: the modules' notes. runtime_bytes: size of the selector. total_bytes: of the library.
+        single_library_bytes: size of the library linked without versions; None to compute it from total_bytes and the
+            modules' notes.
     """
     if single_library_bytes is not None:
         return 100 * (total_bytes - single_library_bytes) / max(1, single_library_bytes)

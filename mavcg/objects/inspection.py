@@ -1,4 +1,4 @@
-"""Read the contents of a built library back from its note and its symbols."""
+"""Describes a built library from its notes and symbols, for `mavcg inspect`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,11 +17,13 @@ class Inspection:
     """The contents of a built library.
 
     Args:
-        functions: as in the notes, each with versions and dropped.
-        refused: name -> reason.
-        loaded_bytes: size of the whole library.
-        runtime_bytes: size of the selector in it.
-        protection: the kinds of branch protection that the file is marked with.
+        functions: as in the notes, each with its versions and dropped versions.
+        refused: function that was not versioned -> reason.
+        growth_percent: code growth over the single-version build.
+        loaded_bytes: of the whole library.
+        runtime_bytes: of the selector in it.
+        libraries, needed: libraries and symbols that it imports.
+        protection: the branch protection that the file states.
     """
 
     path: Path
@@ -49,15 +51,15 @@ class Inspection:
 
 
 def inspect_library(path: Path) -> Inspection:
-    """Inspect a library.
+    """Return the contents of a library.
 
-    Raises: MavcgError for a file that is not ELF, a damaged one, or one without anything that mavcg made.
+    Raises: MavcgError for a file that is not ELF, is damaged, or has no version made by mavcg.
     """
     return _guard(_inspect, path)
 
 
 def model_of(path: Path) -> dict[str, Any] | None:
-    """Return the note of a model library with the file's loaded bytes; None for any other library that mavcg made.
+    """Return the note of a model library with the file's loaded bytes; None for another kind of mavcg library.
 
     Raises: as inspect_library.
     """
@@ -65,7 +67,7 @@ def model_of(path: Path) -> dict[str, Any] | None:
 
 
 def blas_of(path: Path) -> dict[str, Any] | None:
-    """Return the note of a BLAS library with the file's loaded bytes; None for any other library that mavcg made.
+    """Return the note of a BLAS library with the file's loaded bytes; None for another kind of mavcg library.
 
     Raises: as inspect_library.
     """
@@ -73,7 +75,7 @@ def blas_of(path: Path) -> dict[str, Any] | None:
 
 
 def application_of(path: Path) -> dict[str, Any] | None:
-    """Return the note of an application's library; None for any other library that mavcg made.
+    """Return the note of an application's library; None for another kind of mavcg library.
 
     Raises: as inspect_library.
     """
@@ -81,9 +83,9 @@ def application_of(path: Path) -> dict[str, Any] | None:
 
 
 def network_of_library(path: Path, network: str | None) -> dict[str, Any] | None:
-    """Return the note of a model library, or of one network of an application's; None for any other library.
+    """Return the note of a model library, or of one network in an application's library; None for another kind.
 
-    Raises: MavcgError where `network` is missing, given for a model library, or not there; as inspect_library.
+    Raises: MavcgError if `network` is missing, unknown, or given for a model library; as inspect_library.
     """
     application = application_of(path)
     if application is None:
@@ -103,22 +105,22 @@ def _guard(read: Callable[[Path], T], path: Path) -> T:
         return read(path)
     except MavcgError:
         raise
-    except Exception as error:  # a cut or garbled file: what pyelftools raises for these has no common class
+    except Exception as error:  # for a damaged file pyelftools may raise any class
         raise MavcgError(f"{path}: a damaged ELF file ({error}); build it again") from error
 
 
 def _inspect(path: Path) -> Inspection:
-    found = notes(path)
-    if not found:
+    documents = notes(path)
+    if not documents:
         raise MavcgError(f"{path}: holds no versions made by mavcg; name a library that `mavcg build` wrote")
     libraries, symbols = imports_of(path)
-    # Every object that was made for a core set brings its selector, and the link keeps one of each.
-    runtime = sum({note["core_set"]: int(note["runtime_bytes"]) for note in found if "core_set" in note}.values())
+    # Objects contain the selector of their core set; the linker keeps one selector per core set.
+    runtime = sum({note["core_set"]: int(note["runtime_bytes"]) for note in documents if "core_set" in note}.values())
     total = loaded_bytes(path)
-    # Of several libraries' notes in one program none speaks of the whole.
-    singles = [int(note["single_library_bytes"]) for note in found if "single_library_bytes" in note]
+    # If several mavcg libraries are linked into one program, no note has the size of the whole.
+    singles = [int(note["single_library_bytes"]) for note in documents if "single_library_bytes" in note]
     single = singles[0] if len(singles) == 1 else None
-    modules = [note for note in found if "functions" in note]
+    modules = [note for note in documents if "functions" in note]
     return Inspection(
         path,
         tuple(function for note in modules for function in note["functions"]),

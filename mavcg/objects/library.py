@@ -1,4 +1,4 @@
-"""Link object files and the runtime to a shared library, or to one object for a build that links by itself."""
+"""Links object files to a shared library, or merges them into one object for a build with its own link step."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from mavcg.toolchain.zig import run_tool, run_zig
 
 # Android has 16 KiB pages since version 15, on x86-64 too; the larger alignment works everywhere.
 _LARGE_PAGES = ("-Wl,-z,max-page-size=16384",)
-# Helpers that LLVM calls where a core has no instruction: zig's compiler-rt has them all.
+# Helpers that LLVM calls for operations without an instruction; zig's compiler-rt defines them all.
 _COMPILER_RT = re.compile(
     r"__(aarch64_(cas|swp|ld)\w+|\w*(ti|tf|xf|hf|sf|df|di|si|bf|sc|dc|xc|tc)\d?|mulo\w+|u?div\w*4)$"
 )
@@ -35,15 +35,15 @@ def link_shared(
     cxx_compiler: tuple[str, ...] | None = None,
     options: LinkOptions = NO_OPTIONS,
 ) -> None:
-    """Link a shared library that exports every external symbol of the objects, or those of a version script.
+    """Link a shared library that exports the external symbols of the objects, or the symbols of a version script.
 
     Args:
-        cxx_compiler: the program's own g++, if it builds for the target: the library then needs its libstdc++ at load.
-            Otherwise the C++ library is zig's libc++, linked in and hidden.
-    Raises: ToolError with the linker's message; MavcgError for options that do not fit.
+        cxx_compiler: the program's own g++ for the target: the library then needs its libstdc++ at load. None: zig's
+            libc++ is linked in and its symbols are hidden.
+    Raises: ToolError with the linker's message; MavcgError for unsuitable options.
     """
     if target.system == "macos":
-        _atomically(out, lambda made: link_dylib(objects, made, target, options))
+        _write_atomically(out, lambda temporary: link_dylib(objects, temporary, target, options))
         return
     undefined = {name for path in objects for name in undefined_symbols(path)}
     flags = ["-target", target.zig_name, "-shared", "-Wl,-z,relro", "-g0", "-fno-sanitize=all"]
@@ -70,22 +70,22 @@ def link_shared(
     if options.version_script and hide_rest:
         _check_hides_the_rest(options.version_script)
 
-    def link(made: Path) -> None:
-        # By -Xlinker: -Wl would take a comma in a name for the end of the option.
+    def link(temporary: Path) -> None:
+        # -Xlinker, because -Wl would divide a name at a comma.
         script = ["-Xlinker", f"--version-script={options.version_script}"] if options.version_script else []
-        if hide_rest and not script:  # of libc++ and its kin, which another library of the program may have too
-            exports = made.with_name("exports")
+        if hide_rest and not script:  # hides libc++, which other libraries of the program may contain too
+            exports = temporary.with_name("exports")
             exports.write_text(_export_script(objects))
             script = ["-Xlinker", f"--version-script={exports}"]
         soname = ["-Xlinker", "-soname", "-Xlinker", options.soname or out.name]
         folders = [f"-L{folder}" for folder in _system_folders(target)] if options.libraries else []
-        stubs = write_stubs(undefined, target, made.parent / "stubs") if target.system == "linux-android" else []
-        # Weak references count, too: libdl.so holds the functions that keep a library loaded.
+        stubs = write_stubs(undefined, target, temporary.parent / "stubs") if target.system == "linux-android" else []
+        # --no-as-needed, because weak references need libdl.so too: it has the functions that keep a library loaded.
         system = ["-Wl,--no-as-needed", *map(str, stubs)] if stubs else []
         inputs = [*soname, *script, *map(str, objects), *options.inputs, *folders, *libraries, *system]
-        run_zig(tool, [*flags, *inputs, "-o", str(made)], f"linking {out}")
+        run_zig(tool, [*flags, *inputs, "-o", str(temporary)], f"linking {out}")
 
-    _atomically(out, link)
+    _write_atomically(out, link)
 
 
 def _check_hides_the_rest(script: Path) -> None:
@@ -97,9 +97,7 @@ def _check_hides_the_rest(script: Path) -> None:
 
 
 def _system_folders(target: Target) -> list[Path]:
-    """Return this machine's library folders if it is the target: zig does not search them for a target that is
-    named.
-    """
+    """Return this machine's library folders if it is the target: zig does not search them for an explicit target."""
     if replace(target, libc_version="") != replace(host_target(), libc_version=""):
         return []
     folders = (
@@ -111,29 +109,33 @@ def _system_folders(target: Target) -> list[Path]:
 
 
 def _export_script(objects: Sequence[Path]) -> str:
-    """Write a linker version script that exports the objects' definitions, and nothing of the libraries linked in."""
+    """Return a linker version script that exports the objects' definitions, and nothing of the libraries linked in."""
     names = sorted({name for path in objects for name in exported_symbols(path) if "@" not in name})
-    if strange := [name for name in names if not is_assembly_symbol(name)]:
-        raise MavcgError(f"{printable(strange[0])!r}: no linker script can name this symbol; rename the function")
+    if unusable := [name for name in names if not is_assembly_symbol(name)]:
+        raise MavcgError(f"{printable(unusable[0])!r}: no linker script can name this symbol; rename the function")
     lines = "".join(f'    "{name}";\n' for name in names)
     return "{\n" + (f"  global:\n{lines}" if lines else "") + "  local: *;\n};\n"
 
 
 def link_relocatable(objects: Sequence[Path], out: Path, target: Target) -> None:
-    """Merge objects into one, for a build that links by itself."""
-    if target.system == "macos":
-        _atomically(out, lambda made: _macho_merge(objects, made, target))
-        return
-    _atomically(out, lambda made: run_zig("ld.lld", ["-r", *map(str, objects), "-o", str(made)], f"linking {out}"))
+    """Merge objects into one relocatable object, for a build with its own link step."""
+
+    def link(temporary: Path) -> None:
+        if target.system == "macos":
+            _merge_macho(objects, temporary, target)
+        else:
+            run_zig("ld.lld", ["-r", *map(str, objects), "-o", str(temporary)], f"linking {out}")
+
+    _write_atomically(out, link)
 
 
-def _macho_merge(objects: Sequence[Path], made: Path, target: Target) -> None:
-    arguments = ["-target", target.zig_name, "-r", *map(str, objects), "-o", str(made)]
-    run_zig("cc", arguments, f"linking {made.name}")
+def _merge_macho(objects: Sequence[Path], output: Path, target: Target) -> None:
+    arguments = ["-target", target.zig_name, "-r", *map(str, objects), "-o", str(output)]
+    run_zig("cc", arguments, f"linking {output.name}")
 
 
 def _libstdcxx(compiler: tuple[str, ...]) -> list[str]:
-    """Return the compiler's C++ library and unwinder as it finds them; [] when it has no libstdc++."""
+    """Return the paths of a compiler's libstdc++ and libgcc_s; [] if it has no libstdc++."""
     paths = [
         Path(run_tool([*compiler, f"-print-file-name={name}"], f"querying the {name} of {compiler[0]}").strip())
         for name in ("libstdc++.so", "libgcc_s.so.1")
@@ -141,14 +143,14 @@ def _libstdcxx(compiler: tuple[str, ...]) -> list[str]:
     return [str(path) for path in paths] if all(path.is_absolute() and path.exists() for path in paths) else []
 
 
-def _atomically(out: Path, make: Callable[[Path], object]) -> None:
-    """Make a file beside its final path and move it there: a half-written one never remains."""
+def _write_atomically(out: Path, make: Callable[[Path], object]) -> None:
+    """Call `make` with a temporary path, and move the file to `out`, so that `out` is never half-written."""
     folder = out.resolve().parent
     if not folder.is_dir():
         raise MavcgError(f"-o {out}: the folder {folder} is not there; make it, or name another output")
     try:
-        with whole_beside(out) as made:
-            make(made)
+        with whole_beside(out) as temporary:
+            make(temporary)
     except OSError as error:
         raise MavcgError(
             f"-o {out}: cannot be written ({with_room(error, out)}); name another output, or make room"

@@ -1,8 +1,7 @@
-"""Check options of the final link of a library: only those that do not change its output file are passed on.
+"""Checks the user's options for the final link of a library, and passes on those that are known to be harmless.
 
-The linker is ziglang's, which takes part of what GNU ld and LLVM's lld take. An option is passed on only if it is
-listed here; those that would name another output, write further files or make something other than a shared library
-are refused with the option to give instead.
+The linker is ziglang's, which accepts a part of the options of GNU ld and LLVM's lld. Options that would name another
+output, write further files or make something other than a shared library are refused, with the option to use instead.
 """
 
 import re
@@ -44,13 +43,13 @@ class LinkOptions:
     """The user's options for the link of a shared library.
 
     Args:
-        options: as the compiler driver takes them, `-Wl,-z,now`, or archives and objects by path, in their order.
+        options: for the compiler driver, such as `-Wl,-z,now`, and paths of archives and objects, in their order.
         version_script: a linker version script, which decides the exports.
-        libraries: names as after -l.
-        folders: folders that are searched for them.
+        libraries: names of libraries, as after -l.
+        folders: folders that are searched for libraries.
         soname: None for the file's name.
-        strip: True to leave local symbols and debug information out.
-        runtime: the shared selector to link with, which is searched beside the library and where the loader searches.
+        strip: True to remove local symbols and debug information.
+        runtime: the shared selector to link with; the loader searches it in the library's folder too.
     """
 
     options: tuple[str, ...] = ()
@@ -63,14 +62,14 @@ class LinkOptions:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The words after the library's own objects on the linker's command line."""
+        """The linker's arguments after the library's own objects."""
         runtime = (str(self.runtime), "-Wl,-rpath,$ORIGIN") if self.runtime else ()
         folders = (f"-L{folder}" for folder in self.folders)
         return (*self.options, *folders, *(f"-l{name}" for name in self.libraries), *runtime)
 
     @property
     def option_names(self) -> tuple[str, ...]:
-        """Names of the options of `mavcg build` that are set here."""
+        """Names of the options of `mavcg build` that were given."""
         given = {
             "--link-option": self.options, "--version-script": self.version_script, "-l": self.libraries,
             "-L": self.folders, "--soname": self.soname, "--strip": self.strip,
@@ -89,8 +88,8 @@ def make_link_options(
 ) -> LinkOptions:
     """Return checked link options; paths are relative to `folder`.
 
-    Raises: MavcgError naming the option, its value and the remedy, for a file that is not there, an option that is not
-    known to be harmless, or one that would change the link's output.
+    Raises: MavcgError with the option, its value and the remedy: for a missing file, an option that is not known to be
+    harmless, or one that would change the output.
     """
     for name in libraries:
         if not _LIBRARY.match(name):
@@ -114,7 +113,7 @@ def make_link_options(
 
 
 def _check_option(option: str, folder: Path) -> str:
-    """Return one option, with an input's path made absolute. Raises: MavcgError."""
+    """Return an option, with an input's path made absolute. Raises: MavcgError if it is not allowed."""
     if option == "-pthread":
         return option
     if option.startswith("-Wl,"):
@@ -127,15 +126,15 @@ def _check_option(option: str, folder: Path) -> str:
         return str(folder / option)
     name = option.lstrip("-").partition("=")[0]
     remedy = _REFUSED.get(name) or _REFUSED.get(name[:1] if option.startswith(("-l", "-L", "-o")) else "")
-    raise MavcgError(f"--link-option {option}: {remedy or _what_is_taken()}")
+    raise MavcgError(f"--link-option {option}: {remedy or _known_options()}")
 
 
 def _linker_words(option: str) -> Iterator[tuple[str, str | None]]:
-    """Yield (name without dashes, value) of each of the linker's options in `-Wl,a,b,c`."""
+    """Yield (name without dashes, value) for each linker option in `-Wl,a,b,c`."""
     words = iter(option.split(",")[1:])
     for word in words:
         if word.startswith("@") or not word.startswith("-"):
-            raise MavcgError(f"--link-option {option}: {word!r} is not an option; {_what_is_taken()}")
+            raise MavcgError(f"--link-option {option}: {word!r} is not an option; {_known_options()}")
         name, equals, value = word.lstrip("-").partition("=")
         takes_next = not equals and (name == "z" or (name in _VALUED and name not in _FLAGS))
         if takes_next:
@@ -159,9 +158,9 @@ def _check_word(option: str, name: str, value: str | None) -> None:
     if (value is None and name in _FLAGS) or (value is not None and name in _VALUED):
         return
     remedy = _REFUSED.get(name) or next((w for n, w in _REFUSED.items() if len(n) == 1 and name.startswith(n)), "")
-    raise MavcgError(f"--link-option {option}: {remedy or _what_is_taken()}")
+    raise MavcgError(f"--link-option {option}: {remedy or _known_options()}")
 
 
-def _what_is_taken() -> str:
+def _known_options() -> str:
     known = ", ".join(sorted(_FLAGS | _VALUED))
     return f"is not known to keep to the library; taken are archives, objects, -pthread and -Wl, with -z or: {known}"

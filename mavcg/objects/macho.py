@@ -1,4 +1,4 @@
-"""Read sizes, symbols and notes of 64-bit Mach-O objects and dylibs, as mavcg.objects.elf does for ELF.
+"""Reads sizes, symbols and notes of 64-bit Mach-O objects and dylibs, as mavcg.objects.elf does for ELF.
 
 Layout: <mach-o/loader.h> and <mach-o/nlist.h> of macOS; only little-endian 64-bit files are read.
 """
@@ -23,7 +23,7 @@ _DEFINED_IN_SECTION, _TYPE_MASK, _STAB = 0xE, 0xE, 0xE0  # N_SECT, N_TYPE, N_STA
 
 @dataclass(frozen=True)
 class MachOSection:
-    """A section: its name, start and contents; flags as section_64.flags."""
+    """A section. address, size: in bytes. flags: as section_64.flags. data: its contents, b"" for zero-filled ones."""
 
     name: str
     address: int
@@ -42,7 +42,7 @@ def is_macho(path: Path) -> bool:
 
 
 def _commands(path: Path) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield (command, its bytes, the whole file) of each load command. Raises: MavcgError for a truncated file."""
+    """Yield (command, its bytes, the whole file) for each load command. Raises: MavcgError for a truncated file."""
     data = path.read_bytes()
     try:
         count = struct.unpack_from("<I", data, 16)[0]
@@ -50,7 +50,7 @@ def _commands(path: Path) -> Iterator[tuple[int, bytes, bytes]]:
         for _ in range(count):
             command, size = struct.unpack_from("<II", data, at)
             if size < 8:
-                raise struct.error("a load command of no length")
+                raise struct.error("a load command without length")
             yield command, data[at : at + size], data
             at += size
     except struct.error as error:
@@ -58,8 +58,8 @@ def _commands(path: Path) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def sections(path: Path) -> list[MachOSection]:
-    """Return every section of the file, in order."""
-    found = []
+    """Return all sections of the file, in order."""
+    all_sections = []
     for command, body, data in _commands(path):
         if command == _SEGMENT_64:
             for number in range(struct.unpack_from("<I", body, 64)[0]):
@@ -67,14 +67,12 @@ def sections(path: Path) -> list[MachOSection]:
                     "<16s16sQQIIIII", body, 72 + 80 * number
                 )
                 contents = b"" if flags & 0xFF in _ZEROFILL_TYPES else data[offset : offset + size]
-                found.append(MachOSection(name.rstrip(b"\0").decode(), address, size, flags, contents))
-    return found
+                all_sections.append(MachOSection(name.rstrip(b"\0").decode(), address, size, flags, contents))
+    return all_sections
 
 
 def loaded_bytes(path: Path) -> int:
-    """Return bytes that the object adds to a program: sections with contents, but no debug information and not our
-    note.
-    """
+    """Return the bytes that an object adds to a program: sections with contents, but no debug section or note."""
     return sum(
         s.size
         for s in sections(path)
@@ -83,9 +81,7 @@ def loaded_bytes(path: Path) -> int:
 
 
 def symbol_bytes(path: Path, symbol: str) -> int:
-    """Return the size of a defined function's code: up to the next symbol of its section, or its end; 0 if not
-    there.
-    """
+    """Return the bytes of a function's code, up to the next symbol or the end of its section; 0 if it is undefined."""
     defined = _defined_symbols(path)
     definition = next(((address, section) for name, address, section in defined if name == "_" + symbol), None)
     if definition is None:
@@ -97,8 +93,8 @@ def symbol_bytes(path: Path, symbol: str) -> int:
 
 
 def _defined_symbols(path: Path) -> list[tuple[str, int, int]]:
-    """Yield (name, address, section number from 1) of each symbol in a section; assembler-local ones are left out."""
-    found = []
+    """Return (name, address, section number from 1) for each symbol in a section, without assembler-local ones."""
+    symbols = []
     for command, body, data in _commands(path):
         if command == _SYMTAB:
             start, count, names, _ = struct.unpack_from("<IIII", body, 8)
@@ -106,13 +102,13 @@ def _defined_symbols(path: Path) -> list[tuple[str, int, int]]:
                 name_at, kind, section, _, address = struct.unpack_from("<IBBHQ", data, start + 16 * number)
                 name = data[names + name_at : data.index(b"\0", names + name_at)].decode(errors="replace")
                 if not kind & _STAB and kind & _TYPE_MASK == _DEFINED_IN_SECTION and not name.startswith(("L", "l")):
-                    found.append((name, address, section))
-    return found
+                    symbols.append((name, address, section))
+    return symbols
 
 
 def undefined_symbols(path: Path) -> list[str]:
-    """Return names that the object imports, without the leading underscore, sorted."""
-    found = set()
+    """Return the names that the file imports, without the leading underscore, sorted."""
+    undefined = set()
     for command, body, data in _commands(path):
         if command == _SYMTAB:
             start, count, names, _ = struct.unpack_from("<IIII", body, 8)
@@ -120,27 +116,27 @@ def undefined_symbols(path: Path) -> list[str]:
                 name_at, kind, _, _, _ = struct.unpack_from("<IBBHQ", data, start + 16 * number)
                 if not kind & _STAB and kind & _TYPE_MASK == 0 and kind & 1:  # N_UNDF, external
                     name = data[names + name_at : data.index(b"\0", names + name_at)].decode(errors="replace")
-                    found.add(name.removeprefix("_"))
-    return sorted(found)
+                    undefined.add(name.removeprefix("_"))
+    return sorted(undefined)
 
 
 def install_name(path: Path) -> str | None:
-    """Return the name that programs linked with this dylib search at load; None for an object."""
+    """Return the install name, by which programs linked with this dylib load it; None for an object."""
     return next((_dylib_name(body) for command, body, _ in _commands(path) if command == _ID_DYLIB), None)
 
 
 def libraries(path: Path) -> list[str]:
-    """Return install names of the dylibs that the file needs at load."""
+    """Return the install names of the dylibs that the file needs at load."""
     return [_dylib_name(body) for command, body, _ in _commands(path) if command == _LOAD_DYLIB]
 
 
 def is_signed(path: Path) -> bool:
-    """True if there is a code signature, without which arm64 Macs load nothing."""
+    """True if the file has a code signature, which arm64 Macs require."""
     return any(command == _CODE_SIGNATURE for command, _, _ in _commands(path))
 
 
 def exports(path: Path) -> list[str]:
-    """Return names that a dylib exports, without the leading underscore, sorted; from the trie that dyld reads.
+    """Return the names that a dylib exports, from dyld's export trie, without the leading underscore, sorted.
 
     Raises: MavcgError for a garbled trie.
     """
@@ -160,10 +156,10 @@ def _dylib_name(body: bytes) -> str:
 
 
 def _trie_names(trie: bytes) -> Iterator[str]:
-    """Return names of the terminal nodes.
+    """Yield the names of the terminal nodes of an export trie.
 
-    A node: ULEB128 size of its own data, that data, a count of edges, and per edge a text and the ULEB128 offset of the
-    node that it leads to.
+    A node has the ULEB128 size of its data, the data, a count of edges, and for each edge its text and the ULEB128
+    offset of its target node.
     """
     waiting, seen = [("", 0)] if trie else [], set()
     while waiting:
@@ -195,8 +191,9 @@ def _uleb128(data: bytes, at: int) -> tuple[int, int]:
 
 
 def note_assembly(value: Any) -> str:
-    """Return assembly of a section that carries a JSON document, its length before it; objects' notes follow one
-    another.
+    """Return assembly of a note section: the length of a JSON document, then the document.
+
+    The linker concatenates the notes of all objects.
     """
     data = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
     bytes_ = ", ".join(str(byte) for byte in data)
@@ -208,14 +205,14 @@ def note_assembly(value: Any) -> str:
 
 def notes(path: Path) -> list[Any]:
     """Read the JSON documents of a file's mavcg notes. Raises: MavcgError for a garbled note."""
-    found = []
+    documents = []
     for section in sections(path):
         at = 0
         while section.name == NOTE_SECTION and at + 4 <= len(section.data):
             size = int.from_bytes(section.data[at : at + 4], "little")
             try:
-                found.append(json.loads(section.data[at + 4 : at + 4 + size]))
+                documents.append(json.loads(section.data[at + 4 : at + 4 + size]))
             except ValueError as error:
                 raise MavcgError(f"{path}: its {NOTE_SECTION} is damaged ({error}); build it again") from error
             at += 4 + (size + 3) // 4 * 4
-    return found
+    return documents

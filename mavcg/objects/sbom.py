@@ -1,7 +1,7 @@
-"""Write a bill of materials of a built library, as CycloneDX 1.5: the tools that made it and the parts linked into it.
+"""Writes the bill of materials of a built library as CycloneDX 1.5: the tools that made it, and the parts linked in.
 
-From the file alone: its note, its symbols and its digest. The same library gives the same document, so there is no time
-in it. Source: CycloneDX v1.5 JSON Reference (ECMA-424 is its successor).
+It is computed from the file alone: its notes, its symbols and its digest. The same library gives the same document,
+which therefore has no time. Source: CycloneDX v1.5 JSON Reference (ECMA-424 is its successor).
 """
 
 import uuid
@@ -33,15 +33,16 @@ _TOOLS = {
 
 
 def sbom(library: Path) -> dict[str, Any]:
-    """Return the document. Raises: MavcgError for a file that mavcg did not make, or whose notes are too old to name
-    tools.
+    """Return the CycloneDX document of a library.
+
+    Raises: MavcgError for a file that mavcg did not make, or whose notes are too old to name tools.
     """
-    inspect_library(library)  # a damaged file, or one of others, is refused there
-    made = [note["made_with"] for note in notes(library) if "made_with" in note]
-    if not made:
+    inspect_library(library)  # refuses damaged files and those of others
+    builds = [note["made_with"] for note in notes(library) if "made_with" in note]
+    if not builds:
         raise MavcgError(f"{library}: does not say what it was made with; build it again with this mavcg")
     digest = file_digest(library)
-    components = [part for each in made for part in _parts(each)] + _loader_libraries(library)
+    components = [part for build in builds for part in _parts(build)] + _loader_libraries(library)
     unique = {part["bom-ref"]: part for part in components}
     return {
         "bomFormat": "CycloneDX",
@@ -49,7 +50,7 @@ def sbom(library: Path) -> dict[str, Any]:
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_OID, digest)}",
         "version": 1,
         "metadata": {
-            "tools": {"components": _tools(made)},
+            "tools": {"components": _tools(builds)},
             "component": {
                 "type": "library", "bom-ref": "library", "name": library.name, "version": digest[:16],
                 "hashes": _hashes(digest),
@@ -60,34 +61,36 @@ def sbom(library: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tools(made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for each in made:
-        for name, version in {"mavcg": each["mavcg"], **each["tools"]}.items():
+def _tools(builds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the components of the tools; builds: the "made_with" of each note."""
+    tools: dict[str, dict[str, Any]] = {}
+    for build in builds:
+        for name, version in {"mavcg": build["mavcg"], **build["tools"]}.items():
             part = {"type": "application", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}"}
             if name in _TOOLS:
                 part["description"] = _TOOLS[name]
-            found[f"{name} {version}"] = part
-    return list(found.values())
+            tools[f"{name} {version}"] = part
+    return list(tools.values())
 
 
-def _parts(made: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _parts(build: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the components of the parts linked in; build: the "made_with" of a note."""
     parts = []
-    for name, digest in made["sources"].items():
-        words, sources = _SOURCES[name]
+    for name, digest in build["sources"].items():
+        description, sources = _SOURCES[name]
         part = {
-            "type": "library", "bom-ref": f"{name}-{digest[:16]}", "name": f"mavcg-{name}", "version": made["mavcg"],
-            "description": words, "hashes": _hashes(digest),
+            "type": "library", "bom-ref": f"{name}-{digest[:16]}", "name": f"mavcg-{name}", "version": build["mavcg"],
+            "description": description, "hashes": _hashes(digest),
         }  # fmt: skip
         paths = sources()
-        if sources_digest(paths) == digest:  # of this very mavcg: its files are known one by one
+        if sources_digest(paths) == digest:  # made by this mavcg, whose files can be listed
             part["components"] = [
                 {"type": "file", "name": f"runtime/csrc/{path.name}", "hashes": _hashes(file_digest(path))}
                 for path in paths
             ]
         parts.append(part)
-    if "model" in made:
-        model = made["model"]
+    if "model" in build:
+        model = build["model"]
         parts.append(
             {
                 "type": "machine-learning-model",
@@ -101,7 +104,7 @@ def _parts(made: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _loader_libraries(library: Path) -> list[dict[str, Any]]:
-    """Return the shared libraries that the loader must provide: needed by the file, and not in it."""
+    """Return the components of the shared libraries that the file needs at load."""
     return [
         {
             "type": "library", "bom-ref": f"loaded-{name}", "name": name, "scope": "required",

@@ -1,4 +1,4 @@
-"""Split a gcc or clang command line: response files, options with their values, inputs."""
+"""Splits a gcc or clang command line into options with their values and inputs, and expands response files."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ SEPARATE = (
 )  # fmt: skip
 # Longest first, so that -isystem is not taken for -i..., nor -include-pch for -include.
 _JOINABLE = tuple(sorted(SEPARATE_OR_JOINED, key=len, reverse=True))
-# Whole options that start like a joinable one but are options of their own.
+# Options that begin like a joinable one but are separate options.
 _WHOLE = frozenset({"-undef", "-ansi", "-shared", "-include-pch"})
 
-MAX_RESPONSE_DEPTH = 20  # of response files that name response files
+MAX_RESPONSE_DEPTH = 20  # maximum nesting of response files
 MAX_RESPONSE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class CommandLineWord:
-    """One option or input of a command line.
+    """An option or input of a command line.
 
     Args:
-        name: "-I", "-O2", or "" for an input.
+        name: such as "-I" or "-O2"; "" for an input.
         value: the option's value, or the input.
-        text: the words as given.
+        text: its words on the command line.
     """
 
     name: str
@@ -43,15 +43,16 @@ class CommandLineWord:
 
 
 def words(arguments: Sequence[str]) -> Iterator[CommandLineWord]:
-    """Yield the options and inputs of a command line without its compiler, in order; a value missing at the end is
-    "".
+    """Yield the options and inputs of a command line without its compiler, in order.
+
+    A value that is missing at the end is "".
     """
-    rest = iter(arguments)
-    for argument in rest:
+    remaining = iter(arguments)
+    for argument in remaining:
         if not argument.startswith("-") or argument == "-":
             yield CommandLineWord("", argument, (argument,))
         elif argument in SEPARATE or argument in SEPARATE_OR_JOINED:
-            value = next(rest, "")
+            value = next(remaining, "")
             yield CommandLineWord(argument, value, (argument, value))
         else:
             joined = next((o for o in _JOINABLE if argument.startswith(o)), None)
@@ -62,16 +63,16 @@ def words(arguments: Sequence[str]) -> Iterator[CommandLineWord]:
 
 
 def _may_join(option: str, argument: str) -> bool:
-    # -e, -u, -z, -G, -A, -F, -B take a joined value rarely, and clang knows longer options that start with them
-    # (-emit-llvm, -export-dynamic): only those whose joined form compilers accept count.
+    # -e, -u, -z and -A seldom have a joined value, and clang has longer options that begin with them (-emit-llvm,
+    # -export-dynamic).
     return option not in {"-e", "-u", "-z", "-A"} or (option == "-u" and argument.startswith("-u_"))
 
 
 def expand_response_files(arguments: Sequence[str], directory: Path, location: str) -> tuple[str, ...]:
-    """Replace each @file by the words in it, as gcc does: split at blanks, quotes and backslashes as in a shell.
+    """Replace each @file by the words in it, as gcc does.
 
     Args:
-        directory: the folder that a relative @file is relative to.
+        directory: the folder for relative paths of files.
     Raises: MavcgError starting with `location` when a file cannot be read or files name each other in a cycle.
     """
 
@@ -95,7 +96,7 @@ def expand_response_files(arguments: Sequence[str], directory: Path, location: s
 
 
 def _read_response(path: Path, location: str) -> str:
-    # A device never ends, and a pipe waits for somebody to write.
+    # Reading a device or pipe might never end.
     if path.exists() and not path.is_file():
         raise MavcgError(f"{location}: is not a file; correct the command")
     if path.stat().st_size > MAX_RESPONSE_BYTES:
@@ -106,7 +107,7 @@ def _read_response(path: Path, location: str) -> str:
 
 
 def split_response(text: str) -> list[str]:
-    """Split a response file into words: blanks separate, quotes group, a backslash takes the next character as it is.
+    """Split a response file into words: blanks separate, quotes group, a backslash escapes the next character.
 
     Source: GCC manual, "Overall Options", @file. Unlike a shell, a backslash also counts inside single quotes,
     and a quote that is never closed ends with the file.

@@ -1,4 +1,4 @@
-"""Translate a program's compile command into the one that makes its IR: options kept, dropped and added."""
+"""Translates a program's compile command into the clang command that makes its LLVM IR."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +8,9 @@ from mavcg.hardware.target import Target, host_target
 from mavcg.sources.arguments import words
 from mavcg.sources.ir_options import unwrap_options, why_left_out
 
-# First on the command line, so that the program's own options win. Functions made at -O0 are `optnone` and would stay
-# as they are.
+# First on the command line, so that the program's own options override them.
 ALWAYS = ("-w",)
-# gcc 12 warns where clang refuses: such sources compile today and must go on compiling.
+# For these gcc 12 warns and clang reports an error: sources that compile by gcc must compile here too.
 GCC_ACCEPTS_C = (
     "-Wno-implicit-function-declaration",
     "-Wno-implicit-int",
@@ -21,7 +20,7 @@ GCC_ACCEPTS_C = (
 )
 GCC_ACCEPTS_CXX = ("-Wno-c++11-narrowing", "-Wno-reserved-user-defined-literal", "-Wno-register")
 
-# Output, dependency files, messages, linking: nothing of the program's meaning.
+# Options about output, dependency files, messages and linking, which do not change the program's meaning.
 _DROPPED = frozenset(
     "-w -c --compile -o --output -x --language -M -MM -MD -MMD -MP -MG -MV -MF -MT -MQ -MJ -pipe -v -Q -pedantic "
     "-pedantic-errors -L -l -T -u -z -e -s -shared -static -static-pie -static-libgcc -static-libstdc++ -rdynamic -pie "
@@ -35,7 +34,7 @@ _DROPPED_STARTS = (
     "-fno-color-diagnostics", "-fansi-escape", "-save-temps", "--save-temps", "-ftime-", "-fuse-ld",
     "-mtune=", "-fvar-tracking", "-fno-var-tracking", "-frecord-gcc-switches", "-grecord", "--serialize",
 )  # fmt: skip
-# Left out because it would need the program's own runtime or profile; the code computes the same without.
+# Left out because they need the program's own runtime or profile; the code computes the same without them.
 _LEFT_OUT = {
     "-fsanitize": "sanitizers are not applied to versions",
     "-fno-sanitize": "",
@@ -50,7 +49,7 @@ _LEFT_OUT = {
     "-fplugin": "another compiler's plugin",
 }
 _OTHER_ABI = {"-m32": "32-bit code", "-mx32": "x32 code", "-m16": "16-bit code", "-mbig-endian": "big-endian code"}
-# Where headers come from; answered by the program's compiler, not by the one that makes IR.
+# Options that decide where headers are; they are for the program's compiler, not for the clang that makes IR.
 TOOLCHAIN_OPTIONS = (
     "-target", "--target", "--sysroot", "-isysroot", "-gcc-toolchain", "--gcc-toolchain", "-stdlib", "-nostdinc",
     "-nostdinc++",
@@ -63,7 +62,7 @@ class IrCommand:
 
     Args:
         options: for clang, without source and output.
-        opt_level: the program's own ("0" where it gave none).
+        opt_level: the program's -O level; "0" without one.
         toolchain: the options of TOOLCHAIN_OPTIONS that were left out of `options`.
         notes: options that were left out, with the reason.
     """
@@ -75,13 +74,12 @@ class IrCommand:
 
 
 def translate(flags: Sequence[str], target: Target, language: str, keep_debug: bool = False) -> IrCommand:
-    """Return the options that make IR of the source that `flags` (a gcc or clang command without its compiler) compile.
+    """Return the clang command that makes IR of a source. flags: of its gcc or clang command, without the compiler.
 
-    Kept: macros, include paths, the language standard, -f and -m options, ISA extensions from -march, -mavx2 and the
-    like: they are the program's base features. Left out: output, warnings, linking, LTO, CPU names from -mcpu and
-        -mtune
-    (each version has its own), and with a note every option that is not known to only define the source's meaning
-    (ir_options.py). IR is always made at -O2 (or the given size level) and always position independent.
+    Kept: macros, include paths, the language standard, -f and -m options, and ISA extensions from -march, -mavx2 and
+    the like, which are the program's base features. Left out: output, warnings, linking, LTO, and CPU names from -mcpu
+    and -mtune (each version has its own). Also left out, with a note: every option that is not known to define only the
+    source's meaning (ir_options.py). IR is always made at -O2 (or the given size level) and position independent.
     Raises: MavcgError for 32-bit or big-endian code.
     """
     kept_options: list[str] = []
@@ -135,10 +133,10 @@ def _level(name: str) -> str:
 
 
 def _base_features(march: str, mcpu: str, target: Target) -> tuple[list[str], list[str]]:
-    """Return the ISA options to keep of -march=/-mcpu=, and notes.
+    """Return the ISA options to keep from -march= and -mcpu=, and notes.
 
-    -march names an ISA (on x86 perhaps by the CPU that has it) and stays; -mcpu names a CPU, and only the extensions
-    added to it (-mcpu=cortex-a72+crypto) are kept.
+    -march names an ISA (on x86 perhaps by a CPU) and is kept; -mcpu names a CPU, and only its added extensions
+    (-mcpu=cortex-a72+crypto) are kept.
     """
     name, _, extensions = mcpu.partition("+")
     notes = []
@@ -151,5 +149,5 @@ def _base_features(march: str, mcpu: str, target: Target) -> tuple[list[str], li
             march = f"-march=armv8-a+{extensions}"
     if march == "-march=native":
         if host_target().arch != target.arch:
-            return [], [*notes, f"-march=native left out: this machine is no {target.arch}"]
+            return [], [*notes, f"-march=native left out: this machine is not {target.arch}"]
     return ([march] if march else []), notes

@@ -1,4 +1,4 @@
-"""Read compile_commands.json, or one command line, as compile units: a source with its folder and command."""
+"""Reads compile_commands.json, or one command line, as compile units: a source with its folder and command."""
 
 import json
 import shlex
@@ -18,7 +18,7 @@ LANGUAGES = {
 }
 LAUNCHERS = ("ccache", "sccache", "distcc", "icecc", "buildcache", "time", "nice")
 
-# What a command does when it is not "one source to one object", by the option that says so.
+# Options of commands that do not compile one source to one object, and what such a command does.
 _NOT_OBJECTS = {
     "-E": "preprocesses only (-E)",
     "-S": "makes assembly (-S), not an object",
@@ -39,10 +39,10 @@ class CompileUnit:
     """One C or C++ source compiled to one object.
 
     Args:
-        source, output: absolute; output None when the command does not determine a file.
+        source, output: absolute paths; output None if the command writes no file.
         directory: the folder that the compiler runs in.
-        arguments: the command from the compiler on, launchers such as ccache left out, response files expanded.
-        language: "c", "c++", "cpp-output" or "c++-cpp-output", as `-x` spells it.
+        arguments: the command, without launchers such as ccache, with response files expanded.
+        language: as for `-x`: "c", "c++", "cpp-output" or "c++-cpp-output".
     """
 
     source: Path
@@ -53,7 +53,7 @@ class CompileUnit:
 
     @property
     def compiler(self) -> tuple[str, ...]:
-        """The words that start the compiler: ("g++",), ("zig", "c++"), ("python3", "-m", "ziglang", "cc")."""
+        """The words that run the compiler: ("g++",), ("zig", "c++"), ("python3", "-m", "ziglang", "cc")."""
         return self.arguments[: compiler_length(self.arguments)]
 
     @property
@@ -75,7 +75,7 @@ class NotAUnit:
 
 
 def compiler_length(arguments: Sequence[str]) -> int:
-    """Return the number of leading words that start the compiler."""
+    """Return the number of leading words that run the compiler."""
     names = [PurePath(word).name.removesuffix(".exe") for word in arguments[:4]]
     if names[:1] == ["zig"] or names[1:3] == ["-m", "ziglang"]:
         return min(len(arguments), 2 if names[0] == "zig" else 4)
@@ -83,7 +83,7 @@ def compiler_length(arguments: Sequence[str]) -> int:
 
 
 def read_command(arguments: Sequence[str], directory: Path, location: str = "command line") -> CompileUnit | NotAUnit:
-    """Return the unit that a command line compiles, or the reason why it is none.
+    """Return the unit that a command line compiles, or the reason why it does not compile one.
 
     Args:
         arguments: the compiler (or a launcher such as ccache) first.
@@ -118,19 +118,19 @@ def read_command(arguments: Sequence[str], directory: Path, location: str = "com
         return NotAUnit("compiles standard input (-)")
     if reason := _refusal(path, language):
         return NotAUnit(reason)
-    made = output or PurePath(path).stem + ".o"
+    object_name = output or PurePath(path).stem + ".o"
     return CompileUnit(
         source=(directory / path).absolute(),
         directory=directory,
         arguments=tuple(arguments),
-        output=None if made in ("-", "/dev/null") else (directory / made).absolute(),
+        output=None if object_name in ("-", "/dev/null") else (directory / object_name).absolute(),
         language=language,
     )
 
 
 def _language_of(path: str, driver: str) -> str:
     language = LANGUAGES.get(PurePath(path).suffix, "")
-    # g++ and clang++ take C sources for C++ (GCC manual, "Invoking G++"); "zig c++" does too.
+    # g++, clang++ and "zig c++" compile C sources as C++ (GCC manual, "Invoking G++").
     return {"c": "c++", "cpp-output": "c++-cpp-output"}.get(language, language) if "++" in driver else language
 
 
@@ -145,21 +145,21 @@ def _refusal(path: str, language: str) -> str:
 
 
 def without_launchers(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the words from the compiler on."""
-    rest = list(arguments)
-    while rest:
-        name = PurePath(rest[0]).name
+    """Return a command without launchers (ccache, env, mavcg launch) before the compiler."""
+    command = list(arguments)
+    while command:
+        name = PurePath(command[0]).name
         if name == "env":
-            rest = rest[1:]
-            while rest and "=" in rest[0] and not rest[0].startswith("-"):
-                rest = rest[1:]
-        elif name in LAUNCHERS and len(rest) > 1 and not rest[1].startswith("-"):
-            rest = rest[1:]
-        elif name == "mavcg" and rest[1:2] == ["launch"]:
-            rest = rest[3:] if rest[2:3] == ["--"] else rest[2:]
+            command = command[1:]
+            while command and "=" in command[0] and not command[0].startswith("-"):
+                command = command[1:]
+        elif name in LAUNCHERS and len(command) > 1 and not command[1].startswith("-"):
+            command = command[1:]
+        elif name == "mavcg" and command[1:2] == ["launch"]:
+            command = command[3:] if command[2:3] == ["--"] else command[2:]
         else:
             break
-    return tuple(rest)
+    return tuple(command)
 
 
 @dataclass(frozen=True)
@@ -171,11 +171,11 @@ class CompileCommands:
 
 
 def read_compile_commands(path: Path) -> CompileCommands:
-    """Read the compile units of a compile_commands.json, in its order; repeated entries count once.
+    """Return the compile units of a compile_commands.json, in its order, without duplicates.
 
-    Entries that are not a compile step of one C or C++ source (assembly, Fortran, links) are left out; those with an
-    empty command, too, with a note.
-    Raises: MavcgError naming the file and the entry for one that cannot be understood.
+    Entries that do not compile one C or C++ source (assembly, Fortran, links) are left out; so are those with an empty
+    command, with a note.
+    Raises: MavcgError with the file and the entry, for an entry that is not valid.
     Source: clang's "JSON Compilation Database Format Specification".
     """
     try:
@@ -194,12 +194,12 @@ def read_compile_commands(path: Path) -> CompileCommands:
 
 
 def _read_entry(entry: Any, location: str, beside: Path) -> CompileUnit | NotAUnit | str:
-    """Return the entry's unit, the reason why it is none, or a note about an entry without a command."""
+    """Return an entry's unit, the reason why it is not one, or a note for an entry without a command."""
     if not isinstance(entry, dict):
         raise MavcgError(f"{location}: is {_kind(entry)}; an entry is an object with directory, file and command")
     file = _string(entry, "file", location)
     location = f"{location} ({file})"
-    # A relative directory is against the specification, but tools write it: relative to the file it stands in.
+    # Some tools write a relative directory, against the specification: it is relative to the file's folder.
     directory = (beside / _string(entry, "directory", location)).absolute()
     arguments = _arguments(entry, location)
     if not arguments or not arguments[0].strip():

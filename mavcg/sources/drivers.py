@@ -1,7 +1,7 @@
-"""Check that compilers of a compile_commands.json may be run to query their target and header folders.
+"""Checks which compilers of a compile_commands.json may be run to query their target and header folders.
 
-The file may come with somebody's sources, so the compiler that it names is run only when it is a known one in a folder
-of the system or of PATH, or one that the user allows, as clangd's --query-driver does.
+The file may come from an untrusted source, so that a compiler named in it is run only if it is a known one in a folder
+of the system or of PATH, or one that the user allows, as by clangd's --query-driver.
 """
 
 import os
@@ -21,11 +21,11 @@ _SYSTEM_FOLDERS = re.compile(r"(?:/usr(?:/local)?)?/bin$|/usr/lib(?:64)?/(?:ccac
 
 
 def checked_drivers(units: Sequence[CompileUnit], allowed: Sequence[str]) -> tuple[CompileUnit, ...]:
-    """Return the units with the full paths of their compilers, each of which may be run; zig's are never run.
+    """Return the units with the full paths of their compilers, all of which may be run; zig is never run.
 
     Args:
-        allowed: globs of absolute paths, `*` within a folder and `**` over folders.
-    Raises: MavcgError naming the first source whose compiler may not be run, and the reason.
+        allowed: globs of absolute paths, with `*` within a folder and `**` across folders.
+    Raises: MavcgError with the first source whose compiler may not be run, and the reason.
     """
     return tuple(unit if is_zig(unit.compiler) else _check_driver(unit, allowed) for unit in units)
 
@@ -35,7 +35,7 @@ def _check_driver(unit: CompileUnit, allowed: Sequence[str]) -> CompileUnit:
     path = str(unit.directory / word) if "/" in word else shutil.which(word)
     reason = ""
     if path is None:
-        return unit  # there is nothing to run; who needs it says so
+        return unit  # not found: an error is raised where it is needed
     if not os.path.isabs(path):
         reason = f"{path} is found by a relative folder of PATH"
     elif any(_glob(glob).match(os.path.normpath(path)) for glob in allowed):
@@ -43,7 +43,7 @@ def _check_driver(unit: CompileUnit, allowed: Sequence[str]) -> CompileUnit:
     elif not _KNOWN.match(PurePath(word).name):
         reason = f"{PurePath(word).name} is not the name of a known compiler"
     elif "/" in word and not _is_trusted_folder(path):
-        reason = f"{os.path.dirname(path)} is no folder of the system or of PATH"
+        reason = f"{os.path.dirname(path)} is not a folder of the system or of PATH"
     if reason:
         raise MavcgError(
             f"{unit.source}: its compile command names the compiler {word}, which is not run to query its headers: "
@@ -60,14 +60,12 @@ def _is_trusted_folder(path: str) -> bool:
 
 
 def parse_query_drivers(globs: Sequence[str]) -> tuple[str, ...]:
-    """Parse the globs of --query-driver, each a comma-separated list. Raises: MavcgError for a path that is not
-    absolute.
-    """
-    found = [glob.strip() for text in globs for glob in text.split(",")]
-    for glob in found:
+    """Parse the globs of --query-driver, comma-separated lists. Raises: MavcgError for a path that is not absolute."""
+    parsed = [glob.strip() for text in globs for glob in text.split(",")]
+    for glob in parsed:
         if not Path(glob).is_absolute() and not glob.startswith("**"):
-            raise MavcgError(f"--query-driver {glob!r}: is no absolute path; give one, such as /opt/arm/bin/*-gcc")
-    return tuple(found)
+            raise MavcgError(f"--query-driver {glob!r}: is not an absolute path; give one, such as /opt/arm/bin/*-gcc")
+    return tuple(parsed)
 
 
 def _glob(text: str) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""Read a program's DWARF: the source file that was compiled when a function was made."""
+"""Finds, in a program's DWARF debug information, the source file that a function was compiled from."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,9 +19,9 @@ class SourceLocation:
 
     Args:
         symbol: the requested linkage name.
-        unit_source: the source file of the compile unit.
-        file, line: the position where the function is written (in a header, for a template).
-        others: sources that hold other functions of this name (static ones).
+        unit_source: the source file of its compile unit.
+        file, line: where the function is written; in a header, for a template.
+        others: sources of other functions with this name (static functions).
     """
 
     symbol: str
@@ -33,10 +33,10 @@ class SourceLocation:
 
 @dataclass(frozen=True)
 class FunctionSources:
-    """Sources of functions.
+    """The sources of functions.
 
     Args:
-        found: by symbol.
+        found: symbol -> its source.
         missing: symbol -> the reason why no source was found.
     """
 
@@ -45,10 +45,10 @@ class FunctionSources:
 
 
 def locate(binary: Path, symbols: Collection[str]) -> FunctionSources:
-    """Find the sources of the functions with these linkage names in the binary's debug information (DWARF 2 to 5).
+    """Find the sources of the functions with these linkage names in a binary's debug information (DWARF 2 to 5).
 
-    Debug information is searched in the file itself, then in the file it links to (.gnu_debuglink, build id).
-    Raises: MavcgError when the binary is not there or no ELF file.
+    Debug information is searched in the file itself, then in its separate debug file (.gnu_debuglink, build id).
+    Raises: MavcgError if the binary is missing or not an ELF file.
     """
     from elftools.elf.elffile import ELFFile
 
@@ -113,13 +113,13 @@ def _in_units(elf: Any, definitions_of: Mapping[str, list[Definition]], missing:
 
 
 def _unit_offsets(dwarf: Any, addresses: Collection[int]) -> dict[int, int]:
-    """Return address -> offset of its compile unit: by .debug_aranges, else by the units' own ranges."""
+    """Return address -> offset of its compile unit, from .debug_aranges, else from the ranges of all units."""
     found: dict[int, int] = {}
     aranges = dwarf.get_aranges()
     if aranges is not None:
         for address in addresses:
             offset = aranges.cu_offset_at_addr(address)
-            # Its answer is the last range that starts before the address; the unit tells if it ends before.
+            # pyelftools returns the last range that starts before the address, which may also end before it.
             if offset is not None and _covers(dwarf, dwarf.get_CU_at(offset), address):
                 found[address] = offset
     left = set(addresses) - set(found)
@@ -138,7 +138,7 @@ def _covers(dwarf: Any, unit: Any, address: int) -> bool:
 
 
 def _ranges(dwarf: Any, unit: Any) -> Iterator[tuple[int, int]]:
-    """Return the unit's code as [low, high) addresses."""
+    """Yield the address ranges [low, high) of a unit's code."""
     top = unit.get_top_DIE()
     low = top.attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in top.attributes else 0
     if "DW_AT_high_pc" in top.attributes:
@@ -157,7 +157,7 @@ def _ranges(dwarf: Any, unit: Any) -> Iterator[tuple[int, int]]:
 
 
 class _Lines:
-    """The line table of one compile unit, decoded once."""
+    """The decoded line table of a compile unit."""
 
     def __init__(self, dwarf: Any, unit: Any) -> None:
         top = unit.get_top_DIE()
@@ -169,7 +169,7 @@ class _Lines:
 
     def at(self, address: int) -> tuple[Path, int, Path] | None:
         """Return (file, line, source of the unit) of the function that starts at an address."""
-        # The first of several rows for one address is the function's own; what is inlined at its start comes after.
+        # The first of several rows for one address is the function's own; rows of code inlined at its start follow.
         entry = next(((f, n) for low, _, f, n in self._rows if low == address), None)
         row = entry or next(((f, n) for low, high, f, n in self._rows if low <= address < high), None)
         written = (self._file(row[0]) if row else None) or self._name
@@ -184,7 +184,7 @@ class _Lines:
         return self._absolute(name) if name and not name.startswith("<") else None
 
     def _decode(self) -> Iterator[tuple[int, int, int, int]]:
-        """Return (low, high, file, line) rows: addresses [low, high) belong to that line."""
+        """Yield (low, high, file, line): addresses [low, high) belong to that line."""
         before = None
         for entry in self._program.get_entries() if self._program else ():
             state = entry.state
@@ -222,7 +222,7 @@ def _text(die: Any, name: str) -> str | None:
 
 
 def _has_debug_info(elf: Any) -> bool:
-    # Files made by `objcopy --only-keep-debug`, and stripped ones, may hold the name without contents.
+    # Stripped files, and those from `objcopy --only-keep-debug`, may have the section without contents.
     sections = (elf.get_section_by_name(name) for name in (".debug_info", ".zdebug_info"))
     return any(s is not None and s["sh_type"] != "SHT_NOBITS" and s["sh_size"] for s in sections)
 
@@ -232,7 +232,7 @@ def _linked_debug_file(elf: Any, binary: Path) -> Path | None:
 
 
 def _debug_file_names(elf: Any, binary: Path) -> Iterable[Path]:
-    """Return the names of separate debug files that gdb would try ("Debugging Information in Separate Files")."""
+    """Yield the paths of separate debug files as gdb searches them ("Debugging Information in Separate Files")."""
     note = elf.get_section_by_name(".note.gnu.build-id")
     for entry in note.iter_notes() if note is not None else ():
         if entry["n_type"] == "NT_GNU_BUILD_ID":

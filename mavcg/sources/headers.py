@@ -1,9 +1,9 @@
-"""Find the headers that a program is compiled with: its own compiler's, so that it keeps its own libraries."""
+"""Finds the header folders for a program: its own compiler's, so that it is compiled for its own libraries."""
 
 import functools
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from mavcg.errors import ToolError
@@ -12,7 +12,7 @@ from mavcg.hardware.target import Target
 from mavcg.toolchain.zig import run_tool, zig_command
 
 _SEARCH_LIST = re.compile(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", re.DOTALL)
-# gcc's own folder of intrinsics and limits, which only gcc can read; clang brings its own.
+# gcc's own folder of intrinsics and limits, which only gcc can read; clang has its own.
 _GCC_PRIVATE = re.compile(r"/lib(exec|64|32)?/gcc(-cross)?/[^/]+/[^/]+/include(-fixed)?$")
 _CLANG_PRIVATE = re.compile(r"/lib(64)?/clang/[^/]+/include$")
 
@@ -22,10 +22,10 @@ class Headers:
     """Header folders of a compiler.
 
     Args:
-        folders: system header folders in search order, clang's own among them.
-        defines: macros that go with them.
-        origin: the owner of the headers, as text.
-        private: the program's compiler's own folders, which clang's own replace.
+        folders: system header folders in search order, clang's own folder included.
+        defines: -D options that the headers need.
+        origin: the compiler that the headers belong to, as text.
+        private: own folders of the program's compiler, which clang's own folder replaces.
     """
 
     folders: tuple[str, ...]
@@ -42,7 +42,7 @@ class Headers:
 
 @functools.lru_cache
 def machine_of(compiler: tuple[str, ...], options: tuple[str, ...] = ()) -> str:
-    """Return the machine that a gcc or clang compiles for ("x86_64-linux-gnu"), or "" when it cannot be queried."""
+    """Return the machine that a gcc or clang compiles for, such as "x86_64-linux-gnu"; "" if it cannot be queried."""
     try:
         return run_tool([*compiler, *options, "-dumpmachine"], "querying the compiler's target").strip()
     except ToolError:
@@ -59,26 +59,25 @@ def machine_matches(machine: str, target: Target) -> bool:
 
 
 def is_zig(compiler: tuple[str, ...]) -> bool:
-    """True if a program is compiled by zig, whose headers are then its own."""
+    """True if the compiler is zig."""
     return PurePath(compiler[0]).name in ("zig", "zig.exe") or "ziglang" in compiler
 
 
 def find_headers(compiler: tuple[str, ...], options: tuple[str, ...], target: Target, cxx: bool) -> Headers:
-    """Find the headers for a unit that `compiler` with the toolchain `options` (--sysroot and the like) compiles.
+    """Find the headers for a unit that `compiler` compiles with the toolchain `options` (--sysroot and the like).
 
-    They are its own if it compiles for the target; else ziglang's for the target, with a note where that changes the
-    C++
-    standard library.
+    They are the compiler's own if it compiles for the target; else ziglang's for the target, with a note if that
+    changes the C++ standard library.
     """
     if "-nostdinc" in options:
         return Headers((), (), "none (-nostdinc)")
     if not is_zig(compiler):
         if machine_matches(machine_of(compiler, options), target):
             return _headers_of_compiler(compiler, options, cxx)
-        found = _headers_of_zig(target, cxx)
-        if cxx and found.folders:
-            return Headers(found.folders, found.defines, found.origin, (*found.notes, _other_library(compiler, target)))
-        return found
+        headers = _headers_of_zig(target, cxx)
+        if cxx and headers.folders:
+            return replace(headers, notes=(*headers.notes, _other_library(compiler, target)))
+        return headers
     return _headers_of_zig(target, cxx)
 
 
@@ -91,7 +90,7 @@ def _other_library(compiler: tuple[str, ...], target: Target) -> str:
 
 @functools.lru_cache
 def clang_headers() -> str:
-    """Return the folder of ziglang's clang own headers: stddef.h, intrinsics."""
+    """Return the folder of the own headers of ziglang's clang: stddef.h, intrinsics."""
     import ziglang
 
     return str(Path(ziglang.__file__).parent / "lib" / "include")
@@ -148,11 +147,11 @@ def _freestanding(target: Target) -> Headers:
     return Headers((clang_headers(),), (), "clang only", (note,))
 
 
-def _search_list(command: list[str], what: str) -> list[str]:
-    return _parse_list(run_tool(["/bin/sh", "-c", f"LC_ALL=C {shlex.join(command)} 2>&1 >/dev/null"], what))
+def _search_list(command: list[str], action: str) -> list[str]:
+    return _parse_list(run_tool(["/bin/sh", "-c", f"LC_ALL=C {shlex.join(command)} 2>&1 >/dev/null"], action))
 
 
 def _parse_list(text: str) -> list[str]:
-    found = _SEARCH_LIST.search(text)
-    lines = [line.strip() for line in found.group(1).splitlines()] if found else []
+    match = _SEARCH_LIST.search(text)
+    lines = [line.strip() for line in match.group(1).splitlines()] if match else []
     return [str(Path(line).absolute()) for line in lines if line and not line.endswith("(framework directory)")]

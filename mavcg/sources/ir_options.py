@@ -1,9 +1,8 @@
-"""Choose the options of a compile command that reach the clang that makes its IR: those that define the source's
-meaning.
+"""Decides which options of a compile command are passed to the clang that makes IR: those about the source's meaning.
 
-A compile_commands.json may come with somebody's sources. An allow-list, since every compiler release adds options that
-name a file to be written or code to be loaded (clang's -foptimization-record-file=, -fcrash-diagnostics-dir=,
--fproc-stat-report=, gcc's -fdump-*=). Source: clang and gcc's manuals, "Options".
+A compile_commands.json may come from an untrusted source. This is an allow-list, because each compiler release adds
+options that name a file to write or code to load (clang's -foptimization-record-file=, -fcrash-diagnostics-dir=,
+-fproc-stat-report=, gcc's -fdump-*=). Source: clang's and gcc's manuals, "Options".
 """
 
 import re
@@ -11,14 +10,14 @@ from collections.abc import Sequence
 
 from mavcg.sources.arguments import CommandLineWord
 
-# Macros and where included files are looked for; each takes a value, joined or as the next word.
+# Options for macros and folders of included files; their value is joined or the next word.
 _WITH_VALUE = frozenset(
     "-D -U -I -F -isystem -iquote -idirafter -include -imacros -iprefix -iwithprefix -iwithprefixbefore -iframework "
     "-cxx-isystem -stdlib++-isystem --include --include-directory --define-macro --undefine-macro".split()
 )
 _WHOLE = frozenset("-ansi -undef -pthread -pthreads -trigraphs".split())
 _JOINED = re.compile(r"--?std=|--(?:include|include-directory|define-macro|undefine-macro)=")
-# -f and -m options without a value, or with one that cannot be a path to be written.
+# -f and -m options without a value, or with a value that is not a path to write to.
 _FEATURE = re.compile(r"-f[a-z0-9+-]+$")
 _FEATURE_VALUES = frozenset(
     "-fabi-version -fbracket-depth -fcf-protection -fclang-abi-compat -fcomplex-arithmetic -fconstexpr-depth "
@@ -29,11 +28,11 @@ _FEATURE_VALUES = frozenset(
     "-ftrivial-auto-var-init -ftrapv-handler -fveclib -fvisibility -fwide-exec-charset -fzero-call-used-regs "
     "-fexperimental-library -fstrict-flex-arrays -fnew-alignment -faligned-new".split()
 )
-# Of -f and lower case, and yet with a value as the next word.
+# -f options in lower case whose value is the next word.
 _SEPARATE_FEATURES = frozenset({"-filelist", "-fdebug-compilation-dir", "-fcoverage-compilation-dir"})
 _MACHINE = re.compile(r"-m(?!llvm|mlir|eabi|thread-model|odule)[A-Za-z0-9.+_-]+(=.*)?$")
 
-# Reasons why options are left out, by their prefixes; the first that fits counts.
+# Patterns of options that are left out, with the reason; the first match counts.
 _WHY = (
     (re.compile(r"-fplugin|-fpass-plugin|-load\b|-specs|--specs|-mllvm|-mmlir|-add-plugin|-plugin"), "it runs code"),
     (re.compile(r"-f(no-)?(implicit-)?module|-fprebuilt-module|-module|-fbuild-session"), "modules are not read"),
@@ -53,7 +52,7 @@ _MEANINGLESS = "it does not say what the source means"
 
 
 def why_left_out(word: CommandLineWord) -> str | None:
-    """Return the reason why an option does not reach the compiler, or None for one that does."""
+    """Return the reason why an option is not passed to clang, or None if it is passed."""
     name = word.name
     if name in _WITH_VALUE:
         return None if word.value else "its value is missing"
@@ -70,7 +69,7 @@ def why_left_out(word: CommandLineWord) -> str | None:
 
 
 def unwrap_options(flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return (flags, notes): options wrapped for one stage of the compiler as themselves, to be judged like all others.
+    """Unwrap options for one stage of the compiler, so that they are checked like all others; return (flags, notes).
 
     -Wp,-DX=1,-MD,file         -> -DX=1 -MD file
     -Xpreprocessor -fopenmp    -> -fopenmp
@@ -78,15 +77,15 @@ def unwrap_options(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """
     plain: list[str] = []
     notes: list[str] = []
-    rest = iter(flags)
+    remaining = iter(flags)
     has_include = False
-    for flag in rest:
+    for flag in remaining:
         if flag.startswith("-Wp,"):
             plain += flag.split(",")[1:]
         elif flag == "-Xpreprocessor":
-            plain += [value for value in [next(rest, "")] if value]
+            plain += [value for value in [next(remaining, "")] if value]
         elif flag == "-Xclang":
-            value = next(rest, "")
+            value = next(remaining, "")
             if value == "-include" or (has_include and not value.startswith("-")):
                 plain.append(value)
                 has_include = not has_include

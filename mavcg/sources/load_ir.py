@@ -1,4 +1,4 @@
-"""Load LLVM IR that the user provides, as text or bitcode, made by any language's compiler."""
+"""Loads LLVM IR that the user provides as text or bitcode, from a compiler of any language."""
 
 import subprocess
 from pathlib import Path
@@ -10,7 +10,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.sources import parse_child
 from mavcg.sources.to_ir import IrModule
 
-# First bytes -> what the file is. Sources: LLVM BitCodeFormat ("Magic Number", "Wrapper"), System V gABI, ar(5),
+# Magic numbers of file formats. Sources: LLVM BitCodeFormat ("Magic Number", "Wrapper"), System V gABI, ar(5),
 # Mach-O and PE/COFF headers.
 _BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _MACH_O = (b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xfe\xed\xfa\xcf", b"\xca\xfe\xba\xbe")
@@ -24,10 +24,10 @@ _MAKE_IR = "give what `clang -S -emit-llvm`, `zig build-obj -femit-llvm-bc` or `
 
 
 def load_ir(path: Path) -> IrModule:
-    """Load a module from a textual (.ll) or bitcode (.bc) file, verified, as the text of today's LLVM.
+    """Load and verify a module from a text (.ll) or bitcode (.bc) file; return it as text of llvmlite's LLVM.
 
-    LLVM ends the process on some malformed input, so it reads in a child process.
-    Raises: MavcgError for a file that is not IR (naming its kind), truncated, of another LLVM, or invalid.
+    It is parsed in a child process, because LLVM aborts on some malformed input.
+    Raises: MavcgError for a file that is not IR (with its kind), truncated, of another LLVM, or invalid.
     """
     try:
         data = path.read_bytes()
@@ -42,7 +42,7 @@ def load_ir(path: Path) -> IrModule:
 
 
 def file_kind(data: bytes) -> str:
-    """Return the kind of a file that is not LLVM IR, by its first bytes; "" when it may be IR."""
+    """Return the kind of a file that is not LLVM IR, by its first bytes; "" if it may be IR."""
     if data.startswith(b"\x7fELF"):
         order: Literal["big", "little"] = "big" if data[5:6] == b"\x02" else "little"
         kind = _ELF_TYPES.get(int.from_bytes(data[16:18], order), "file")

@@ -1,4 +1,4 @@
-"""Find the compile units to make versions of, from hot symbols, the binaries they ran in and the program's units."""
+"""Finds the compile units that define the hot symbols of a profile, by debug information and object files."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -14,11 +14,11 @@ from mavcg.sources.symbol_table import definitions
 
 @dataclass(frozen=True)
 class HotUnit:
-    """A compile unit that holds hot functions.
+    """A compile unit that defines hot functions.
 
     Args:
-        symbols: their linkage names, hottest first.
-        notes: for people.
+        symbols: linkage names of its hot functions, hottest first.
+        notes: messages for the user.
     """
 
     unit: CompileUnit
@@ -44,13 +44,11 @@ def find_units(
 ) -> HotUnits:
     """Find the compile units that define the hot symbols.
 
-    The binary's debug information names the source of a symbol; without it, the units' own object files do.
-
+    A symbol's source comes from the binary's debug information; without it, from the object file that defines it.
     Args:
-        hot: (linkage name, object it ran in as the profile names it), hottest first.
-        binaries: files to search for objects that the profile names by another path; one stands for every object with
-            its file name.
-    Raises: MavcgError when a binary is no ELF file.
+        hot: (linkage name, binary that it ran in as the profile names it), hottest first.
+        binaries: copies of the binaries in the profile, matched by file name.
+    Raises: MavcgError if a binary is not an ELF file.
     """
     located = _locate_all(hot, binaries)
     by_object = _defining_units([s for s, _ in hot if s not in located.found], units)
@@ -108,10 +106,9 @@ def _binary_of(object_: str, binaries: Collection[Path]) -> Path | None:
 
 
 def units_of_source(source: Path, units: Sequence[CompileUnit]) -> list[CompileUnit]:
-    """Return the units whose source this is; where paths were mapped or moved, those whose paths agree longest from
-    the end.
+    """Return the units that compile a source; if no path is equal, those with the longest common end of the path.
 
-    The file names must be the same, and one folder beside, unless only one unit has that file name.
+    The common end must have the file name and a folder, unless only one source has that file name.
     """
     real = os.path.realpath(source)
     same = [unit for unit in units if os.path.realpath(unit.source) == real]
@@ -130,7 +127,7 @@ def _common_end(left: Path, right: Path) -> int:
 
 
 def _defining_units(symbols: Sequence[str], units: Sequence[CompileUnit]) -> dict[str, list[CompileUnit]]:
-    """Return symbol -> units whose object file is there and defines it."""
+    """Return symbol -> units whose object file exists and defines it."""
     found: dict[str, list[CompileUnit]] = {}
     for unit in units if symbols else ():
         for symbol in _definitions_in(unit, symbols):
@@ -148,13 +145,14 @@ def _definitions_in(unit: CompileUnit, symbols: Collection[str]) -> list[str]:
             if file.read(6) != b"\x7fELF\x02\x01":
                 return []
             return list(definitions(ELFFile(file), symbols))
-    except Exception:  # a damaged or unreadable object says nothing
+    except Exception:  # a damaged or unreadable object is ignored
         return []
 
 
 def _chosen_unit(symbol: str, candidates: Sequence[CompileUnit]) -> tuple[CompileUnit, list[str]]:
-    """Return the unit to use for a source that is compiled several times: whose object defines the symbol, else the
-    first.
+    """Choose a unit for a source that is compiled several times: one whose object defines the symbol, else the first.
+
+    Returns: the unit, and notes for the user.
     """
     if len(candidates) == 1:
         return candidates[0], []

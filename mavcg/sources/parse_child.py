@@ -1,4 +1,4 @@
-"""Read LLVM IR with llvmlite, verify it and write it as text, in a child process: LLVM may end the process."""
+"""Parses, verifies and prints LLVM IR with llvmlite in a child process, because LLVM may abort the process."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def main(given: str, output: str) -> int:
             module = llvm.parse_assembly(data.decode("utf-8"))
         module.verify()
         text = str(module)
-        # A zero byte in the target triple or the data layout ends the text early: such a text does not parse.
+        # A zero byte in the target triple or data layout truncates the text, which then does not parse.
         llvm.parse_assembly(text)
     except UnicodeDecodeError as error:
         print(f"byte {error.start} is not UTF-8")

@@ -1,4 +1,4 @@
-"""Find the functions of given names that an ELF file defines; fast, since large programs have millions of symbols."""
+"""Finds the functions of given names in an ELF file's symbol table, fast enough for millions of symbols."""
 
 import re
 import struct
@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-# What compilers add to the name of a piece or version of a function: foo.constprop.0, foo.part.0.cold, foo.llvm.123.
+# Suffixes that compilers add to the name of a part or clone of a function: foo.constprop.0, foo.part.0.cold.
 _SUFFIXED = rb"(?:\.\w+)*"
 _ELF64_SYMBOL = struct.Struct("<IBBHQQ")  # st_name, st_info, st_other, st_shndx, st_value, st_size
 _FUNCTIONS = (0, 2, 10)  # STT_NOTYPE (assembly), STT_FUNC, STT_GNU_IFUNC
@@ -15,7 +15,7 @@ _COLD = re.compile(r"\.cold(\.\d+)?$")
 
 @dataclass(frozen=True)
 class Definition:
-    """One function of a file.
+    """A function that a file defines.
 
     Args:
         name: its name in the file, with suffixes.
@@ -28,10 +28,10 @@ class Definition:
 
 
 def definitions(elf: Any, symbols: Collection[str]) -> dict[str, list[Definition]]:
-    """Return the functions that a file (a pyelftools ELFFile, 64-bit, little-endian) defines, by the requested name.
+    """Return requested symbol -> functions of that name that a file defines.
 
-    A symbol is found under its own name and under those of its pieces and versions (f.isra.0 for f); hot pieces come
-    before cold ones, larger before smaller. Several functions have the same name where they are static.
+    elf: a pyelftools ELFFile, 64-bit, little-endian. Parts and clones of a function are included (f.isra.0 for f); hot
+    parts come before cold ones, larger before smaller. Static functions may have the same name.
     """
     found: dict[str, set[Definition]] = {}
     for section in elf.iter_sections():
@@ -52,9 +52,9 @@ def _rank(definition: Definition) -> tuple[bool, int, int]:
 
 
 def _name_offsets(names: bytes, symbols: Collection[str]) -> dict[int, list[tuple[str, str]]]:
-    """Return string table offset -> [(requested symbol, name there)]: f.cold may be requested, and f too.
+    """Return string table offset -> [(requested symbol, name there)].
 
-    A name may be the end of a longer one in the table.
+    An offset has several entries if f and f.cold are both requested. A name may be the end of a longer name.
     """
     found: dict[int, list[tuple[str, str]]] = {}
     for symbol in symbols:

@@ -1,4 +1,4 @@
-"""Compile one C or C++ source with its own gcc to assembly, and assemble such text."""
+"""Compiles a C or C++ source to assembly by the program's own gcc, and assembles the text after changes."""
 
 import functools
 import re
@@ -13,10 +13,10 @@ from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import is_zig
 from mavcg.toolchain.zig import run_tool
 
-# Between a function and another definition of it in the same file: gcc lets callers count on the registers that its own
-# code leaves alone, and on the stack alignment that it needs (GCC manual, -fipa-ra, -fipa-stack-alignment).
+# Without these, gcc lets callers in the file rely on registers and stack alignment of a function's own code, which
+# another definition of the function may not keep (GCC manual, -fipa-ra, -fipa-stack-alignment).
 SEPARABLE = ("-fno-ipa-ra", "-fno-ipa-stack-alignment", "-fno-lto")
-# Callers would call copies of a function that are made for them (f.constprop.0, f.isra.0, f.part.0) in its place.
+# Without these, callers may call specialised copies of a function (f.constprop.0, f.isra.0, f.part.0) instead of it.
 NO_CLONES = ("-fno-ipa-cp", "-fno-ipa-sra", "-fno-partial-inlining", "-fno-ipa-icf")
 _DROPPED = frozenset(
     "-c --compile -S -o --output -M -MM -MD -MMD -MP -MG -MF -MT -MQ -MJ -aux-info -dumpbase -dumpdir -dumpbase-ext "
@@ -26,7 +26,7 @@ _DROPPED_STARTS = (
     "-save-temps", "--save-temps", "-fdump-", "-fopt-info", "-fcallgraph-info", "-flto", "-Wp,-M", "-ftime-report",
     "-Werror=",
 )  # fmt: skip
-# Whose files are named after the output, or whose code belongs to another file.
+# Options that name files after the output, or whose code refers to another file.
 _BOUND = re.compile(
     r"-fprofile|-fauto-profile|-fbranch-probabilities|--?coverage|-ftest-coverage|-gsplit-dwarf|-masm=intel|-fplugin"
 )
@@ -34,12 +34,13 @@ _BOUND = re.compile(
 
 @dataclass(frozen=True)
 class PlainAssembly:
-    """A gcc's own assembly of a file.
+    """The assembly of a source file by the program's own gcc.
 
     Args:
-        assembler: the command that assembles such text.
-        plain: the gcc's own object.
-        inlined: pairs of functions, as gcc prints them: the first was inlined into the second.
+        assembler: the command that assembles it.
+        directory: the folder that the commands run in.
+        plain: the object that gcc made in the program's build.
+        inlined: (callee, caller) pairs of functions that were inlined, as gcc prints them.
     """
 
     text: str
@@ -49,7 +50,7 @@ class PlainAssembly:
     inlined: tuple[tuple[str, str], ...] = ()
 
     def assemble(self, text: str, out: Path) -> None:
-        """Assemble text of this file. Raises: ToolError."""
+        """Assemble a changed text of this file. Raises: ToolError."""
         source = out.with_suffix(".s")
         source.write_text(text, encoding="utf-8", errors="surrogateescape")
         run_tool([*self.assembler, "-c", str(source), "-o", str(out)], f"assembling {self.plain.name}", self.directory)
@@ -57,7 +58,7 @@ class PlainAssembly:
 
 @functools.lru_cache
 def gcc_version(compiler: tuple[str, ...]) -> int:
-    """Return a gcc's major version; 0 for every other compiler, and for one that cannot be queried."""
+    """Return a gcc's major version; 0 for another compiler, or if it cannot be queried."""
     if is_zig(compiler):
         return 0
     try:
@@ -69,24 +70,24 @@ def gcc_version(compiler: tuple[str, ...]) -> int:
 
 
 def why_bound(unit: CompileUnit) -> str | None:
-    """Return the option for which a file's assembly cannot be made a second time, or None."""
+    """Return the option that prevents compiling a file a second time to assembly, or None."""
     return next((flag for flag in unit.flags if _BOUND.match(flag)), None)
 
 
 def compile_to_assembly(unit: CompileUnit, folder: Path, clones: bool) -> PlainAssembly:
-    """Compile the unit to assembly by its own gcc, with functions that another object may define.
+    """Compile a unit to assembly by its own gcc, such that another object may define some of its functions.
 
     Args:
         folder: for intermediate files.
-        clones: True if gcc may make copies of functions for some of their callers.
+        clones: True if gcc may specialise copies of functions for some callers.
     Raises: ToolError when this gcc lacks an option.
     """
     assert unit.output is not None
-    made, report = folder / "plain.s", folder / "inlined"
-    command = [*unit.compiler, *_meaning(unit.flags), *SEPARABLE, *(() if clones else NO_CLONES)]
-    command += ["-w", f"-fopt-info-inline-optimized={report}", "-S", "-o", str(made)]
+    output, report = folder / "plain.s", folder / "inlined"
+    command = [*unit.compiler, *_without_output(unit.flags), *SEPARABLE, *(() if clones else NO_CLONES)]
+    command += ["-w", f"-fopt-info-inline-optimized={report}", "-S", "-o", str(output)]
     run_tool(command, f"{unit.source}: making its assembly", unit.directory)
-    text = made.read_text(encoding="utf-8", errors="surrogateescape")
+    text = output.read_text(encoding="utf-8", errors="surrogateescape")
     inlined = _INLINED.findall(report.read_text(errors="replace")) if report.is_file() else []
     pairs = tuple(dict.fromkeys((a, b) for a, b in inlined))
     return PlainAssembly(text, _assembler(unit), unit.directory, unit.output, pairs)
@@ -95,18 +96,19 @@ def compile_to_assembly(unit: CompileUnit, folder: Path, clones: bool) -> PlainA
 _INLINED = re.compile(r"[Ii]nlin\w+ (.+?)/\d+ into (.+?)/\d+", re.MULTILINE)
 
 
-def _meaning(flags: Sequence[str]) -> list[str]:
-    kept: list[str] = []
+def _without_output(flags: Sequence[str]) -> list[str]:
+    """Return the flags without those about output files, dependency files, LTO and errors."""
+    selected: list[str] = []
     for word in words(flags):
         if word.name not in _DROPPED and not word.name.startswith(_DROPPED_STARTS):
-            kept += word.text
-    return kept
+            selected += word.text
+    return selected
 
 
 def _assembler(unit: CompileUnit) -> tuple[str, ...]:
-    kept = [*unit.compiler]
+    command = [*unit.compiler]
     for word in words(unit.flags):
         name = word.name.partition("=")[0]
         if name in TOOLCHAIN_OPTIONS or name in ("-B", "-Xassembler") or word.name.startswith(("-m", "-Wa,")):
-            kept += word.text
-    return tuple(kept)
+            command += word.text
+    return tuple(command)

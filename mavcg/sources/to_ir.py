@@ -1,4 +1,4 @@
-"""Compile one C or C++ source to LLVM IR, unoptimised but ready for optimisation, with the program's own headers."""
+"""Compiles a C or C++ source to LLVM IR, before optimisation, with the program's own headers."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import Headers, find_headers, is_zig, machine_matches, machine_of
 from mavcg.toolchain.zig import protection_flags, run_tool, zig_command
 
-# How clang and zig name an option that they do not take. The first group is the option or how it starts.
+# Messages of clang and zig about an option that they refuse; the group is the option or its beginning.
 _REFUSED = tuple(
     re.compile(pattern)
     for pattern in (
@@ -28,7 +28,7 @@ _REFUSED = tuple(
         r"unsupported linker arg:? '?([^'\n]+)'?",
     )
 )
-MAX_RETRIES = 40  # clang refuses one option after the other
+MAX_RETRIES = 40  # clang may report refused options one at a time
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Compiler:
     """The compiler that makes IR.
 
     Args:
-        command: a clang, such as ("clang-19",) or the NDK's; None for the clang inside ziglang.
-        headers: the compiler whose header folders are used, such as ("aarch64-linux-gnu-g++",); None for the one that
-            compiles the program.
+        command: a clang, such as ("clang-19",) or the NDK's; None for ziglang's clang.
+        headers: the compiler whose header folders are used, such as ("aarch64-linux-gnu-g++",); None for the program's
+            own compiler.
     """
 
     command: tuple[str, ...] | None = None
@@ -55,10 +55,10 @@ class IrModule:
     """LLVM IR as text.
 
     Args:
-        source: the file it was made of.
-        notes: parts of the command that were left out, for people.
+        source: the file that it was compiled from.
+        notes: messages about options that were left out.
         opt_level: the program's own -O level ("0", "1", "2", "3", "s", "z", "g", "fast"); None if unknown (--ir).
-        foreign_openmp: True if it has OpenMP regions, which call LLVM's library, of a program that links gcc's.
+        foreign_openmp: True if it has OpenMP regions, which call LLVM's library, but the program links gcc's.
     """
 
     text: str
@@ -73,13 +73,13 @@ def compile_to_ir(
 ) -> IrModule:
     """Compile a unit to LLVM IR for a target, before any optimisation.
 
-    Functions are not `optnone`, whatever the program's own level; `target-features` hold the program's extensions.
-    Options that this clang does not know are dropped and named in the notes.
-    Raises: ToolError when the source does not compile or a compiler is missing; MavcgError for 32-bit code.
+    Functions are not `optnone`, whatever the program's -O level; `target-features` has the program's extensions.
+    Options that clang does not know are dropped, with a note.
+    Raises: ToolError if the source does not compile or a compiler is missing; MavcgError for 32-bit code.
     """
     compiler = compiler or Compiler()
     command = translate(unit.flags, target, unit.language, keep_debug)
-    what = f"{unit.source}: making LLVM IR for {target.zig_name}"
+    action = f"{unit.source}: making LLVM IR for {target.zig_name}"
     if not unit.source.is_file():
         raise MavcgError(f"{unit.source}: is not there; build the program again, or correct its compile command")
     if not unit.directory.is_dir():
@@ -90,9 +90,9 @@ def compile_to_ir(
         fixed = ["-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm", "-x", unit.language]
         fixed += [str(unit.source), "-o", str(output)]
         try:
-            options = (*protection_flags(target), *command.options)  # the program's own choice follows and wins
-            refused = _run_dropping_refused(clang, options, [*before, *fixed], unit.directory, what)
-        except ToolError as error:  # what was left out may be why
+            options = (*protection_flags(target), *command.options)  # the program's own options follow and override
+            refused = _run_dropping_refused(clang, options, [*before, *fixed], unit.directory, action)
+        except ToolError as error:  # a left-out option may be the cause
             raise ToolError("\n  note: ".join([str(error), *command.notes, *header_notes])) from error
         text = output.read_text(encoding="utf-8", errors="surrogateescape")
     dropped = [f"{option}: {compiler.name} does not take it; left out" for option in refused]
@@ -107,11 +107,11 @@ def _driver(
     if compiler.command is None:
         clang = [*zig_command("clang"), f"--target={target.llvm_triple}"]
         headers = _headers(unit, command, target, compiler)
-        # gcc keeps omp.h among the headers that only gcc can read; after all others, it alone is found there.
+        # omp.h is in gcc's own folder, which otherwise only gcc can read: searched last, it provides only omp.h.
         last = headers.private if any(flag.startswith("-fopenmp") for flag in unit.flags) else ()
         options = [*headers.options, *(part for folder in last for part in ("-idirafter", folder))]
         return clang, options, headers.notes
-    # A named clang knows its own headers, and perhaps its own target (the NDK's drivers carry the API level).
+    # A named clang has its own headers, and perhaps its own target (the NDK's drivers have the API level).
     chosen = list(command.toolchain)
     if not machine_matches(machine_of(compiler.command, command.toolchain), target):
         chosen = [f"--target={target.llvm_triple}"]
@@ -131,21 +131,24 @@ def _headers(unit: CompileUnit, command: IrCommand, target: Target, compiler: Co
 
 
 def _run_dropping_refused(
-    clang: Sequence[str], options: Sequence[str], fixed: Sequence[str], directory: Path, what: str
+    clang: Sequence[str], options: Sequence[str], fixed: Sequence[str], directory: Path, action: str
 ) -> list[str]:
-    """Run clang, dropping the options that it does not take; return those."""
-    left, refused = list(options), list[str]()
+    """Run clang repeatedly, without the options that it refuses; return the refused options.
+
+    fixed: arguments that are never dropped. action: for messages.
+    """
+    accepted, refused = list(options), list[str]()
     for _ in range(MAX_RETRIES):
         try:
-            run_tool([*clang, *left, *fixed], what, directory)
+            run_tool([*clang, *accepted, *fixed], action, directory)
             return refused
         except ToolError as error:
-            named = _refused_options(str(error), left)
+            named = _refused_options(str(error), accepted)
             if not named:
                 raise
-            refused += [option for option in left if option in named]
-            left = [option for option in left if option not in named]
-    raise ToolError(f"{what}: {len(refused)} options refused ({shlex.join(refused[:8])} ...); is this a clang?")
+            refused += [option for option in accepted if option in named]
+            accepted = [option for option in accepted if option not in named]
+    raise ToolError(f"{action}: {len(refused)} options refused ({shlex.join(refused[:8])} ...); is this a clang?")
 
 
 def _refused_options(message: str, options: Sequence[str]) -> set[str]:

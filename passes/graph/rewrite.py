@@ -75,7 +75,7 @@ class Rewrite:
         return self._append(node)
 
     def alias(self, old: str, new: str) -> None:
-        """Replace tensor `old` of the old graph, for later nodes, by tensor `new` of the new graph and the same type."""
+        """Replace tensor `old` of the old graph, in later nodes, by `new`, a tensor of the new graph of equal type."""
         self._now[old] = new
 
     def drop(self, name: str) -> None:

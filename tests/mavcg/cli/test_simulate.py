@@ -79,7 +79,7 @@ def test_people_see_cycles_their_loss_and_what_was_assumed(mavcg: Any) -> None:
     (("--function", "axpi", "--core", "cortex-a55"), "no function is named axpi; did you mean axpy?"),
     (("--function", "axpy", "--core", "cortex-a5"), "--core cortex-a5"),
     (("--function", "axpy", "--core", "skylake"), "--core skylake: is x86_64"),
-    (("--function", "axpy", "--core", "cortex-a55", "--args", "buf"), "'buf' is no argument; give buf:BYTES"),
+    (("--function", "axpy", "--core", "cortex-a55", "--args", "buf"), "'buf' is not an argument; give buf:BYTES"),
     (("--function", "axpy", "--core", "cortex-a55", "--args", "buf:99999999999"), "and a simulated call takes"),
     (("--function", "axpy", "--core", "cortex-a55", "--args", "i:1 i:2 i:3"), "accesses"),
     (("--function", "axpy", "--core", "cortex-a55", "--board", "raspberry-pi-4"), "raspberry-pi-4 has no such core"),

@@ -94,7 +94,7 @@ def test_native_means_something_at_home_only() -> None:
     away = ARM if host_target().arch == "x86_64" else X86
 
     assert "-march=native" in translated("-march=native", host_target()).options
-    assert translated("-march=native", away).notes == (f"-march=native left out: this machine is no {away.arch}",)
+    assert translated("-march=native", away).notes == (f"-march=native left out: this machine is not {away.arch}",)
 
 
 @pytest.mark.parametrize("flag", ["-fsanitize=address", "-fprofile-use=x", "--coverage", "-pg", "-fplugin=x.so"])

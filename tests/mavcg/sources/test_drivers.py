@@ -43,9 +43,9 @@ def test_known_compilers_of_path_are_run_by_their_full_paths(bin_folder: Path, t
     [
         ("evil", "evil is not the name of a known compiler"),
         ("/bin/sh", "sh is not the name of a known compiler"),
-        ("./gcc", "is no folder of the system or of PATH"),
-        ("here/gcc", "is no folder of the system or of PATH"),
-        ("/usr/bin/../../{tmp}/here/gcc", "is no folder of the system or of PATH"),
+        ("./gcc", "is not a folder of the system or of PATH"),
+        ("here/gcc", "is not a folder of the system or of PATH"),
+        ("/usr/bin/../../{tmp}/here/gcc", "is not a folder of the system or of PATH"),
         ("clang", "./clang is found by a relative folder of PATH"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_glob_means_no_more_than_it_says(bin_folder: Path, tmp_path: Path, glo
 
 
 def test_a_relative_glob_is_refused() -> None:
-    with pytest.raises(MavcgError, match="--query-driver 'gcc': is no absolute path"):
+    with pytest.raises(MavcgError, match="--query-driver 'gcc': is not an absolute path"):
         parse_query_drivers(["/x/*,gcc"])
 
 
