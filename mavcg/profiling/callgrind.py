@@ -1,7 +1,7 @@
-"""Read `callgrind.out`: exact self cost per function.
+"""Reads `callgrind.out`: exact self cost per function.
 
-Source of the format: the Valgrind manual, "Callgrind Format Specification". Self cost is every cost line but the one
-after `calls=`, which holds what the called function cost.
+Source of the format: the Valgrind manual, "Callgrind Format Specification". Self cost is the sum of all cost lines
+except those after `calls=`, which have the cost of the called function.
 """
 
 import re
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d{1,18}")
 
 @dataclass
 class _CallgrindState:
-    """The state of the reader after the lines so far; names holds both compression tables, by kind "ob" and "fn"."""
+    """The state of the reader after the lines so far. names: (kind "ob" or "fn", id) -> name (name compression)."""
 
     events: list[str] = field(default_factory=list)
     positions: int = 1
@@ -37,14 +37,14 @@ class _CallgrindState:
 
 
 def looks_like_callgrind(lines: Iterable[str]) -> bool:
-    """True if these lines open a callgrind file: by its format line, or by both an events line and a function."""
+    """True if a callgrind file may begin with these lines: a format line, or an events line and a function."""
     heads = [line.strip() for line in lines]
     says = any(line.startswith("# callgrind format") for line in heads[:3])
     return says or (any(line.startswith("events:") for line in heads) and any(h.startswith("fn=") for h in heads))
 
 
 def read_callgrind(lines: Iterable[str], location: str = "callgrind.out") -> SampleTable:
-    """Read self cost per function in instructions (event Ir), or in the file's first event where Ir was not counted.
+    """Read self cost per function, in instructions (event Ir), or in the file's first event if Ir was not counted.
 
     Args:
         location: name in errors, normally the file.
@@ -89,7 +89,7 @@ def _take_spec(state: _CallgrindState, key: str, value: str, location: str) -> N
         state.after_calls = False
     elif key == "ob":
         state.object = _name(state, "ob", value, location)
-    elif key in ("cfn", "cob"):  # read for the names they may define; a called function's cost is not ours
+    elif key in ("cfn", "cob"):  # read only because they may define a compressed name
         _name(state, key[1:], value, location)
 
 
@@ -110,7 +110,7 @@ def _take_head(state: _CallgrindState, key: str, value: str) -> None:
 
 
 def _name(state: _CallgrindState, kind: str, value: str, location: str) -> str:
-    """Return a name, or the one that `(id)` stands for since `(id) name`; callgrind writes ??? for an unknown name."""
+    """Return a name; `(id)` stands for the name of an earlier `(id) name`, and ??? for an unknown name."""
     match = _NAME.fullmatch(value)
     if match is None:
         name = value

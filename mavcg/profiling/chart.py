@@ -1,6 +1,6 @@
-"""Draw a ranking: the share of the run that the hottest functions take, per core type where that is known.
+"""Draws a ranking: the hottest functions' shares of the run, per core type if the samples name their core.
 
-After figure 2.1 of Park et al. (the share of matrix products in a network's run time): few functions take most of it.
+After figure 2.1 of Park et al. (the share of matrix products in a network's run time).
 """
 
 from pathlib import Path
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 LABEL_CHARS = 48
 
-# Blue and grey differ in lightness too, so the picture survives print and colour-blind eyes.
+# The colours differ in lightness too, for print and readers without colour vision.
 _HOT, _COOL, _FIXED = "#1f5fa8", "#9dc3e6", "#c8c8c8"
 _INK, _FAINT = "#222222", "#777777"
 
 
 def plot_shares(profile: Profile, path: Path, threshold: float = DEFAULT_THRESHOLD, top: int = 10) -> None:
-    """Draw the ranking as horizontal bars, a panel per core type (one panel if no sample names its core).
+    """Draw the ranking as horizontal bars, with a panel per core type, or one panel if no sample names its core.
 
     Args:
         path: the file; its suffix is the format, .png or .svg.
-        threshold: drawn as a line, 0..1.
-        top: number of functions with a bar of their own; the rest is one bar.
+        threshold: share from which on a function is hot, 0..1; drawn as a line.
+        top: number of functions with their own bar; the other functions share one bar.
     Raises: MavcgError for another suffix, when matplotlib is absent, or when the file cannot be written.
     """
     check_plot(path)
@@ -41,16 +41,16 @@ def plot_shares(profile: Profile, path: Path, threshold: float = DEFAULT_THRESHO
 
 
 def share_figure(profile: Profile, threshold: float = DEFAULT_THRESHOLD, top: int = 10) -> "Figure":
-    """Draw the figure of plot_shares without writing it."""
+    """Return the figure of plot_shares without writing it."""
     from matplotlib.figure import Figure
 
     ranked = rank(profile)
-    shown, rest = ranked[: max(1, top)], ranked[max(1, top) :]
+    shown, others = ranked[: max(1, top)], ranked[max(1, top) :]
     cores = sorted({core for f in ranked for core in f.share_by_core})
     panels = cores or [""]
     labels = [
         *map(printable, short_names([f.demangled for f in shown], LABEL_CHARS)),
-        *([f"{len(rest)} more functions"] if rest else []),
+        *([f"{len(others)} more functions"] if others else []),
     ]
     label_inches = 0.25 + 0.078 * max(len(label) for label in labels)
     panel_inches = 4.6 if len(panels) == 1 else 2.7
@@ -62,8 +62,8 @@ def share_figure(profile: Profile, threshold: float = DEFAULT_THRESHOLD, top: in
     trusted = trusted_cores(profile)
     longest = max(_share(f, core) for f in shown for core in panels)
     for ax, core in zip(axes, panels, strict=True):
-        _draw_panel(ax, core, shown, rest, profile, threshold, trusted)
-        ax.set_xlim(0, min(1.0, max(longest, sum(_share(f, core) for f in rest), threshold)) * 122)
+        _draw_panel(ax, core, shown, others, profile, threshold, trusted)
+        ax.set_xlim(0, min(1.0, max(longest, sum(_share(f, core) for f in others), threshold)) * 122)
     axes[0].set_yticks(range(len(labels)), labels, fontsize=9, color=_INK)
     axes[0].set_ylim(len(labels) - 0.4, -0.6)
     for text in axes[0].get_yticklabels():
@@ -89,20 +89,20 @@ def _draw_panel(
     ax: "Axes",
     core: str,
     shown: tuple[RankedFunction, ...],
-    rest: tuple[RankedFunction, ...],
+    others: tuple[RankedFunction, ...],
     profile: Profile,
     threshold: float,
     trusted: frozenset[str],
 ) -> None:
     """Draw the bars of one core type; core "" stands for all samples."""
-    shares = [_share(f, core) for f in shown] + ([sum(_share(f, core) for f in rest)] if rest else [])
+    shares = [_share(f, core) for f in shown] + ([sum(_share(f, core) for f in others)] if others else [])
     colours = [_FIXED if not f.clonable else _HOT if is_over(f, threshold, trusted) else _COOL for f in shown]
-    colours += [_FIXED] if rest else []
+    colours += [_FIXED] if others else []
     ax.barh(range(len(shares)), [100 * share for share in shares], color=colours, height=0.7)
     for at, share in enumerate(shares):
         label = f"{100 * share:.1f} %" if share > 0 else "none"
         text = ax.annotate(label, (100 * share, at), xytext=(3, 0), textcoords="offset points", va="center")
-        # White behind the number: the threshold's line would run through those just under it.
+        # A white background, because the threshold's line may run through the number.
         text.set(fontsize=8, color=_INK, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})
     ax.axvline(100 * threshold, color=_FAINT, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
     counted = "samples" if profile.kind == "samples" else "instructions"
@@ -146,6 +146,6 @@ def _draw_legend(figure: "Figure", width: float, height: float) -> None:
 
 
 def _title(profile: Profile) -> str:
-    what = "instructions" if profile.kind == "instructions" else f"time ({profile.event})"
+    quantity = "instructions" if profile.kind == "instructions" else f"time ({profile.event})"
     command = shorten(profile.command, 40)
-    return printable(f"Share of {what} per function" + (f": {command}" if command else "")).replace("\n", " ")
+    return printable(f"Share of {quantity} per function" + (f": {command}" if command else "")).replace("\n", " ")

@@ -1,4 +1,4 @@
-"""Draw shares by class as stacked bars, one for each network: after figure 2.1 of Park et al."""
+"""Draws shares by function class as stacked bars, one per network, after figure 2.1 of Park et al."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from mavcg.text.safe_text import printable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# By lightness as well as by hue, so that print and colour-blind eyes distinguish them.
+# The colours differ in lightness too, for print and readers without colour vision.
 _COLOURS = ("#1f5fa8", "#5b9bd5", "#f0b45a", "#c2571a", "#7d6ba8", "#8ab17d", "#b8b8b8", "#e4e4e4")
-_LEAST_LABELLED = 0.04  # of a bar: narrower parts have no number
+_LEAST_LABELLED = 0.04  # minimum share of a part that has its number printed
 
 
 def plot_classes(rows: Sequence[ClassShares], path: Path, title: str = "Share of time by class of function") -> None:

@@ -1,4 +1,4 @@
-"""Decide which functions of a profile can have a version per core, with the reason for the others."""
+"""Decides which functions of a profile can have a version per core, and gives the reason for the others."""
 
 import re
 from pathlib import PurePosixPath
@@ -16,7 +16,7 @@ _START_UP = frozenset(
         "(below main)",  # valgrind's name for what calls main
     )
 )
-# The language runtimes: perf report prints a name without its folder, so these are known by name.
+# Language runtimes, recognised by name because perf report prints names without folders.
 _RUNTIME_LIBRARY = re.compile(
     r"(?:ld-linux[\w.-]*|ld-musl[\w.-]*|ld-?[\d.]*|linker64?|linux-vdso|libc|libm|libmvec|libdl|librt|libpthread|libutil"
     r"|libresolv|libstdc\+\+|libc\+\+|libc\+\+abi|libc\+\+_shared|libgcc_s|libunwind|libasan|libtsan|libubsan|libgomp|libomp"
@@ -27,17 +27,17 @@ _ANDROID_FOLDERS = ("/system/", "/system_ext/", "/apex/", "/vendor/", "/product/
 
 
 def is_kernel(object_: str) -> bool:
-    """True if samples of this object are the kernel's, its modules' or a guest's."""
+    """True if an object is the kernel, a kernel module or a guest's kernel."""
     return _KERNEL.fullmatch(object_) is not None
 
 
 def is_nameless(symbol: str) -> bool:
-    """True if a tool printed an address, or nothing, instead of a function's name."""
+    """True if a symbol is an address or empty instead of a function's name."""
     return symbol in ("", UNKNOWN, "unknown", "???") or _ADDRESS.fullmatch(symbol) is not None
 
 
 def is_system(object_: str) -> bool:
-    """True if the object came with the system or the language, not with the program."""
+    """True if an object belongs to the system or a language runtime, not to the program."""
     runtime = _RUNTIME_LIBRARY.fullmatch(PurePosixPath(object_).name) is not None
     return runtime or object_.startswith(_SYSTEM_FOLDERS) or object_.startswith(_ANDROID_FOLDERS)
 
@@ -47,7 +47,7 @@ def why_not_clonable(symbol: str, object_: str) -> str:
 
     Args:
         symbol: its name in the ranking.
-        object_: path or name of the file; "" when it was not recorded.
+        object_: path or name of its file; "" if not recorded.
     """
     if is_kernel(object_):
         return "kernel code"

@@ -1,8 +1,8 @@
-"""Convert C++ linkage names to readable names and back.
+"""Converts C++ linkage names to readable names and back.
 
-The demangler is the C++ runtime's own `__cxa_demangle` (Itanium C++ ABI, section "Demangler API"), which every machine
-that runs pandas has: pandas' own C++ extension is linked to it. libstdc++ gives up on names of more than 1024 bytes;
-for those c++filt runs where it is installed, else the linkage name stands for itself.
+The demangler is `__cxa_demangle` of the C++ runtime (Itanium C++ ABI, section "Demangler API"), which pandas' C++
+extension is linked to. libstdc++ does not demangle names of more than 1024 bytes; for these c++filt is run if it is
+installed, else the linkage name is used.
 """
 
 import ctypes
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-# Suffixes by which compilers name pieces and copies of one function: GCC's interprocedural passes, clone numbers,
-# target_clones; LLVM's thin LTO and coroutines; our own versions, by core name after a module's tag. A C or C++ name
-# has no dot of its own, other languages' may.
+# Suffixes of parts and clones of a function: GCC's interprocedural passes, clone numbers, target_clones; LLVM's thin
+# LTO and coroutines; mavcg's versions (a module's tag and a core name). A C or C++ name contains no dot otherwise;
+# names of other languages may.
 _SUFFIX = re.compile(
     r"_omp_fn|isra|part|constprop|cold|lto_priv|localalias|llvm|clone|resolver|default|resume|destroy|cleanup|generic"
     r"|arch_\w+|\d+|[a-z]+\d*-[a-z0-9-]+|znver\d+|[a-z]+(?:lake|well|rapids)|[0-9a-f]{8}"
@@ -29,12 +29,12 @@ _SCOPE_GOES_ON = re.compile(r"(?: const| volatile| ?&&?|\[abi:\w+\])*(?: \[clone
 _CHAR_CLASS = re.compile(
     r"std::basic_(string|istream|ostream|iostream)<char,std::char_traits<char>(?:,std::allocator<char>)?>"
 )
-_LIMIT_BYTES = 1 << 16  # of a mangled name: a longer one stays as it is
+_LIMIT_BYTES = 1 << 16  # longer names are not demangled
 _FILTERS = ("c++filt", "llvm-cxxfilt")
 
 
 def base_symbol(symbol: str) -> str:
-    """Return the linkage name of the function that a symbol is a piece or a version of.
+    """Return the linkage name of the function that a symbol is a part, clone or version of.
 
     `f.isra.0`, `f.cold`, `f.cortex-a55` -> `f`; `memcpy@@GLIBC_2.14` -> `memcpy`; `nn::f [clone .part.0]` -> `nn::f`.
     """
@@ -66,7 +66,7 @@ def demangle(symbol: str) -> str:
     name = base_symbol(symbol)
     if not (_MANGLED.fullmatch(name) or _RUST_V0.fullmatch(name)) or len(name) > _LIMIT_BYTES or "\0" in name:
         return symbol
-    mangled = name if name.startswith("_R") else "_" + name.lstrip("_")  # Mach-O puts one more underscore in front
+    mangled = name if name.startswith("_R") else "_" + name.lstrip("_")  # Mach-O names have one more underscore
     return _by_runtime(mangled) or _by_filter(mangled) or symbol
 
 
@@ -88,7 +88,7 @@ def _by_runtime(mangled: str) -> str | None:
 @cache
 def _cxa_demangle() -> tuple[Callable[..., int | None], Callable[[int], None]] | None:
     """Return `__cxa_demangle` and the `free` for its result, or None on a machine without a C++ runtime."""
-    # The lookup goes through what the extension is linked to, so no library name has to be guessed.
+    # Through the extension, the symbol is found in the runtime library it is linked to, whatever its name.
     for library in (*_extensions(), "libstdc++.so.6", "libc++.1.dylib"):
         try:
             loaded = ctypes.CDLL(library)
@@ -103,9 +103,7 @@ def _cxa_demangle() -> tuple[Callable[..., int | None], Callable[[int], None]] |
 
 
 def _extensions() -> list[str]:
-    """Find the file of pandas' C++ extension without importing pandas, which takes longer than compiling many a
-    source.
-    """
+    """Return possible paths of pandas' C++ extension, without the slow import of pandas."""
     package = importlib.util.find_spec("pandas")
     if package is None or package.origin is None:
         return []
@@ -114,7 +112,7 @@ def _extensions() -> list[str]:
 
 
 def _by_filter(mangled: str) -> str | None:
-    """Demangle by c++filt, which has no limit on length and knows Rust's names too."""
+    """Demangle by c++filt, which has no length limit and knows Rust's names too; None if that fails."""
     for tool in _FILTERS:
         path = shutil.which(tool)
         if path is None:
@@ -130,10 +128,10 @@ def _by_filter(mangled: str) -> str | None:
 
 
 def without_parameters(name: str) -> str:
-    """Return a demangled name as perf prints it: no return type, no parameters, no qualifiers after them.
+    """Return a demangled name as perf prints it, without return type, parameters, and qualifiers after them.
 
-    `void nn::f<int>(int*) const` -> `nn::f<int>`; `a::operator()(int)` -> `a::operator()`. A name inside a function
-    keeps that function's parameters: `f(int)::{lambda()#1}::operator()() const` loses the last ones only.
+    `void nn::f<int>(int*) const` -> `nn::f<int>`; `a::operator()(int)` -> `a::operator()`. A name in a function's scope
+    keeps that function's parameters: `f(int)::{lambda()#1}::operator()() const` loses only the last parameters.
     """
     name = _without_clone_notes(name)
     at = start = 0
@@ -157,7 +155,7 @@ def without_parameters(name: str) -> str:
 
 
 def _closing(name: str, at: int) -> int:
-    """Return the offset after the bracket that closes the one at this offset; the name's end if none does."""
+    """Return the offset after the bracket that closes the one at this offset, or the name's length."""
     depth = 0
     while at < len(name):
         operator = _operator_at(name, at)
@@ -172,26 +170,26 @@ def _closing(name: str, at: int) -> int:
 
 
 def _operator_at(name: str, at: int) -> int:
-    """Return the length of an operator's name at this offset, 0 for none; a conversion's target type belongs to it."""
+    """Return the length of the operator name at this offset, a conversion's target type included; 0 if none."""
     if not name.startswith("operator", at) or (at and (name[at - 1].isalnum() or name[at - 1] == "_")):
         return 0
-    rest = name[at + len("operator") :]
-    symbol = re.match(r"(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>=!+\-*/%&|^~]=?|&&|\|\||\+\+|--|,)", rest)
+    after = name[at + len("operator") :]
+    symbol = re.match(r"(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>=!+\-*/%&|^~]=?|&&|\|\||\+\+|--|,)", after)
     if symbol is not None:
-        double = re.match(r"(?:&&|\|\||\+\+|--)", rest)
+        double = re.match(r"(?:&&|\|\||\+\+|--)", after)
         return len("operator") + (double or symbol).end()
-    word = re.match(r" (?:new|delete)(?:\[\])?| [^(<]*", rest)
+    word = re.match(r" (?:new|delete)(?:\[\])?| [^(<]*", after)
     return len("operator") + word.end() if word is not None else 0
 
 
 def linkage_names(printed: Iterable[str], linkage: Iterable[str]) -> Mapping[str, str]:
-    """Map names as a tool printed them to linkage names.
+    """Find the linkage names of functions whose names a tool printed demangled.
 
     Args:
         printed: function names, demangled with or without parameters, or linkage names.
         linkage: symbols of a binary or of a module.
-    Returns: printed name -> linkage name without compiler suffixes, for each name that stands for exactly one function;
-    overloads that a tool printed without their parameters are ambiguous and left out.
+    Returns: printed name -> linkage name without compiler suffixes. Ambiguous names, such as overloads printed without
+    parameters, are left out.
     """
     bases = dict.fromkeys(base_symbol(symbol) for symbol in linkage)
     spellings: dict[str, set[str]] = {}
@@ -209,7 +207,7 @@ def linkage_names(printed: Iterable[str], linkage: Iterable[str]) -> Mapping[str
 
 
 def _one_constructor(names: set[str]) -> set[str]:
-    """Choose the complete (C1) version of a constructor, which reads like the base (C2) version."""
+    """Reduce the complete (C1) and base (C2) variants of a constructor, which have one demangled name, to C1."""
     if len(names) < 2:
         return names
     merged = {re.sub(r"([CD])2(?=[EI])", r"\g<1>1", name) for name in names}
@@ -217,8 +215,6 @@ def _one_constructor(names: set[str]) -> set[str]:
 
 
 def _normal(name: str) -> str:
-    """Return a name without differences between demanglers: `Gemm<float, 3>` or `Gemm<float,3>`, std::string or its
-    expansion.
-    """
+    """Normalise spellings that differ between demanglers: spaces in template arguments, std::string."""
     name = re.sub(r"\s+(?=[>,*&)])|(?<=[,<(])\s+", "", name)
     return _CHAR_CLASS.sub(r"std::\1", name.replace("std::__cxx11::", "std::").replace("std::__1::", "std::"))

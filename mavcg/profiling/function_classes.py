@@ -1,8 +1,7 @@
 """Classes of functions in inference: matrix products and convolutions, depthwise convolutions, copies, and the rest.
 
-The functions are those of mavcg's libraries (by the grammar of mavcg/specs/kernel_symbol.py) and of the kernels that
-TensorFlow Lite (Eigen, gemmlowp, ruy, XNNPACK), onnxruntime (MLAS), OpenBLAS, BLIS and oneDNN are made of, by the names
-that their public sources give them.
+Functions are classified by patterns of names: those of mavcg's libraries (mavcg/specs/kernel_symbol.py), and those in
+the public sources of TensorFlow Lite (Eigen, gemmlowp, ruy, XNNPACK), onnxruntime (MLAS), OpenBLAS, BLIS and oneDNN.
 """
 
 import re
@@ -22,7 +21,7 @@ GEMM, DEPTHWISE, PACK, POOL = "GEMM/conv", "depthwise", "packing, layouts", "poo
 NORM, ELEMENTWISE, COPY, OTHER = "normalisation, softmax", "element-wise", "memory", "other"
 CLASSES: tuple[str, ...] = (GEMM, DEPTHWISE, PACK, POOL, NORM, ELEMENTWISE, COPY, OTHER)
 
-# The first class with a pattern that matches counts: depthwise before convolution, packing before its product.
+# The first class with a matching pattern counts: depthwise before convolution, packing before matrix products.
 _PATTERNS: Mapping[str, tuple[str, ...]] = {
     DEPTHWISE: ("depthwise", "dwconv", "vmulcaddc"),
     PACK: (
@@ -50,8 +49,8 @@ _RULES = tuple((name, re.compile("|".join(patterns), re.IGNORECASE)) for name, p
 class ClassShares:
     """A profile's shares by class.
 
-    label: the network or program. shares: fraction of the samples by class, in the order of CLASSES; they sum to 1.
-    hottest: the function of the largest share, with that share. total: samples (or instructions) that shares are of.
+    label: the network or program. shares: class -> fraction of the samples, in the order of CLASSES; they sum to 1.
+    hottest, hottest_share: the function with the largest share. total: samples (or instructions) counted.
     """
 
     label: str
@@ -63,7 +62,7 @@ class ClassShares:
 
 @lru_cache(maxsize=65536)
 def class_of(symbol: str, demangled: str) -> str:
-    """Return the class of a function; both names count, since templates have the telling part in either."""
+    """Return the class of a function; patterns are searched in its linkage name and its demangled name."""
     for name, pattern in _RULES:
         if pattern.search(symbol) or pattern.search(demangled):
             return name
@@ -94,5 +93,5 @@ def _sums(ranked: Sequence[RankedFunction], total: float) -> "MappingProxyType[s
 
 
 def mean_share(rows: Sequence[ClassShares], name: str) -> float:
-    """Return the arithmetic mean of one class's share over profiles, as figure 2.1 of Park et al. has it."""
+    """Return the arithmetic mean of a class's share over profiles, as in figure 2.1 of Park et al."""
     return sum(row.shares[name] for row in rows) / len(rows)

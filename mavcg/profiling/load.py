@@ -1,4 +1,4 @@
-"""Load a profile file of any kind; the kind is detected by the file's content, never by its name."""
+"""Loads a profile file of any supported kind, detected by its content, not its name."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from mavcg.profiling.symbols import with_linkage_names
 Reader = Callable[[Iterable[str], str], SampleTable]
 Recogniser = Callable[[list[str]], bool]
 
-# The strictest first: a report's header cannot be mistaken, a line of perf script is the freest form.
+# In order of decreasing strictness: perf script has the least distinctive lines.
 TEXT_KINDS: tuple[tuple[str, Recogniser, Reader], ...] = (
     ("callgrind.out", looks_like_callgrind, read_callgrind),
     ("simpleperf report --csv", looks_like_simpleperf, read_simpleperf),
@@ -27,19 +27,19 @@ TEXT_KINDS: tuple[tuple[str, Recogniser, Reader], ...] = (
 )
 KIND_NAMES = ("a profile of mavcg (JSON)", "perf.data", *(name for name, _, _ in TEXT_KINDS))
 
-_HEAD_BYTES = 1 << 18  # by which a file's format is known
+_HEAD_BYTES = 1 << 18  # read to detect a file's format
 _MAX_BYTES = 4 << 30
 
 
 def load_profile(path: Path, board: Board | None = None, binaries: Sequence[Path] = ()) -> Profile:
-    """Load a profile from a file of any kind that mavcg reads: of `mavcg profile -o` or of a profiler.
+    """Load a profile that `mavcg profile -o` or a profiler wrote.
 
     Args:
         board: maps CPU numbers to core types.
-        binaries: programs and libraries that are searched for the linkage names of C++ names that the profiler printed
+        binaries: programs and libraries to search for the linkage names of functions that the profiler printed
             demangled.
-    Raises: ProfileError for a file that is unreadable, empty, of no known kind, garbled, without samples or without
-    function names; ToolError for a perf.data where perf is missing.
+    Raises: ProfileError for a file that is unreadable, empty, of unknown kind, garbled, without samples or without
+    function names; ToolError for a perf.data if perf is missing.
     """
     location = str(path)
     try:
@@ -72,9 +72,9 @@ def load_profile(path: Path, board: Board | None = None, binaries: Sequence[Path
     raise _unknown_kind(location, f"its first line reads {first[:60]!r}")
 
 
-def _unknown_kind(location: str, what: str) -> ProfileError:
+def _unknown_kind(location: str, content: str) -> ProfileError:
     return ProfileError(
-        f"{location}: not a profile that mavcg knows: {what}; tried {', '.join(KIND_NAMES)}; "
+        f"{location}: not a profile that mavcg knows: {content}; tried {', '.join(KIND_NAMES)}; "
         f"docs/profiling.md says how to make one"
     )
 

@@ -1,4 +1,4 @@
-"""Shorten C++ names to a length that fits a table or a picture, while they stay distinct."""
+"""Shortens C++ names for tables and pictures so that they stay distinct."""
 
 import re
 
@@ -6,10 +6,9 @@ from mavcg.profiling.demangle import without_parameters
 
 
 def short_names(names: list[str], limit: int) -> list[str]:
-    """Shorten names to `limit` characters while they stay distinct: without parameters, then template arguments, then
-    scopes.
+    """Shorten names to `limit` characters: remove parameters, then template arguments, then scopes.
 
-    Two functions that would read alike (overloads) get a number.
+    Names that become equal (overloads) get a number.
     """
     short = [shorten(_without_template_arguments(without_parameters(name) or name, limit), limit) for name in names]
     seen: dict[str, int] = {}
@@ -24,7 +23,7 @@ def _without_template_arguments(name: str, limit: int) -> str:
     """Shorten `a<b<c>, d>::f` to `a<…>::f` if it is over the limit, then remove leading scopes: `…::f`."""
     if len(name) <= limit or not _is_balanced(name):
         return name
-    while "<" in name:  # innermost first; a control character stands for what is left out until all is done
+    while "<" in name:  # innermost first; a control character replaces what is removed, until all is done
         name = re.sub(r"<[^<>]*>", "\x01", name)
     name = name.replace("\x01", "<…>")
     while len(name) > limit and "::" in name.removeprefix("…::"):
@@ -33,7 +32,7 @@ def _without_template_arguments(name: str, limit: int) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """Shorten a text in its middle if it is too long: both ends distinguish functions."""
+    """Replace the middle of a text by … if it is too long; names differ at both ends."""
     if len(text) <= limit:
         return text
     head = (limit - 1) // 2

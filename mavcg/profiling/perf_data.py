@@ -1,4 +1,4 @@
-"""Read binary `perf.data` as samples: perf itself prints it with the fields that we choose.
+"""Reads binary `perf.data` as samples, by the text that perf script prints of it.
 
 Source of the header: tools/perf/Documentation/perf.data-file-format.txt of Linux.
 """
@@ -28,10 +28,10 @@ NO_PERF = (
 
 
 def check_header(head: bytes, file_bytes: int, location: str) -> None:
-    """Refuse a perf.data whose header shows that it is not whole.
+    """Refuse a perf.data whose header shows that it is truncated or garbled.
 
     Args:
-        head: the file's first bytes, 104 or fewer if there are fewer.
+        head: the file's first 104 bytes, or the whole of a shorter file.
         file_bytes: size of the file.
     Raises: ProfileError.
     """
@@ -60,9 +60,9 @@ def check_header(head: bytes, file_bytes: int, location: str) -> None:
 
 
 def read_perf_data(path: Path) -> SampleTable:
-    """Read samples of a perf.data file, linkage names as they are.
+    """Read the samples of a perf.data file, with linkage names.
 
-    Raises: ProfileError for a file that is truncated, garbled or empty of samples; ToolError when perf is missing.
+    Raises: ProfileError for a file that is truncated, garbled or without samples; ToolError if perf is missing.
     """
     location = str(path)
     try:
@@ -92,7 +92,7 @@ def read_perf_data(path: Path) -> SampleTable:
 
 def _perf_script(path: Path, fields: list[str], out: int) -> tuple[int, str]:
     """Run perf script with its text going to the open file `out`; return its exit status and messages."""
-    # -G: only the function that ran, no callers; -f: a file that another user recorded is as good.
+    # -G: no callers. -f: accept a file that another user recorded.
     command = ["perf", "script", "--header", "--no-demangle", "-G", "-f", "-F", ",".join(fields), "-i", str(path)]
     try:
         done = subprocess.run(

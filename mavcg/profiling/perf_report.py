@@ -1,7 +1,7 @@
-"""Read `perf report --stdio` text as samples, by the columns that its header names.
+"""Reads `perf report --stdio` text as samples, by the columns in its header.
 
-Source of the layout: perf-report(1), and the output of perf 6.1. Shares are printed with two decimals, so a function's
-count is as exact as that.
+Source of the layout: perf-report(1), and the output of perf 6.1. Counts have the precision of the printed shares, two
+decimals.
 """
 
 import re
@@ -26,7 +26,7 @@ _UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
 @dataclass(frozen=True)
 class _ReportSection:
-    """One event's part of the report; `columns` are (name, start, end) offsets into a line."""
+    """One event's part of the report. columns: (name, start, end), offsets into a line."""
 
     event: str = "unnamed"
     core: str | None = None
@@ -80,9 +80,7 @@ def read_perf_report(lines: Iterable[str], location: str = "perf report text") -
 
 
 def _columns(title: str, dots: str) -> tuple[tuple[str, int, int | None], ...]:
-    """Return column names in lower case with their offsets: the row of dots under the header is as wide as the
-    columns.
-    """
+    """Return (name in lower case, start, end) of each column, whose width is that of the dots below the header."""
     spans = [found.span() for found in re.finditer(r"\.+", dots)]
     ends = [*(end for _, end in spans[:-1]), None]  # the last column runs to the end of its line
     return tuple((title[start:end].strip().lower(), start, end) for (start, _), end in zip(spans, ends, strict=True))

@@ -1,4 +1,4 @@
-"""Read `perf script` text as samples. The leaf of a call graph is the function that ran: callers are not counted.
+"""Reads `perf script` text as samples. Only the leaf of a call graph, the function that ran, is counted.
 
 Source of the layouts: perf-script(1), option -F; tools/perf/builtin-script.c of Linux 4.4 to 6.8 by their output.
 simpleperf's report_sample.py writes the same layout, separated by tabs.
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from mavcg.errors import ProfileError
 from mavcg.profiling.sample_table import UNKNOWN, SampleTable, Tally, split_event
 
-# comm pid[/tid] [cpu] flags time: period event: frame -- each but comm and pid may be absent (-F).
-# A thread's name may hold spaces and is at most 15 bytes in Linux; simpleperf's are bounded here for speed.
+# comm pid[/tid] [cpu] flags time: period event: frame; all but comm and pid may be absent (-F).
+# A thread's name may contain spaces and is at most 15 bytes in Linux; simpleperf's are limited here for speed.
 _COMM_PID = r"\s*(?P<comm>\S.{0,62}?)\s+(?P<pid>-?\d{1,10})(?:/-?\d{1,10})?(?=\s|$)"
 _AFTER_PID = (
     r"(?:\s+\[(?P<cpu>\d{1,6})\])?"
@@ -22,7 +22,7 @@ _AFTER_PID = (
     r"(?:\s+(?P<event>[a-zA-Z_]\S*):(?=\s|$))?"
     r"(?:\s+(?P<rest>\S.*))?"
 )
-# Where a CPU or a time was printed, the number before it is the process, and `my prog 12` may be a name.
+# If a CPU or time follows, the number before it is the process, and `my prog 12` may be a thread's name.
 _SURE_HEADER = re.compile(
     _COMM_PID + r"(?=\s+\[\d{1,6}\]\s|\s+(?:[\w.]{4,6}\s+)?\d{1,15}\.\d{1,9}:(?:\s|$))" + _AFTER_PID
 )
@@ -35,9 +35,10 @@ _COMMAND = re.compile(r"#\s*cmdline\s*:\s*(.*)")
 
 @dataclass(frozen=True)
 class Frame:
-    """One line of a call graph; `inlined` frames have no code of their own, the next one out has.
+    """One line of a call graph.
 
     Args:
+        inlined: True for an inlined function, whose code belongs to the next frame.
         offset: bytes from the function's start, if printed (-F symoff).
     """
 
@@ -56,7 +57,7 @@ class _Header:
 
 
 def looks_like_perf_script(lines: Iterable[str]) -> bool:
-    """True if one of these lines can only come from perf script: a timed or named event, or an address with a file."""
+    """True if one of these lines is typical of perf script: an event with a time or name, or an address with a file."""
     for line in (line.rstrip() for line in lines):
         header = _match_header(line)
         if header is not None and header["time"] and (header["event"] or parse_frame(header["rest"] or "", True)):
@@ -72,15 +73,15 @@ def looks_like_perf_script(lines: Iterable[str]) -> bool:
 
 
 def read_perf_script(lines: Iterable[str], location: str = "perf script text") -> SampleTable:
-    """Read samples of `perf script` output, weighted by their period if printed, else one each.
+    """Read the samples of `perf script` output, weighted by their period if printed, else by 1.
 
     Args:
         location: name in errors, normally the file.
-    Raises: ProfileError when there are no samples or none of them names a symbol.
+    Raises: ProfileError if there are no samples or none of them has a symbol.
     """
     tally, command = Tally(), ""
     waiting: _Header | None = None
-    done_block = False  # the leaf of this block of lines is counted; what follows are its callers
+    done_block = False  # the leaf of this block of lines is counted; its callers follow
     stripped = [line.rstrip() for line in lines]  # perf ends the lines of call graphs with a space
     blocks = any(not line.strip() for line in _without_outer_blanks(stripped))
     headers = headers_without_frame = 0
@@ -136,25 +137,25 @@ def _count(tally: Tally, header: _Header, frame: Frame | None) -> None:
 
 
 def _parse_header(line: str) -> tuple[_Header, str] | None:
-    """Parse a line that starts a sample; return it and the rest of the line ("" above a call graph), or None."""
+    """Parse a sample's first line; return its header and the text after it ("" above a call graph), or None."""
     match = _match_header(line)
     if match is None:
         return None
-    rest = match["rest"] or ""
+    after = match["rest"] or ""
     known = match["time"] or match["event"] or match["cpu"]
-    # Without time, event and CPU (-F comm,tid,ip,...) only a frame or nothing may follow, or any prose would do.
-    if not known and rest and parse_frame(rest, needs_object=True) is None:
+    # Without time, event and CPU (-F comm,tid,ip,...) any prose would match, so that only a frame may follow.
+    if not known and after and parse_frame(after, needs_object=True) is None:
         return None
     if not known and parse_frame(line, needs_object=True) is not None:
         return None
     event, core = split_event(match["event"] or "unnamed")
     return _Header(
         event, core, int(match["cpu"]) if match["cpu"] else None, float(match["period"]) if match["period"] else 1.0
-    ), rest
+    ), after
 
 
 def parse_frame(text: str, needs_object: bool = False) -> Frame | None:
-    """Parse `ip symbol+0xoffset (object)`; the symbol may be C++ with spaces and parentheses, the object too."""
+    """Parse `ip symbol+0xoffset (object)`, where symbol and object may contain spaces and parentheses."""
     match = _FRAME.fullmatch(text.rstrip())
     if match is None:
         return None
@@ -167,10 +168,10 @@ def parse_frame(text: str, needs_object: bool = False) -> Frame | None:
 
 
 def split_object(text: str) -> tuple[str, str | None]:
-    """Split `symbol (object)` into symbol and object; None where no object was printed.
+    """Split `symbol (object)` into symbol and object; the object is None if it is absent.
 
-    The object's parenthesis is the last balanced one that a space precedes: in `f(int) (/tmp/a (deleted))` it is
-    `/tmp/a (deleted)`; in `f(int)` there is none.
+    The object is the last balanced pair of parentheses with a space before it: in `f(int) (/tmp/a (deleted))` it is
+    `/tmp/a (deleted)`; `f(int)` has none.
     """
     text = text.rstrip()
     if not text.endswith(")"):

@@ -1,4 +1,4 @@
-"""Represent a profile: samples, the counted event, and the core type of each CPU number."""
+"""A profile: samples with their event, and the core type of each sample's CPU."""
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -11,14 +11,14 @@ from mavcg.profiling.sample_table import UNKNOWN, Offsets, SampleTable
 if TYPE_CHECKING:
     import pandas as pd
 
-# A program whose own code takes less than this is not what the profile is about, named or not.
+# Below this share of the samples in the program's own code, missing function names are not an error.
 _OWN_SHARE_MIN = 0.05
 _NAMELESS_SHARE_MAX = 0.9
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Samples with their meaning.
+    """A profile: samples, and what they count.
 
     Args:
         frame: columns as in mavcg.profiling.sample_table.SampleTable.
@@ -26,7 +26,7 @@ class Profile:
         event: the counted event.
         command: the profiled command; "" when unknown.
         board: name of the board that mapped CPU numbers to core types; "" for none.
-        notes: remarks on the reading, for people.
+        notes: messages from reading the file.
         offsets: as in SampleTable.
     """
 
@@ -40,17 +40,17 @@ class Profile:
 
     @property
     def total(self) -> float:
-        """Sum of the samples column, which shares are relative to."""
+        """Sum of the samples column, the denominator of all shares."""
         return float(self.frame["samples"].sum())
 
     @property
     def records(self) -> int:
-        """Number of sampling interrupts; 0 where counts are exact."""
+        """Number of sampling interrupts; 0 for exact counts."""
         return int(self.frame["records"].fillna(0).sum())
 
 
 def profile_of(reading: SampleTable, board: Board | None, location: str) -> Profile:
-    """Make a profile of a table of samples, CPU numbers mapped to the board's core types.
+    """Make a profile from a table of samples; map CPU numbers to the board's core types.
 
     Raises: ProfileError when a sample's CPU is not on the board, or when the program's own functions have no names.
     """
@@ -78,8 +78,8 @@ def on_board(profile: Profile, board: Board, location: str) -> Profile:
                 f"{location}: a sample on CPU {cpu}, which board {board.name} does not have ({known}); "
                 f"give the board that it was recorded on"
             )
-    had = [None if pd.isna(core) else str(core) for core in profile.frame["core"]]
-    cores = [core if cpu is None else board.core_of_cpu(cpu) for cpu, core in zip(cpus, had, strict=True)]
+    recorded = [None if pd.isna(core) else str(core) for core in profile.frame["core"]]
+    cores = [core if cpu is None else board.core_of_cpu(cpu) for cpu, core in zip(cpus, recorded, strict=True)]
     notes = profile.notes
     if all(cpu is None for cpu in cpus):
         notes = (
@@ -93,7 +93,7 @@ def on_board(profile: Profile, board: Board, location: str) -> Profile:
 
 
 def _check_named(profile: Profile, location: str) -> None:
-    """Refuse a profile in which the program's own code has no function names: no function could be cloned."""
+    """Refuse a profile in which the program's own code has no function names, so that no function could be cloned."""
     frame = profile.frame
     own = frame[[not is_kernel(o) and (o == UNKNOWN or not is_system(o)) for o in frame["object"]]]
     if own.empty or profile.total <= 0:

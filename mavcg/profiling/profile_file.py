@@ -1,4 +1,4 @@
-"""Read and write a profile as one JSON file, which can be carried from the board to the building machine."""
+"""Reads and writes a profile as one JSON file, which can be copied from the board to the building machine."""
 
 import json
 import math
@@ -16,7 +16,7 @@ KINDS = ("samples", "instructions")
 
 
 def save_profile(profile: Profile, path: Path) -> None:
-    """Write the profile as one JSON file, whole or not at all. Raises: MavcgError when it cannot be written."""
+    """Write a profile as one JSON file, atomically. Raises: MavcgError if it cannot be written."""
     import pandas as pd
 
     def plain(value: Any) -> Any:
@@ -45,7 +45,7 @@ def save_profile(profile: Profile, path: Path) -> None:
 
 
 def parse_profile(text: str, location: str) -> Profile:
-    """Parse the text of a profile's file. Raises: ProfileError naming the wrong entry."""
+    """Parse the text of a profile's file. Raises: ProfileError with the faulty entry."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -99,7 +99,7 @@ def _offsets(entries: Any, location: str) -> Offsets:
         for at, count in samples.items():
             good = at.isascii() and at.isdigit() and len(at) < 20 and not isinstance(count, bool)
             if not good or not isinstance(count, int | float) or not 0 <= count < 1e30:
-                raise ProfileError(f"{here}: {at!r}: {count!r} is no count at an offset; make the file again")
+                raise ProfileError(f"{here}: {at!r}: {count!r} is not a count at an offset; make the file again")
             by_offset[int(at)] = float(count)
     return by_function
 
@@ -138,5 +138,5 @@ def _text(entry: dict[str, Any], name: str, location: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """Return text that can be printed and written: JSON may hold halves of a surrogate pair, which UTF-8 cannot."""
+    """Return text that can be encoded as UTF-8: JSON may contain lone surrogates, which are replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Rank functions by samples, hottest first, and choose those worth a version per core."""
+"""Ranks functions by samples, hottest first, and chooses those worth a version per core."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from mavcg.profiling.sample_table import UNKNOWN
 
 DEFAULT_THRESHOLD = 0.05  # the share of the run from which on a function is hot
 
-# A core type's shares count from this many samples on: a share of 5 % then has a standard deviation of 2.2 points.
+# Minimum of samples for a core type's shares to count: a share of 5 % then has a standard deviation of 2.2 points.
 MIN_CORE_RECORDS = 100
 
 
@@ -20,14 +20,14 @@ class RankedFunction:
     """One function of the ranking.
 
     Args:
-        symbol: linkage name without the suffixes that compilers add to pieces and versions of a function; as printed
-            where the profiler demangled it and no binary has the linkage name.
+        symbol: linkage name without the suffixes of parts, clones and versions; a demangled name if the profiler
+            printed that and no binary has the linkage name.
         demangled: its readable name.
-        samples: events or instructions.
-        share: share of all samples, kernel and unknown ones included, 0..1.
-        share_by_core: core type -> share within that core type's samples; empty when no sample names its core.
+        samples: events or instructions counted.
+        share: of all samples, those of the kernel and of unknown functions included, 0..1.
+        share_by_core: core type -> share of that core type's samples; empty if no sample names its core.
         clonable: True if it can have a version per core.
-        why_not: the reason when it cannot; else "".
+        why_not: the reason if it cannot; else "".
     """
 
     symbol: str
@@ -41,7 +41,7 @@ class RankedFunction:
 
 
 def rank(profile: Profile) -> tuple[RankedFunction, ...]:
-    """Rank every function with samples, hottest first; equal ones by name, so that the order is always the same."""
+    """Rank all functions with samples, hottest first, then by name."""
     totals: dict[tuple[str, str], float] = {}
     by_core: dict[tuple[str, str], dict[str, float]] = {}
     core_totals = _core_sums(profile, "samples")
@@ -69,10 +69,9 @@ def hot(
 ) -> tuple[RankedFunction, ...]:
     """Choose the functions worth a version per core: the hottest first, while their shares are over the threshold.
 
-    A function counts as over the threshold when its share of all samples is, or its share within the samples of any one
-    core type that has at least MIN_CORE_RECORDS of them: a version for that core is the point, even where the other
-    cores, which do most of the work, hardly run it. Kernel, unnamed and library functions are never chosen, but their
-    samples count in the shares.
+    A function is over the threshold if its share of all samples is, or its share of the samples of a core type with at
+    least MIN_CORE_RECORDS samples: it may pay to have a version for a core type that does little of the whole work.
+    Kernel, unnamed and library functions are never chosen, but their samples count in the total.
 
     Args:
         threshold: 0..1, exclusive.
@@ -93,7 +92,7 @@ def is_over(function: RankedFunction, threshold: float, trusted: frozenset[str])
 
 
 def trusted_cores(profile: Profile) -> frozenset[str]:
-    """Return core types with enough samples for their shares to be meaningful."""
+    """Return the core types with enough samples for their shares to be meaningful."""
     return frozenset(core for core, n in _core_sums(profile, "records").items() if n >= MIN_CORE_RECORDS)
 
 

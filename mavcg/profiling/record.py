@@ -1,4 +1,4 @@
-"""Run a program under perf, or under valgrind's callgrind where sampling is not available."""
+"""Runs a program under perf, or under valgrind's callgrind if sampling is not available."""
 
 import os
 import re
@@ -18,15 +18,15 @@ from mavcg.profiling.callgrind import read_callgrind
 from mavcg.profiling.perf_data import NO_PERF, read_perf_data
 from mavcg.profiling.sample_table import SampleTable
 
-# A recording on disk, how the program ended, and what reads the recording.
+# The recording's file, the program's exit status, and the reader of the file.
 _Ran = tuple[Path, int, Callable[[Path], SampleTable]]
 
 RECORDERS = ("perf", "callgrind")
 
-# A prime: sampling does not fall into step with the program's own timers.
+# A prime number, so that sampling is not synchronous with the program's timers.
 DEFAULT_FREQUENCY_HZ = 1999
 
-# Of time only, no hardware counter needed: what there is in virtual machines.
+# A timer that needs no hardware counter, for virtual machines.
 FALLBACK_EVENT = "cpu-clock"
 
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
@@ -53,9 +53,9 @@ class RecordOptions:
 
     Args:
         frequency_hz: samples per second and thread.
-        event: None for cycles, or cpu-clock where there is no counter.
+        event: None for cycles, or cpu-clock if there is no counter.
         call_graph: True to record callers too.
-        keep: path for the recorder's own file; None to delete it.
+        keep: path to copy the recorder's own file to; None to delete it.
         program_stdout: file descriptor for the program's standard output; None for this process's.
     """
 
@@ -67,12 +67,12 @@ class RecordOptions:
 
 
 def record(command: Sequence[str], recorder: str = "perf", options: RecordOptions | None = None) -> Recording:
-    """Run a command to its end under a profiler and read its recording; Ctrl-C ends the program, not the reading.
+    """Run a command under a profiler and read the recording; Ctrl-C ends the program, but not the reading.
 
     Args:
         recorder: "perf" samples time; "callgrind" counts instructions exactly, some 50 times slower.
-    Raises: ProfileError when the program is not there or nothing was recorded; ToolError when the recorder is missing,
-    or may not run.
+    Raises: ProfileError if the program is missing or nothing was recorded; ToolError if the recorder is missing or may
+    not run.
     """
     options = options or RecordOptions()
     check_program(command)
@@ -127,16 +127,17 @@ def _under_perf(command: Sequence[str], options: RecordOptions, folder: Path) ->
     arguments += ["-e", event] if event else []
     arguments += ["-g"] if options.call_graph else []
     _, status = _run([*arguments, "--", *command], options.program_stdout)
-    # perf hands on a program's status; a program ended by a signal gives 128 + its number, as in a shell.
+    # perf returns the program's status: 128 + the signal's number for a killed program, as a shell does.
     return file, -(status - 128) if 128 < status < 160 else status, read_perf_data
 
 
 @cache
 def _working_event(event: str | None, frequency_hz: int, perf: tuple[str, int]) -> str:
-    """Return the event if it works; without one "" (perf's own choice) if that works, else the clock.
+    """Return the event if perf can record it; for None: "" (perf's default) if that works, else FALLBACK_EVENT.
 
-    A probe takes half a second and more on some machines, and measuring versions records a program many times: what
-    works is remembered as long as perf, its path and time of change, is the same. Raises: ToolError if none works.
+    perf: its path and time of change, the cache key. The result is cached because a probe may take half a second and
+    measuring versions records a program many times.
+    Raises: ToolError if no event works.
     """
     with scratch_folder("mavcg-probe-") as folder:
         try:
@@ -150,7 +151,7 @@ def _working_event(event: str | None, frequency_hz: int, perf: tuple[str, int]) 
 
 
 class _NotSupportedError(ToolError):
-    """Error: perf runs, but not with this event."""
+    """Raised if perf runs but cannot record this event."""
 
 
 def _probe(event: str, frequency_hz: int, folder: Path) -> None:
@@ -201,7 +202,7 @@ def _paranoid_level() -> str:
 def _under_callgrind(command: Sequence[str], options: RecordOptions, folder: Path) -> _Ran:
     if shutil.which("valgrind") is None:
         raise ToolError("valgrind: is not installed; install it (Debian: apt install valgrind), or use --with perf")
-    # %p: a forked child writes a file of its own and leaves ours alone.
+    # %p is the process: a forked child writes another file.
     arguments = ["valgrind", "-q", "--tool=callgrind", "--demangle=no", f"--callgrind-out-file={folder}/out.%p"]
     process, status = _run([*arguments, "--", *command], options.program_stdout)
     return folder / f"out.{process}", status, _read_callgrind_file
@@ -213,9 +214,7 @@ def _read_callgrind_file(path: Path) -> SampleTable:
 
 
 def _run(arguments: list[str], stdout: int | None) -> tuple[int, int]:
-    """Run a recorder to its end; return its process number and exit status. Ctrl-C ends the program, and we wait for
-    it.
-    """
+    """Run a recorder to its end, also after Ctrl-C; return its process number and exit status."""
     try:
         process = subprocess.Popen(arguments, stdout=stdout)
     except OSError as error:
@@ -229,7 +228,7 @@ def _run(arguments: list[str], stdout: int | None) -> tuple[int, int]:
 
 def _keep(file: Path, location: Path) -> None:
     try:
-        with whole(location) as made:
-            shutil.copyfile(file, made)
+        with whole(location) as temporary:
+            shutil.copyfile(file, temporary)
     except OSError as error:
         raise ProfileError(f"{location}: cannot be written: {with_room(error, location)}; name another file") from error

@@ -1,4 +1,4 @@
-"""The result of every profile reader: one table of samples, and the counted event."""
+"""The table of samples that every profile reader returns, with the counted event."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 COLUMNS = ("symbol", "object", "cpu", "core", "samples", "records")
 UNKNOWN = "[unknown]"
 
-# Which event's shares are run time, best first; a file that holds several events is ranked by one of them.
+# Events whose shares stand for run time, best first; of a file with several events one is used.
 TIME_EVENTS = ("cycles", "cpu-cycles", "cpu-clock", "task-clock", "instructions", "Ir")
 
 _PMU_EVENT = re.compile(r"(?P<pmu>[\w.-]+)/(?P<event>[^/]*)/[:\w]*")
 _ARM_PMU = re.compile(r"armv\d+_(?P<family>cortex|neoverse)_(?P<model>[a-z]\d+\w*)")
 
-# Of a function, by (symbol, object): byte offset from its start -> samples there.
+# (symbol, object) of a function -> byte offset from its start -> samples there.
 Offsets = Mapping[tuple[str, str], Mapping[int, float]]
 
-# (symbol, object, cpu, core): samples that agree in all four are one row.
+# (symbol, object, cpu, core): equal samples are one row.
 Key = tuple[str, str, int | None, str | None]
 
 
 @dataclass(frozen=True)
 class SampleTable:
-    """One profile as a reader found it.
+    """A profile as read from a file.
 
     Args:
         frame: a row per (symbol, object, cpu, core) with the columns
@@ -40,8 +40,8 @@ class SampleTable:
             records: Int64, number of sampling interrupts behind the row, missing where counts are exact.
         kind: "samples" or "instructions".
         event: the event counted, such as "cycles", "cpu-clock", "Ir".
-        command: the command that was profiled; "" when the file does not name it.
-        notes: remarks on the reading of the file, for people.
+        command: the command that was profiled; "" if the file does not name it.
+        notes: messages from reading the file.
         offsets: positions of samples in their functions, in the units of `samples`; empty when the file has none.
     """
 
@@ -54,10 +54,10 @@ class SampleTable:
 
 
 def split_event(name: str) -> tuple[str, str | None]:
-    """Return the event without its modifiers, and the core type if the counter's name contains it.
+    """Return an event without its modifiers, and the core type if the counter's name contains it.
 
     `cycles:u` -> cycles; `cpu_core/cycles/` -> cycles on cpu_core; `armv8_cortex_a55/cycles/` -> cycles on cortex-a55.
-    A machine with two core types has a counter per type, and perf then opens the event on each: the same event for us.
+    On a machine with two core types perf opens an event once per type; both count as one event here.
     """
     pmu = _PMU_EVENT.fullmatch(name)
     if pmu is None:
@@ -93,7 +93,7 @@ class Tally:
         records: float,
         offset: int | None = None,
     ) -> None:
-        """Count one sample, or one line that stands for several.
+        """Add a sample, or a line that stands for several samples.
 
         Args:
             offset: bytes from the function's start; None if unknown.
@@ -106,7 +106,7 @@ class Tally:
             by_offset[offset] = by_offset.get(offset, 0.0) + samples
 
     def reading(self, location: str, kind: str, command: str = "", notes: Iterable[str] = ()) -> SampleTable:
-        """Return the table of the one event that shares are relative to.
+        """Return the table of the event whose shares stand for run time.
 
         Raises: ProfileError when nothing was counted.
         """
@@ -122,7 +122,7 @@ class Tally:
 
 
 def sample_frame(rows: dict[Key, list[float]], kind: str = "samples") -> "pd.DataFrame":
-    """Make the table of COLUMNS from summed rows; `records` is missing throughout for exact counts."""
+    """Make the table of COLUMNS from summed rows; for exact counts, the column `records` has no values."""
     import pandas as pd
 
     keys = list(rows)

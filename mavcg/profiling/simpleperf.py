@@ -1,4 +1,4 @@
-"""Read Android's `simpleperf report --csv` as samples.
+"""Reads Android's `simpleperf report --csv` as samples.
 
 Source of the columns: the Android Open Source Project's simpleperf, doc/executable_commands_reference.md and the help
 text of `simpleperf report`: Overhead or Children and Self; Sample with -n; Command, Pid, Tid, Shared Object, Symbol by
@@ -83,7 +83,7 @@ def _count_row(tally: Tally, context: _Context, line: str) -> None:
     surplus = len(cells) - len(title)
     if surplus < 0:
         return
-    if surplus:  # older versions do not quote a C++ name with commas: what is too much belongs to it
+    if surplus:  # older versions do not quote a C++ name with commas: surplus cells belong to the name
         at = title.index("symbol")
         cells = [*cells[:at], ",".join(cells[at : at + surplus + 1]), *cells[at + surplus + 1 :]]
     row = dict(zip(title, (cell.strip() for cell in cells), strict=True))

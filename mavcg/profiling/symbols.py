@@ -1,4 +1,4 @@
-"""Find linkage names in the symbol tables of binaries for a profile whose tool printed C++ names."""
+"""Finds, in the symbol tables of binaries, the linkage names for a profile with demangled C++ names."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from mavcg.profiling.sample_table import SampleTable
 
 @cache
 def function_symbols(path: Path) -> frozenset[str]:
-    """Return names of the functions that an ELF file defines; empty if it is no ELF file or has no symbols."""
+    """Return the names of the functions that an ELF file defines; empty if it is not ELF or has no symbols."""
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
 
@@ -27,7 +27,7 @@ def function_symbols(path: Path) -> frozenset[str]:
                 for symbol in section.iter_symbols():
                     if symbol["st_info"]["type"] in ("STT_FUNC", "STT_GNU_IFUNC") and symbol["st_shndx"] != "SHN_UNDEF":
                         names.add(str(symbol.name))
-    # pyelftools raises whatever a damaged file leads it to (construct, struct, index, decoding errors).
+    # For a damaged file pyelftools may raise any class (construct, struct, index, decoding errors).
     except Exception:
         return frozenset()
     return frozenset(names)
@@ -35,16 +35,15 @@ def function_symbols(path: Path) -> frozenset[str]:
 
 @cache
 def labels(path: Path) -> Mapping[str, str]:
-    """Return labels that inline assembly left in a function's code -> that function; {} for a file that is not ELF.
+    """Return label of inline assembly in a function -> that function; {} for a file that is not ELF.
 
-    perf counts samples after such a label as those of a function of that name. (gemmlowp's SSE4 kernels:
-    outerLoop2355.)
+    perf attributes samples after such a label to a function of that name (gemmlowp's SSE4 kernels: outerLoop2355).
     """
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
 
     functions: list[tuple[int, int, str]] = []
-    places: dict[str, set[int]] = {}
+    addresses_of: dict[str, set[int]] = {}
     try:
         with open(path, "rb") as file:
             for section in ELFFile(file).iter_sections():
@@ -57,33 +56,34 @@ def labels(path: Path) -> Mapping[str, str]:
                     if kind == "STT_FUNC":
                         functions.append((start, start + symbol["st_size"], str(symbol.name)))
                     elif kind == "STT_NOTYPE":
-                        places.setdefault(str(symbol.name), set()).add(start)
+                        addresses_of.setdefault(str(symbol.name), set()).add(start)
     except Exception:  # as above
         return {}
     functions.sort()
     starts = [start for start, _, _ in functions]
-    found = {}
-    for label, addresses in places.items():
+    function_of = {}
+    for label, addresses in addresses_of.items():
         inside = {functions[at - 1] for location in addresses if (at := bisect_right(starts, location))}
         names = {name for _, end, name in inside if all(location < end for location in addresses)}
         if len(names) == 1:
-            found[label] = names.pop()
-    return found
+            function_of[label] = names.pop()
+    return function_of
 
 
 def with_linkage_names(reading: SampleTable, binaries: Sequence[Path] = ()) -> SampleTable:
-    """Return the samples with linkage names instead of demangled names and of labels inside functions, where a binary
-    has them.
+    """Return the samples with linkage names instead of demangled names and labels, if a binary has them.
 
     Args:
-        binaries: files to search beside the objects that the profile names by a path that exists here; one stands for
-            every object with its file name.
-    Raises: ProfileError for a binary given that has no function symbols.
+        binaries: files to search, matched by file name to the objects in the profile; other objects are searched if
+            their path exists here.
+    Raises: ProfileError for a binary in `binaries` without function symbols.
     """
     given = {path.name: path for path in binaries}
     for path in binaries:
         if not function_symbols(path):
-            raise ProfileError(f"{path}: no ELF file with function symbols; give the program as the linker wrote it")
+            raise ProfileError(
+                f"{path}: not an ELF file with function symbols; give the program as the linker wrote it"
+            )
     frame, found = reading.frame, {}
     for object_, rows in frame.groupby("object"):
         path = given.get(Path(str(object_)).name) or Path(str(object_))

@@ -62,9 +62,9 @@ def test_linkage_names_from_the_binary(data: Path, hot_program: Path) -> None:
 
 
 def test_binary_that_is_none(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="no ELF file with function symbols"):
+    with pytest.raises(ProfileError, match="not an ELF file with function symbols"):
         load_profile(data / "perf-script.txt", binaries=[data / "hot.cpp"])
-    with pytest.raises(ProfileError, match="no ELF file with function symbols"):
+    with pytest.raises(ProfileError, match="not an ELF file with function symbols"):
         load_profile(data / "perf-script.txt", binaries=[tmp_path / "absent"])
 
 

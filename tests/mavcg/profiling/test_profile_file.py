@@ -129,8 +129,8 @@ def test_places_of_samples_in_functions_are_kept(tmp_path: Path) -> None:
     [
         (7, "offsets is not a list"),
         ([7], r"offsets\[0\]: has no samples by offset"),
-        ([{"symbol": "f", "object": "", "samples": {"-1": 3}}], "'-1': 3 is no count at an offset"),
-        ([{"symbol": "f", "object": "", "samples": {"1": "3"}}], "is no count at an offset"),
+        ([{"symbol": "f", "object": "", "samples": {"-1": 3}}], "'-1': 3 is not a count at an offset"),
+        ([{"symbol": "f", "object": "", "samples": {"1": "3"}}], "is not a count at an offset"),
         ([{"symbol": 7, "object": "", "samples": {}}], "symbol is 7"),
     ],
 )
