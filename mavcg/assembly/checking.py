@@ -29,7 +29,7 @@ class FunctionCheck:
 
     @property
     def word(self) -> str:
-        """From how many of its start states the function was checked: "all", "some" or "none"."""
+        """Summary of the start states from which the function was checked: "all", "some" or "none"."""
         return "none" if not self.states else "some" if self.undecided else "all"
 
 

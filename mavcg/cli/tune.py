@@ -207,7 +207,7 @@ def _simulate(
     from mavcg.toolchain.codegen import default_workers
 
     if board_name == HOST:
-        raise MavcgError(f"--runner {SIMULATE}: of which board? name it by --board (`mavcg cores` lists them)")
+        raise MavcgError(f"--runner {SIMULATE}: its board is not named; name it by --board (`mavcg cores` lists them)")
     board = find_board(board_name)
     with Progress() as progress:
         done = tune_simulated(

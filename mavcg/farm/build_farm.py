@@ -1,6 +1,6 @@
-"""Build many models for many boards as tasks on workers: libraries are prepared, kernels compiled, libraries linked.
+"""Builds many models for many boards as tasks on workers: prepares libraries, compiles kernels, links libraries.
 
-Modules of kernels that are the same in several libraries are compiled once, and none that an earlier build kept.
+A module of kernels that several libraries have is compiled once, and not at all if an earlier build stored its object.
 """
 
 import secrets
@@ -35,10 +35,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class FarmResult:
-    """Results of a build of many libraries. results: a library or the reason against it, in the order of the requests.
+    """The result of a build of many libraries.
 
-    modules: that libraries consist of; distinct: of them; kept: of the distinct ones, from earlier builds; kernels,
-    compiled_kernels: versions of kernels in all modules, and in those that were compiled.
+    results: for each request, the library or the reason why it cannot be built. modules: number of modules in all
+    libraries. distinct: number of distinct modules. kept: number of those from earlier builds. kernels,
+    compiled_kernels: number of kernel versions in all modules, and in the compiled ones. seconds: duration.
     """
 
     requests: tuple[ModelRequest, ...]
@@ -54,9 +55,9 @@ class FarmResult:
 def build_farm(
     requests: Sequence[ModelRequest], engine: Engine, store: ObjectStore, progress: Progress = lambda message: None
 ) -> FarmResult:
-    """Build these libraries. A library that cannot be built is a Refusal in the result; the others are written.
+    """Build the requested libraries; one that cannot be built is a Refusal in the result, the others are written.
 
-    Raises: MavcgError for files that cannot be read or written, and for what becomes of the engine's workers.
+    Raises: MavcgError for files that cannot be read or written, and for failures of the engine's workers.
     """
     started = time.monotonic()
     for request in requests:
@@ -113,7 +114,7 @@ def build_farm(
 
 
 def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[LibraryTask]:
-    """Read each model once. Raises: MavcgError for a file that cannot be read."""
+    """Return the tasks of the libraries, reading each model once. Raises: MavcgError for an unreadable file."""
     graphs: dict[Any, tuple[Graph, dict[str, Any]]] = {}
     tasks: list[LibraryTask] = []
     build = secrets.token_hex(8)
@@ -128,7 +129,7 @@ def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list
 
 
 def _kept_objects(ir: Sequence[EmittedModule], store: ObjectStore) -> tuple[dict[str, bytes], list[EmittedModule]]:
-    """Return the objects that the store has, by digest, and the other modules, each once, the longest first."""
+    """Return digest -> object in the store, and the distinct other modules, the longest first."""
     objects: dict[str, bytes] = {}
     missing: dict[str, EmittedModule] = {}
     for module in ir:
@@ -143,7 +144,7 @@ def _kept_objects(ir: Sequence[EmittedModule], store: ObjectStore) -> tuple[dict
 
 
 def _write(request: ModelRequest, library: LinkedFiles) -> None:
-    """Write a library's files, itself last. Raises: MavcgError where one cannot be written."""
+    """Write a library's files, the library last. Raises: MavcgError if a file cannot be written."""
     for name, content in reversed(library.files):
         path = request.output.parent / name
         write_whole(path, content, "-o")

@@ -1,7 +1,7 @@
-"""Do the work of a build of many libraries on workers: prepare one, compile a module of kernels, link one.
+"""The tasks of a build of many libraries on workers: prepare a library, compile a module of kernels, link a library.
 
-Each is a plain function of frozen values, which may be called twice. Values print as what names them alone: an engine
-names its tasks by that.
+Each task is a function of frozen values, which may be called twice. The repr of a value has only its identifying
+fields, because an engine names its tasks by it.
 """
 
 import hashlib
@@ -33,10 +33,10 @@ from mavcg.runtime.companions import library_stem
 
 @dataclass(frozen=True)
 class LibraryTask:
-    """A library to be built. number, build: name it among those of this and of other builds on the same workers;
-    facts: made_with of its model's file.
+    """A library to be built.
 
-    request: its graph is there, and nothing is read from the model's file.
+    number, build: identify it among those of this build, and of other builds on the same workers. request: with the
+    graph, so that workers do not read the model's file. facts: "made_with" of the model's file.
     """
 
     number: int
@@ -47,7 +47,7 @@ class LibraryTask:
 
 @dataclass(frozen=True)
 class EmittedModule:
-    """A module of kernels to be compiled. digest: of all that its object depends on; kernels: their number."""
+    """A module of kernels to be compiled. digest: of everything that its object depends on. kernels: their number."""
 
     digest: str
     kernels: int
@@ -58,7 +58,7 @@ class EmittedModule:
 
 @dataclass(frozen=True)
 class PreparedLibrary:
-    """A library with all decided but its machine code. modules: in the order of the link; ir: of each."""
+    """A library before code generation. modules: in the order of the link. ir: the emitted module of each."""
 
     prepared: PreparedModel
     modules: tuple[KernelModule, ...]
@@ -76,7 +76,7 @@ class LinkTask:
 
 @dataclass(frozen=True)
 class LinkedFiles:
-    """A library's files, by name, the library first, and its report as model_json has it."""
+    """A library's files, (name, contents), the library first; and its report, as from model_json."""
 
     files: tuple[tuple[str, bytes], ...]
     document: Mapping[str, Any]
@@ -90,7 +90,7 @@ class Refusal:
 
 
 def prepare_libraries(items: tuple[LibraryTask, ...]) -> tuple[PreparedLibrary | Refusal, ...]:
-    """Decide all of these libraries, and emit their kernels."""
+    """Select primitives and plan memory for libraries, and emit their kernels."""
     return tuple(_choose_and_plan(item.request) for item in items)
 
 
@@ -107,7 +107,7 @@ def _choose_and_plan(request: ModelRequest) -> PreparedLibrary | Refusal:
 
 
 def ir_module(module: KernelModule) -> EmittedModule:
-    """Emit a module and name it by what its object depends on: IR, target, core and settings, but not the compiler."""
+    """Emit a module's IR, with the digest of IR, target, core and settings, which decide its object."""
     text, settings = module.text(), module.settings
     symbol = version_symbol(kernel_name(module.specs[0]), module.label)
     inputs = (text, symbol, settings.target, settings.tuned, settings.tuning, settings.flags)
@@ -116,7 +116,7 @@ def ir_module(module: KernelModule) -> EmittedModule:
 
 
 def compile_modules(items: tuple[EmittedModule, ...]) -> tuple[bytes | Refusal, ...]:
-    """Compile modules; the bytes of their objects."""
+    """Compile modules; return the contents of their objects."""
     return tuple(_compile_module(item) for item in items)
 
 
@@ -162,4 +162,4 @@ def _move_files(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:
 
 
 def _quiet(message: str) -> None:
-    """Progress of a worker: its tasks are counted where they come from."""
+    """Ignore a progress message, because tasks are counted by the process that sends them."""

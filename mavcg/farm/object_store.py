@@ -1,7 +1,7 @@
-"""Objects of kernels kept from one build for the next, named by the digest of what they were made of.
+"""Caches objects of kernels between builds, named by the digest of their inputs.
 
-A file that is cut or garbled counts as absent; a folder that cannot be written means that nothing is kept. Both cost
-time, never correctness. Objects become parts of libraries, so the folder must be this user's alone.
+A damaged file counts as absent; in a folder that cannot be written nothing is cached. Both cost time, never
+correctness. Because objects become parts of libraries, only this user may be able to write to the folder.
 """
 
 import contextlib
@@ -15,19 +15,19 @@ from mavcg.farm.sources_digest import compiler_digest
 from mavcg.files.whole_file import whole
 from mavcg.runtime.code_cache import is_own_folder
 
-MOST_BYTES = 2_000_000_000  # of a folder; the objects that were not used for the longest time go first
+MOST_BYTES = 2_000_000_000  # maximum size of the folder; the least recently used objects are removed first
 _DIGEST_BYTES = 32
 
 
 class ObjectStore:
-    """Objects in a folder, by digest. None: nothing is kept."""
+    """Objects in a folder, by digest; with folder None nothing is stored."""
 
     def __init__(self, folder: Path | None, most_bytes: int = MOST_BYTES) -> None:
         self.folder = folder if folder is not None and is_own_folder(folder) else None
         self.most_bytes = most_bytes
 
     def get(self, digest: str) -> bytes | None:
-        """Return the object kept under this digest; None where there is none that can be trusted."""
+        """Return the object stored for this digest; None if there is none or it is damaged."""
         if self.folder is None:
             return None
         path = self.folder / digest
@@ -41,13 +41,13 @@ class ObjectStore:
             return None
 
     def put(self, digest: str, content: bytes) -> None:
-        """Keep an object; a full disk is no error."""
+        """Store an object; a full disk is ignored."""
         if self.folder is not None:
             with contextlib.suppress(OSError), whole(self.folder / digest, durable=False) as made:
                 made.write_bytes(hashlib.sha256(content).digest() + content)
 
     def trim(self) -> None:
-        """Remove the objects that were not used for the longest time, down to the folder's most bytes."""
+        """Remove the least recently used objects until the folder has its maximum size."""
         if self.folder is None:
             return
         with contextlib.suppress(OSError):
@@ -61,6 +61,6 @@ class ObjectStore:
 
 
 def open_object_store(environment: Mapping[str, str] | None = None) -> ObjectStore:
-    """Open this user's store: kernels/<digest of compiler and sources> in mavcg's cache; none by MAVCG_CACHE=off."""
+    """Open the user's store, kernels/<digest of compiler and sources> in mavcg's cache; empty if MAVCG_CACHE=off."""
     store = open_store(environment)
     return ObjectStore(store.folder.parents[1] / "kernels" / compiler_digest()[:16] if store else None)

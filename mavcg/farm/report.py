@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
 
 def farm_json(result: FarmResult) -> dict[str, Any]:
-    """Return the document of `mavcg build --boards --json`: libraries as `mavcg build MODEL --json` has them, and
-    refusals."""
+    """Return the JSON document of `mavcg build --boards`: libraries as from `mavcg build MODEL`, and refusals."""
     pairs = list(zip(result.requests, result.results, strict=True))
     built = [(request, each.document) for request, each in pairs if isinstance(each, LinkedFiles)]
     return {
@@ -34,7 +33,7 @@ def _report_names(request: ModelRequest) -> dict[str, Any]:
 
 
 def show_farm(result: FarmResult, out: "Console") -> None:
-    """Print a row for each library, then what was compiled for all of them."""
+    """Print a row for each library, then the numbers of compiled modules and kernels."""
     from rich.table import Table
 
     table = Table("model", "board", "library")

@@ -1,4 +1,4 @@
-"""A digest of all that mavcg's build of a library does: of its sources, its facts, its compiler and measured costs."""
+"""Digests of everything that decides the result of a build: mavcg's files, the compiler, and measured costs."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ _SUFFIXES = (".py", ".c", ".h", ".S", ".toml", ".json")
 
 @cache
 def compiler_digest() -> str:
-    """Return the digest of mavcg's files and of the compiler's version: other ones may make another object."""
+    """Return the digest of mavcg's files and the compiler's version, on which an object depends."""
     digest = hashlib.sha256(f"{version('ziglang')} {version('llvmlite')}".encode())
     root = Path(str(mavcg.__file__)).parent
     paths = [Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names]
@@ -25,11 +25,11 @@ def compiler_digest() -> str:
 
 
 def worker_digest() -> str:
-    """Return the digest that a worker must have in common with this process: its libraries are then the same."""
+    """Return the digest that a worker must have in common with this process, so that it builds equal libraries."""
     digest = hashlib.sha256(compiler_digest().encode())
     try:
         path = default_path()
         digest.update(path.read_bytes() if path.is_file() else b"")
-    except MavcgError:  # nothing is kept here
+    except MavcgError:  # this machine has no cost database
         pass
     return digest.hexdigest()

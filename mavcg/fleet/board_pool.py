@@ -1,4 +1,4 @@
-"""Boards of one type share work: a task goes to a free board, and again to another one where a figure is no good."""
+"""A pool of boards of one type: a task goes to a free board, and units with a bad figure again to another board."""
 
 import statistics
 import time
@@ -16,12 +16,12 @@ from mavcg.runners.bench_lines import InterleavedTimes, JobFailed, JobTimes
 from mavcg.runners.finished import RunnerError
 
 POLL_S = 0.1
-MOST_FAILURES = 2  # boards on which a job fails: then it is the job's fault
+MOST_FAILURES = 2  # number of boards on which a job fails before the job is at fault
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """Results of a unit's jobs on a board. verdict: GOOD, or why they are not to be counted."""
+    """The results of a unit's jobs on a board. verdict: GOOD, or the reason why they do not count."""
 
     unit: Unit
     results: tuple[Result, ...]
@@ -31,10 +31,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class PoolAnswer:
-    """Attempts of a task. accepted: one of each unit, but for a pool that was stopped; rejected: all others.
+    """The result of a task.
 
-    An accepted one whose verdict is not GOOD is the best of a unit that no board gave a good figure of. fault: why
-    units are missing, as no board is left.
+    accepted: one attempt per unit, unless the pool was stopped; if no board gave a good figure for a unit, its best
+    attempt. rejected: all other attempts. fault: the reason why units are missing, or "".
     """
 
     accepted: tuple[Attempt, ...]
@@ -43,13 +43,13 @@ class PoolAnswer:
 
 
 class BoardPool:
-    """Free and busy boards of a type. Its methods may be called by several threads; to be used by `with`."""
+    """The boards of a type, free and busy; a context manager whose methods several threads may call."""
 
     def __init__(
         self, boards: Sequence[FleetBoard], cpus: Mapping[str, tuple[int, ...]], rules: FleetRules, hosts: BoardHosts,
         stopped: Event,
     ) -> None:  # fmt: skip
-        """cpus: to measure on, by the board's name. stopped: set, nothing is begun any more."""
+        """cpus: name of a board -> CPUs to measure on. stopped: when set, no further task is begun."""
         self.boards, self.rules, self.stopped = tuple(boards), rules, stopped
         self.notes: list[str] = []
         self._cpus, self._hosts = cpus, hosts
@@ -59,7 +59,7 @@ class BoardPool:
         self._resting: dict[str, float] = {}
         self._begun: dict[str, int] = {board.name: 0 for board in boards}
         self._probes: dict[str, list[float]] = {board.name: [] for board in boards}
-        self._seconds: list[float] = []  # of a unit, of tasks that are done
+        self._seconds: list[float] = []  # seconds per unit of finished tasks
         self._given: dict[str, list[tuple[Result, str]]] = {board.name: [] for board in boards}
         self._stack = ExitStack()
         self._threads = self._stack.enter_context(ThreadPoolExecutor(max(1, len(boards))))
@@ -71,9 +71,9 @@ class BoardPool:
         self._stack.close()
 
     def calibrate(self, task: BoardTask) -> None:
-        """Measure a program of the probe alone on all boards at once, so that slow ones are known from the beginning.
+        """Measure the probe on all boards at once, so that slow boards are known from the beginning.
 
-        Raises: RunnerError where no board can be used.
+        Raises: RunnerError if no board can be used.
         """
 
         def one(board: FleetBoard) -> None:
@@ -87,10 +87,10 @@ class BoardPool:
             raise RunnerError(fault)
 
     def measure(self, task: BoardTask, probes: Sequence[int] = ()) -> PoolAnswer:
-        """Run a task's units on boards until each has a good figure, or has been on all boards.
+        """Run a task's units on boards until each has a good figure, or was run on all boards.
 
-        probes: jobs that are run with every part of the task, and are no units. The task's runner and CPUs are the
-        board's.
+        probes: jobs, not units, that are run with every part of the task. The task gets the runner and CPUs of each
+        board.
         """
         left = list(task.units)
         accepted: list[Attempt] = []
@@ -135,7 +135,7 @@ class BoardPool:
         return PoolAnswer(tuple(accepted), tuple(rejected), fault)
 
     def summaries(self) -> list[BoardSummary]:
-        """Return what is known of each board."""
+        """Return the summary of each board."""
         with self._changed:
             return [
                 summary(board.name, board.kind, self._probes, self._given[board.name], self.rules,
@@ -144,9 +144,9 @@ class BoardPool:
             ]  # fmt: skip
 
     def _take(self, tried: set[str], patient: bool) -> FleetBoard | None:
-        """Return a board that is free and was not tried, the one with the fewest tasks; None if there is none left.
+        """Take a free board that was not tried, the one with the fewest tasks; None if there is none.
 
-        patient: wait for one that is busy or rests.
+        patient: True to wait for a board that is busy or rests.
         """
         with self._changed:
             while not self.stopped.is_set():
@@ -164,7 +164,7 @@ class BoardPool:
         return None
 
     def _run(self, board: FleetBoard, task: BoardTask, ended: Event) -> BoardAnswer:
-        """Run a task on a board, which is free again then, put aside, or rests."""
+        """Run a task on a board; afterwards the board is free, rests, or is put aside."""
         own = replace(task, runner=board.runner, cpus=self._cpus[board.name])
         answer = BoardAnswer((), "its task was not done")
         try:
@@ -178,7 +178,7 @@ class BoardPool:
         return answer
 
     def _judge(self, board: FleetBoard, task: BoardTask, answer: BoardAnswer, probes: Sequence[int]) -> list[Attempt]:
-        """Return an attempt for each unit with results; probes and conditions of the board are kept."""
+        """Return an attempt for each unit with results; record the board's probes and conditions."""
         with self._changed:
             self.notes += [note for note in answer.notes if note not in self.notes]
             timed = [each for each in answer.results if isinstance(each, JobTimes) and each.job in probes]
@@ -197,18 +197,18 @@ class BoardPool:
             return attempts
 
     def _slowdown(self, name: str, last: int = 2) -> float:
-        """Return how many times as long as its type's boards this one took for its last probes."""
+        """Return the time of a board's last probes relative to the boards of its type."""
         reference, own = reference_ms(self._probes), self._probes[name][-max(1, last) :]
         return min(own) / reference if own and reference else 1.0
 
     def _patience_s(self, units: int) -> float:
-        """Return the seconds after which a task of so many units is late."""
+        """Return the seconds after which a task with this number of units is late."""
         with self._changed:
             typical = statistics.median(self._seconds) * units if self._seconds else 0.0
         return max(self.rules.late_s, self.rules.late * typical)
 
     def _no_board(self) -> str:
-        """Return why no board is left; "" if there is one."""
+        """Return the reason why no board is left; "" if there is one."""
         with self._changed:
             if len(self._aside) < len(self.boards):
                 return ""
@@ -229,7 +229,7 @@ def _by_unit(units: Sequence[Unit], results: Sequence[Result]) -> list[tuple[Uni
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt | None:
-    """Return the attempt with the least time, of those that have one; else any."""
+    """Return the attempt with the least time; any attempt if none has a time; None without attempts."""
 
     def ms(attempt: Attempt) -> float:
         times = [each.warm.ms if isinstance(each, JobTimes) else min(each.ms) for each in attempt.results

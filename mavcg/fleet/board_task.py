@@ -1,4 +1,4 @@
-"""Run jobs of a program on a board: a plain function of frozen values, called here or by a Dask worker."""
+"""Runs jobs of a program on a board, by a function of frozen values that may be called here or by a Dask worker."""
 
 import time
 from collections.abc import Callable
@@ -20,8 +20,10 @@ Unit = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BoardTask:
-    """Jobs of a program on one board. runner: how the board is reached; jobs: of the program; units: of jobs whose
-    results come together; interleaved: whether the jobs of a unit are. cpus, core: as run_bench takes them.
+    """Jobs of a program to run on one board.
+
+    runner: of the board, as for --runner. jobs: number of jobs in the program. units: jobs whose results arrive
+    together. interleaved: True if the jobs of a unit are interleaved. cpus, core: as in run_bench.
     """
 
     runner: str
@@ -36,7 +38,7 @@ class BoardTask:
 
 @dataclass(frozen=True)
 class BoardAnswer:
-    """Result of a task. fault: why the board could not be used to the end, or ""; what came before it is there."""
+    """The result of a task. fault: the reason why the board could not finish, or ""; earlier results are included."""
 
     results: tuple[Result, ...]
     fault: str = ""
@@ -45,17 +47,19 @@ class BoardAnswer:
 
 
 class _NotNeeded(Exception):
-    """Raised when nobody waits for the task any more."""
+    """Raised if the task's result is no longer needed."""
 
 
 def never() -> bool:
-    """Return False: the task runs to its end."""
+    """Return False, so that a task runs to its end."""
     return False
 
 
 def run_board_task(task: BoardTask, stopped: Callable[[], bool] = never) -> BoardAnswer:
-    """Run a task's jobs. stopped: called after each result; the task ends where it returns True. Nothing is left
-    there."""
+    """Run a task's jobs on its board, and remove all files there at the end.
+
+    stopped: called after each result; the task ends if it returns True.
+    """
     started = time.monotonic()
     results: list[Result] = []
     notes: list[str] = []
@@ -77,14 +81,14 @@ def run_board_task(task: BoardTask, stopped: Callable[[], bool] = never) -> Boar
                 numbers = [job for unit in task.units for job in unit]
                 run_bench(runner, program, numbers, task.cpus, task.core, task.options, take, notes.append)
     except _NotNeeded:
-        pass  # what was measured counts
+        pass  # results until now count
     except (MavcgError, OSError) as error:
         fault = str(error)
     return BoardAnswer(tuple(results), fault, tuple(notes), time.monotonic() - started)
 
 
 def read_board_facts(runner: str) -> MachineFacts | str:
-    """Return what a board reports of itself, or why it does not."""
+    """Return a board's facts, or the reason why they cannot be read."""
     try:
         with open_runner(runner) as opened:
             return opened.facts()

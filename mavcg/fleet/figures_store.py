@@ -1,4 +1,4 @@
-"""Keep every figure of a fleet in the database of costs: of which board, at which clock and temperature."""
+"""Stores every figure of a fleet in the cost database, with its board, clock and temperature."""
 
 import datetime
 from collections.abc import Sequence
@@ -23,9 +23,11 @@ _PUT = f"INSERT INTO board_figures VALUES ({', '.join('?' * 19)})"
 def put_figures(
     database: CostDb, record: Record, kind: str, jobs: Sequence[Job], attempts: Sequence[Attempt], accepted: bool
 ) -> None:
-    """Add a row for each job that was timed. record: of the core, whose `what` does not matter; jobs: of the program.
+    """Add a row for each job that was timed.
 
-    ms: the median of a job by itself, the least round of an interleaved one. Raises: MavcgError for a full disk.
+    The time, in ms, is the median for a job measured alone, and the fastest round for an interleaved job. record: of
+    the core; its `what` is not used. jobs: of the program. accepted: True if the attempts count.
+    Raises: MavcgError for a full disk.
     """
     rows = []
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

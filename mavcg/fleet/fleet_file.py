@@ -1,4 +1,4 @@
-"""Read a fleet's TOML file: boards, their types and runners, the scheduler of their hosts, rules for their figures."""
+"""Reads a fleet's TOML file: boards with types and runners, the Dask scheduler of their hosts, rules for figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,7 +13,7 @@ from mavcg.profiles.schema import refuse
 from mavcg.runners.open import FORMS, check_runner
 
 MOST_BOARDS = 1000
-# Key of [rules] -> least and greatest value, and what it is.
+# Key of [rules] -> smallest and largest value, and its meaning.
 _RANGES: dict[str, tuple[float, float, str]] = {
     "slow": (1.01, 100.0, "times as long as the type's boards"),
     "outlier": (0.001, 100.0, "fraction"),
@@ -28,13 +28,13 @@ _RANGES: dict[str, tuple[float, float, str]] = {
 
 @dataclass(frozen=True)
 class FleetRules:
-    """Rules for figures that count, and for boards that are left alone.
+    """Rules for which figures count, and which boards are used.
 
-    slow: a board whose probe takes so many times as long as its type's. outlier: fraction by which a board's probes
-    differ from its type's before it is marked. hot_celsius: a job during which a zone was so hot is repeated elsewhere;
-    clock_drop: as is one during which the clock fell by this fraction. rest_s: how long a hot board is left alone.
-    late, late_s: a batch that takes so many times as long as its type's batches, and so many seconds at least, is begun
-    on another board too. silence_s: a program that prints nothing for so long is ended.
+    slow: ratio of a board's probe to its type's from which on its figures do not count. outlier: relative difference of
+    a board's probes from its type's from which on it is marked. hot_celsius, clock_drop: temperature, and relative fall
+    of the clock, from which on a job is repeated on another board. rest_s: time for which a hot board is not used.
+    late, late_s: ratio to the time of the type's batches, and minimum seconds, after which a batch is started on a
+    second board. silence_s: time without output after which a program is stopped.
     """
 
     slow: float = 1.25
@@ -49,7 +49,7 @@ class FleetRules:
 
 @dataclass(frozen=True)
 class FleetBoard:
-    """A board. kind: its type, one of `mavcg cores`; runner: as --runner takes one board."""
+    """A board of a fleet. kind: its type, one of `mavcg cores`. runner: as for --runner."""
 
     name: str
     kind: str
@@ -57,13 +57,13 @@ class FleetBoard:
 
     @property
     def resource(self) -> str:
-        """The resource that a Dask worker has which reaches this board."""
+        """The name of the Dask resource of the worker that reaches this board."""
         return f"board-{self.name}"
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Boards of a file. scheduler: address of their hosts' Dask scheduler; "": this machine reaches all of them."""
+    """The boards of a file. scheduler: address of the hosts' Dask scheduler; "" if this machine reaches all boards."""
 
     path: Path
     boards: tuple[FleetBoard, ...]
@@ -72,12 +72,12 @@ class Fleet:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The types of its boards, each once."""
+        """The types of its boards, without duplicates."""
         return tuple(dict.fromkeys(board.kind for board in self.boards))
 
 
 def of_type(fleet: Fleet, kind: str) -> Fleet:
-    """Return the boards of one type as a fleet. Raises: MavcgError where there is none."""
+    """Return the boards of one type as a fleet. Raises: MavcgError if there is none."""
     boards = tuple(board for board in fleet.boards if board.kind == kind)
     if not boards:
         raise MavcgError(f"--board {kind}: {fleet.path} has none of this type; it has {', '.join(fleet.kinds)}")
@@ -85,9 +85,9 @@ def of_type(fleet: Fleet, kind: str) -> Fleet:
 
 
 def read_fleet(path: Path) -> Fleet:
-    """Return the fleet of a file; docs/measuring-on-boards.md describes it.
+    """Read a fleet's file, which docs/measuring-on-boards.md describes.
 
-    Raises: ProfileError naming file, key, value and remedy.
+    Raises: ProfileError with file, key, value and remedy.
     """
     table = schema.read_toml(path)
     schema.only(path, table, ("scheduler", "rules", "board"))
@@ -99,7 +99,9 @@ def read_fleet(path: Path) -> Fleet:
             address = 0
         if not isinstance(address, str):
             remedy = "write dask://HOST:8786, or leave it out where this machine reaches all boards"
-            raise refuse(path, "scheduler", f"{schema.value_text(scheduler)} is no address of a Dask scheduler", remedy)
+            raise refuse(
+                path, "scheduler", f"{schema.value_text(scheduler)} is not an address of a Dask scheduler", remedy
+            )
         scheduler = address
     boards: list[FleetBoard] = []
     for number, entry in enumerate(schema.tables(path, table, "board")):
@@ -141,7 +143,7 @@ def _board(path: Path, entry: Mapping[str, Any], place: str, before: list[FleetB
 def _rules(path: Path, table: dict[str, Any]) -> FleetRules:
     given = table.get("rules", {})
     if not isinstance(given, dict):
-        raise refuse(path, "rules", f"{schema.value_text(given)} is no table", "write [rules] with keys below it")
+        raise refuse(path, "rules", f"{schema.value_text(given)} is not a table", "write [rules] with keys below it")
     schema.only(path, given, tuple(field.name for field in fields(FleetRules)), "rules.")
     rules = {}
     for key, value in given.items():

@@ -1,4 +1,4 @@
-"""Measure a network's jobs on one core type of a pool of boards: by themselves, then the candidates interleaved."""
+"""Measures a network's jobs on one core type of a pool of boards: each job alone, then the candidates interleaved."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -29,7 +29,7 @@ from mavcg.selection.costs.provider import Cost
 from mavcg.selection.measure.interleaved import CandidateGroup
 from mavcg.selection.measure.work_list import Job, Plan
 
-BATCH = 12  # jobs of a program beside its two probes: fewer than on one board, so that all boards have work to the end
+BATCH = 12  # jobs of a program without its two probes; fewer than for one board, so that all boards stay busy
 Decision = tuple[CandidateGroup, dict[Job, Cost], dict[Job, str]]
 
 
@@ -45,10 +45,10 @@ def tune_on_fleet(
     interleaving: InterleavedOptions = DEFAULT_INTERLEAVED,
     progress: Callable[[int, int, str], None] = lambda done, all_, words: None,
 ) -> TunedOn:
-    """Measure as tune_on does, on all boards of the pool at once. A batch's figures are kept when the batch is done.
+    """Measure as tune_on does, on all boards of the pool at once; the figures of a batch are stored at its end.
 
-    The plan's first job is the probe: it is measured on each board before all, and at both ends of each batch.
-    Raises: RunnerError where no board is left; what was measured until then is kept.
+    The plan's first job is the probe: it is measured on each board first, and at both ends of each batch.
+    Raises: RunnerError if no board is left; figures measured before are stored.
     """
     tuning = _FleetTuning(TuningState(plan, database, core, resume, limit_s, progress), core, pool, options)
     with scratch_folder("mavcg-tune-") as name:
@@ -71,10 +71,10 @@ class _FleetTuning:
 
     def __init__(self, state: TuningState, core: MeasuredCore, pool: BoardPool, options: BenchOptions) -> None:
         self.state, self.core, self.pool, self.options = state, core, pool, options
-        self.fault = ""  # why no board is left
+        self.fault = ""  # the reason why no board is left
 
     def alone(self, folder: Path) -> None:
-        """Measure each job by itself, in batches with a probe at both ends. Raises: TimeIsUp, RunnerError."""
+        """Measure each job alone, in batches with a probe at both ends. Raises: TimeIsUp, RunnerError."""
         if not self.state.todo:
             return
         self.state.check_time(FIRST_PART)
@@ -103,7 +103,7 @@ class _FleetTuning:
         self._check_boards()
 
     def measure_interleaved(self, folder: Path, settings: InterleavedOptions) -> None:
-        """Measure the candidates of each scenario interleaved, a program's groups on a board.
+        """Measure the candidates of each scenario interleaved; all groups of a program run on one board.
 
         Raises: TimeIsUp, RunnerError.
         """
@@ -140,7 +140,7 @@ class _FleetTuning:
         return BoardTask("", program, jobs, units, False, (), self.core.core, self.options)
 
     def _collect(self, pending: dict[Future[PoolAnswer], Sequence[Job]], most: int) -> None:
-        """Keep the figures of batches as they end, until no more than `most` are pending."""
+        """Store the figures of batches as they end, until at most `most` are pending."""
         while len(pending) > most:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 batch, answer = pending.pop(future), future.result()
@@ -172,7 +172,7 @@ class _FleetTuning:
         put_figures(self.state.database, record, kind, jobs, answer.accepted, True)
 
     def _compare_checksums(self, batch: Sequence[Job], attempts: Sequence[Attempt]) -> None:
-        """Note jobs of which two boards computed different bits."""
+        """Note jobs for which two boards computed different bits."""
         first: dict[int, tuple[str, str]] = {}
         for attempt in attempts:
             for result in attempt.results:
@@ -185,7 +185,7 @@ class _FleetTuning:
     def _settle(
         self, batch: Sequence[Entry], order: Sequence[Job], task: BoardTask, settings: InterleavedOptions
     ) -> "_Settled":
-        """Decide a program's groups; each of its processes may run on another board. Called in a thread."""
+        """Measure a program's groups until they are decided, each process on any board. Called in a thread."""
         settled = _Settled()
 
         def measure(groups: Groups, taker: TakenInterleaved) -> None:
@@ -204,13 +204,13 @@ class _FleetTuning:
         try:
             settle(batch, order, measure, settings, decide, lambda measurement: self.state.check_time())
         except TimeIsUp:
-            return settled  # the groups that are not decided stay so
+            return settled  # without the undecided groups
         return settled
 
 
 @dataclass(frozen=True)
 class _Settled:
-    """A program's groups: the answers of its processes, and what was decided."""
+    """The result of a program's groups: the answers of its processes, and the decisions."""
 
     answers: list[PoolAnswer] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)

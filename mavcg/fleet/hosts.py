@@ -1,4 +1,4 @@
-"""The machines that boards are reached from: this one, or Dask workers that have boards as resources."""
+"""The hosts that reach the boards: this machine, or Dask workers with boards as resources."""
 
 import time
 from collections.abc import Callable
@@ -12,23 +12,23 @@ from mavcg.fleet.board_task import BoardAnswer, BoardTask, never, read_board_fac
 from mavcg.fleet.fleet_file import Fleet, FleetBoard
 from mavcg.runners.facts import MachineFacts
 
-LOOK_S = 2.0  # between two looks at who has a board
-PATIENCE_S = 30.0  # for a worker with a board to come back
+LOOK_S = 2.0  # interval of checks which worker has a board
+PATIENCE_S = 30.0  # time to wait for a worker with a board to come back
 T = TypeVar("T")
 
 
 class BoardHosts(Protocol):
-    """Calls work where a board is reached."""
+    """Runs functions on the host that reaches a board."""
 
     def measure(self, board: FleetBoard, task: BoardTask, stopped: Callable[[], bool]) -> BoardAnswer:
-        """Run a task on a board. stopped: True ends it soon; may be ignored."""
+        """Run a task on a board. stopped: returns True to end it early, which may be ignored."""
 
     def facts(self, board: FleetBoard) -> MachineFacts | str:
-        """Return what a board reports of itself, or why it does not."""
+        """Return a board's facts, or the reason why they cannot be read."""
 
 
 class OwnHost:
-    """This machine, which reaches the boards itself."""
+    """This machine as the host of all boards."""
 
     def measure(self, board: FleetBoard, task: BoardTask, stopped: Callable[[], bool]) -> BoardAnswer:
         """Implement `BoardHosts.measure`."""
@@ -40,10 +40,10 @@ class OwnHost:
 
 
 class DaskHosts:
-    """Workers of a Dask scheduler. A board is a resource of one of them: one task at a time has it, of all commands."""
+    """The workers of a Dask scheduler. A board is a resource of a worker, so that one task at a time uses it."""
 
     def __init__(self, fleet: Fleet) -> None:
-        """Connect to the scheduler. Raises: MavcgError as DaskEngine does."""
+        """Connect to the scheduler. Raises: as DaskEngine."""
         self._fleet = fleet
         with ExitStack() as stack:
             named = f"{fleet.path}: scheduler {fleet.scheduler}"
@@ -58,7 +58,7 @@ class DaskHosts:
         self._stack.close()
 
     def measure(self, board: FleetBoard, task: BoardTask, stopped: Callable[[], bool]) -> BoardAnswer:
-        """Implement `BoardHosts.measure`. A task that nobody waits for any more is ended only if it is not begun."""
+        """Implement `BoardHosts.measure`. A task that is no longer needed is ended only if it has not begun."""
         answer = self._call(board, run_board_task, task, stopped)
         if answer is None:
             return BoardAnswer(())
@@ -71,7 +71,7 @@ class DaskHosts:
     def _call(
         self, board: FleetBoard, work: Callable[[Any], T], argument: object, stopped: Callable[[], bool]
     ) -> T | str | None:
-        """Call a function on the worker with the board: its result, why there is none, or None if it was stopped."""
+        """Call a function on the board's worker; return its result, the reason for none, or None if it was stopped."""
         key = f"{getattr(work, '__name__', 'work')}-{board.name}-{uuid4().hex}"
         future = self._client.submit(work, argument, key=key, resources={board.resource: 1}, pure=False, retries=0)
         seen = time.monotonic()
@@ -87,7 +87,7 @@ class DaskHosts:
                         seen = time.monotonic()
                     elif time.monotonic() - seen > PATIENCE_S:
                         return self._absent(board)
-        except Exception as error:  # of any kind: a worker's end, a lost scheduler, what a worker's Python raised
+        except Exception as error:  # of any class: a worker's end, a lost scheduler, an exception in a worker
             return f"{self._fleet.scheduler}: its worker failed ({type(error).__name__}: {error}); see the worker's log"
         finally:
             future.cancel()
@@ -104,5 +104,5 @@ class DaskHosts:
 
 
 def _resources_of(dask_worker: Any) -> tuple[str, ...]:
-    """Return the names of a worker's resources. Called on it."""
+    """Return the names of a worker's resources; called on the worker."""
     return tuple(dask_worker.state.total_resources)

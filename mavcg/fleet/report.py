@@ -1,4 +1,4 @@
-"""A fleet's measurements as JSON and as tables: costs of each type, boards beside those of their type."""
+"""Writes the report of a fleet's measurements as JSON and as tables: costs of each type, and its boards compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -20,7 +20,7 @@ def fleet_document(
     fleet: Fleet, model: str, tuned: Sequence[TunedType], interrupted: bool, database: CostDb,
     primitives: Sequence[Primitive],
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the document of `mavcg tune --runner fleet:FILE --json`: of each type what one board's has, and boards."""
+    """Return the JSON document of `mavcg tune --runner fleet:FILE`: for each type as for one board, and its boards."""
     types = []
     for each in tuned:
         document = tuned_document(model, each.kind, f"fleet:{fleet.path}", each.cores, database, primitives)
@@ -35,7 +35,7 @@ def fleet_document(
 
 
 def check_document(fleet: Fleet, facts: Mapping[FleetBoard, MachineFacts | str]) -> dict[str, Any]:
-    """Return the document of --check: what each board reports of itself, or why it does not."""
+    """Return the JSON document of --check: each board's facts, or the reason why they cannot be read."""
     boards = []
     for board, found in facts.items():
         head = {"name": board.name, "type": board.kind}
@@ -67,7 +67,7 @@ def show_boards(document: Mapping[str, Any], out: "Console") -> None:
 
 
 def show_check(document: Mapping[str, Any], out: "Console") -> None:
-    """Print a row for each board: what it is, its clocks and temperature."""
+    """Print a row for each board: its model, clocks and temperature."""
     from rich.table import Table
 
     table = Table("board", "type", "runner", "cores", "hottest C", "it says", title=f"{document['fleet']}")

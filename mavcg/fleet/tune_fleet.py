@@ -1,4 +1,4 @@
-"""Measure a network's primitives on the boards of a fleet: all types at once, each by a thread of its own."""
+"""Measures a network's primitives on the boards of a fleet, all types at once, each in its own thread."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +31,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class TunedType:
-    """Results of each core of a type. boards: by the core's name; "" for boards that were never used."""
+    """The results of each core of a type. boards: (name of the core, summary of a board); "" for unused boards."""
 
     kind: str
     cores: tuple[TunedCore, ...]
@@ -40,7 +40,7 @@ class TunedType:
 
 @dataclass(frozen=True)
 class FleetRequest:
-    """A request to measure a network. cores: those of a type that are measured; none: all. database: its file."""
+    """A request to measure a network. cores: names of the cores to measure on; () for all. database: its file."""
 
     network: Network
     primitives: Sequence[Primitive]
@@ -53,7 +53,7 @@ class FleetRequest:
 
 @contextmanager
 def open_hosts(fleet: Fleet) -> Iterator[BoardHosts]:
-    """Open what reaches the fleet's boards. Raises: MavcgError where its scheduler is not reached."""
+    """Open the hosts of the fleet's boards. Raises: MavcgError if the Dask scheduler is not reached."""
     if not fleet.scheduler:
         yield OwnHost()
         return
@@ -62,7 +62,7 @@ def open_hosts(fleet: Fleet) -> Iterator[BoardHosts]:
 
 
 def fleet_facts(fleet: Fleet, hosts: BoardHosts) -> dict[FleetBoard, MachineFacts | str]:
-    """Return what each board reports of itself, or why it does not; all are queried at once."""
+    """Return board -> its facts, or the reason why they cannot be read; all boards are queried at once."""
     with ThreadPoolExecutor(len(fleet.boards)) as threads:
         return dict(zip(fleet.boards, threads.map(hosts.facts, fleet.boards), strict=True))
 
@@ -70,9 +70,10 @@ def fleet_facts(fleet: Fleet, hosts: BoardHosts) -> dict[FleetBoard, MachineFact
 def tune_fleet(
     fleet: Fleet, request: FleetRequest, progress: Callable[[str], None], note: Note
 ) -> tuple[list[TunedType], bool]:
-    """Measure on all boards of a fleet; whether it was interrupted. What was measured until then is in the database.
+    """Measure on all boards of a fleet; return the results, and True if it was interrupted.
 
-    Raises: MavcgError where a type has no board left, or what tune_network raises for; other types are done first.
+    All measured figures are in the database, also after an interrupt.
+    Raises: MavcgError if a type has no board left; as tune_network. The other types are finished first.
     """
     kinds = _kinds(fleet, request.cores)
     stopped = Event()
@@ -90,13 +91,13 @@ def tune_fleet(
                 stopped.set()
                 interrupted = True
             except BaseException:
-                for future in futures:  # the other types are measured to their end
+                for future in futures:  # measure the other types to their end
                     future.exception()
                 raise
 
 
 def _kinds(fleet: Fleet, cores: Sequence[str]) -> tuple[str, ...]:
-    """Return the types that have one of these cores; all for none. Raises: MavcgError for a core that no type has."""
+    """Return the types that have one of these cores, all types for (). Raises: MavcgError for a core of no type."""
     of_kind = {kind: find_board(kind).cores for kind in fleet.kinds}
     for core in cores:
         if not any(core in has for has in of_kind.values()):
@@ -148,9 +149,9 @@ def _tune_type(
 def _usable(
     fleet: Fleet, board: Board, facts: dict[FleetBoard, MachineFacts | str], request: FleetRequest, note: Note
 ) -> tuple[dict[FleetBoard, tuple[BoardCore, ...]], list[BoardSummary]]:
-    """Return the boards of a type that can be measured on, with their cores, and the others with reasons.
+    """Return the usable boards of a type with their cores, and summaries of the other boards with reasons.
 
-    Raises: RunnerError where there is none.
+    Raises: RunnerError if no board is usable.
     """
     requested = [core for core in request.cores if core in board.cores]
     places: dict[FleetBoard, tuple[BoardCore, ...]] = {}

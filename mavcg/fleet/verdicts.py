@@ -1,4 +1,4 @@
-"""Judge figures of boards of one type: slow by their probes, hot by temperature and clock; outliers among boards."""
+"""Judges figures of boards of one type: slow boards by their probes, hot ones by temperature and clock; outliers."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,12 @@ GOOD, SLOW, HOT, FAILED = "", "slow", "hot", "failed"
 
 @dataclass(frozen=True)
 class BoardSummary:
-    """A board among those of its type.
+    """A board compared with the boards of its type.
 
-    probe_ms: median of its probes; ratio: to the median of its type's boards; spread: of its own probes, the quartiles'
-    distance over the median; jobs: figures that it gave, of which `repeated` did not count. celsius: most; khz: least
-    after a job. aside: why it was left out, or "".
+    probe_ms: median of its probes. ratio: of probe_ms to its type's reference. spread: difference of the quartiles of
+    its probes, relative to the median. probes, jobs: number of probes, and of figures; repeated: number of figures that
+    did not count. celsius: highest temperature. khz: lowest clock after a job. outlier: True if its probes differ from
+    its type's. aside: the reason why the board was left out, or "".
     """
 
     name: str
@@ -35,16 +36,16 @@ class BoardSummary:
 
 
 def reference_ms(probes: Mapping[str, Sequence[float]]) -> float | None:
-    """Return the time that boards of a type take for the probe: the lower median of the boards' medians.
+    """Return the reference time of a type's boards for the probe, in ms: the lower median of the boards' medians.
 
-    Of two boards that is the faster one's: that one board is slow does not show otherwise.
+    For two boards that is the faster one's; otherwise a slow board of two would not be recognised.
     """
     medians = [statistics.median(times) for times in probes.values() if times]
     return statistics.median_low(medians) if medians else None
 
 
 def is_hot(result: Result, rules: FleetRules) -> bool:
-    """True if a zone was hot before or after a job, or the clock fell meanwhile."""
+    """True if a zone was hot before or after a job, or the clock fell during it."""
     if isinstance(result, JobFailed):
         return False
     before, after = result.before, result.after
@@ -55,7 +56,7 @@ def is_hot(result: Result, rules: FleetRules) -> bool:
 
 
 def verdict(results: Sequence[Result], slowdown: float, rules: FleetRules) -> str:
-    """Return the verdict on a unit's results. slowdown: of the board's probe beside its type's; 1 where not known."""
+    """Return the verdict on a unit's results. slowdown: ratio of the board's probe to its type's; 1 if unknown."""
     if any(isinstance(result, JobFailed) for result in results):
         return FAILED
     if any(is_hot(result, rules) for result in results):
@@ -67,7 +68,7 @@ def summary(
     name: str, kind: str, probes: Mapping[str, Sequence[float]], results: Sequence[tuple[Result, str]],
     rules: FleetRules, aside: str,
 ) -> BoardSummary:  # fmt: skip
-    """Return a board's summary. probes: ms, by board of this type; results: of the board, each with its verdict."""
+    """Return a board's summary. probes: board of this type -> times in ms. results: the board's, with verdicts."""
     own = probes.get(name, ())
     middles = {board: statistics.median(times) for board, times in probes.items() if times}
     middle = middles.get(name)

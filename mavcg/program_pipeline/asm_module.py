@@ -1,4 +1,4 @@
-"""Read assembly files of a build: preprocess them and find their functions."""
+"""Reads the assembly files of a build: preprocesses them and finds their functions."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,8 @@ class AsmModule:
 
     Args:
         statements, functions: empty for a file that is not analysed.
-        why: the reason why it is not; "" otherwise.
+        global_names: its global labels.
+        why: the reason why it is not analysed; else "".
     """
 
     unit: AsmUnit
@@ -33,14 +34,14 @@ class AsmModule:
 
     @property
     def function_names(self) -> tuple[str, ...]:
-        """Names of the functions that a build may name as hot."""
+        """Names of the functions that may be hot."""
         return self.global_names or tuple(function.name for function in self.functions)
 
 
 def read_asm_module(unit: AsmUnit, target: Target) -> AsmModule:
     """Preprocess an assembly file for a target and find its functions.
 
-    Raises: MavcgError with file, line and column for what does not preprocess or, for AArch64, assemble.
+    Raises: MavcgError with file, line and column if it does not preprocess or, for AArch64, assemble.
     """
     if target.arch != "aarch64" or target.system == "macos":
         source = preprocess(unit.source, unit.flags, target.zig_name)
@@ -48,14 +49,14 @@ def read_asm_module(unit: AsmUnit, target: Target) -> AsmModule:
         return AsmModule(unit, source.text, global_names=_global_labels(source), why=f"{kind} is not rescheduled")
     try:
         source = read_asm_source(unit.source, flags=unit.flags, target=target.zig_name)
-    except TooLong as error:  # a table of many rows, perhaps: no reason not to build it
+    except TooLong as error:  # perhaps a long table; it is built without versions
         source = preprocess(unit.source, unit.flags, target.zig_name)
         return AsmModule(unit, source.text, global_names=_global_labels(source), why=str(error))
     try:
         with source.places_in_errors():
             statements = parse_source(source.text, source.file)
             functions = functions_of(statements, source.file)
-    except MavcgError as error:  # it assembles: that the passes do not understand it is no fault of the file
+    except MavcgError as error:  # it assembles, but the passes cannot read it: it is built without versions
         return AsmModule(unit, source.text, global_names=_global_labels(source), why=str(error))
     return AsmModule(unit, source.text, statements, functions)
 

@@ -1,8 +1,8 @@
-"""Build hand-written assembly: its hot functions get a version per core and a dispatcher, in one object.
+"""Builds hand-written assembly: its hot functions get a version per core and a dispatcher, in one object.
 
-The versions stand in the file's own text, behind the functions that they are copies of
-(passes/asm/transforms/function_copies.py), so that data stays single. A function that cannot be copied, or that no
-machine pass changes, stays as it was.
+The versions are in the file's own text, after the functions that they are copies of
+(passes/asm/transforms/function_copies.py), so that data is not duplicated. A function that cannot be copied, or that no
+machine pass changes, stays as it is.
 """
 
 import hashlib
@@ -57,12 +57,12 @@ def build_asm_objects(
     workers: int,
     progress: Callable[[], None] = lambda: None,
 ) -> ModuleObjects:
-    """Build the file as one object, with versions and dispatchers of its hot functions.
+    """Build an assembly file as one object, with versions and dispatchers of its hot functions.
 
     Args:
         hot: linkage names.
         folder: an existing folder for objects.
-        limits, gains, worth, workers, progress: as for objects.build_objects.
+        limits, gains, worth, workers, progress: as in objects.build_objects.
     Raises: ToolError for text that does not assemble.
     """
     tag = hashlib.sha256(f"{module.source}\0{module.text}".encode(errors="surrogateescape")).hexdigest()[:8]
@@ -123,9 +123,9 @@ def _bodies(
     workers: int,
     progress: Callable[[], None],
 ) -> tuple[list[CompiledVersion], dict[str, tuple[Statement, ...]]]:
-    """Return each function as it was (generic) and for each core; and the statements of each version, by symbol.
+    """Return each function's generic version (unchanged) and tuned versions; and symbol of a version -> its statements.
 
-    A version's assembly is the function's own part of the file's text.
+    A version's assembly is the function's part of the file's text.
     """
     jobs = {
         (name, core.name): TuningJob(core, module.text, name, module.text, name, only=name)
@@ -151,16 +151,16 @@ def _bodies(
 
 
 def _stretch(text: str, name: str) -> tuple[Statement, ...]:
-    """Return a function's own statements in a file's text."""
+    """Return a function's statements in a file's text."""
     statements = parse_source(text)
     inside = function_extent(statements, _function(functions_of(statements), name))
     return statements[inside.start : inside.stop]
 
 
 def _assembly_failures(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVersion]) -> dict[str, str]:
-    """Return functions whose versions do not assemble, with the assembler's message.
+    """Return function whose versions do not assemble -> the assembler's message.
 
-    Each function is tried alone if they do not assemble together.
+    Each function is assembled alone if they do not assemble together.
     """
     labels = {
         name: [b.label for b in distinct_versions(bodies) if b.function == name]
@@ -183,7 +183,7 @@ def _assembly_failures(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVers
 
 
 def _unchanged_functions(bodies: Sequence[CompiledVersion]) -> dict[str, str]:
-    """Return functions that no machine pass changed for any core, with the reason that the passes gave."""
+    """Return function that no machine pass changed for any core -> the reason that the passes gave."""
     unchanged = {}
     for name in dict.fromkeys(body.function for body in bodies):
         own = [body for body in bodies if body.function == name]
@@ -204,7 +204,7 @@ def _choose_used(
     worth: Mapping[tuple[str, str], float],
     single_bytes: int,
 ) -> list[FunctionChoice]:
-    """Choose the versions that are used, by their sizes in an object that has them all."""
+    """Choose the versions to use, by their sizes in an object with all versions."""
     everything = {
         body.function: [b for b in distinct_versions(bodies) if b.function == body.function] for body in bodies
     }
@@ -221,8 +221,8 @@ class _AsmObjectWriter:
     """Writes the file's text with versions and dispatchers, and assembles it.
 
     Args:
-        bodies: versions by function and label.
-        stretches: the statements of each version, by its symbol.
+        bodies: (function, label) -> version.
+        stretches: symbol of a version -> its statements.
     """
 
     module: AsmModule
@@ -239,8 +239,10 @@ class _AsmObjectWriter:
         return self.assemble_versions(labels, targets)
 
     def assemble_versions(self, labels: Mapping[str, Sequence[str]], targets: Mapping[str, Sequence[str]]) -> Path:
-        """Assemble an object with these versions by function, the generic one among them, and dispatchers to these
-        symbols.
+        """Assemble an object with versions and dispatchers.
+
+        labels: function -> labels of its versions, "generic" included. targets: function -> symbols that its dispatcher
+        jumps to.
         """
         statements = self.module.statements
         pieces = [s.text for s in statements]

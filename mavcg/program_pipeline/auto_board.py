@@ -1,6 +1,6 @@
-"""The machine for `mavcg auto --runner`: a board over ssh or adb, with its own perf or simpleperf.
+"""Runs programs for `mavcg auto --runner` on a board over ssh or adb, under the board's perf or simpleperf.
 
-Program, library and the files that the command names are copied to one folder there, which is removed at the end.
+The program, the library and the files that the command names are copied to a folder there, removed at the end.
 """
 
 import shlex
@@ -23,7 +23,7 @@ from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.transport import last_line
 
 _SAMPLES = "samples.txt"
-_NO_RECORDER = 97  # exit statuses of the script; a program's own are unlikely to be the same
+_NO_RECORDER = 97  # exit status of the script; unlikely to be a program's own
 _NO_SAMPLES = 98
 _SILENCE_S = 3600.0  # its output is discarded, so that the connection is silent while it runs
 _FIELDS = "comm,tid,cpu,time,period,event,ip,sym,dso"
@@ -45,7 +45,7 @@ class _Sent:
 
 @dataclass(frozen=True)
 class RunsThere:
-    """A board that programs run on.
+    """A board that programs run on, as PerfRuns.
 
     Args:
         runner: the connection to the board.
@@ -61,14 +61,14 @@ class RunsThere:
     sent: _Sent = field(default_factory=_Sent)
 
     def check(self, command: Sequence[str]) -> None:
-        """Check a command, as PerfRuns.check: the program is a file on this machine, which is copied to the board.
+        """Check a command, as PerfRuns.check: the program must be a file on this machine, which is copied to the board.
 
-        Raises: ProfileError where it is not there.
+        Raises: ProfileError if the file is missing.
         """
         program = self.folder / command[0]
         if not program.is_file():
             raise ProfileError(
-                f"{command[0]}: is no file in {self.folder.absolute()}; with --runner the command names a program "
+                f"{command[0]}: is not a file in {self.folder.absolute()}; with --runner the command names a program "
                 f"on this machine, built for {self.runner.name}, which is copied there"
             )
 
@@ -87,7 +87,7 @@ class RunsThere:
     ) -> Recording:
         """Run a command under the board's profiler, as PerfRuns.record.
 
-        Raises: ToolError where the board has neither perf nor simpleperf, or may not sample.
+        Raises: ToolError if the board has neither perf nor simpleperf, or they may not sample.
         """
         files, words = self._files(command)
         with scratch_folder("mavcg-auto-") as scratch:
@@ -110,7 +110,7 @@ class RunsThere:
         return Recording(replace(reading, command=shlex.join(command)), status)
 
     def _files(self, command: Sequence[str]) -> tuple[dict[str, Path], list[str]]:
-        """Return the files that the board needs, by their names there, and the command's arguments there."""
+        """Return (name on the board -> file to copy, the command's arguments on the board)."""
         files: dict[str, Path] = {}
         words: list[str] = []
         for number, word in enumerate(command):
@@ -129,8 +129,9 @@ class RunsThere:
 def recording_script(
     words: Sequence[str], options: RecordOptions, cpus: Sequence[int], label: str, library: Path | None
 ) -> str:
-    """Write the shell script that records a command and prints its samples to a file; its exit status is the command's.
+    """Return the shell script that records a command and prints its samples to a file.
 
+    The script's exit status is the command's.
     Source: perf-record(1), perf-script(1); simpleperf's executable_commands_reference.md; taskset's mask is hexadecimal
     both in util-linux and in toybox.
     """
@@ -186,9 +187,9 @@ def _reading(samples: Path, name: str) -> SampleTable:
 
 
 def board_machine(auto_request: AutoRequest, request: BuildRequest, runner: ShellRunner) -> AutoMachine:
-    """Return the board behind a runner.
+    """Return the board that a runner connects to, as the machine of `mavcg auto`.
 
-    Raises: RunnerError where it is not reached; MavcgError for another architecture.
+    Raises: RunnerError if the board is not reached; MavcgError if it has another architecture.
     """
     facts = runner.facts()
     runner.wrapper = ("sh",)  # the recording script is all that runs there

@@ -1,4 +1,4 @@
-"""The machine for `mavcg auto` when no runner is named: this one."""
+"""The machine for `mavcg auto` without --runner: this machine."""
 
 import os
 import shutil
@@ -10,11 +10,11 @@ from mavcg.program_pipeline.program import BuildRequest
 
 
 def local_machine(auto_request: AutoRequest, request: BuildRequest) -> AutoMachine:
-    """Return this machine, or the reason why the library cannot run on it.
+    """Return this machine, with the reason if the library cannot run on it.
 
     Args:
         auto_request: the request of `mavcg auto`.
-        request: any build request made for it; its target and cores count.
+        request: a build request made from it; its target and cores are used.
     """
     recorder = (auto_request.project.profile and auto_request.project.profile.recorder) or "perf"
     runs = RunsHere(recorder)

@@ -1,4 +1,4 @@
-"""Write the report of `mavcg auto`: all rounds as one table for people, and as JSON."""
+"""Writes the report of `mavcg auto`: all rounds as one table, and as JSON."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def auto_json(result: AutoResult, where: str) -> dict[str, Any]:
-    """Return the document of `mavcg auto --json`; shares and gains are fractions.
+    """Return the JSON document of `mavcg auto --json`; shares and gains are fractions.
 
     Args:
-        where: the machine, or the reason why none was used.
+        where: description of the machine, or the reason why none was used.
     """
     return {
         "rounds": [_round_json(done) for done in result.rounds],

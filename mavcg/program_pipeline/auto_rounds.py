@@ -1,4 +1,4 @@
-"""Repeat profiling, building, measuring and dropping until no function over the threshold is left.
+"""Repeats profiling, building, measuring and dropping versions until no function over the threshold is left.
 
 Source: uarch-codegen paper, figure 3.2 and chapters 3.2.1 to 3.2.3: profile, clone for each microarchitecture, build,
 profile each version on its core, remove those that do not help, go on to the next function over the threshold.
@@ -12,7 +12,7 @@ from typing import Protocol
 from mavcg.program_pipeline.hot_functions import HotSymbol
 from mavcg.program_pipeline.version_choice import Gain, Gains
 
-MOST_ROUNDS = 20  # a program with more hot functions one below the other than this has no hot functions
+MOST_ROUNDS = 20  # limit on the rounds; each round takes up the functions that are then over the threshold
 
 Progress = Callable[[str], None]
 
@@ -22,8 +22,8 @@ class VersionGain:
     """A version that the build made, with its gain.
 
     Args:
-        gain: time saved over the generic version, as a fraction; None where it was not measured.
-        how: the source of the gain, as text.
+        gain: time saved over the generic version, as a fraction; None if it was not measured.
+        how: how the gain was obtained, as text.
     """
 
     function: str
@@ -34,7 +34,7 @@ class VersionGain:
 
 @dataclass(frozen=True)
 class DroppedVersion:
-    """A version that the library does not hold any more, and the reason."""
+    """A version that is no longer in the library, and the reason."""
 
     function: str
     core: str
@@ -46,12 +46,12 @@ class BuiltLibrary:
     """The result of one build.
 
     Args:
-        library: path of the library; None where there was nothing to version.
-        versions: versions that have or share machine code, with the model's verdict on them.
-        dropped: versions that the build left out because of a measurement or of the model.
-        left: functions without versions, by their given names -> the reason.
+        library: path of the library; None if there was nothing to version.
+        versions: versions in the library (some share machine code), with the model's verdict.
+        dropped: versions that the build left out because of a measurement or the model.
+        left: given name of a function without versions -> the reason.
         slower: (function, core) of versions that were kept although the model would drop them.
-        given_names: linkage name -> the name that the user or profile gave, where the two differ.
+        given_names: linkage name -> different name that the user or profile gave.
     """
 
     library: Path | None
@@ -62,18 +62,18 @@ class BuiltLibrary:
     given_names: Mapping[str, str] = field(default_factory=dict)
 
     def is_of(self, function: str, names: Sequence[str]) -> bool:
-        """True if a linkage name belongs to a function that was given by one of these names."""
+        """True if the function with this linkage name was given by one of these names."""
         return self.given_names.get(function, function) in names
 
 
 @dataclass(frozen=True)
 class MeasuredGains:
-    """Gains of versions, as measured.
+    """Measured gains of versions.
 
     Args:
         gains: by (function, core).
-        unknown: (function, core) -> why no gain can be stated.
-        notes: remarks about the runs.
+        unknown: (function, core) -> the reason why no gain can be stated.
+        notes: messages about the runs.
     """
 
     gains: Gains
@@ -82,19 +82,19 @@ class MeasuredGains:
 
 
 class AutoSteps(Protocol):
-    """The effects of a round: running programs and building libraries. Every step may raise MavcgError."""
+    """The steps of a round that run programs and build libraries. Each may raise MavcgError."""
 
     def profile(self, library: Path | None) -> Sequence[HotSymbol]:
-        """Run the program, with the library if there is one, and return functions over the threshold, hottest first.
+        """Run the program, with the library if there is one; return the functions over the threshold, hottest first.
 
-        Samples of versions count to their function. The given name of each function is its unique linkage name.
+        Samples of versions count for their function. The given name of each function is its unique linkage name.
         """
 
     def build(self, hot: Sequence[HotSymbol], gains: Gains, keep_slower: bool) -> BuiltLibrary:
-        """Build the library with versions of these functions, without versions that are known not to help."""
+        """Build the library with versions of these functions, except versions that are known not to help."""
 
     def measure(self, built: BuiltLibrary) -> MeasuredGains | None:
-        """Measure the library's versions; None where the library cannot run, so that the model decides."""
+        """Measure the library's versions; return None if the library cannot run, so that the model decides."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,11 @@ class Round:
     """The result of one round.
 
     Args:
-        functions: functions that this round took up, hottest first.
-        shares: their shares of the round's profile, 0..1.
-        left: those of them that got no versions -> the reason.
+        functions: new functions of this round, hottest first.
+        shares: function -> its share of the round's profile, 0..1.
+        versions, dropped: versions of all functions so far that are in the library, and that were dropped.
+        left: function of this round without versions -> the reason.
+        notes: messages about the runs.
     """
 
     functions: tuple[str, ...]
@@ -121,9 +123,9 @@ class AutoResult:
 
     Args:
         rounds: in order.
-        library: path of the library; None where no function was over the threshold.
-        waiting: functions over the threshold that no round took up, because the number of rounds is limited.
-        is_measured: True if versions were run, False if the model alone decided.
+        library: path of the library; None if no function was over the threshold.
+        waiting: functions over the threshold that no round took up, because of a limit.
+        is_measured: True if versions were run; False if the model alone decided.
     """
 
     rounds: tuple[Round, ...]
@@ -138,9 +140,9 @@ class RoundLimits:
 
     Args:
         min_gain: as in version_choice.VersionLimits.
-        rounds: rounds at most.
-        per_round: functions that a round takes up at most; None for all over the threshold.
-        functions: functions in all rounds together; None for no limit.
+        rounds: maximum of rounds.
+        per_round: maximum of functions that a round takes up; None for no limit.
+        functions: maximum of functions in all rounds together; None for no limit.
     """
 
     min_gain: float
@@ -150,7 +152,7 @@ class RoundLimits:
 
 
 def run_rounds(steps: AutoSteps, limits: RoundLimits, progress: Progress = lambda message: None) -> AutoResult:
-    """Repeat rounds until a profile shows no function over the threshold that was not taken up before.
+    """Repeat rounds until all functions over the threshold of the last profile were taken up.
 
     Raises: what the steps raise.
     """
@@ -215,7 +217,7 @@ def _drops_more(built: BuiltLibrary, gains: Gains, min_gain: float) -> bool:
 
 
 def _with_gain(version: VersionGain, gains: Gains, measured: MeasuredGains | None) -> VersionGain:
-    """Return a version with its measured gain, or the reason why there is none, beside the model's verdict."""
+    """Return a version with its measured gain, or the reason why there is none; the model's verdict stays."""
     at = version.function, version.core
     if at in gains:
         return replace(version, gain=gains[at].fraction, how=gains[at].how)

@@ -1,4 +1,4 @@
-"""Take the steps of `mavcg auto`: profile and measure a program with a library that is built anew each time."""
+"""Implements the steps of `mavcg auto`: profiles the program, builds its library, measures its versions."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -35,9 +35,9 @@ class AutoRequest:
 
     Args:
         project: the whole mavcg.toml.
-        build: its [build] table merge_measurements with the command line's options.
-        jobs: compilers that run at a time; None for the default.
-        runs: rounds of measuring.
+        build: its [build] table, merged with the command line's options.
+        jobs: number of compilers that run at a time; None for the default.
+        runs: rounds of measurements.
         frequency_hz, event: as in RecordOptions.
     """
 
@@ -50,12 +50,12 @@ class AutoRequest:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The program with its arguments; () machine there is none."""
+        """The program with its arguments; () if mavcg.toml names none."""
         return self.project.profile.command if self.project.profile else ()
 
     @property
     def threshold(self) -> float:
-        """Share of the run over which a function is hot, 0..1. Raises: MavcgError for no percentage."""
+        """Share of the run over which a function is hot, 0..1. Raises: MavcgError if it is not a percentage."""
         percent = DEFAULT_THRESHOLD_PERCENT if self.build.threshold is None else self.build.threshold
         if not 0 <= percent <= 100:
             raise MavcgError(f"--threshold {percent:g}: is not a share in percent; give 0 to 100, such as 5")
@@ -68,9 +68,9 @@ class AutoMachine:
 
     Args:
         runs: how programs run there.
-        groups: its CPUs by core type, as far as this process may use them; () machine versions cannot run.
-        why_not: reason why the library cannot run there, so that the model decides; "" for none.
-        board: its CPU numbers by core type machine there are several types: a function may be hot on one of them alone.
+        groups: its CPUs by core type, as far as this process may use them; () if versions cannot run.
+        why_not: the reason why the library cannot run there, so that the model decides; else "".
+        board: its CPU numbers by core type; None if all are alike. A function may be hot on one core type alone.
     """
 
     runs: PerfRuns
@@ -80,17 +80,17 @@ class AutoMachine:
 
     @property
     def description(self) -> str:
-        """The machine and the CPUs on which versions are measured, or the reason why none is."""
+        """The machine and the CPUs on which versions are measured, or the reason why they are not."""
         cpus = sorted({cpu for group in self.groups for cpu in group.cpus})
         return self.why_not or (self.runs.describe(cpus) if cpus else "the machine has none of the library's cores")
 
 
 @dataclass
 class ProgramSteps:
-    """The auto_rounds.AutoSteps of the program of a mavcg.toml.
+    """The auto_rounds.AutoSteps for the program of a mavcg.toml.
 
     Args:
-        say: takes messages for people.
+        say: called with messages for the user.
     """
 
     request: AutoRequest
@@ -103,7 +103,7 @@ class ProgramSteps:
     def profile(self, library: Path | None) -> Sequence[HotSymbol]:
         """Profile the program, as AutoSteps.profile.
 
-        Where the library cannot run, one profile of the program as it is counts for all rounds.
+        If the library cannot run, one profile of the program without it is used in all rounds.
         """
         if self._shown is not None:
             return self._shown
@@ -127,9 +127,9 @@ class ProgramSteps:
         return built_library(result, request.limits.drop_slower)
 
     def measure(self, built: BuiltLibrary) -> MeasuredGains | None:
-        """Measure every version of the library whose core is there, as AutoSteps.measure.
+        """Measure all versions of the library whose core the machine has, as AutoSteps.measure.
 
-        Samples are kept for the file that [build] measurements names. Raises: NoVersionRan, and as `measure`.
+        The result is kept for the file that [build] measurements names. Raises: NoVersionRan, and as `measure`.
         """
         if self.machine.why_not or built.library is None:
             return None
@@ -165,7 +165,7 @@ class ProgramSteps:
         )
 
     def _record(self, library: Path | None) -> "Profile":
-        """Return the program's profile: recorded now, or, without a command, the one that the file names."""
+        """Return the program's profile: a new recording, or, without a command, the profile that mavcg.toml names."""
         from mavcg.profiling.load import load_profile
         from mavcg.profiling.profile import profile_of
         from mavcg.profiling.symbols import with_linkage_names
@@ -199,14 +199,14 @@ class ProgramSteps:
         return tuple(by_name.values())
 
     def _relink(self, library: Path | None) -> None:
-        """Run profile.build, which makes the program, with the library if there is one that it can use."""
+        """Run profile.build, which builds the program, with the library if there is one."""
         table, project = self.request.project.profile, self.request.project
         if table is None or not table.build:
             return
         self.progress(f"building the program: {' '.join(table.build)}")
         variables = library_variables(library.absolute() if library and not self.machine.why_not else None)
         variables[PROFILING] = (
-            "1"  # machine the build is launched by mavcg, objects get no versions beside the library's
+            "1"  # if the build uses mavcg launch, its objects get no versions in addition to the library's
         )
         run_command(table.build, project.folder, f"{project.path}: profile.build", _STDERR, variables)
 
@@ -215,7 +215,7 @@ class ProgramSteps:
 
 
 def detected_board(name: str, target: str, cpus: Iterable[tuple[int, str | None]]) -> Board | None:
-    """Return a machine's CPU numbers by core type, unknown cores as generic; None machine all are alike."""
+    """Return a machine's CPU numbers by core type, unknown cores as generic; None if all CPUs are alike."""
     by_core: dict[str, list[int]] = {}
     for cpu, core in cpus:
         by_core.setdefault(core or GENERIC, []).append(cpu)
@@ -224,10 +224,10 @@ def detected_board(name: str, target: str, cpus: Iterable[tuple[int, str | None]
 
 
 def built_library(result: BuildResult, drop_slower: bool) -> BuiltLibrary:
-    """Return the facts about a build that the rounds use.
+    """Return the result of a build in the form that the rounds use.
 
     Args:
-        drop_slower: True if the user lets the model drop versions.
+        drop_slower: True if the model may drop versions.
     """
     given_names = {symbol.name: symbol.given_name for symbol in result.hot}
     versions, dropped, slower = [], [], set()
@@ -255,7 +255,7 @@ def _model_remark(version: VersionChoice, line: str) -> str:
 
 
 def count_to_functions(profile: "Profile", library: VersionedLibrary | None) -> "Profile":
-    """Return the profile with samples of versions, dispatchers and copied helpers counted to their functions."""
+    """Return the profile with samples of versions, dispatchers and copied helpers attributed to their functions."""
     import pandas as pd
 
     if library is None:

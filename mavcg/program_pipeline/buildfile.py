@@ -1,7 +1,7 @@
-"""Read mavcg.toml: the settings of `mavcg profile` and `mavcg build` without arguments.
+"""Reads mavcg.toml: the settings of `mavcg profile` and `mavcg build` without arguments.
 
-[profile] names the command to profile, [build] a program's library, each [[model]] a model's library. Keys have the
-meaning of the options of the same names. Paths are relative to the file's folder, in which commands run too.
+[profile] has the command to profile, [build] a program's library, each [[model]] a model's library. A key means the
+same as the option of its name. Paths are relative to the file's folder, in which commands run too.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ class ProfileTable:
         command: program to profile and its arguments.
         build: a command to run before it.
         board: the board that the profile is recorded on; None for this machine.
-        output: file to keep the profile in; None for build.profile, else PROFILE_NAME.
+        output: file to write the profile to; None for build.profile, else PROFILE_NAME.
         recorder: "perf" or "callgrind".
-        frequency: samples a second.
-        event: event of perf.
+        frequency: samples per second.
+        event: perf's event.
     """
 
     command: tuple[str, ...] = ()
@@ -42,17 +42,17 @@ class ProfileTable:
 
 @dataclass(frozen=True)
 class BuildFile:
-    """The [build] table of mavcg.toml. Paths are as written, relative to the file; `sources` may hold glob patterns.
+    """The [build] table of mavcg.toml. Paths are as written, relative to the file; `sources` may have glob patterns.
 
     Args:
-        cores, board: cores that get versions, by name or as those of a board.
-        hot: names of hot functions; profile: a file of `mavcg profile -o`; threshold: percent of the run time.
+        cores, board: cores that get versions, by name or as the cores of a board.
+        hot: names of hot functions. profile: a file of `mavcg profile -o`. threshold: percent of the run time.
         max_seconds, max_memory: limits on the build.
         min_gain, max_growth: in percent.
-        keep_slower: True to keep versions that the model of a core says are slower.
+        keep_slower: True to keep versions that are slower by the model of a core.
         flags: compiler flags for `sources`.
-        only_hot: True to build only the files of compile_commands that hold hot functions.
-        query_driver: globs of compilers that compile_commands may name and that may be run.
+        only_hot: True to build only the files of compile_commands that define hot functions.
+        query_driver: globs of compilers in compile_commands that may be run.
         tune: effort of the machine passes in the search for schedules: "off", "fast" or "best".
         command: a build whose compiler is `mavcg launch`, run instead of compiling `sources`.
     """
@@ -104,8 +104,8 @@ class ModelTable:
         db: a file of costs.
         max_seconds, max_memory: limits on the build.
         weights: file of a Caffe network's weights.
-        partial: build the subgraphs that can be built; also: the ONNX model that calls them; min_share: percent of the
-        multiply-accumulates that a subgraph has at least.
+        partial: True to build the subgraphs that can be built. also: file of the ONNX model that calls them. min_share:
+            minimum share of the multiply-accumulates that a subgraph has, in percent.
     """
 
     file: str
@@ -134,7 +134,7 @@ class ModelTable:
 
 @dataclass(frozen=True)
 class ProjectFile:
-    """A whole mavcg.toml; None for a missing table. [build] and [[model]] have their inherited boards."""
+    """A whole mavcg.toml; None for a missing table. [build] and [[model]] have the boards that they inherit."""
 
     path: Path
     profile: ProfileTable | None = None
@@ -143,12 +143,12 @@ class ProjectFile:
 
     @property
     def folder(self) -> Path:
-        """The folder that paths in the file are relative to and that its commands run in."""
+        """The file's folder, for relative paths and commands."""
         return self.path.parent
 
     @property
     def profile_name(self) -> str:
-        """Path of the profile that `mavcg profile` keeps, relative to the folder."""
+        """Path of the profile that `mavcg profile` writes, relative to the folder."""
         of_profile = self.profile.output if self.profile else None
         return of_profile or (self.build.profile if self.build else None) or PROFILE_NAME
 
@@ -156,8 +156,8 @@ class ProjectFile:
 def read_project(path: Path) -> ProjectFile:
     """Read a mavcg.toml.
 
-    A [build] or [[model]] without cores and board has the board of [build], then of [profile].
-    Raises: MavcgError naming file, table and key for a value that cannot be used.
+    A [build] or [[model]] without cores and board inherits the board of [build], else of [profile].
+    Raises: MavcgError with file, table and key for a value that cannot be used.
     """
     document = read_toml(path)
     unknown = sorted(set(document) - {"profile", "build", "model"})
@@ -203,9 +203,9 @@ def _refuse_empty_commands(path: Path, name: str, written: Any, table: Any) -> N
 
 
 def read_build_file(path: Path) -> BuildFile:
-    """Read the [build] table of a mavcg.toml, with the kept profile if it names nothing else that is hot.
+    """Read the [build] table of a mavcg.toml, with the profile of `mavcg profile` if it names no hot functions.
 
-    Raises: MavcgError naming file and key for a value that cannot be used, and for a file without [build].
+    Raises: MavcgError with file and key for a value that cannot be used, and for a file without [build].
     """
     project = read_project(path)
     if project.build is None:
@@ -214,9 +214,9 @@ def read_build_file(path: Path) -> BuildFile:
 
 
 def with_kept_profile(build: BuildFile, project: ProjectFile) -> BuildFile:
-    """Return the table with the project's kept profile if it names neither hot functions nor a profile.
+    """Return the table with the path of the project's profile if it names neither hot functions nor a profile.
 
-    A file without [profile] has such a profile only if one lies at the default path.
+    For a file without [profile], only if a profile exists at the default path.
     """
     if build.hot or build.profile:
         return build
@@ -227,6 +227,6 @@ def with_kept_profile(build: BuildFile, project: ProjectFile) -> BuildFile:
 
 
 def library_of_folder(folder: Path) -> str:
-    """Return the library's file name for a [build] without output: lib and the folder's name."""
+    """Return the library's file name for a [build] without output: lib<folder>.so."""
     name = c_identifier(folder.resolve().name, "program")
     return f"{name if name.startswith('lib') else f'lib{name}'}.so"

@@ -1,4 +1,4 @@
-"""Choose the versions of a module's functions to keep: equal ones are shared, useless ones dropped, growth bounded."""
+"""Chooses the versions of a module's functions: equal ones are shared, useless ones dropped, code growth is limited."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ DISPATCHER_POINTERS = 3
 
 
 def distinct_versions(bodies: Sequence[CompiledVersion]) -> list[CompiledVersion]:
-    """Return the first version of each function and key."""
+    """Return the versions without those whose function and key an earlier one has."""
     first: dict[tuple[str, str], CompiledVersion] = {}
     for body in bodies:
         first.setdefault((body.function, body.key), body)
@@ -35,7 +35,10 @@ def choose_versions(
     limits: VersionLimits,
     core_set: CoreSet,
 ) -> list[FunctionChoice]:
-    """Choose each function's versions: equal ones are shared, those known or predicted to bring nothing are dropped."""
+    """Choose each function's versions: share equal ones, drop those that are measured or predicted to gain nothing.
+
+    sizes: by symbol of the version.
+    """
     cores = {core.name: core for core in core_set.cores}
     choices = []
     for function in dict.fromkeys(body.function for body in compiled):
@@ -56,7 +59,7 @@ def growth_limit(
     single_bytes: int,
     max_growth: float | None,
 ) -> GrowthLimit | None:
-    """Return the bound that --max-growth sets, or None."""
+    """Return the bound on code growth that --max-growth sets, or None without the option."""
     if max_growth is None:
         return None
     loaded = {(body.function, body.label): sizes[body.symbol] for body in distinct_versions(bodies)}

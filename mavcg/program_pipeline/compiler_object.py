@@ -1,6 +1,4 @@
-"""Decide which parts of an object `mavcg launch` keeps from the build's own gcc: cold functions and the rounding
-rule.
-"""
+"""Decides what `mavcg launch` keeps of the build's own gcc: its code of cold functions, and its rounding rule."""
 
 import re
 from collections.abc import Sequence
@@ -22,8 +20,7 @@ _CONTRACT_ON = 14  # the first gcc in which -ffp-contract=on does not mean off (
 
 
 def own_assembly(unit: CompileUnit, hot: Sequence[str], folder: Path) -> tuple[PlainAssembly | None, str]:
-    """Return (gcc's assembly of the unit, ""), to which versions are added, or (None, the reason why it cannot be
-    used).
+    """Return (gcc's assembly of the unit, for adding versions, ""), or (None, the reason why it cannot be used).
 
     Args:
         hot: linkage names of the functions that get versions.
@@ -53,8 +50,7 @@ def _qualified_name(name: str) -> str:
 
 
 def contraction(unit: CompileUnit) -> str:
-    """Return the rule by which the unit's gcc fuses products and sums: "off", "on" (in an expression) or "fast"
-    (anywhere).
+    """Return gcc's rule for fusing products and sums in a unit: "off", "on" (in an expression) or "fast" (anywhere).
 
     Source: GCC manual, -ffp-contract; the default is off in ISO C, fast elsewhere.
     """
@@ -71,14 +67,14 @@ def _is_fast_math(unit: CompileUnit) -> bool:
 
 
 def rounding_as_gcc(unit: CompileUnit) -> CompileUnit:
-    """Return the unit with gcc's own contraction rule as an option, where clang has the same rule."""
+    """Return the unit with gcc's contraction rule as an option, if clang has the same rule."""
     if not gcc_version(unit.compiler) or contraction(unit) != "off":
         return unit
     return replace(unit, arguments=(*unit.arguments, "-ffp-contract=off"))
 
 
 def own_notes(result: "BuildResult", unit: CompileUnit, own: PlainAssembly | None, why_whole: str) -> list[str]:
-    """Return notes about differences, to the last bit, between the object and the one of the build's compiler."""
+    """Return notes about possible differences in the last bit between the object and that of the build's compiler."""
     dispatched = [c.function for module in result.modules for c in module.choices if not c.is_single]
     why = why_whole or next((module.whole for module in result.modules if module.whole), "")
     notes: list[str] = []

@@ -1,6 +1,6 @@
-"""Add the files that versions depend on (mavcg.toml, profile, measurements) to a compiler's dependency file.
+"""Adds the files that versions depend on (mavcg.toml, profile, measurements) to a compiler's dependency file.
 
-make and ninja then build an object again when one of them changes.
+make and ninja then rebuild an object when one of them changes.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ _RULE = re.compile(r"(?<!\\):(?=[ \t\n\\])")
 
 
 def dependency_file(unit: CompileUnit) -> Path | None:
-    """Return the file of make rules that a compile command writes beside its object; None where it writes none.
+    """Return the dependency file that a compile command writes; None if it writes none.
 
     Source: GCC manual, "Preprocessor Options", -MD, -MMD, -MF: without -MF it is the output with the suffix .d, and
     without -o the source, in the current folder.
@@ -31,8 +31,8 @@ def dependency_file(unit: CompileUnit) -> Path | None:
             named = word.value
     if not writes or unit.output is None:
         return None
-    made = unit.output if has_output else unit.directory / unit.source.name
-    return unit.directory / named if named else made.with_suffix(".d")
+    written = unit.output if has_output else unit.directory / unit.source.name
+    return unit.directory / named if named else written.with_suffix(".d")
 
 
 def _unwrap_option(flag: str) -> list[str]:
@@ -44,10 +44,10 @@ def _unwrap_option(flag: str) -> list[str]:
 
 
 def add_dependencies(path: Path, files: Sequence[Path]) -> None:
-    """Add files to the first rule of a dependency file; a file that has no rule or has them all stays as it is.
+    """Add files to the first rule of a dependency file, unless they are there; without a rule the file stays unchanged.
 
-    Each file gets an empty rule, as headers do with -MP: a missing profile then stops no build.
-    Raises: MavcgError when it cannot be written.
+    Each file gets an empty rule too, as headers with -MP, so that a build does not fail for a missing profile.
+    Raises: MavcgError if the file cannot be written.
     """
     if not path.is_file():
         return
@@ -58,15 +58,15 @@ def add_dependencies(path: Path, files: Sequence[Path]) -> None:
         return
     empty = "".join(f"\n{name}:\n" for name in names)
     # Bytes that are not text stay unchanged.
-    made = text[: rule.end()] + "".join(f" {name}" for name in names) + text[rule.end() :] + empty
-    write_whole(path, made.encode(errors="surrogateescape"))
+    extended = text[: rule.end()] + "".join(f" {name}" for name in names) + text[rule.end() :] + empty
+    write_whole(path, extended.encode(errors="surrogateescape"))
 
 
 def add_to_preprocessed(path: Path, source: str, files: Sequence[Path]) -> None:
-    """Name the files that an object depends on in preprocessed text that a ccache in front of `mavcg launch` requests.
+    """Add the files that an object depends on to preprocessed text that a ccache in front of `mavcg launch` requests.
 
-    ccache takes each line marker for an included file, whose content counts in its direct mode, and else compares the
-    rest of the text: the files are named and their content counts by a checksum, in a comment.
+    In its direct mode ccache compares the contents of the files in line markers; otherwise it compares the text. So
+    each file gets a line marker, and a comment with a checksum of its contents.
     Source: ccache manual, "How ccache works".
     """
     digest = hashlib.sha256(__version__.encode())

@@ -1,4 +1,4 @@
-"""Make the objects of a module for a choice of versions: the module with its dispatchers, and the versions."""
+"""Makes the objects of a module for chosen versions: the module with its dispatchers, and the versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,17 +27,19 @@ from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
 
 
 def runtime_names(core_set: CoreSet, target: Target) -> RuntimeNames:
-    """Return the runtime's symbols in the form that the dispatcher pass takes."""
+    """Return the runtime's symbols for the dispatcher pass."""
     names = symbols(core_set)
     return RuntimeNames(names.rseq_offset, names.core_of_cpu, names.select, TABLE_CPUS, target.system != "macos")
 
 
 @dataclass(frozen=True)
 class DispatchedModule:
-    """Makes a module's objects for a choice of versions.
+    """Makes a module's objects for chosen versions.
 
     Args:
-        paths: object file of each version, by symbol.
+        paths: symbol of a version -> its object file.
+        level: -O level for the module's own code.
+        own: the assembly of the program's own compiler, if cold functions come from it.
     """
 
     module: VersionedModule
@@ -52,7 +54,7 @@ class DispatchedModule:
     def objects(self, choices: Sequence[FunctionChoice]) -> tuple[list[Path], int]:
         """Return (objects, bytes that linking adds to them): the module with its dispatchers, then the versions.
 
-        No objects where nothing is dispatched.
+        There are no objects if no function has a dispatcher.
         """
         needs: set[str] = set()
         version_objects: list[Path] = []
@@ -78,10 +80,10 @@ class DispatchedModule:
         )
 
     def _rest(self, choices: Sequence[FunctionChoice], needs: set[str]) -> tuple[ModuleText, list[Path]]:
-        """Return (module, objects) of everything that is not a version.
+        """Return (module, objects) of everything but the versions.
 
-        That is the program's own module with its dispatchers; or the dispatchers alone, and the object of the
-        program's own compiler. Raises: CannotSeparate.
+        Either the program's own module with its dispatchers, and no objects; or, if cold functions come from the
+        program's own compiler, a module of the dispatchers, and that compiler's object. Raises: CannotSeparate.
         """
         runtime = runtime_names(self.core_set, self.target)
         if self.own is None:
@@ -102,7 +104,7 @@ class DispatchedModule:
 
 
 def _alias_text(hot: HotModule, body: CompiledVersion, labels: Sequence[str], target: Target) -> str:
-    """Define further names for a version: those of the versions that share it or were dropped in favour of it."""
+    """Return assembly that defines aliases of a version for the versions that share it or were dropped for it."""
     merged = hot.module.linkage(body.function) in MERGEABLE
     if target.system == "macos":
         prefix, hidden, weak = "_", ".private_extern", "\t.weak_definition {name}\n" if merged else ""
@@ -120,7 +122,7 @@ def _alias_text(hot: HotModule, body: CompiledVersion, labels: Sequence[str], ta
 def _base_module(
     module: VersionedModule, choices: Sequence[FunctionChoice], needs: set[str], runtime: RuntimeNames
 ) -> ModuleText:
-    """Return the program's own module: versions' needs are kept, dispatchers replace versioned functions."""
+    """Return the program's own module, with dispatchers of versioned functions, and the symbols that versions need."""
     base = keep_for_versions(module.hot, needs)
     dispatches = [_dispatch(module.hot, choice) for choice in choices if not choice.is_single]
     base = add_dispatchers(module.hot, base, dispatches, runtime)
@@ -129,7 +131,7 @@ def _base_module(
 
 
 def _single_labels(module: VersionedModule, choices: Sequence[FunctionChoice]) -> dict[str, list[str]]:
-    """Return each function with one version for all cores -> labels of its versions that other versions call."""
+    """Return function with one version for all cores -> labels of its versions that other versions call."""
     asm = [body.asm for choice in choices if not choice.is_single for body in module.bodies_of(choice.function)]
     return {
         choice.function: [

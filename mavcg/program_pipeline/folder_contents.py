@@ -1,4 +1,4 @@
-"""List the parts of a folder that a mavcg.toml can name: build system, sources, programs, models. Runs nothing."""
+"""Finds the build system, sources, programs and models in a folder, for `mavcg init`; runs no program."""
 
 import os
 import re
@@ -10,8 +10,8 @@ from pathlib import Path
 from mavcg.sources.compile_commands import LANGUAGES
 
 _DEPTH = 3  # levels of folders that are searched
-_FILES = 20_000  # of them at most
-_TEXT_BYTES = 1 << 20  # of a text file that are read
+_FILES = 20_000  # maximum of files that are examined
+_TEXT_BYTES = 1 << 20  # maximum that is read of a text file
 _SKIPPED = {"node_modules", "__pycache__", "CMakeFiles", "third_party", "venv"}
 _SOURCES = set(LANGUAGES) - {".i", ".ii"}
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in make's order
@@ -23,20 +23,21 @@ _TARGETS = {"all", "clean", "install", "uninstall", "check", "test", "dist", "di
 
 @dataclass(frozen=True)
 class FolderContents:
-    """The contents of a folder. Paths are relative to it, with / between parts, each tuple sorted.
+    """The contents of a folder. Paths are relative to it, with / as separator; each tuple is sorted.
 
     Args:
-        cmake: True if a CMakeLists.txt is at its top, and cmake is installed if there is a makefile too.
+        cmake: True if a CMakeLists.txt is at its top; if there is a makefile too, only if cmake is installed.
         cmake_tree: a build tree with a compile_commands.json; "" for none.
         new_tree: an unused name for a build tree.
         makefile: the makefile at its top; "" for none.
-        compile_commands: "" for none.
-        sources: C and C++ files that define no main.
-        mains: C and C++ files that define main.
-        include_folders: "include" if it is there.
+        compile_commands: path of a compile_commands.json; "" for none.
+        sources: C and C++ files without a main function.
+        mains: C and C++ files with a main function.
+        include_folders: "include" if it exists.
         programs: ELF programs, the newest first.
-        guessed_programs: programs that CMake will put below its build tree, or the first goal of the makefile that
-            could be a program.
+        guessed_programs: programs that CMake will make in its build tree, or the makefile's first target that may be a
+            program.
+        models: model files.
     """
 
     cmake: bool = False
@@ -53,7 +54,7 @@ class FolderContents:
 
 
 def list_contents(folder: Path, model_suffixes: Sequence[str]) -> FolderContents:
-    """List the contents of a folder, three levels deep, hidden folders left out.
+    """List the contents of a folder, three levels deep, without hidden folders.
 
     Raises: OSError for a folder that cannot be read.
     """
@@ -107,13 +108,13 @@ def _text(path: Path) -> str:
 
 
 def _is_model(path: Path, suffixes: Sequence[str]) -> bool:
-    """True for a model's file; a prototxt may be a solver's, or for training: its weights must lie beside it."""
+    """True for a model file; a prototxt counts only with its weights next to it, because it may be a solver's."""
     suffix = path.suffix.lower()
     return suffix in suffixes and (suffix != ".prototxt" or path.with_suffix(".caffemodel").is_file())
 
 
 def _is_program(path: Path) -> bool:
-    """True for an ELF file that may be executed and has an interpreter or is static: libraries have neither."""
+    """True for an executable ELF file that has an interpreter or is static, in contrast to libraries."""
     if not os.access(path, os.X_OK) or ".so" in path.name:
         return False
     try:

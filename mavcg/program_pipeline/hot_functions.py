@@ -1,4 +1,4 @@
-"""Match names that a user or a profile gave for hot functions to the linkage names that the input defines."""
+"""Matches the names of hot functions, from the user or a profile, to linkage names that the input defines."""
 
 import difflib
 import fnmatch
@@ -19,12 +19,12 @@ class HotSymbol:
     """A function to be versioned.
 
     Args:
-        given_name: its name as the user or the profile gives it.
+        given_name: its name from the user or the profile.
         name: its linkage name.
-        share: share of the run time, 0..1 (1 where it was not measured).
-        named_by_user: True if it is an error when no input defines it.
-        why: the reason why it is hot, as text.
-        object: the program or library that it ran in; "" where it was not recorded.
+        share: of the run time, 0..1; 1 if it was not measured.
+        named_by_user: True if it is an error that no input defines it.
+        why: why it is hot, as text.
+        object: the program or library that it ran in; "" if not recorded.
         inexact: True if `name` is the same template with other arguments.
     """
 
@@ -38,7 +38,7 @@ class HotSymbol:
 
 
 def defined_functions(text: str) -> list[str]:
-    """Return the linkage names of the functions that IR text defines, copies for inlining only left out."""
+    """Return the linkage names of the functions that IR text defines, without available_externally copies."""
     names = []
     for match in _DEFINED.finditer(text):
         if not match[0].startswith("define available_externally"):
@@ -47,9 +47,9 @@ def defined_functions(text: str) -> list[str]:
 
 
 def aliases(text: str) -> dict[str, str]:
-    """Return further names of functions in IR text: alias -> target.
+    """Return alias -> target for the aliases of functions in IR text.
 
-    A C++ constructor has two names, and Zig exports every function by an alias.
+    C++ constructors have two names, and Zig exports each function by an alias.
     """
     return {match[1].strip('"'): match[2].strip('"') for match in _ALIAS.finditer(text)}
 
@@ -57,13 +57,13 @@ def aliases(text: str) -> dict[str, str]:
 def match_hot(
     hot: Sequence[HotSymbol], texts: Sequence[str], assembled: Sequence[str] = ()
 ) -> tuple[list[HotSymbol], list[HotSymbol]]:
-    """Return (found, not found): each hot function with the linkage names that the input defines for it.
+    """Return (matched functions with their linkage names, functions that the input does not define).
 
-    A name matches as a linkage name; else as a whole demangled name, as one without its parameters, as the last part of
-    it without template arguments (gebp_kernel), or as a glob pattern of any of these. Several functions may match.
-    A C++ linkage name that nothing defines matches every function of the same qualified name, whatever its template
-    arguments and parameters: a library that picks its block sizes by target, and a std:: type of another standard
-    library, give one function another linkage name on the board than on the machine that was profiled.
+    A name matches as a linkage name; else as a demangled name with or without parameters, as its last part without
+    template arguments (gebp_kernel), or as a glob pattern of any of these. Several functions may match.
+    A C++ linkage name without a definition matches every function of the same qualified name, whatever its template
+    arguments and parameters. For another target, a function may have another linkage name: if a library chooses block
+    sizes by target, or if a type belongs to another standard library.
 
     Args:
         texts: IR texts of the modules.
@@ -90,7 +90,7 @@ def match_hot(
 
 
 def _same_template(symbol: HotSymbol, names: Sequence[str]) -> list[HotSymbol]:
-    """Return the functions whose qualified name is that of a given C++ linkage name."""
+    """Return the functions with the qualified name of the symbol's C++ linkage name."""
     qualified_name = _qualified_name(symbol.given_name)
     alike = [name for name in names if _qualified_name(name) == qualified_name] if qualified_name else []
     return [replace(symbol, name=name, inexact=True, why=f"{symbol.why}, by its name") for name in alike]
@@ -98,16 +98,16 @@ def _same_template(symbol: HotSymbol, names: Sequence[str]) -> list[HotSymbol]:
 
 @cache
 def _qualified_name(name: str) -> str:
-    """Return the name without template arguments; "" for a name that is not a C++ linkage name.
+    """Return the demangled name without template arguments; "" for a name that is not a C++ linkage name.
 
-    Eigen::internal::gebp_kernel::operator() for any instantiation.
+    For example Eigen::internal::gebp_kernel::operator() for any instantiation.
     """
     whole = demangle(name)
     return _without_templates(without_parameters(whole)) if whole != name else ""
 
 
 def inexact_notes(hot: Sequence[HotSymbol]) -> list[str]:
-    """Return notes about functions that were matched by less than their linkage names."""
+    """Return notes about functions that were matched by their qualified names only."""
     by_given_name: dict[str, list[str]] = {}
     for symbol in hot:
         if symbol.inexact:
@@ -120,7 +120,7 @@ def inexact_notes(hot: Sequence[HotSymbol]) -> list[str]:
 
 
 def match_names(hot: Sequence[HotSymbol], names: Sequence[str]) -> list[HotSymbol]:
-    """Return each linkage name that matches a hot function, in the order of `hot`."""
+    """Return the linkage names that match a hot function, in the order of `hot`."""
     known = set(names)
     by_name: dict[str, HotSymbol] = {}
     for symbol in hot:
@@ -148,18 +148,18 @@ def _by_readable_name(given_name: str, names: Sequence[str]) -> list[str]:
 
 @cache  # every hot function is searched among all names
 def _forms(name: str) -> frozenset[str]:
-    """Return the forms in which people write a function's name."""
+    """Return the forms in which users write a function's name."""
     whole = demangle(name)
     bare = without_parameters(whole)
     plain = _without_templates(bare)
     parts = plain.split("::")
-    # A call operator is known by its class: gebp_kernel, for gebp_kernel<...>::operator()(...).
+    # A call operator is named by its class: gebp_kernel, for gebp_kernel<...>::operator()(...).
     owner = {"::".join(parts[:-1]), parts[-2]} if len(parts) > 1 and parts[-1] == "operator()" else set()
     return frozenset({name, whole, bare, plain, parts[-1]} | owner)
 
 
 def _without_templates(name: str) -> str:
-    """Remove template arguments: foo<int>::bar<2> -> foo::bar; comparison and shift operators keep their signs."""
+    """Remove template arguments, foo<int>::bar<2> -> foo::bar, but not the signs of operators such as operator<<."""
     depth = 0
     outside = []
     protected = re.sub(r"operator(<<|>>|<=>|<=|>=|<|>|->)", lambda m: "operator" + "\0" * len(m[1]), name)
@@ -174,7 +174,7 @@ def _without_templates(name: str) -> str:
 
 
 def parse_hot(text: str) -> tuple[HotSymbol, ...]:
-    """Split a comma-separated --hot list; commas inside template or parameter lists do not separate.
+    """Parse a comma-separated --hot list; commas inside template or parameter lists do not separate.
 
     Raises: MavcgError for an empty name.
     """

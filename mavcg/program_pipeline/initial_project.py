@@ -1,4 +1,4 @@
-"""Propose a first mavcg.toml for a folder: the tables that its contents suggest, and their text with comments."""
+"""Proposes a first mavcg.toml for a folder, for `mavcg init`: tables according to its contents, with comments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -9,9 +9,9 @@ from mavcg.program_pipeline.folder_contents import FolderContents
 from mavcg.text.safe_text import toml_string
 
 _CXX = {".cc", ".cp", ".cxx", ".cpp", ".CPP", ".c++", ".C"}
-_LISTED = 12  # sources that are listed one by one; more become patterns
-_WIDE = 50  # characters of a line that has its comment behind; longer ones have it above
-_PROGRAM = "app"  # program that sources with a main are built to
+_LISTED = 12  # maximum of sources that are listed one by one; more become patterns
+_WIDE = 50  # maximum of characters in a line with a comment after it; longer lines have it above
+_PROGRAM = "app"  # name of the program that is built from sources
 
 HEAD = """\
 # What `mavcg profile` and `mavcg build` do in this folder when they are given no arguments.
@@ -51,11 +51,11 @@ _OPTIONAL = {
 
 @dataclass(frozen=True)
 class InitialProject:
-    """Tables of a new mavcg.toml; [profile] and [build] are there together or not at all.
+    """The tables of a new mavcg.toml, with [profile] and [build] either both or neither.
 
     Args:
         guesses: settings that were guessed and should be checked.
-        missing: keys that have to be filled in.
+        missing: keys that the user has to fill in.
     """
 
     profile: ProfileTable | None
@@ -66,7 +66,7 @@ class InitialProject:
 
 
 def propose(contents: FolderContents, board: str) -> InitialProject:
-    """Propose tables for a folder with these contents, for a board."""
+    """Propose tables for a folder with these contents; board: name of the board to build for."""
     models = tuple(ModelTable(model, board=board) for model in contents.models)
     has_program = contents.cmake or contents.makefile or contents.compile_commands or contents.sources or contents.mains
     if not has_program:
@@ -118,7 +118,7 @@ def _build(contents: FolderContents, board: str) -> tuple[BuildFile, tuple[str, 
 
 
 def _compile(contents: FolderContents, flags: Sequence[str]) -> tuple[str, ...]:
-    """Return a command that makes one program of all sources, if exactly one of them has a main."""
+    """Return a command that compiles all sources to one program, if exactly one has a main function; else ()."""
     if len(contents.mains) != 1:
         return ()
     files = (*contents.mains, *contents.sources)
@@ -127,7 +127,7 @@ def _compile(contents: FolderContents, flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def _patterns(sources: Sequence[str]) -> tuple[str, ...]:
-    """Return the files one by one, or, if they are many, a pattern for each folder and suffix."""
+    """Return the files, or, if they are more than _LISTED, a glob pattern for each folder and suffix."""
     if len(sources) <= _LISTED:
         return tuple(sources)
     paths = [PurePosixPath(source) for source in sources]
@@ -135,7 +135,7 @@ def _patterns(sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def toml_text(file: InitialProject) -> str:
-    """Write the file as text, with comments; read_project returns the same tables."""
+    """Return the file's text, with comments; read_project reads the same tables from it."""
     parts = [HEAD]
     if file.profile is not None and file.build is not None:
         parts.append(_table("profile", file.profile, ("build", "command")))
@@ -145,7 +145,7 @@ def toml_text(file: InitialProject) -> str:
 
 
 def _table(name: str, table: ProfileTable | BuildFile | ModelTable, needed: Sequence[str]) -> str:
-    """Write a table: its keys, missing keys that are needed as comments, and examples of optional ones."""
+    """Return a table's text: its keys; needed keys that are missing, and examples of optional keys, as comments."""
     examples = {"command": '["./app", "argument"]', "sources": '["src/*.c"]', "build": '["make"]'}
     rows = []
     for field in fields(table):
@@ -165,7 +165,7 @@ def _table(name: str, table: ProfileTable | BuildFile | ModelTable, needed: Sequ
 
 
 def _is_replaced(table: ProfileTable | BuildFile | ModelTable) -> bool:
-    """True if a build names its input by other keys than sources."""
+    """True if a [build] table names its input by another key than `sources`."""
     return isinstance(table, BuildFile) and bool(table.compile_commands or table.command)
 
 

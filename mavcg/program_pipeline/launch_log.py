@@ -1,4 +1,4 @@
-"""The log that `mavcg launch` writes for the `mavcg build` that started the build: a JSON line for each object."""
+"""The log of `mavcg launch`, a JSON line per object, for the `mavcg build` that started the build."""
 
 import json
 import os
@@ -7,20 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "MAVCG_LAUNCH_LOG"  # names the file; without it nothing is written
+VARIABLE = "MAVCG_LAUNCH_LOG"  # path of the log; if it is not set, nothing is written
 
 
 def log_versions(unit: Path, functions: Sequence[str]) -> None:
-    """Add an object that got versions to the log.
+    """Add an object with versions to the log.
 
-    Each line is one write to a file opened for appending: compilers run in parallel, and POSIX does not interleave such
-    writes.
+    Each line is one write to a file opened for appending: POSIX does not interleave such writes of parallel compilers.
     """
     log = os.environ.get(VARIABLE)
     if not log:
         return
     line = json.dumps({"object": str(unit.absolute()), "functions": list(functions)}) + "\n"
-    with suppress(OSError):  # a log that cannot be written must not fail somebody's build
+    with suppress(OSError):  # a log that cannot be written must not fail the build
         descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
         try:
             os.write(descriptor, line.encode())
@@ -29,5 +28,5 @@ def log_versions(unit: Path, functions: Sequence[str]) -> None:
 
 
 def read_log(path: Path) -> tuple[dict[str, Any], ...]:
-    """Return the objects of a log, in the order in which they were finished: "object" and "functions"."""
+    """Return the entries of a log, {"object": path, "functions": names}, in the order in which they were written."""
     return tuple(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())

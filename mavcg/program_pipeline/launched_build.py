@@ -1,4 +1,4 @@
-"""Run a program's own build for `mavcg build`: its compilers run under `mavcg launch` and read the same mavcg.toml."""
+"""Runs a program's own build for `mavcg build`; its compilers run under `mavcg launch` and read the same mavcg.toml."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,9 +30,9 @@ class LaunchedBuild:
 
 
 def make_launched_build(build: BuildFile, project: ProjectFile) -> LaunchedBuild:
-    """Check the settings that the launcher will read, before a build of minutes starts.
+    """Check the settings for the launcher before the build, which may take minutes, and return the build.
 
-    Raises: MavcgError for settings that cannot be used and for a profile that cannot be read.
+    Raises: MavcgError for settings that cannot be used, and for a profile that cannot be read.
     """
     settings(build, project.folder)
     hot_of(build, project.folder)
@@ -40,7 +40,7 @@ def make_launched_build(build: BuildFile, project: ProjectFile) -> LaunchedBuild
 
 
 def run_launched_build(build: LaunchedBuild, stdout: int | None = None) -> tuple[dict[str, Any], ...]:
-    """Run the build and return the objects that got versions, each as {"object": path, "functions": names}.
+    """Run the build; return an entry {"object": path, "functions": names} for each object with versions.
 
     Args:
         stdout: a file descriptor for the build's output; None for this process's stdout.

@@ -1,7 +1,7 @@
-"""Make the object of one compiler command of somebody's build, with its hot functions multi-versioned.
+"""Makes the object of one compiler command of a user's build, with versions of its hot functions (`mavcg launch`).
 
-The build's own compiler runs first and unchanged. Only when its object defines a hot function is that object made
-again; whatever prevents that leaves the plain object in place, and is reported.
+The build's own compiler runs first, unchanged. If its object defines a hot function, the object is made again with
+versions; if that fails, the compiler's object stays, and the reason is reported.
 """
 
 import hashlib
@@ -42,8 +42,8 @@ class LaunchOptions:
     """Options of `mavcg launch`.
 
     Args:
-        config: the mavcg.toml in force; None for the one above the source.
-        strict: True if a plain object fails the build where versions were requested.
+        config: path of the mavcg.toml; None for the nearest one above the source.
+        strict: True to fail the build if an object should have versions and has none.
     """
 
     config: Path | None
@@ -59,10 +59,10 @@ def find_config(folder: Path) -> Path | None:
 
 
 def run_compiler(command: Sequence[str]) -> int:
-    """Run the build's own compiler, its output and exit status passed through."""
+    """Run the build's own compiler with its output passed through; return its exit status."""
     try:
         status = subprocess.run(command).returncode
-        return status if status >= 0 else 128 - status  # ended by a signal: the status that shells return
+        return status if status >= 0 else 128 - status  # killed by a signal: the status that shells return
     except OSError as error:
         say(f"launch: {command[0]}: cannot be run ({error.strerror}); name the compiler")
         return 127
@@ -71,8 +71,8 @@ def run_compiler(command: Sequence[str]) -> int:
 def version_object(command: Sequence[str], options: LaunchOptions) -> str | None:
     """Make the object of a finished compiler command again with versions, if it defines a hot function.
 
-    Returns: a line for people about the result; None when the command has nothing to version.
-    Raises: MavcgError when it should have been versioned and could not; the plain object is still there.
+    Returns: a message about the result; None if there is nothing to version.
+    Raises: MavcgError if versions should have been made and could not; the compiler's object then stays.
     """
     from mavcg.sources.compile_commands import CompileUnit, read_command
 
@@ -100,14 +100,14 @@ def _add_for_ccache(command: Sequence[str], options: LaunchOptions) -> None:
 
 
 def _files_of(config: Path, file: BuildFile) -> list[Path]:
-    """Return the files that versions depend on beside the source."""
+    """Return the files that versions depend on in addition to the source."""
     return [config, *(config.parent / name for name in (file.profile, file.measurements) if name)]
 
 
 def _version_object_of(unit: "CompileUnit", options: LaunchOptions) -> str | None:
     if unit.output is None or not unit.output.is_file():
         return None
-    config = options.config or find_config(unit.source.parent)  # a build folder may lie anywhere
+    config = options.config or find_config(unit.source.parent)  # by the source: the build folder may be anywhere
     if config is None:
         raise MavcgError(
             f"{FILE_NAME}: there is none in {Path.cwd()} or {unit.source.parent} or above, and MAVCG_CONFIG names "
@@ -121,7 +121,7 @@ def _version_object_of(unit: "CompileUnit", options: LaunchOptions) -> str | Non
 
 
 def _version_several(units: "Sequence[CompileUnit]", options: LaunchOptions) -> str | None:
-    """Version each object of one command; a failure of one does not stop the others."""
+    """Make each object of a command again with versions; a failure of one does not stop the others."""
     lines: list[str] = []
     failed: list[str] = []
     for unit in units:
@@ -137,7 +137,7 @@ def _version_several(units: "Sequence[CompileUnit]", options: LaunchOptions) -> 
 
 
 def _name_unversioned(command: Sequence[str], config: Path) -> None:
-    """Report a command that makes code of hot functions but not an object of one source."""
+    """Raise MavcgError for a command that compiles hot functions but does not make an object of one source."""
     from mavcg.program_pipeline.hot_functions import match_names
     from mavcg.program_pipeline.unversioned_outputs import why_unversioned
 
@@ -194,7 +194,7 @@ def _build(
     target = _target(unit)
     chosen = settings(file, folder)
     if chosen.cores and chosen.cores[0].arch != target.arch:
-        return None  # a tool of the build, for the machine that runs the build
+        return None  # a tool that runs during the build, for this machine
     request = BuildRequest(
         output=unit.output,
         target=target,
@@ -230,7 +230,7 @@ def _target(unit: "CompileUnit") -> "Target":
     from mavcg.hardware.target import Target, default_target, host_target, parse_target
     from mavcg.sources.headers import is_zig, machine_of
 
-    if is_zig(unit.compiler):  # it answers no -dumpmachine; without -target it compiles for this machine
+    if is_zig(unit.compiler):  # zig has no -dumpmachine; without -target it compiles for this machine
         machine = _zig_target(unit.flags)
         with suppress(MavcgError):
             return parse_target(machine) if machine else host_target()
@@ -261,9 +261,9 @@ def _zig_target(flags: Sequence[str]) -> str:
 
 
 def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
-    """Return the functions that the build file calls hot.
+    """Return the hot functions of a build file.
 
-    A profile is ranked once and the result is cached: a build needs it at every file.
+    The ranking of a profile is cached on disk, because the launcher needs it for every file of a build.
     Raises: MavcgError for a profile that cannot be read.
     """
     from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
@@ -285,7 +285,7 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
         entries = json.loads(remembered.read_text())
         return named + tuple(HotSymbol(**entry) for entry in entries)
     except (OSError, ValueError, TypeError):
-        pass  # not there yet, or not ours: rank it again
+        pass  # missing, or not readable: rank it again
     from mavcg.program_pipeline.request import profile_hot
 
     ranked = profile_hot(path, file.threshold, file.max_functions)

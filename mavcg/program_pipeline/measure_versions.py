@@ -1,7 +1,7 @@
-"""Time a library's versions on this machine's cores: a program runs pinned, alternately as generic and as the core.
+"""Measures a library's versions: the program runs pinned to a core type's CPUs, alternately with both versions.
 
-MAVCG_CPU_MAP sets the core type that the library sees on every CPU. One binary therefore runs either version on the
-same CPUs, and nothing but the version differs between the two runs of a round.
+MAVCG_CPU_MAP sets the core type that the library assumes for every CPU. So the same binary runs the generic version or
+the core's own on the same CPUs, and the two runs of a round differ in nothing but the version.
 """
 
 import os
@@ -20,13 +20,13 @@ from mavcg.runtime.binding import DetectedCpu
 
 
 class NoVersionRan(MavcgError):
-    """Error: the program ran, and none of the library's versions was seen in it."""
+    """Raised if the program ran without any of the library's versions."""
 
 
-DEFAULT_RUNS = 5  # rounds, each of a generic and an own run
-# Fraction of a function's samples in a run that may lie in other versions than the one that was to run.
+DEFAULT_RUNS = 5  # rounds, each with a run of the generic version and a run of the core's own
+# Maximum fraction of a function's samples in a run that may be in other versions than the intended one.
 _STRAY_SHARE = 0.05
-# Helpers that are copied into versions count to no function; from this share of a run on a note says so.
+# Samples in helpers copied into versions count for no function; above this share of a run, a note says so.
 _COPIES_SHARE = 0.05
 
 Progress = Callable[[str], None]
@@ -40,7 +40,7 @@ def measurable_groups(
     Args:
         cpus: the CPUs of the machine.
         allowed: numbers of the CPUs that this process may use.
-    Raises: MavcgError when there is no such CPU, with the CPUs that there are.
+    Raises: MavcgError if there is no such CPU; it lists the machine's CPUs.
     """
     usable = {core: tuple(cpu.cpu for cpu in cpus if cpu.core == core and cpu.cpu in allowed) for core in library.cores}
     chosen = tuple(CpuGroup(core, numbers) for core, numbers in usable.items() if numbers)
@@ -63,7 +63,7 @@ class MeasureOptions:
     """Options of a measurement.
 
     Args:
-        runs: rounds of a generic and an own run for each core.
+        runs: rounds per core, each with a run of the generic version and a run of the core's own.
         frequency_hz, event: as in RecordOptions.
     """
 
@@ -78,7 +78,7 @@ class VersionFinding:
 
     Args:
         measurement: the counted times and samples.
-        why_not: reason why no gain can be stated; "" for none.
+        why_not: the reason why no gain can be stated; else "".
     """
 
     group: CpuGroup
@@ -91,8 +91,9 @@ class LibraryMeasurements:
     """All measurements of a library.
 
     Args:
-        findings: by core, then by time.
-        notes: remarks about the runs, for people.
+        findings: ordered by core, then by time.
+        event: the counted event.
+        notes: messages about the runs.
     """
 
     findings: tuple[VersionFinding, ...]
@@ -105,8 +106,8 @@ class _CountedRun:
     """One run of the program.
 
     Args:
-        times: by function and label of the version that ran, in event counts.
-        samples: number of samples, by the same keys.
+        times: (function, label of the version) -> event count.
+        samples: (function, label of the version) -> number of samples.
         total, copies: event counts of the whole run, and of helpers copied into versions.
     """
 
@@ -123,7 +124,7 @@ class _CountedRun:
 
 @dataclass
 class _PairedRuns:
-    """The runs on one group of CPUs: those of the generic version and those of the core's own."""
+    """The runs on a group of CPUs: with the generic version, and with the core's own."""
 
     generic: list[_CountedRun] = field(default_factory=list)
     own: list[_CountedRun] = field(default_factory=list)
@@ -137,16 +138,15 @@ def measure(
     progress: Progress = lambda message: None,
     runs: PerfRuns | None = None,
 ) -> LibraryMeasurements:
-    """Run the command `runs` times as generic and as the core on each group's CPUs, under perf, and count its samples.
+    """Run the command under perf with the generic version and with the core's own, `options.runs` times on each group.
 
-    The program's standard output is discarded. A first run that is not counted finds the event to sample (the clock
-    where there are no counters), fills caches, and shows that the program works.
-
+    The program's standard output is discarded. A first run, which is not counted, chooses the event to sample (a clock
+    if there are no counters), fills caches, and shows that the program works.
     Args:
-        chosen: CPUs by core type, one group a core.
+        chosen: the CPUs to measure on, one group per core type.
         runs: the machine that runs the program; None for this one.
-    Raises: ProfileError when the program cannot be run; NoVersionRan when it loads none of the versions; ToolError
-    when perf cannot sample.
+    Raises: ProfileError if the program cannot be run; NoVersionRan if it runs none of the versions; ToolError if perf
+    cannot sample.
     """
     runs = runs or RunsHere()
     runs.check(command)
@@ -166,7 +166,7 @@ def measure(
         number = 1
         for round_number in range(options.runs):
             for group, rounds in gathered.items():
-                # Each goes first in every other round: what changes with time (clock, heat) favours neither.
+                # The order alternates between rounds, so that drift (clock, heat) does not favour a version.
                 for label in (GENERIC, group.core) if round_number % 2 == 0 else (group.core, GENERIC):
                     number += 1
                     progress(f"run {number} of {total}, as {label} on {cpus_text(group.cpus)}")

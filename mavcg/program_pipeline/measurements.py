@@ -1,6 +1,6 @@
-"""Read and write measured times of versions: the JSON file that `mavcg measure` writes and `mavcg build` reads.
+"""Reads and writes measured times of versions: the JSON file that `mavcg measure` writes and `mavcg build` reads.
 
-Source: uarch-codegen paper, chapter 3.2.3: every version is profiled on its core, and those that do not help go.
+Source: uarch-codegen paper, chapter 3.2.3: every version is profiled on its core, and those without a gain are removed.
 """
 
 import json
@@ -17,7 +17,7 @@ from mavcg.program_pipeline.version_choice import Gain, Gains
 
 FORMAT = "mavcg-measurements"
 VERSION = 1
-# Sampling counts N interrupts with an error of about the root of N: a tenth at 100. Fewer are not used.
+# N sampling interrupts have a standard error of about sqrt(N), a tenth at 100; fewer are not used.
 MIN_SAMPLES = 100
 
 _AGAIN = "measure again with mavcg measure -o"
@@ -25,15 +25,15 @@ _AGAIN = "measure again with mavcg measure -o"
 
 @dataclass(frozen=True)
 class Measurement:
-    """Times of one function on CPUs of one core type, with the core's version and with the generic one.
+    """Times of a function on CPUs of one core type, with the generic version and with the core's own.
 
     Args:
         function: its linkage name.
-        generic, own: its time in each round, in units of `event` (nanoseconds of cpu-clock, or cycles); round i of both
-            ran one after the other.
-        generic_samples, own_samples: sampling interrupts behind these, all rounds together.
-        generic_share: its share of the run time of the generic rounds, 0..1.
-        machine: description of the machine, for people; "" when unknown.
+        generic, own: the function's time in each round with either version, in units of `event` (nanoseconds of
+            cpu-clock, or cycles); the two runs of a round follow each other.
+        generic_samples, own_samples: sampling interrupts in all rounds together.
+        generic_share: the function's share of the run time with the generic version, 0..1.
+        machine: description of the machine, for messages; "" if unknown.
     """
 
     function: str
@@ -53,18 +53,18 @@ class Measurement:
 
     @property
     def gain(self) -> float | None:
-        """Fraction of the generic version's time that is saved, by medians of the rounds; None with too few samples."""
+        """Fraction of the generic version's time that the own version saves, by medians; None with too few samples."""
         return None if self.too_few else 1 - median(self.own) / median(self.generic)
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """Least and greatest gain of a round, as fractions; None with too few samples."""
+        """Smallest and largest gain of a round, as fractions; None with too few samples."""
         rounds = [1 - own / generic for own, generic in zip(self.own, self.generic, strict=True) if generic > 0]
         return None if self.too_few or not rounds else (min(rounds), max(rounds))
 
 
 def as_gain(measurement: Measurement) -> Gain | None:
-    """Return a measurement as the gain that version_choice uses; None where it has too few samples."""
+    """Return a measurement as a gain for version_choice; None if it has too few samples."""
     fraction, spread = measurement.gain, measurement.spread
     if fraction is None or spread is None:
         return None
@@ -75,24 +75,24 @@ def as_gain(measurement: Measurement) -> Gain | None:
 def read_measurements(path: Path) -> Gains:
     """Read the gains of a file of measurements, by (function, core).
 
-    Raises: MavcgError naming file and entry for a file that cannot be used.
+    Raises: MavcgError with file and entry for a file that cannot be used.
     """
     gains = {(m.function, m.core): as_gain(m) for m in load_measurements(path)}
     return {key: gain for key, gain in gains.items() if gain is not None}
 
 
 def merge_measurements(old: Sequence[Measurement], new: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """Merge old and new entries; a new one replaces an old one of its function and core.
+    """Merge old and new entries; a new entry replaces the old one of its function and core.
 
-    New entries without a gain are left out: they cannot correct an older one. Entries of other cores stay, and so do
-    those of versions that were dropped because of them and cannot be measured any more.
+    New entries without a gain do not replace old ones. Entries of other cores stay; so do those of dropped versions,
+    which cannot be measured any more.
     """
     entries = {(m.function, m.core): m for m in (*old, *(m for m in new if not m.too_few))}
     return tuple(entries[key] for key in sorted(entries))
 
 
 def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
-    """Write the file, whole or not at all. Raises: MavcgError when it cannot be written."""
+    """Write the file atomically. Raises: MavcgError if it cannot be written."""
     document = {"format": FORMAT, "version": VERSION, "measurements": [_entry(m) for m in measurements]}
     write_whole(path, json.dumps(document, indent=1) + "\n")
 
@@ -112,7 +112,7 @@ def _entry(m: Measurement) -> dict[str, Any]:
 
 
 def load_measurements(path: Path) -> tuple[Measurement, ...]:
-    """Read the entries of a file. Raises: MavcgError naming file and entry for a file that cannot be used."""
+    """Read the entries of a file. Raises: MavcgError with file and entry for a file that cannot be used."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

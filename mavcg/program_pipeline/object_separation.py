@@ -1,9 +1,8 @@
-"""Separate a module between the compiler's own object and the versions that are linked with it.
+"""Divides a module between the object of the program's own compiler and the versions that are linked with it.
 
-Cold functions and all data stay in the compiler's object; hot functions are taken out of its assembly. Every variable
-stays one object: a static one of the compiler's gets a further, hidden name that versions use. Entities that the
-compiler has optimised away altogether (constants that it folded, functions that it inlined everywhere) are defined
-with the versions.
+Cold functions and all data stay in the compiler's object; hot functions are removed from its assembly. Every variable
+stays a single object: a static one of the compiler's gets a hidden alias, which versions use. Entities that the
+compiler has optimised away (folded constants, functions that it inlined everywhere) are defined with the versions.
 """
 
 import re
@@ -25,7 +24,7 @@ from mavcg.passes.ir.symbol_names import symbols_in
 
 _MERGED = frozenset({"linkonce", "linkonce_odr", "weak", "weak_odr"})
 _NUMBER = re.compile(r"\d+$")
-# Constants that gcc makes: names of functions, tables of switches, initial values of locals.
+# Constants that gcc generates: names of functions, tables of switches, initial values of locals.
 _COMPILERS_OWN = re.compile(r"(_ZZ.*)?__(func|FUNCTION|PRETTY_FUNCTION)__|CSWTCH\.|C\.\d+\.\d+$|_ZTS")
 _EXTERNAL = re.compile(r'@(?:"[^"]*"|[-a-zA-Z$._0-9]+) = (?:external|extern_weak) ')
 _STARTUP = re.compile(r"__cxx_global_var_init|_GLOBAL__sub_I_|__tls_init")
@@ -36,10 +35,10 @@ class SeparatedModule:
     """A module that is divided between two objects.
 
     Args:
-        assembly: the compiler's, without the hot functions.
-        base: the module of the dispatchers, and of entities that the compiler's object lacks.
-        aligned: alignment in bytes that versions expect of the compiler's variables, by their new names.
-        named: those names -> the compiler's own.
+        assembly: the compiler's assembly without the hot functions.
+        base: module of the dispatchers, and of entities that the compiler's object lacks.
+        aligned: hidden alias of a variable of the compiler's -> alignment in bytes that versions expect.
+        named: hidden alias -> the compiler's symbol.
     """
 
     assembly: str
@@ -55,10 +54,10 @@ def separate(
 
     Args:
         dispatched: functions that get dispatchers.
-        single: function with one version for all cores -> labels of the versions that others call.
+        single: function with one version for all cores -> labels of its versions that other versions call.
         needs: symbols of the module that versions use.
         text: the compiler's assembly.
-    Raises: CannotSeparate with the reason why the two cannot be linked together.
+    Raises: CannotSeparate with the reason why versions cannot be linked with the compiler's object.
     """
     plan = _Separation(hot, frozenset(dispatched), defined_symbols(text), text)
     plan.visit(needs)
@@ -87,7 +86,7 @@ def separate(
 
 
 def _may_have_size(entity: Entity, size: int | None) -> bool:
-    """True if a variable may have this size in bytes; only sizes of scalars and arrays of them are known."""
+    """True if a variable may have this size in bytes; True too if the size of its type is not computed here."""
     match = re.search(r"\b(?:global|constant) (?:\[(\d+) x )?(i8|i16|i32|i64|float|double|ptr)\b", entity.header)
     if not match or size is None:
         return True
@@ -96,9 +95,7 @@ def _may_have_size(entity: Entity, size: int | None) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Return a C++ linkage name without the marks of internal linkage, which gcc and clang put at different
-    positions.
-    """
+    """Return a C++ linkage name without marks of internal linkage, which gcc and clang put at different positions."""
     return re.sub(r"L(?=\d)", "", name) if name.startswith("_Z") else name
 
 
@@ -113,14 +110,13 @@ def _aliasee(entity: Entity) -> str:
 
 @dataclass
 class _Separation:
-    """Visits all entities that versions use, and decides which object defines each. (The one mutable class of this
-    module.)
+    """Visits all entities that versions use, and decides which of the two objects defines each.
 
     Args:
         ours: names that are defined with the versions.
-        theirs: new hidden name -> symbol of the compiler's object.
-        seen: every name that was visited.
-        aligned: symbol of the compiler's object -> alignment in bytes.
+        theirs: hidden alias -> symbol of the compiler's object.
+        seen: all names that were visited.
+        aligned: hidden alias -> alignment in bytes that versions expect.
     """
 
     hot: HotModule
@@ -166,13 +162,13 @@ class _Separation:
             self.aligned[symbol] = int(align[1])
 
     def _matching(self, entity: Entity) -> str | None:
-        """Return the compiler's own symbol of a static function or variable; None if it has none."""
+        """Return the compiler's symbol for a static function or variable; None if it has none."""
         name = entity.name
         known = self.symbols.get(name)
         if known and not known.is_global:
             return name
         if self.hot.module.linkage(name) == "private" and " unnamed_addr " in entity.header:
-            return None  # a string, or the like: its address is not significant
+            return None  # such as a string, whose address is not significant
         if entity.kind != "variable":
             return None
         function, variable = self._local_of(name)
@@ -193,16 +189,14 @@ class _Separation:
         return None
 
     def _local_of(self, name: str) -> tuple[str, str]:
-        """Return (function, variable) of a static variable in a function, as clang names it in C: f.counter,
-        f.counter.1.
-        """
+        """Split clang's name for a static variable in a C function, such as f.counter.1, into (function, variable)."""
         parts = [part for part in name.split(".")]
         if len(parts) > 2 and _NUMBER.match(parts[-1]):
             parts.pop()
         return ("", "") if len(parts) < 2 else (".".join(parts[:-1]), parts[-1])
 
     def _check_gone(self, entity: Entity) -> None:
-        """Check that a variable that the compiler's object does not name is not there by another name."""
+        """Check that the compiler's object does not define a variable by another name. Raises: CannotSeparate."""
         entities = self.hot.module.entities
         if entity.name.startswith("_ZGV"):
             raise CannotSeparate(f"the compiler initialises {entity.name[4:]} before it is first used, and clang then")
@@ -231,7 +225,7 @@ def _names_in(entity: Entity, entities: Mapping[str, Entity]) -> set[str]:
 def _definitions(
     hot: HotModule, base: ModuleText, plan: _Separation, own_aliases: Collection[str]
 ) -> dict[str, Entity]:
-    """Return the entities of the versions' own module: definitions, and declarations of all that these name."""
+    """Return the entities of the versions' own module: definitions, and declarations of symbols that they use."""
     original = {shared_name(hot, name) if shared_name(hot, name) in base.entities else name: name for name in (
         hot.module.entities
     )}  # fmt: skip

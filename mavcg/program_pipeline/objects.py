@@ -1,6 +1,4 @@
-"""Build object files from a versioned module: chosen versions, dispatchers, the rest of the module, and a note on it
-all.
-"""
+"""Builds object files from a versioned module: the chosen versions, dispatchers, the module's other code, a note."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,13 +35,16 @@ class ModuleObjects:
     """The object files of one module, to be linked together with the runtime.
 
     Args:
-        single: the module's object built without versions, and its note.
-        single_bytes: loaded bytes of the object without versions.
-        multi_bytes: loaded bytes of `objects`.
-        tunings: the machine passes' accounts, by function and core.
-        whole: reason why cold functions are not the program's own compiler's; "" if they are, or if it was not
-            requested.
-        sums_products: functions that add floating-point products up -> True if the program's own base has a fused
+        single: the module's object without versions, and its note.
+        objects: the objects with versions and dispatchers.
+        refused: function that was not versioned -> reason.
+        shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
+        single_bytes, multi_bytes: loaded bytes of the object without versions, and of `objects`.
+        dispatched: True if a function has a dispatcher.
+        tunings: (function, core) -> result of the machine passes.
+        whole: the reason why cold functions do not come from the program's own compiler; "" if they do, or if that was
+            not requested.
+        sums_products: function that sums floating-point products -> True if the program's base features have a fused
             multiply-add for them.
     """
 
@@ -62,7 +63,7 @@ class ModuleObjects:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The content of the module's note, which `mavcg inspect` reads back."""
+        """The document of the module's note, which `mavcg inspect` reads."""
         return {
             "mavcg": __version__,
             "source": self.source,
@@ -102,14 +103,14 @@ def build_objects(
     progress: Callable[[], None] = lambda: None,
     own: PlainAssembly | None = None,
 ) -> ModuleObjects:
-    """Assemble the distinct versions, choose those to keep, and compile the module around them.
+    """Assemble the distinct versions, choose the versions to keep, and compile the module with their dispatchers.
 
     Args:
         text: the module's IR before versioning, for the single-version build.
         folder: an existing folder for the objects.
-        worth: see version_choice.drop_for_growth.
+        worth: as in version_choice.GrowthLimit.
         flags: code generation flags for the module's own code.
-        own: the assembly of the program's own compiler, which cold functions are taken from.
+        own: the assembly of the program's own compiler, which provides the cold functions; None for clang's.
     Raises: MavcgError for text that does not compile or assemble.
     """
     level = "3" if program_level == "fast" else program_level or "2"

@@ -1,4 +1,4 @@
-"""Run a program under perf on chosen CPUs, with its library set to a version: on this machine or another."""
+"""Runs a program under perf on chosen CPUs, with its library set to a version, on this machine or another."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from mavcg.hardware.cpu_list import cpus_text
 from mavcg.profiling.record import Recording, RecordOptions, check_program, record
 from mavcg.runtime.binding import DetectedCpu
 
-# Environment variable of a program and of its build: the path of the current library, empty before the first.
+# Environment variable for a program and its build: path of the current library, empty if there is none yet.
 LIBRARY_VARIABLE = "MAVCG_LIBRARY"
 
 
@@ -30,7 +30,7 @@ class PerfRuns(Protocol):
     """A machine on which programs run under perf."""
 
     def check(self, command: Sequence[str]) -> None:
-        """Refuse a command that cannot be run or sampled there. Raises: MavcgError."""
+        """Raise MavcgError for a command that cannot be run or sampled on the machine."""
 
     def record(
         self, command: Sequence[str], options: RecordOptions, cpus: Sequence[int] = (), label: str = ""
@@ -38,21 +38,21 @@ class PerfRuns(Protocol):
         """Run a command to its end and return its samples.
 
         Args:
-            cpus: CPU numbers that it may run on; none for any.
-            label: the version that mavcg's libraries use on all CPUs; "" for that of each CPU's core type.
+            cpus: numbers of the CPUs that it may run on; () for all.
+            label: the version that mavcg's libraries use on all CPUs; "" for the version of each CPU's core type.
         Raises: MavcgError.
         """
 
     def using(self, folder: Path, library: Path | None) -> "PerfRuns":
-        """Return the same machine, for a program of this folder that uses this library."""
+        """Return the machine for a program in this folder that uses this library."""
 
     def describe(self, cpus: Sequence[int]) -> str:
-        """Describe the machine and its CPUs: the conditions of a time."""
+        """Describe the machine and CPUs, as the conditions of a measurement."""
 
 
 @dataclass(frozen=True)
 class RunsHere:
-    """This machine.
+    """This machine, as PerfRuns.
 
     Args:
         recorder: "perf", or "callgrind", which counts instructions.
@@ -65,7 +65,7 @@ class RunsHere:
     library: Path | None = None
 
     def check(self, command: Sequence[str]) -> None:
-        """Check a command, as PerfRuns.check. Raises: ToolError where perf is missing, and as check_program."""
+        """Check a command, as PerfRuns.check. Raises: ToolError if perf is missing; as check_program."""
         with chdir(self.folder or Path()):
             check_program(command)
         if self.recorder == "perf" and shutil.which("perf") is None:
@@ -93,7 +93,7 @@ class RunsHere:
 
 
 def library_variables(library: Path | None) -> dict[str, str]:
-    """Return the environment variables for a library: its path ("" for none), and its folder for the loader."""
+    """Return the environment variables for a library: its path, "" for none, and its folder for the loader."""
     if library is None:
         return {LIBRARY_VARIABLE: ""}
     inherited = os.environ.get("LD_LIBRARY_PATH", "")
@@ -103,7 +103,7 @@ def library_variables(library: Path | None) -> dict[str, str]:
 
 @contextmanager
 def with_variables(names: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for child processes that start meanwhile."""
+    """Set environment variables for child processes started within the context."""
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(names)
     try:
@@ -114,9 +114,9 @@ def with_variables(names: Mapping[str, str]) -> Iterator[None]:
 
 
 def this_machine() -> list[DetectedCpu]:
-    """Return the CPUs of this machine as a library would find them, MAVCG_CPU_MAP honoured.
+    """Return the CPUs of this machine as a library detects them, or as MAVCG_CPU_MAP defines them.
 
-    Raises: MavcgError for an architecture without cores here, or a bad MAVCG_CPU_MAP.
+    Raises: MavcgError for an unsupported architecture or an invalid MAVCG_CPU_MAP.
     """
     from mavcg.hardware.target import ARCHES, host_target
     from mavcg.profiles.load import load_cores
@@ -131,8 +131,8 @@ def this_machine() -> list[DetectedCpu]:
 
 @contextmanager
 def pin_as(cpus: Sequence[int], label: str) -> Iterator[None]:
-    """Pin child processes that start meanwhile to these CPUs, and have mavcg's libraries use `label` on all CPUs."""
-    names = {"MAVCG_CPU_MAP": f"*={label}", "MAVCG_TRACE": "0"}  # a trace would count every call, at a cost
+    """Within the context, pin new child processes to these CPUs and make mavcg's libraries use version `label`."""
+    names = {"MAVCG_CPU_MAP": f"*={label}", "MAVCG_TRACE": "0"}  # a trace counts every call, which takes time
     allowed = os.sched_getaffinity(0)
     with with_variables(names):
         try:
@@ -143,7 +143,7 @@ def pin_as(cpus: Sequence[int], label: str) -> Iterator[None]:
 
 
 def describe_machine(cpus: Sequence[int], root: Path = Path("/")) -> str:
-    """Describe the machine and the CPUs that ran, with clock and governor where the system gives them."""
+    """Describe the machine and the CPUs used, with clock and governor if the system has these."""
     model = _first_line(root / "proc/device-tree/model")
     if not model:
         lines = _text(root / "proc/cpuinfo").splitlines()

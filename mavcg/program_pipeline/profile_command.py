@@ -1,4 +1,4 @@
-"""Profile a command on this machine, as mavcg.toml or the command line says."""
+"""Profiles a command on this machine, with the settings of mavcg.toml or the command line."""
 
 import contextlib
 import os
@@ -28,13 +28,13 @@ class ProfileRun:
     Args:
         build: a command to run before it; () for none.
         folder: the folder that both run in.
-        output: the file that the profile is kept in.
+        output: the file that the profile is written to.
         recorder: "perf" or "callgrind".
-        frequency: samples a second; None for the recorder's default.
+        frequency: samples per second; None for the recorder's default.
         event: perf's event; None for the recorder's default.
-        board: the board whose map of CPU numbers counts; None for this machine.
-        threshold: percent of the run that makes a function hot; None for 5.
-        location: the mavcg.toml that names the command; "" for the command line.
+        board: the board that maps CPU numbers to core types; None for this machine.
+        threshold: share of the run that makes a function hot, in percent; None for 5.
+        location: path of the mavcg.toml that names the command; "" for the command line.
     """
 
     command: tuple[str, ...]
@@ -54,8 +54,8 @@ class RecordedProfile:
     """A recorded profile.
 
     Args:
-        exit_status: exit status of the command, or minus its signal.
-        notes: remarks on the recording, for people.
+        exit_status: exit status of the command, or minus the signal's number.
+        notes: messages about the recording.
     """
 
     profile: "Profile"
@@ -64,8 +64,9 @@ class RecordedProfile:
 
 
 def project_run(project: ProjectFile) -> ProfileRun:
-    """Return the profiling settings of a mavcg.toml; its command may be empty. Raises: MavcgError naming file and
-    key.
+    """Return the profiling settings of a mavcg.toml; the command may be empty.
+
+    Raises: MavcgError with file and key for an invalid value.
     """
     table = project.profile or ProfileTable()
     if table.frequency is not None and table.frequency < 1:
@@ -83,9 +84,9 @@ def project_run(project: ProjectFile) -> ProfileRun:
 
 
 def nothing_to_profile(project: ProjectFile) -> str:
-    """Return the reason why a file without a command to profile needs none.
+    """Return the reason why a mavcg.toml without a command to profile needs none.
 
-    Raises: MavcgError when its build does need a profile.
+    Raises: MavcgError if its build needs a profile.
     """
     build = project.build
     if build and build.hot:
@@ -102,7 +103,7 @@ def nothing_to_profile(project: ProjectFile) -> str:
 
 
 def refuse_other_file(path: Path) -> None:
-    """Refuse to replace a file that was not named for output and is not a profile of mavcg's. Raises: MavcgError."""
+    """Raise MavcgError if a file that would be replaced is not a profile of mavcg's."""
     from mavcg.profiling.profile_file import FORMAT
 
     if not path.is_file():
@@ -122,13 +123,13 @@ def profile_command(
     binaries: Sequence[Path] = (),
     say: Callable[[str], None] = lambda message: None,
 ) -> RecordedProfile:
-    """Run the build and the command of a ProfileRun, the command under its recorder.
+    """Run the build of a ProfileRun, then its command under the recorder.
 
     Args:
-        options: options of the recording; frequency and event are the run's own.
-        binaries: files that C++ names are looked up in.
-        say: takes messages on each step.
-    Raises: MavcgError for a build that fails, a command that is not there, a recorder that is missing or may not run.
+        options: of the recording; frequency and event are taken from the run.
+        binaries: files to search for the linkage names of C++ functions.
+        say: called with a message for each step.
+    Raises: MavcgError if the build fails, the command is missing, or the recorder is missing or may not run.
     """
     from mavcg.profiling.profile import profile_of
     from mavcg.profiling.record import RECORDERS, describe_exit, record
@@ -164,9 +165,9 @@ def profile_command(
 
 
 def profiled_board(name: str | None) -> Board | None:
-    """Return a board by name; "host" is this machine with all of its CPUs, unknown ones as generic. None for None.
+    """Return a board by name; "host" is this machine with all its CPUs, unknown ones as generic; None for None.
 
-    Raises: MavcgError for an unknown name, ToolError where this machine cannot be detected.
+    Raises: MavcgError for an unknown name; ToolError if this machine cannot be detected.
     """
     if name is None:
         return None
@@ -174,9 +175,7 @@ def profiled_board(name: str | None) -> Board | None:
 
 
 def _this_machine() -> tuple[Board | None, str]:
-    """Return this machine's map of CPU numbers (None where all are alike), and why it is unknown ("" if it is
-    known).
-    """
+    """Return this machine's CPU numbers by core type, None if all are alike; and why they are unknown, else ""."""
     if host_target().arch not in ARCHES:
         return None, ""
     try:

@@ -1,4 +1,4 @@
-"""Build a multi-versioned library from sources or IR, hot functions and cores: the program pipeline, stage by stage."""
+"""The program pipeline: builds a multi-versioned library from sources or IR, hot functions and cores."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ Progress = Callable[[str], None]
 
 
 class NothingToVersion(MavcgError):
-    """Error: none of the hot functions is defined in the input."""
+    """Raised if the input defines none of the hot functions."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,19 @@ class BuildRequest:
 
     Args:
         output: .so, or .o for an object to be linked elsewhere.
-        cores: cores that get a version each, beside generic.
+        cores: cores that get their own version, in addition to the generic one.
         hot: functions to be versioned, hottest first.
         units, ir_files, asm_units: the inputs.
+        limits, gains: limits on versions, and measured gains (version_choice).
+        per_core_rounding: True if fast-math may round differently per core.
+        tuning: options of the machine passes.
         code_flags: code generation flags, such as -ffunction-sections.
         keep_debug: True to keep debug information of the units.
-        own: the assembly that the only unit's own compiler made, which provides all but the hot functions.
-        notes: notes from the selection of the inputs.
-        link: options of a library's link.
-        shared_runtime: True if the selector is libmavcg_rt.so rather than a part of the output.
-        workers: compilers that run at a time.
+        own: assembly by the own compiler of the only unit, which provides all functions but the hot ones.
+        notes: messages about the selection of the inputs.
+        link: options for the link of a library.
+        shared_runtime: True if the selector is in libmavcg_rt.so; False if it is linked into the output.
+        workers: number of compilers that run at a time.
     """
 
     output: Path
@@ -85,7 +88,12 @@ class BuildRequest:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """The result of a build, with the facts that explain it."""
+    """The result of a build, with what reports need; sizes are in bytes, counted in the linked files.
+
+    not_found: hot functions that the input does not define. notes: messages for the user. runtime_bytes: size of the
+    selector. total_bytes: of the output. single_library_bytes: of the library without versions; None for an object.
+    needed_libraries, needed_symbols: imports of the output. seconds: duration of the build.
+    """
 
     output: Path
     target: Target
@@ -103,13 +111,13 @@ class BuildResult:
 
     @property
     def growth_percent(self) -> float:
-        """Bytes that versions, dispatchers and runtime add, in percent of the single-version build; counted."""
+        """Bytes that versions, dispatchers and runtime add, in percent of the single-version build."""
         summaries = [module.summary for module in self.modules]
         return growth_percent(summaries, self.runtime_bytes, self.total_bytes, self.single_library_bytes)
 
 
 def build_program(request: BuildRequest, progress: Progress = lambda message: None) -> BuildResult:
-    """Build the library. Raises: MavcgError for bad input, with nothing written."""
+    """Build the library. Raises: MavcgError for invalid input; no output is then written."""
     started = time.monotonic()
     with scratch_folder("mavcg-build-") as folder:
         modules = _read_inputs(request, progress)
@@ -152,7 +160,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
 
 
 def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest, folder: Path) -> int:
-    """Return the loaded bytes of the library as it would be without versions."""
+    """Return the loaded bytes of the library linked without versions."""
     out = folder / "single" / request.output.name
     out.parent.mkdir()
     objects = [path for module in built for path in module.single]
@@ -161,7 +169,7 @@ def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest,
 
 
 def _protection_notes(request: BuildRequest) -> list[str]:
-    """Return a note if a linked part keeps the library from being marked for branch protection."""
+    """Return a note if a linked object without branch protection removes the library's mark for it."""
     if request.target.system == "macos" or request.output.suffix == ".o" or protection(request.output):
         return []
     return [
@@ -177,7 +185,7 @@ def _shared_note(request: BuildRequest, runtime_bytes: int) -> str:
 
 
 def _source_notes(modules: Sequence[IrModule]) -> list[str]:
-    """Return the notes from making IR, each once with all the sources that it holds for."""
+    """Return the notes from making IR, each once, with the list of its sources."""
     sources: dict[str, list[str]] = {}
     for module in modules:
         for note in module.notes:
@@ -197,7 +205,7 @@ def _read_inputs(request: BuildRequest, progress: Progress) -> list[IrModule]:
 
 
 def _protect_module(module: IrModule, target: Target) -> IrModule:
-    """Return a module that the user provides, with the branch protection that C sources are compiled with."""
+    """Add to an IR module of the user's the branch protection that C sources are compiled with."""
     return module if target.system == "macos" else replace(module, text=protect(module.text, target.arch))
 
 
@@ -251,7 +259,7 @@ def _build_assembly(
 
 
 def _worth(hot: Sequence[HotSymbol], request: BuildRequest) -> dict[tuple[str, str], float]:
-    """Return share of run time times gain for each version; see version_choice.drop_for_growth."""
+    """Return (function, core) -> share of the run time times gain, for version_choice.drop_for_growth."""
     return {
         (s.name, core.name): s.share * max(0.0, gain.fraction if gain else 1.0)
         for s in hot
@@ -278,9 +286,7 @@ def _link(objects: Sequence[Path], request: BuildRequest) -> tuple[tuple[str, ..
 
 
 def _cxx_compiler(request: BuildRequest) -> tuple[str, ...] | None:
-    """Return the g++ whose C++ library the program uses: that of its C++ units, the machine's for IR; None for
-    zig's.
-    """
+    """Return the g++ whose C++ library the program uses: its units' compiler, for IR this machine's; None for zig's."""
     requested = request.compiler.headers or request.compiler.command
     own = [unit.compiler for unit in request.units if unit.is_cxx]
     for compiler in [requested] if requested else [*own, ("g++",)]:

@@ -1,4 +1,4 @@
-"""Run the commands that a mavcg.toml names, such as builds of a program, in the file's folder."""
+"""Runs commands of a mavcg.toml, such as a program's build, in the file's folder."""
 
 import os
 import shlex
@@ -20,14 +20,14 @@ def run_command(
     stdout: int | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command to its end, its output passed through.
+    """Run a command to its end, with its output passed through.
 
     Args:
         words: the command line.
-        location: the key that names the command, for errors: "mavcg.toml: profile.build".
+        location: file and key of the command, for errors: "mavcg.toml: profile.build".
         stdout: a file descriptor for its output; None for this process's stdout.
-        variables: environment variables to be added.
-    Raises: MavcgError when it cannot be started or fails.
+        variables: environment variables to add.
+    Raises: MavcgError if it cannot be started or fails.
     """
     shown = f"{location} = {shlex.join(words)}"
     try:
@@ -40,7 +40,7 @@ def run_command(
 
 
 def with_mavcg(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with a PATH that has this installation's `mavcg`, which builds name as compiler launcher."""
+    """Return the variables with a PATH that includes this installation's `mavcg`, the compiler launcher of builds."""
     path = variables.get("PATH", os.defpath)
     own = commands_folder()
     if shutil.which("mavcg", path=path) is None and (own / "mavcg").is_file():

@@ -1,4 +1,4 @@
-"""Write the reports of `mavcg build` and `mavcg inspect`: the same facts as tables for people and as JSON."""
+"""Writes the reports of `mavcg build` and `mavcg inspect`, as tables and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
 
 
 def _slower_json(result: BuildResult) -> list[dict[str, Any]]:
-    """Return versions that a model says are slower than generic, dropped or kept, with the reason."""
+    """Return the versions that are slower than generic by a core's model, dropped or kept, with the reason."""
     return [
         {
             "function": choice.function,
@@ -99,7 +99,7 @@ def _model(tuning: VersionTuning | None) -> dict[str, Any]:
 
 
 def build_line(result: BuildResult) -> str:
-    """Describe the build in one line, for the log of somebody's build."""
+    """Describe the result in one line, for the log of the user's build."""
     parts = []
     for module in result.modules:
         for choice in module.choices:
@@ -112,7 +112,7 @@ def build_line(result: BuildResult) -> str:
 
 
 def _runs_on(label: str, cores: Sequence[Core], board: Board | None) -> str:
-    """Describe where a version runs: the board's CPUs of that core, or the identification of the core."""
+    """Describe where a version runs: the board's CPUs of its core type, or how the core is identified."""
     if label == "generic":
         other_clusters = [c for c in board.clusters if c.core not in {core.name for core in cores}] if board else []
         return "any other core" if not other_clusters else f"any other core: {_cpus(other_clusters)}"
@@ -140,7 +140,7 @@ def _cpus(clusters: Sequence[Any]) -> str:
 
 
 def show_build(result: BuildResult, board: Board | None, console: "Console") -> None:
-    """Print what was cloned for which core and why, with sizes and CPUs, as a table."""
+    """Print a table of functions and versions, with reasons, sizes and CPUs."""
     from rich.table import Table
 
     table = Table(title=f"{result.output} for {result.target.zig_name}", title_justify="left", box=None, pad_edge=False)
@@ -202,7 +202,7 @@ def _remark(version: VersionChoice, choice: FunctionChoice, tuning: VersionTunin
 
 
 def tuning_line(model: Mapping[str, Any]) -> str:
-    """Describe the gain from the compiler directive and from the machine passes, by the model of the version's core."""
+    """Describe the modelled gain of LLVM's code for the core, and of the machine passes."""
     if model["unit"] is None:
         changed = model["loops_tuned"] + model["blocks_tuned"]
         return f"{model['loops_tuned']} of {model['loops']} loops rescheduled" if changed else ""
@@ -218,9 +218,7 @@ def shorten(name: str) -> str:
 
 
 def show_inspection(inspection: Inspection, console: "Console") -> None:
-    """Print a library's dispatchers, versions and sizes, its growth, and the libraries and symbols that it needs at
-    load.
-    """
+    """Print a library's dispatchers, versions, sizes, code growth, and imported libraries and symbols."""
     from rich.table import Table
 
     table = Table(title=str(inspection.path), title_justify="left", box=None, pad_edge=False)

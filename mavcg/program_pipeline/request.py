@@ -1,4 +1,4 @@
-"""Make a BuildRequest from options and mavcg.toml: files found, names resolved, every bad value named."""
+"""Makes a BuildRequest from options and mavcg.toml: finds files, resolves names, checks every value."""
 
 import glob
 from collections.abc import Sequence
@@ -32,11 +32,13 @@ Table = TypeVar("Table", BuildFile, ModelTable)
 def make_request(
     file: BuildFile, folder: Path, jobs: int | None = None, hot_functions: Sequence[HotSymbol] | None = None
 ) -> tuple[BuildRequest, Board | None]:
-    """Return everything that a build needs, from the merged options; paths are relative to `folder`.
+    """Return the build request, and the board if one is named, from the merged options.
 
     Args:
+        folder: the folder for relative paths.
+        jobs: number of compilers that run at a time; None for the default.
         hot_functions: functions to be versioned instead of the file's hot names and profile; None for the file's.
-    Raises: MavcgError naming the option, its value and the remedy.
+    Raises: MavcgError with the option, its value and the remedy.
     """
     if not (file.sources or file.ir or file.compile_commands):
         raise MavcgError(
@@ -86,9 +88,9 @@ def _output(file: BuildFile, folder: Path, target: Target) -> Path:
 
 
 def shared_runtime(file: BuildFile, target: Target) -> bool:
-    """True if the selector is to be libmavcg_rt.so.
+    """True if the selector is in libmavcg_rt.so, by the option --runtime.
 
-    Raises: MavcgError for an unknown value, and where there is no such library.
+    Raises: MavcgError for an unknown value, and for a target without such a library.
     """
     if file.runtime not in (None, "static", "shared"):
         raise MavcgError(f"--runtime {file.runtime}: is neither static nor shared; static needs no other file")
@@ -112,7 +114,7 @@ def _link(file: BuildFile, folder: Path, target: Target) -> LinkOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a build file about versions, without inputs and output."""
+    """The settings of a build file about versions, without inputs and output."""
 
     cores: tuple[Core, ...]
     compiler: Compiler
@@ -123,7 +125,7 @@ class Settings:
 
 
 def settings(file: BuildFile, folder: Path) -> Settings:
-    """Return the checked settings of a build file. Raises: MavcgError naming the bad one."""
+    """Return the checked settings of a build file. Raises: MavcgError for an invalid value, with its option."""
     return Settings(
         cores=_cores(file, find_board(file.board) if file.board else None),
         compiler=Compiler(command=tuple(file.compiler.split())) if file.compiler else Compiler(),
@@ -167,7 +169,7 @@ def _target(file: BuildFile, board: Board | None, cores: Sequence[Core]) -> Targ
 
 
 def _source_units(file: BuildFile, folder: Path) -> tuple[tuple[CompileUnit, ...], tuple[AsmUnit, ...]]:
-    """Return the sources in C and C++, and those in assembly."""
+    """Return the units of the sources in C and C++, and of those in assembly."""
     units: list[CompileUnit] = []
     assembly: list[AsmUnit] = []
     for pattern in file.sources:
@@ -187,8 +189,8 @@ def _source_units(file: BuildFile, folder: Path) -> tuple[tuple[CompileUnit, ...
 
 def _existing(source: Path) -> Path:
     if not source.is_file():
-        what = "is a folder" if source.is_dir() else "is not there"
-        raise MavcgError(f"--source {source}: {what}; name a C, C++ or assembly file")
+        fault = "is a folder" if source.is_dir() else "is not there"
+        raise MavcgError(f"--source {source}: {fault}; name a C, C++ or assembly file")
     return source
 
 
@@ -196,7 +198,7 @@ def _unit(name: str, flags: Sequence[str], folder: Path) -> CompileUnit:
     source = _existing(folder / name)
     driver = "cc" if source.suffix in _C_SUFFIXES else "c++"
     level = () if any(flag.startswith("-O") for flag in flags) else ("-O3",)
-    # The name as it was written, so that __FILE__, and with it the library, is the same in every folder.
+    # The name as written, so that __FILE__, and with it the library, does not depend on the folder.
     unit = read_command([driver, *level, *flags, "-c", name], folder.absolute(), f"--source {source}")
     if isinstance(unit, NotAUnit):
         raise MavcgError(f"--source {source}: {unit.reason}; name a C, C++ or assembly file, or give IR by --ir")
@@ -206,7 +208,7 @@ def _unit(name: str, flags: Sequence[str], folder: Path) -> CompileUnit:
 def _command_units(
     file: BuildFile, folder: Path, hot: Sequence[HotSymbol]
 ) -> tuple[tuple[CompileUnit, ...], tuple[str, ...]]:
-    """Return (units, notes): all of compile_commands.json, or those that hold hot functions."""
+    """Return (units, notes): all units of compile_commands.json, or those that define hot functions."""
     if not file.compile_commands:
         return (), ()
     commands = read_compile_commands(folder / file.compile_commands)
@@ -225,7 +227,7 @@ def _command_units(
 
 
 def _with_drivers(units: Sequence[CompileUnit], file: BuildFile) -> tuple[CompileUnit, ...]:
-    """Return the units with their compilers checked; with --compiler those are not run."""
+    """Return the units with their compilers checked, unless --compiler is given, so that they are not run."""
     allowed = parse_query_drivers(file.query_driver)
     return tuple(units) if file.compiler else checked_drivers(units, allowed)
 
@@ -245,12 +247,11 @@ def _hot(file: BuildFile, folder: Path) -> tuple[HotSymbol, ...]:
 def profile_hot(path: Path, threshold: float | None, max_functions: int | None) -> tuple[HotSymbol, ...]:
     """Return the functions of a profile over a threshold, hottest first.
 
-    A profile knows the core types of its own samples: the board that is built for may be another one.
-
+    The core types of the samples are those of the profiled board, which may differ from the board to build for.
     Args:
         threshold: in percent of the run; None for 5.
         max_functions: None for no limit.
-    Raises: MavcgError when there is none.
+    Raises: MavcgError if no function is over the threshold.
     """
     from mavcg.profiling.load import load_profile
     from mavcg.profiling.ranking import hot
@@ -292,7 +293,7 @@ def _per_core_rounding(file: BuildFile) -> bool:
 
 
 def merge(file: Table, options: Table) -> Table:
-    """Return the file's settings, replaced by every option that was given."""
+    """Return the file's settings with every given option in place of the file's value."""
     options_given = {name: value for name, value in options.__dict__.items() if value not in (None, ())}
     if options_given.get("cores"):
         file = replace(file, board=None)

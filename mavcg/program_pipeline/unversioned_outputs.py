@@ -1,4 +1,4 @@
-"""Name the reason why a compiler command whose code has hot functions gets no versions, for each kind of command."""
+"""Finds the reason why a compiler command that compiles hot functions gets no versions, by the kind of command."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class UnversionedOutput:
 
     Args:
         output: the file, which may define hot functions.
-        reason: why they get no versions, and the remedy.
+        reason: why its functions get no versions, and the remedy.
         is_text: True for assembly text.
     """
 
@@ -33,7 +33,7 @@ class UnversionedOutput:
 
 
 def several_units(command: Sequence[str], folder: Path) -> list[CompileUnit]:
-    """Return the units of a command that compiles several sources to an object each; none for any other command."""
+    """Return the units of a command that compiles several sources to an object each; [] for any other command."""
     arguments, read = _read(command, folder)
     sources = [word for word in read if not word.name and PurePath(word.value).suffix in LANGUAGES]
     names = {word.name for word in read}
@@ -50,7 +50,7 @@ def several_units(command: Sequence[str], folder: Path) -> list[CompileUnit]:
 
 
 def why_unversioned(command: Sequence[str], folder: Path) -> list[UnversionedOutput]:
-    """Return the outputs of a command that is no unit, with reasons; files that are not there are left out."""
+    """Return the existing outputs of a command that does not compile one source to an object, with reasons."""
     _, read = _read(command, folder)
     names = {word.name for word in read}
     inputs = [word.value for word in read if not word.name]
@@ -94,7 +94,7 @@ class PreprocessedSource:
 
 
 def preprocessed_source(command: Sequence[str], folder: Path) -> PreprocessedSource | None:
-    """Return the output of a command that preprocesses one source into a file; None for any other command."""
+    """Return source and output of a command that preprocesses one source to a file; None for any other command."""
     _, read = _read(command, folder)
     inputs = [word.value for word in read if not word.name]
     output = next((word.value for word in reversed(read) if word.name in ("-o", "--output")), "")

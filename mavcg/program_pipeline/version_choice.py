@@ -1,7 +1,7 @@
-"""Choose the versions of a function: equal machine code is shared, versions that bring little are dropped.
+"""Chooses the versions of a function: shares equal machine code, drops versions with little gain, limits code growth.
 
 Source: uarch-codegen paper, chapter 3.2.3 ("removes the versions that do not exhibit performance improvement"), and
-its 3.66 % of code growth for six clones (chapter 4.2) as what `--max-growth` bounds.
+chapter 4.2 (3.66 % code growth for six clones), which `--max-growth` limits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from mavcg.assembly.tuning import VersionTuning
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.program_pipeline.versions import CompiledVersion
 
-MIN_GAIN = 0.01  # fraction over generic: a version that is known to bring less is not worth its bytes
+MIN_GAIN = 0.01  # minimum known gain over generic, as a fraction, for which a version is worth its bytes
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Gain:
     """Time that a version saves over the generic version on its own core, as a fraction: 0.11 is 11 % less time.
 
     Args:
-        how: the source of the figure, as text that says whether it was measured or modelled.
+        how: how the figure was obtained, as text: measured or modelled.
     """
 
     fraction: float
@@ -34,9 +34,9 @@ class VersionLimits:
     """Limits on the versions of a function.
 
     Args:
-        min_gain: versions with a known gain under this fraction are dropped.
-        max_growth: bound on code growth, in percent of the single-version build; None for no bound.
-        drop_slower: True to drop versions that the model says are slower than generic by more than its error.
+        min_gain: versions with a known gain below this fraction are dropped.
+        max_growth: limit on code growth, in percent of the single-version build; None for no limit.
+        drop_slower: True to drop versions that are slower than generic by more than the error of the core's model.
     """
 
     min_gain: float = MIN_GAIN
@@ -46,10 +46,10 @@ class VersionLimits:
 
 @dataclass(frozen=True)
 class SlowerVersion:
-    """A version that the model of its core says is slower than generic, and the verdict on it.
+    """A version that is slower than generic by the model of its core, and the verdict.
 
     Args:
-        generic, own: work per cycle of the main loop, in `unit` a cycle.
+        generic, own: operations per cycle of the main loop, in `unit` per cycle.
         error: error of the core's model, as a fraction; None if unknown.
         is_dropped: True if the version is dropped.
         why: the figures and the verdict, as text.
@@ -66,20 +66,20 @@ class SlowerVersion:
 
     @property
     def more_time(self) -> float:
-        """Time that the version takes over generic's, as a fraction: 0.14 for 14 % more."""
+        """Additional time of the version relative to generic, as a fraction: 0.14 for 14 % more."""
         return self.generic / self.own - 1
 
 
 @dataclass(frozen=True)
 class VersionChoice:
-    """The code that a core runs in the end.
+    """The code that a core runs.
 
     Args:
         label: the version: "generic" or the core's name.
-        body: label of the version whose code it runs: its own, one with equal code, or "generic" when dropped.
+        body: label of the version whose code it runs: its own, one with equal code, or "generic" if it is dropped.
         bytes: size of the function's code in that version.
-        dropped: reason why the version is not used; "" if it is.
-        slower: the model's verdict if it says that the version is slower than generic.
+        dropped: the reason why the version is not used; "" if it is used.
+        slower: the model's verdict if the version is slower than generic by it.
     """
 
     label: str
@@ -90,7 +90,7 @@ class VersionChoice:
 
     @property
     def shares_body_with(self) -> str | None:
-        """The version that has the same machine code and lends it; None for none."""
+        """Label of the version whose equal machine code it runs; None if it runs its own."""
         return self.body if self.body != self.label and not self.dropped else None
 
 
@@ -99,8 +99,8 @@ class Sizes:
     """Sizes of one version, in bytes.
 
     Args:
-        code: code of the function itself.
-        loaded: everything that its object file adds to the program.
+        code: of the function itself.
+        loaded: all bytes that its object file adds to the program.
     """
 
     code: int
@@ -116,17 +116,17 @@ class FunctionChoice:
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """Labels of the versions that are linked, each once."""
+        """Labels of the versions that are linked, without duplicates."""
         return tuple(dict.fromkeys(k.body for k in self.versions))
 
     @property
     def is_single(self) -> bool:
-        """True if one version serves every core, so that there is nothing to dispatch."""
+        """True if all cores run the same version, so that no dispatcher is needed."""
         return len(self.bodies) == 1
 
 
 def share_equal(bodies: Sequence[CompiledVersion], sizes: Mapping[str, Sizes]) -> FunctionChoice:
-    """Give each version the first one with the same machine code.
+    """Return a choice in which each version runs the code of the first version with equal machine code.
 
     Args:
         sizes: by symbol of the version.
@@ -139,7 +139,7 @@ def share_equal(bodies: Sequence[CompiledVersion], sizes: Mapping[str, Sizes]) -
 
 
 def drop_useless(choice: FunctionChoice, gains: Gains, min_gain: float) -> FunctionChoice:
-    """Drop versions that are known to bring less than `min_gain` over generic; their cores run generic."""
+    """Drop versions whose known gain over generic is below `min_gain`; their cores run generic."""
 
     def decide(version: VersionChoice) -> VersionChoice:
         gain = gains.get((choice.function, version.label))
@@ -161,9 +161,9 @@ def drop_slower(
     """Drop versions that are slower than generic by more than the error of the core's model.
 
     Args:
-        tunings: the model's accounts, by core.
-        gains: measured ones, which overrule the model.
-        dropping: False to keep all versions and only record those that are slower.
+        tunings: core -> the modelled performance.
+        gains: measured gains, which override the model.
+        dropping: False to keep all versions and only record the slower ones.
     """
 
     def decide(version: VersionChoice) -> VersionChoice:
@@ -182,7 +182,7 @@ def drop_slower(
 
 
 def _slower(tuning: VersionTuning, error: float | None, measured: Gain | None, dropping: bool) -> SlowerVersion:
-    """Return the verdict on a version that is slower by the model."""
+    """Return the verdict on a version that is slower than generic by the model."""
     assert tuning.generic and tuning.own
     more = tuning.generic / tuning.own - 1
     figures = (
@@ -207,14 +207,14 @@ def _slower(tuning: VersionTuning, error: float | None, measured: Gain | None, d
 
 @dataclass(frozen=True)
 class GrowthLimit:
-    """A bound on code growth, and the figures that it needs.
+    """A limit on code growth, and the figures that it needs.
 
     Args:
         max_growth: in percent of single_bytes.
         single_bytes: loaded bytes of the single-version build.
         sizes: by (function, label).
-        worth: by (function, core label): share of run time times gain, any unit.
-        dispatcher_bytes: cost of a function's dispatcher, in bytes, while it has more than one version.
+        worth: (function, core) -> share of the run time times gain, in any unit.
+        dispatcher_bytes: size of the dispatcher of a function with more than one version.
     """
 
     max_growth: float
@@ -237,11 +237,10 @@ class GrowthLimit:
 def drop_for_growth(
     choices: Sequence[FunctionChoice], limit: GrowthLimit, allowed_bytes: float | None = None
 ) -> list[FunctionChoice]:
-    """Drop versions, least worth a byte first, until the rest is expected to add no more bytes than allowed.
+    """Drop versions, those of least worth per byte first, until the others are expected to add no more than allowed.
 
     Args:
-        allowed_bytes: a tighter bound, where linking showed that more was added than expected; None for the limit's
-            own.
+        allowed_bytes: a lower limit, if linking showed that more was added than expected; None for the limit's own.
     """
     allowed = limit.allowed_bytes if allowed_bytes is None else allowed_bytes
     current = list(choices)

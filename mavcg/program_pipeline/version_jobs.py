@@ -1,4 +1,4 @@
-"""The compiler's jobs for the versions of a module's functions, and how each decides its rounding."""
+"""Makes the compiler's jobs for the versions of a module's functions, with explicit rounding."""
 
 from dataclasses import dataclass, replace
 
@@ -27,7 +27,10 @@ from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 
 @dataclass(frozen=True)
 class VersionJobs:
-    """The compiler's jobs for the versions of one module's functions."""
+    """Makes the compiler's jobs for the versions of a module's functions.
+
+    per_core_rounding: True if fast-math may round differently per core.
+    """
 
     hot: HotModule
     target: Target
@@ -35,15 +38,15 @@ class VersionJobs:
     per_core_rounding: bool
 
     def may_round_differently(self, name: str) -> bool:
-        """True if a function leaves arithmetic to the optimiser: by fast-math flags or llvm.fmuladd."""
+        """True if the optimiser may choose a function's rounding: by fast-math flags or llvm.fmuladd."""
         text = definitions_text(make_version(self.hot, name, GENERIC).module)
         return not self.per_core_rounding and (has_fast_math(text) or has_fmuladd(text))
 
     def rounds_differently(self, name: str, optimised: str) -> bool:
-        """True if the optimiser used that freedom, so that its choices for the generic version must hold for all.
+        """True if the optimiser has chosen the rounding, so that all versions must be made from the same optimised IR.
 
-        Fast-math: always. llvm.fmuladd: where it went into an ordered reduction, of vectors or interleaved, which LLVM
-        does not fuse while it fuses the loop's remainder; anywhere else every version fuses it alike.
+        With fast-math: always. With llvm.fmuladd: if it became part of an ordered reduction (vector or interleaved),
+        where LLVM does not fuse it although it fuses the loop's remainder; elsewhere all versions fuse it alike.
         """
         version = make_version(self.hot, name, GENERIC)
         if has_fast_math(definitions_text(version.module)):
@@ -54,7 +57,7 @@ class VersionJobs:
         split = sums_of_products(optimised, fused)
         if not split:
             return False
-        # Products that the program itself adds up are there, too, when no multiply-add can be split.
+        # The program's own sums of products count too, although no multiply-add is split there.
         text = self._explicit(version, str(with_cpu(version.module, self._cpu_texts(version, None))))
         [explicit] = compile_all([replace(self._job(name, GENERIC, text), emit="ir")], 1, lambda: None)
         return isinstance(explicit, Failure) or split > sums_of_products(explicit, fused)
@@ -84,7 +87,7 @@ class VersionJobs:
         return TuningJob(core, asm, version.symbol, generic_asm, generic.symbol, why_untouched(ir), has_open_inline(ir))
 
     def _explicit(self, version: Version, text: str) -> str:
-        """Make explicit the arithmetic that LLVM leaves to the target, unless each core may decide it."""
+        """Make arithmetic that LLVM leaves to the target explicit, unless rounding may differ per core."""
         if self.per_core_rounding:
             return text
         return declare_fma(explicit_fmuladd(text, self._fused_types(version)))
@@ -111,5 +114,5 @@ class VersionJobs:
 
 
 def definitions_text(module: ModuleText) -> str:
-    """Return the text of all functions that a module defines."""
+    """Return the text of all function definitions of a module."""
     return "\n".join(entity.text for entity in module.entities.values() if entity.kind == "define")

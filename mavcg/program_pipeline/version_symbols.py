@@ -1,4 +1,4 @@
-"""Map symbols of a library, program or object to the versions of functions, and find versions that share code."""
+"""Maps symbols of a library, program or object to versions of functions, and finds versions that share code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ class VersionedLibrary:
     """The versions in a library, from its notes and symbols.
 
     Args:
-        code_labels: function -> for each module that defines it: label -> label of the version whose code it runs.
+        code_labels: function -> for each module that defines it, (label -> label of the version whose code it runs).
         symbols: symbol of a version -> (function, label).
-        copies: symbols of helpers that were copied into versions.
+        copies: symbols of copied helpers.
     """
 
     path: Path
@@ -27,7 +27,7 @@ class VersionedLibrary:
 
     @property
     def cores(self) -> tuple[str, ...]:
-        """Cores for which at least one function has code of its own, other than generic's."""
+        """Cores for which at least one function has other code than the generic version's."""
         labels = dict.fromkeys(
             label for modules in self.code_labels.values() for code_labels in modules for label in code_labels
         )
@@ -42,7 +42,7 @@ class VersionedLibrary:
         )
 
     def same_code(self, function: str, label: str) -> frozenset[str]:
-        """Return labels of the versions that share this one's code, itself included: symbols of one address."""
+        """Return the labels of the versions with the same code, this one included; their symbols have one address."""
         return frozenset(
             other
             for code_labels in self.code_labels[function]
@@ -54,7 +54,7 @@ class VersionedLibrary:
 def read_library(path: Path) -> VersionedLibrary:
     """Read the versions in a library, program or object.
 
-    Raises: MavcgError for a file without versions that can be distinguished.
+    Raises: MavcgError if a file has no versions, or its symbols are stripped.
     """
     code_labels: dict[str, list[Mapping[str, str]]] = {}
     for function in inspect_library(path).functions:

@@ -1,7 +1,7 @@
-"""Compile a version per core of a module's hot functions, as assembly, and find versions that are equal.
+"""Compiles a module's hot functions to assembly, one version per core, and finds equal versions.
 
-This is the first half of the versioned build (README.md), in which everything is text; mavcg.program_pipeline.objects
-makes object files of it.
+This is the first half of the program pipeline, where everything is text; mavcg.program_pipeline.objects then makes
+object files.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 
 @dataclass(frozen=True)
 class CompiledVersion:
-    """One version's assembly as first made, before versions are shared or dropped.
+    """A version's assembly, before versions are shared or dropped.
 
     Args:
         label: "generic" or the core's name.
         symbol: its name in the object.
-        key: equal for equal machine code.
+        key: equal for versions with equal machine code.
         needs: symbols of the module that it uses.
-        tuning: the machine passes' account of it, if its core's profile enables any.
+        tuning: result of the machine passes, if the core's profile enables any.
     """
 
     function: str
@@ -55,7 +55,7 @@ class VersionedModule:
 
     Args:
         bodies: all versions.
-        refused: function -> reason why it has no versions; it stays in the module as it was.
+        refused: function that stays unchanged, without versions -> reason.
         shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
     """
 
@@ -72,10 +72,7 @@ class VersionedModule:
 
 
 def code_level(program_level: str | None) -> str:
-    """Return the -O level that versions are made with: the program's own, but at least 2.
-
-    A hot function of a debug build is versioned to be fast.
-    """
+    """Return the -O level for versions: the program's own, but at least 2, in debug builds too."""
     return program_level if program_level in ("2", "3", "s", "z") else "3" if program_level in ("fast", None) else "2"
 
 
@@ -92,16 +89,16 @@ def make_versions(
     tuning: Tuning = FAST,
     openmp: bool = True,
 ) -> VersionedModule:
-    """Compile generic and one version per core of each requested function that the module defines.
+    """Compile the generic version and one version per core of each requested function that the module defines.
 
     Args:
         text: the module's IR, not yet optimised.
-        requested: linkage names; those that the module does not define are ignored.
-        per_core_rounding: True to leave fast-math to each core, so that results may differ between cores.
-        tuning: settings of the machine passes that cores' profiles enable.
-        openmp: True if LLVM's OpenMP library may be called; otherwise functions with regions that would are refused.
-            Their outlined regions get versions of their own, which each thread chooses by the core that it is on.
-    Raises: MavcgError when the IR does not parse.
+        requested: linkage names; names that the module does not define are ignored.
+        per_core_rounding: True if fast-math may round differently per core.
+        tuning: options of the machine passes that cores' profiles enable.
+        openmp: True if LLVM's OpenMP library may be called: outlined OpenMP regions then get their own versions, which
+            each thread chooses by its core. False: functions with such regions are refused.
+    Raises: MavcgError if the IR does not parse.
     """
     module = parse_module(canonical(text))
     named = [name for name in dict.fromkeys(requested) if name in module.entities and _has_body(module, name)]
@@ -159,7 +156,7 @@ def _split_in_ir(
 ) -> dict[tuple[str, str], CodegenJob]:
     """Optimise the versions of these cores and split their loads; return the jobs that generate their code.
 
-    What LLVM refuses is left out: compiling it as it was says why.
+    Versions that LLVM refuses are left out; compiling their original IR then reports the error.
     """
     chosen = {at: job for at, job in jobs.items() if at[1] in labels}
     texts = compile_all([replace(job, emit="ir") for job in chosen.values()], workers, lambda: None)
@@ -178,7 +175,7 @@ def _tune(
     progress: Callable[[], None],
     tuning: Tuning,
 ) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
-    """Run the machine passes on the versions whose cores enable them; by function and core."""
+    """Run the machine passes on the versions whose cores enable them; return (function, core) -> assembly, result."""
     if (
         version_jobs.target.arch != "aarch64" or version_jobs.target.system == "macos"
     ):  # its assembler has other conventions
@@ -200,7 +197,7 @@ def _tune(
 def _model_versions(
     version_jobs: VersionJobs, texts: Mapping[tuple[str, str], str], cores: Sequence[Core]
 ) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
-    """Return the untouched versions for cores whose model's error is known, with the model's account of each."""
+    """Return the unchanged versions, with modelled performance, for cores whose model's error is known."""
     if (
         version_jobs.target.arch != "aarch64" or version_jobs.target.system == "macos"
     ):  # its assembly is written otherwise
@@ -215,7 +212,7 @@ def _model_versions(
 
 
 def key_by_callees(hot: HotModule, bodies: Sequence[CompiledVersion]) -> tuple[CompiledVersion, ...]:
-    """Return the versions with keys that also differ where the versions that they call do."""
+    """Return the versions with keys that differ also if the versions that they call differ."""
     made = {(body.function, body.label): body for body in bodies}
 
     def callees(body: CompiledVersion) -> frozenset[tuple[str, str]]:
@@ -229,9 +226,7 @@ def key_by_callees(hot: HotModule, bodies: Sequence[CompiledVersion]) -> tuple[C
 
 
 def adding_products(hot: HotModule, functions: Sequence[str], arch: str) -> dict[str, bool]:
-    """Return the functions that add floating-point products up -> True if every version has one instruction for
-    that.
-    """
+    """Return function that sums floating-point products -> True if every version has a fused multiply-add for them."""
     has_fused = {}
     for name in functions:
         version = make_version(hot, name, GENERIC)

@@ -1,1 +1,1 @@
-"""Measuring on a machine: this one, a board over ssh, a phone over adb, all by one small program that is sent there."""
+"""Measuring on a machine (this one, a board over ssh, a phone over adb) by a small program that is copied to it."""

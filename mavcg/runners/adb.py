@@ -1,4 +1,4 @@
-"""A phone over adb, in the folder that its shell may run programs from."""
+"""Transport to a phone over adb; programs run in the folder from which its shell may run them."""
 
 import os
 import re
@@ -9,9 +9,9 @@ from mavcg.runners.client import Client, run_client
 from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.transport import last_line
 
-SERIAL_VARIABLE = "ANDROID_SERIAL"  # as adb has it
+SERIAL_VARIABLE = "ANDROID_SERIAL"  # adb's own variable
 INSTALL = "install adb (Android SDK platform-tools)"
-DEVICES_S = 30.0  # the first question starts a server
+DEVICES_S = 30.0  # timeout of `adb devices`, which may start adb's server
 SEND_S = 300.0
 UNAUTHORISED = "does not trust this machine; unlock it and answer yes to its question about USB debugging"
 OFFLINE = "is offline; unplug it and plug it in again, or run `adb reconnect`"
@@ -19,7 +19,7 @@ OFFLINE = "is offline; unplug it and plug it in again, or run `adb reconnect`"
 
 @dataclass(frozen=True)
 class AdbTransport:
-    """The device of a serial number. adb of before 2016 does not pass on a script's status: scripts print it."""
+    """The device with a serial number. Scripts print their status, because adb before 2016 does not return it."""
 
     serial: str
 
@@ -86,13 +86,13 @@ def _about_device(words: str) -> bool:
 
 
 def find_device(serial: str = "") -> AdbTransport:
-    """Return the device of this serial number, or of ANDROID_SERIAL, or the only one that is there.
+    """Return the device with this serial number, or with that of ANDROID_SERIAL, or the only device.
 
-    Raises: RunnerError where there is none, several are there and none is named, or it cannot be used.
+    Raises: RunnerError if there is none, if there are several and none is named, or if it cannot be used.
     """
     serial = serial or os.environ.get(SERIAL_VARIABLE, "")
     if serial.startswith("-") or any(letter.isspace() for letter in serial):
-        raise RunnerError(f"--runner adb:{serial}: is no serial number; `adb devices` lists those that are there")
+        raise RunnerError(f"--runner adb:{serial}: is not a serial number; `adb devices` lists those that are there")
     done = run_client(["adb", "devices"], "adb", INSTALL, silence_s=DEVICES_S)
     if done.status:
         raise RunnerError(f"adb devices: {last_line(done.words)}; see that adb works by hand")

@@ -1,4 +1,4 @@
-"""Parse the output of the measuring program: lines on its CPU, on a job, and on interleaved jobs."""
+"""Parses the output of the measuring program: lines about its CPU, about a job, and about interleaved jobs."""
 
 import json
 import statistics
@@ -14,11 +14,10 @@ HYBRID_KINDS = {"core": 0x40, "atom": 0x20}  # CPUID leaf 0x1A: Intel 64 SDM vol
 
 @dataclass(frozen=True)
 class Rounds:
-    """Times of one run in ms: of the thread's processor time, of several threads all that passed; the median of the
-    rounds, and what lies between the quartiles.
+    """Times of a job, in ms per run: processor time of a single thread, elapsed time of several.
 
-    runs: in all; lost: rounds in which another program had the core meanwhile; they do not count where three others are
-    there.
+    ms: median of the rounds. spread_ms: difference of the quartiles. runs: total number of runs. rounds: their number.
+    lost: rounds in which another program ran on the core; they do not count if there are three other rounds.
     """
 
     ms: float
@@ -30,7 +29,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Condition:
-    """State of a machine: the clock of the CPU in kHz, the temperature of its hottest zone; None: not readable."""
+    """The state of a machine: clock of the CPU in kHz, temperature of its hottest zone; None if not readable."""
 
     khz: int | None = None
     celsius: float | None = None
@@ -41,7 +40,11 @@ UNKNOWN = Condition()
 
 @dataclass(frozen=True)
 class JobTimes:
-    """Result of a job. checksum: of its output, the same on every core. before, after: the machine's state."""
+    """The result of a job.
+
+    warm, cold: with warm caches, and after eviction. checksum: of its output, the same on every core. before, after:
+    state of the machine.
+    """
 
     job: int
     warm: Rounds
@@ -53,7 +56,7 @@ class JobTimes:
 
 @dataclass(frozen=True)
 class JobFailed:
-    """A job that could not be measured, and why, in words."""
+    """A job that could not be measured, and the reason."""
 
     job: int
     why: str
@@ -61,7 +64,10 @@ class JobFailed:
 
 @dataclass(frozen=True)
 class MachineReport:
-    """The CPU as the program reports it at its beginning and end. midr: 0 where it cannot be read."""
+    """The CPU as the program reports it at its beginning and end.
+
+    midr: 0 if it cannot be read. lost: rounds in which another program ran on the core.
+    """
 
     cpu: int
     midr: int
@@ -72,8 +78,10 @@ class MachineReport:
 
 @dataclass(frozen=True)
 class InterleavedTimes:
-    """An interleaved measurement of a job: ms of one run in each round; lost: True for rounds in which another program
-    had the core. checksum: of its output. before, after: the machine's state around all rounds of the group.
+    """The result of a job in an interleaved measurement.
+
+    ms: of one run, in each round. lost: for each round, True if another program ran on the core. runs: total number.
+    checksum: of its output. before, after: state of the machine before and after all rounds of the group.
     """
 
     job: int
@@ -86,7 +94,7 @@ class InterleavedTimes:
 
 
 class BenchLineReader:
-    """Parses the program's lines. seen: jobs with a record; gave_up: the program named the job at which it ended."""
+    """Parses the program's lines. seen: jobs with a record. gave_up: True if the program named a job that ended it."""
 
     def __init__(self, name: str, jobs: int, cpu: int | None, core: Core | None, taken: Callable[[Any], None]) -> None:
         self.name, self.jobs, self.cpu, self.core, self.taken = name, jobs, cpu, core, taken
@@ -98,7 +106,7 @@ class BenchLineReader:
 
     def __call__(self, line: str) -> None:
         if not line.startswith("{"):
-            return  # words of a shell, or of a linker
+            return  # a message of a shell or linker
         try:
             record = json.loads(line)
             if "machine" in record:
@@ -112,7 +120,9 @@ class BenchLineReader:
             else:
                 self.fault = str(record["fault"])
         except (ValueError, KeyError, TypeError, statistics.StatisticsError) as error:
-            raise RunnerError(f"{self.name}: {line[:80]!r} is no line of ours ({error}); run it again") from None
+            raise RunnerError(
+                f"{self.name}: {line[:80]!r} is not a line of the measuring program ({error}); run it again"
+            ) from None
 
     def _job(self, record: dict[str, Any]) -> None:
         job = record["job"]
@@ -127,16 +137,16 @@ class BenchLineReader:
         self.taken(result)
 
     def _read_interleaved(self, record: Sequence[dict[str, Any]], before: Condition, after: Condition) -> None:
-        found = []
+        group = []
         for each in record:
             times = each["times"]
             ms, lost = tuple(float(ns) / 1e6 for ns in times["ns"]), tuple(map(bool, times["lost"]))
             runs = int(times["runs"])
-            found.append(InterleavedTimes(each["job"], str(each["sum"]), ms, lost, runs, before, after))
-        if len({(len(each.ms), len(each.lost)) for each in found}) != 1:
+            group.append(InterleavedTimes(each["job"], str(each["sum"]), ms, lost, runs, before, after))
+        if len({(len(each.ms), len(each.lost)) for each in group}) != 1:
             raise ValueError("rounds of different lengths")
-        self.seen += [each.job for each in found]
-        for times_of_job in found:
+        self.seen += [each.job for each in group]
+        for times_of_job in group:
             self.taken(times_of_job)
 
     def _machine(self, record: dict[str, Any]) -> MachineReport:
@@ -162,7 +172,7 @@ class BenchLineReader:
 
 
 def other_core(core: Core, midr: int, record: dict[str, Any]) -> str:
-    """Return the core that the CPU reports to be if it is not the expected one; "" if it is, or reports nothing."""
+    """Return the core that a CPU identifies as if it is not the expected one; "" if it is, or does not identify."""
     if core.midr and midr:
         return "" if any(one.matches(midr) for one in core.midr) else f"MIDR_EL1 {midr:#010x}"
     if core.x86_models and "vendor" in record:
@@ -176,7 +186,7 @@ def other_core(core: Core, midr: int, record: dict[str, Any]) -> str:
 
 
 def _conditions(record: dict[str, Any]) -> tuple[Condition, Condition]:
-    """Return the machine's state before and after, from clocks in kHz and thousandths of a degree; 0: not known."""
+    """Return the machine's state before and after; the record has kHz and thousandths of a degree, 0 for unknown."""
     pairs = zip(record["khz"], record["mc"], strict=True)
     before, after = (Condition(int(khz) or None, int(mc) / 1000 if int(mc) else None) for khz, mc in pairs)
     return before, after

@@ -1,7 +1,7 @@
-"""Build kernels to be timed into one static program for a core, which needs nothing on the board but Linux.
+"""Builds kernels to be timed into a static program for a core, which needs nothing on the board but Linux.
 
-The kernels are compiled as a library's are, machine passes included (kernel_code.py). What they compute on is made by
-the program itself (csrc/bench.c), so that it stays small: some tens of kilobytes and the kernels.
+The kernels are compiled as for a library, machine passes included (kernel_code.py). The program generates their
+operands itself (csrc/bench.c), so that it is small: some tens of kilobytes and the kernels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +27,10 @@ LINK_FLAGS = ("-O2", "-std=gnu11", *PLAIN_CODE_FLAGS, "-ffunction-sections", "-W
 
 @dataclass(frozen=True)
 class BenchJob:
-    """Kernels that are timed together, and the bytes of each base of their operands. sparse, quantised: form of the
-    weights."""
+    """Kernels that are timed together.
+
+    sizes: base of operands -> its bytes. sparse, quantised: form of the weights; None for dense f32.
+    """
 
     stages: tuple[Stage, ...]
     sizes: Mapping[str, int]
@@ -38,25 +40,25 @@ class BenchJob:
 
 @dataclass(frozen=True)
 class BenchProgram:
-    """A program, and of how many jobs it is: they are numbered from 0."""
+    """A measuring program. jobs: their number; they are numbered from 0."""
 
     path: Path
     jobs: int
 
     @property
     def bytes(self) -> int:
-        """Size of the program that is sent to a board, in bytes."""
+        """Size of the program, in bytes."""
         return self.path.stat().st_size
 
 
 def bench_job(lowering: Lowering, sizes: Mapping[str, int]) -> BenchJob:
-    """Return the job that times a lowering. sizes: of the operands whose size the lowering does not state, in bytes."""
+    """Return the job that times a lowering. sizes: in bytes, of operands whose size the lowering does not state."""
     own = {"weights": lowering.weights_bytes, "workspace": lowering.workspace_bytes}
     return BenchJob(lowering.stages, {**own, **sizes}, lowering.sparse, lowering.quantised)
 
 
 def bench_target(arch: str) -> Target:
-    """Return the target: static Linux of the architecture, for Android too; this machine's if it has no Linux."""
+    """Return the target of measuring programs: static Linux, for Android too; this machine's own without Linux."""
     host = host_target()
     return host if host.system == "macos" and host.arch == arch else parse_target(f"{arch}-linux-musl")
 
@@ -71,9 +73,10 @@ def build_program(
     tuning: Tuning = FAST,
     progress: Callable[[str], None] = lambda words: None,
 ) -> BenchProgram:
-    """Compile and link; everything that is made lies in `folder`, which has to be there.
+    """Compile and link a measuring program in `folder`, which must exist.
 
-    core: whose profile may request machine passes; None: generic code. Raises: ToolError with the compiler's words.
+    core: its profile may enable machine passes; None for generic code.
+    Raises: ToolError with the compiler's message.
     """
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.stages))
     cores = () if core is None else (core,)

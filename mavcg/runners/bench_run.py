@@ -1,7 +1,7 @@
-"""A program of jobs run on one CPU of a machine: each job's times as soon as they are known.
+"""Runs a program of jobs on a machine and reports the times of each job as soon as they are known.
 
-A job that ends the program, or is silent for too long, is left out and the rest is run without it. A connection that
-breaks off is tried again: what was measured before is not measured twice.
+A job that ends the program, or prints nothing for too long, is left out and the other jobs are run without it. A lost
+connection is opened again, and jobs measured before are not measured again.
 """
 
 import time
@@ -16,16 +16,18 @@ from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.finished import ConnectionLost, Finished, RunnerError, Silent
 from mavcg.runners.shell_runner import SILENCE_S, ShellRunner
 
-WAITS_S = (1.0, 5.0, 20.0)  # before a lost connection is tried again
-MOST_FAILURES = 3  # in a row: then it is not the jobs' fault
+WAITS_S = (1.0, 5.0, 20.0)  # delays before a lost connection is opened again
+MOST_FAILURES = 3  # successive failed jobs after which the machine is at fault
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """Least effort per figure: rounds, milliseconds in all, and runs of about round_ms in a round.
+    """The effort of a measurement.
 
-    cold_rounds: of one run each after evict_bytes were read, which push everything out of the caches; 0 for none.
-    settle_ms: of work before all measurements, for the clock to rise. seed: of the operands' numbers.
+    rounds: minimum of rounds. least_ms: minimum of the total time. round_ms: approximate time of a round, which has as
+    many runs. cold_rounds: rounds of one run each after reading evict_bytes, which evict the caches; 0 for none.
+    settle_ms: time of work before all measurements, so that the clock rises. seed: of the operands' values. silence_s:
+    time without output after which the program is stopped.
     """
 
     rounds: int = 5
@@ -52,13 +54,13 @@ def run_bench(
     taken: Taken,
     note: Callable[[str], None] = lambda words: None,
 ) -> tuple[MachineReport, MachineReport]:
-    """Run jobs of a program bound to CPUs; what the machine reports before and after the last stretch of them.
+    """Run jobs of a program on chosen CPUs; return the machine's reports at the beginning and end of the last process.
 
-    cpus: a thread is bound to each; none: one thread that is not bound. core: what the first CPU must be, as far as it
-    can be read; None: any.
-    taken: gets each result as soon as it is there; what it raises ends the program. note: gets words for the user.
-    Raises: RunnerError where the machine cannot be used, the CPU not be had, or is another core; ConnectionLost where
-    it is lost for good.
+    cpus: a thread is bound to each; () for one unbound thread. core: expected type of the first CPU, checked if it can
+    be identified; None for any. taken: called with each result; an exception from it ends the program. note: called
+    with messages for the user.
+    Raises: RunnerError if the machine or the CPU cannot be used, or is another core; ConnectionLost if the connection
+    cannot be opened again.
     """
     units = [(job,) for job in jobs]
 
@@ -78,9 +80,9 @@ def run_interleaved(
     taken: TakenInterleaved,
     note: Callable[[str], None] = lambda words: None,
 ) -> tuple[MachineReport, MachineReport]:
-    """Run jobs as run_bench does, interleaved within a group: each of options.rounds rounds runs all jobs of the group.
+    """Run jobs as run_bench does, interleaved within groups: each of options.rounds rounds runs all jobs of a group.
 
-    taken: gets those of a group one after the other, or that each of them failed.
+    taken: called with the results of a group one after the other, or with a failure for each of its jobs.
     """
     ordered = [tuple(sorted(group)) for group in groups]
 
@@ -101,7 +103,7 @@ def _run(
     taken: Callable[[Any], None],
     note: Callable[[str], None],
 ) -> tuple[MachineReport, MachineReport]:
-    """Run units of jobs, whose results come together. words: arguments for the units that are left."""
+    """Run units of jobs; results of a unit arrive together. words: returns the arguments for the remaining units."""
     left, waits, failures = list(units), list(WAITS_S), 0
     while True:
         reader = BenchLineReader(runner.name, program.jobs, cpus[0] if cpus else None, core, taken)
@@ -143,7 +145,7 @@ def _run(
 
 
 def _describe_end(done: Finished) -> str:
-    killed = done.status > 128  # which a shell says, too
+    killed = done.status > 128  # as shells report a signal
     message = "" if killed else "".join(done.words.splitlines()[-1:])
     return f"the program {done.how}" + (f" ({message})" if message else "")
 

@@ -1,4 +1,4 @@
-"""Run a client program (ssh, adb, sh) and reads what it prints line by line, with a limit for its silence."""
+"""Runs a client program (ssh, adb, sh) and reads its output line by line, with a limit on its silence."""
 
 import contextlib
 import os
@@ -13,12 +13,12 @@ from typing import IO
 
 from mavcg.runners.finished import RunnerError, Silent
 
-LAST_WORDS_S = 2.0  # for standard error after the client's end: a background process of it may hold it open
+LAST_WORDS_S = 2.0  # to read standard error after the client's end, which a background process may keep open
 
 
 @dataclass(frozen=True)
 class Client:
-    """Result of a client program: status, negative for a signal; its standard output; its messages."""
+    """The result of a client program. status: negative for a signal. words: its messages on standard error."""
 
     status: int
     stdout: bytes
@@ -27,32 +27,32 @@ class Client:
 
 def run_client(
     argv: Sequence[str],
-    what: str,
+    machine: str,
     install: str,
     *,
     silence_s: float,
     given: Path | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> Client:
-    """Run a client to its end. It is ended where anything is raised, Ctrl-C too, and its children with it.
+    """Run a client to its end; if anything is raised, Ctrl-C included, it is stopped with its children.
 
-    what: the machine, for messages; install: advice for the error without the client. given: its standard
-    input.
-    Raises: RunnerError where it is not there, Silent when it printed nothing for silence_s; what on_line raises.
+    machine: its name, for messages. install: advice for the error that the client is missing. silence_s: time without
+    output after which it is stopped. given: file for its standard input. on_line: called with each line of output.
+    Raises: RunnerError if the client is missing; Silent; what on_line raises.
     """
     with contextlib.ExitStack() as stack:
         stdin: int | IO[bytes] = subprocess.DEVNULL if given is None else stack.enter_context(given.open("rb"))
         try:
-            # A session of its own: Ctrl-C at the terminal comes to us alone, and we end it in our order.
+            # In a new session, so that Ctrl-C at the terminal does not reach the client before we stop it.
             process = subprocess.Popen(
                 argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
             )
         except FileNotFoundError:
-            raise RunnerError(f"{what}: {argv[0]} is not there; {install}") from None
+            raise RunnerError(f"{machine}: {argv[0]} is not there; {install}") from None
         except OSError as error:
-            raise RunnerError(f"{what}: {argv[0]} cannot be run ({error.strerror}); {install}") from None
+            raise RunnerError(f"{machine}: {argv[0]} cannot be run ({error.strerror}); {install}") from None
         try:
-            return _read(process, what, silence_s, on_line)
+            return _read(process, machine, silence_s, on_line)
         finally:
             if process.poll() is None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -61,7 +61,7 @@ def run_client(
 
 
 def _read(
-    process: "subprocess.Popen[bytes]", what: str, silence_s: float, on_line: Callable[[str], None] | None
+    process: "subprocess.Popen[bytes]", machine: str, silence_s: float, on_line: Callable[[str], None] | None
 ) -> Client:
     lines: queue.Queue[bytes | None] = queue.Queue()
     words: list[bytes] = []
@@ -84,7 +84,7 @@ def _read(
         try:
             line = lines.get(timeout=silence_s)
         except queue.Empty:
-            raise Silent(f"{what}: nothing was heard for {silence_s:.0f} s; see what the machine does") from None
+            raise Silent(f"{machine}: nothing was heard for {silence_s:.0f} s; see what the machine does") from None
         if line is None:
             break
         taken.append(line)

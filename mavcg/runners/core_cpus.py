@@ -1,4 +1,4 @@
-"""The CPUs of a machine that are of a core type, and differences between the machine and its board's file."""
+"""Chooses the CPUs of a core type to measure on, and compares a machine with its board's file."""
 
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
@@ -6,18 +6,18 @@ from mavcg.hardware.cpu_list import cpus_text
 from mavcg.runners.facts import CpuFacts, MachineFacts
 from mavcg.runners.finished import RunnerError
 
-CLOCK_DIFFERS = 0.02  # of the board's: below that the two are rounded differently
+CLOCK_DIFFERS = 0.02  # minimum relative difference of clocks that is reported; smaller ones are rounding
 HOT_CELSIUS = 60.0
-MOST_CELSIUS = 150.0  # sensors of nothing say more
+MOST_CELSIUS = 150.0  # higher readings are from sensors that are not connected
 
 
 def cpus_of(facts: MachineFacts, board: Board, core: str, name: str, threads: int = 1) -> tuple[tuple[int, ...], str]:
-    """Return the CPUs to be measured on, and a warning or "": the highest-numbered ones, since interrupts go to the
-    first.
+    """Return the CPUs to measure on, and a warning or "".
 
-    core: as the machine is recognised, or "generic", which every CPU is. A CPU that is not recognised is taken at the
-    board's word. name: the machine, for messages.
-    Raises: RunnerError where it has not so many that a program may run on.
+    The CPUs with the highest numbers are chosen, because interrupts go to the first. core: name of the core type, or
+    "generic" for any CPU. A CPU that is not recognised counts as what the board's file states. name: of the machine,
+    for messages.
+    Raises: RunnerError if there are fewer than `threads` usable CPUs.
     """
     here = [cpu for cpu in facts.cpus if core in (cpu.core, GENERIC)]
     usable = [cpu.cpu for cpu in here if cpu.online and cpu.allowed]
@@ -45,7 +45,7 @@ def _why_not(cpus: list[CpuFacts]) -> str:
 
 
 def differences(facts: MachineFacts, board: Board) -> tuple[str, ...]:
-    """Describe the differences between the machine and its board's file."""
+    """Return descriptions of the differences between a machine and its board's file."""
     messages = []
     arch = board.target.split("-")[0]
     if facts.arch != arch:
@@ -75,7 +75,7 @@ def differences(facts: MachineFacts, board: Board) -> tuple[str, ...]:
 
 
 def hints(facts: MachineFacts) -> tuple[str, ...]:
-    """Describe conditions that make figures worse than necessary, each with a remedy."""
+    """Return descriptions of conditions that impair measurements, each with a remedy."""
     messages = []
     off = [cpu.cpu for cpu in facts.cpus if not cpu.online]
     if off:

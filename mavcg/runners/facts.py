@@ -1,7 +1,7 @@
-"""Read facts of a machine: the files that a library's selector reads, and clocks, governors, temperatures.
+"""Reads facts of a machine: the files that a library's selector reads, and clocks, governors, temperatures.
 
-One script prints the files; they are put under a folder here and read by the selector's own C (runtime/binding.py). So
-a board is taken for what its libraries will take it for.
+A script prints the files; they are written to a local folder and read by the selector's own C code
+(runtime/binding.py), so that a board is recognised as by its libraries.
 """
 
 import re
@@ -30,10 +30,11 @@ ARCHES = {"aarch64": "aarch64", "arm64": "aarch64", "x86_64": "x86_64"}
 
 @dataclass(frozen=True)
 class CpuFacts:
-    """One CPU. core: None where none of ours is recognised; how: by what. What cannot be read is None, "" or True.
+    """The facts of a CPU; a fact that cannot be read is None, "" or True.
 
-    khz: its clock now; most_khz: that of the hardware; limit_khz: what the governor may give at most, less where the
-    chip is hot or somebody limited it. allowed: whether a program of ours may run on it.
+    core: None if it is not recognised. how: by what it is recognised. online, allowed: True if it runs, and if our
+    programs may run on it. khz: its current clock. most_khz: maximum of the hardware. limit_khz: maximum that the
+    governor may set, which is lower if the chip is hot or limited by the user.
     """
 
     cpu: int
@@ -49,9 +50,10 @@ class CpuFacts:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """arch: "aarch64", "x86_64", or in the machine's own words. model: what it calls itself, or "". system: its kernel.
+    """The facts of a machine.
 
-    free_bytes: in the folder for temporary files; memory_bytes: that programs may take. celsius: zone -> temperature.
+    arch: "aarch64", "x86_64", or the machine's name of another. system: its kernel. model: its own name, or "".
+    free_bytes: in the folder for temporary files. memory_bytes: available to programs. celsius: (zone, temperature).
     """
 
     arch: str
@@ -64,12 +66,12 @@ class MachineFacts:
 
     @property
     def cores(self) -> tuple[str, ...]:
-        """Cores that are recognised, in the order of their CPUs, each once."""
+        """The recognised core types, in the order of their CPUs, without duplicates."""
         return tuple(dict.fromkeys(cpu.core for cpu in self.cpus if cpu.core))
 
 
 def facts_script(root: str, folder: str) -> str:
-    """Prints the machine's own words, then each file that can be read after a line with its name. One line, for sh."""
+    """Return a script of one line, for sh, that prints facts and each readable file, after a line with its name."""
     patterns = [*_FILES, *(f"{_CPU_FOLDER}/cpu[0-9]*/{name}" for name in _OF_CPU)]
     patterns += [f"sys/class/thermal/thermal_zone*/{name}" for name in _OF_ZONE]
     show = f'if [ -r "$f" ]; then echo; echo "{_MARK}$f"; cat "$f" 2> /dev/null || true; fi'
@@ -110,8 +112,7 @@ def facts_of(text: str) -> MachineFacts:
 
 
 def with_own_cores(facts: MachineFacts) -> MachineFacts:
-    """Return the facts of this machine with cores as a built library recognises them, by registers that no file
-    shows."""
+    """Return this machine's facts with its cores as a library recognises them, by registers that no file shows."""
     detected = {found.cpu: found for found in detect()}
     return replace(facts, cpus=tuple(
         replace(cpu, core=detected[cpu.cpu].core, how=detected[cpu.cpu].how) if cpu.cpu in detected else cpu
@@ -120,7 +121,7 @@ def with_own_cores(facts: MachineFacts) -> MachineFacts:
 
 
 def _texts(text: str) -> dict[str, str]:
-    """Return the text after each mark by name. An old adb writes CR LF."""
+    """Return name -> the text after its mark. An old adb writes CR LF."""
     parts = text.replace("\r\n", "\n").split(f"\n{_MARK}")
     named = (part.partition("\n") for part in parts[1:])
     return {name.strip(): content for name, _, content in named}
@@ -156,17 +157,14 @@ def _parse_numbers(text: str) -> tuple[int, ...] | None:
 
 
 def _free_bytes(table: str) -> int | None:
-    """Parse free bytes from `df`:
-
-    the fourth column of the last line, in KiB. An old Android prints units; None then.
-    """
+    """Return the free bytes in df's output: fourth column of the last line, in KiB; None for old Android's units."""
     lines = table.strip().splitlines()
     words = lines[-1].split() if len(lines) > 1 else []
     return int(words[3]) * 1024 if len(words) > 3 and words[3].isdigit() else None
 
 
 def _temperatures(files: dict[str, str]) -> tuple[tuple[str, float], ...]:
-    """Return temperatures of the zones that report one, in thousandths of a degree (Linux' thermal sysfs)."""
+    """Return (zone, temperature in degrees Celsius); Linux' thermal sysfs has thousandths of a degree."""
     found: dict[str, float] = {}
     for path, content in files.items():
         if path.startswith("sys/class/thermal/") and path.endswith("/temp"):

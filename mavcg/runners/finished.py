@@ -1,4 +1,4 @@
-"""The end of a program on a machine, or the reason why it could not be run there."""
+"""The result of a program on a machine, and the errors if it could not be run there."""
 
 from dataclasses import dataclass
 
@@ -6,21 +6,24 @@ from mavcg.errors import MavcgError
 
 
 class RunnerError(MavcgError):
-    """The machine cannot be reached or used."""
+    """Raised if a machine cannot be reached or used."""
 
 
 class ConnectionLost(RunnerError):
-    """The connection to a machine broke off while a program ran there; it may come back in a moment."""
+    """Raised if the connection to a machine is lost while a program runs there; it may be possible to reconnect."""
 
 
 class Silent(RunnerError):
-    """A program on the machine printed nothing for too long, and was ended."""
+    """Raised if a program on a machine printed nothing for too long, and was stopped."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A program or script that ended: its status as shells have it, 128 and the signal's number for one that was
-    killed; its standard output; its messages on standard error, or the transport's."""
+    """The result of a program or script.
+
+    status: as in shells, 128 + the signal's number for a killed program. stdout: its standard output. words: its
+    messages on standard error, or the transport's.
+    """
 
     status: int
     stdout: bytes

@@ -1,7 +1,7 @@
-"""The C that loads foreign libraries into a program that measures kernels which call them.
+"""Writes the C code that loads foreign libraries (BLAS) into a measuring program.
 
-Each library is loaded before main, with one thread of its own: the program's threads share the rows. A library that is
-missing, or lacks its sgemm, ends the program with the words of a fault, which its reader reports.
+Each library is loaded before main and set to one thread, because the program's threads share the rows. If a library or
+its sgemm is missing, the program ends with an error message, which its reader reports.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ void {symbol}(int order, int a_turned, int b_turned, {i} m, {i} n, {i} k, float 
 
 
 def foreign_text(libraries: Sequence[ForeignLibrary]) -> str:
-    """Return the source of the functions that kernels call, and of what loads the libraries."""
+    """Return C source with the functions that kernels call, and the code that loads the libraries."""
     text = [_HEAD]
     loads = []
     for number, library in enumerate(libraries):

@@ -1,8 +1,8 @@
-"""Measure candidates for the fastest primitive in interleaved runs, on any machine that a runner reaches.
+"""Measures the candidates for the fastest primitive in interleaved runs, on any machine that a runner reaches.
 
-A program has the candidates of some measurements (selection/measure/interleaved.py). It is run again and again, each
-time only for candidates that are not yet known to be faster or slower than their base, or whose rank among the faster
-ones is open. Each run is a process of its own, since the addresses of its memory make a difference; at least two count.
+A program has the candidates of several measurements (selection/measure/interleaved.py). It is run repeatedly, each time
+for candidates not yet known to be faster or slower than their base, or whose rank among the faster ones is open. Each
+run is a new process, because the addresses of its memory affect the times; at least two processes are run.
 """
 
 import statistics
@@ -19,12 +19,15 @@ from mavcg.selection.costs.provider import Cost
 from mavcg.selection.measure.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
 from mavcg.selection.measure.work_list import Job
 
-LEAST_KEPT = 3  # rounds of a process without a lost core; with fewer of them, all rounds count
+LEAST_KEPT = 3  # minimum of undisturbed rounds in a process; with fewer, all rounds count
 
 
 @dataclass(frozen=True)
 class InterleavedOptions:
-    """Length of an interleaved measurement. rounds: of a process; least, most: processes; jobs: of a program, about."""
+    """The length of an interleaved measurement.
+
+    rounds: per process. least, most: numbers of processes. jobs: approximate number of jobs in a program.
+    """
 
     rounds: int = 7
     least: int = 2
@@ -36,7 +39,7 @@ DEFAULT_INTERLEAVED = InterleavedOptions()
 
 
 class _Standing:
-    """State of one interleaved measurement: rounds of all candidates so far."""
+    """The state of one interleaved measurement: the rounds of all candidates so far."""
 
     def __init__(self, measurement: CandidateGroup, first: Mapping[Job, Cost]) -> None:
         self.measurement, self.first = measurement, first
@@ -47,7 +50,7 @@ class _Standing:
         self.processes = 0
 
     def open(self, settings: InterleavedOptions) -> list[Job]:
-        """Candidates that are to be measured again."""
+        """Return the candidates that have to be measured again."""
         if self.measurement.base in self.failed or self.processes >= settings.most:
             return []
         left = [job for job in self.ratios if job not in self.failed]
@@ -58,7 +61,7 @@ class _Standing:
         return [job for job in left if job not in known or known[job].open or (len(rivals) > 1 and job in rivals)]
 
     def take(self, group: Mapping[Job, InterleavedTimes | JobFailed]) -> None:
-        """Add the times that a process measured of a group."""
+        """Add the times of a group in a process."""
         self.failed |= {job: result.why for job, result in group.items() if isinstance(result, JobFailed)}
         done = {job: result for job, result in group.items() if isinstance(result, InterleavedTimes)}
         base = done.get(self.measurement.base)
@@ -76,7 +79,7 @@ class _Standing:
                 self.ratios[job] += [one.ms[number] / base.ms[number] for number in kept]
 
     def costs(self) -> dict[Job, Cost]:
-        """Return the costs of all candidates that were measured; empty if the base, or all others, could not be."""
+        """Return the costs of all candidates measured; {} if the base, or all others, could not be measured."""
         measured: dict[Job, Ratio] = {job: ratio_of(ratios) for job, ratios in self.ratios.items() if ratios}
         if not self.base_ms or not measured:
             return {}
@@ -101,12 +104,11 @@ def measure_interleaved(
     at_work: Callable[[CandidateGroup], None] = lambda measurement: None,
     note: Callable[[str], None] = lambda words: None,
 ) -> int:
-    """Run interleaved measurements, each with the first figures of its jobs; return the largest program's bytes.
+    """Run interleaved measurements, each given with the first costs of its jobs; return the largest program's bytes.
 
-    decided: gets each measurement when it is over, with the costs of all jobs that were measured for its scenario, and
-    the reasons of those that failed. at_work: called now and then with a measurement in progress. What they raise ends
-    all.
-    Raises: RunnerError where the machine fails.
+    decided: called with each finished measurement, the costs of its scenario's measured jobs, and the failed jobs with
+    reasons. at_work: called from time to time with a measurement in progress. An exception from them ends all.
+    Raises: RunnerError if the machine fails.
     """
     batches = interleaved_batches(measurements, settings.jobs)
     largest = 0
@@ -137,9 +139,9 @@ def settle(
     decided: Decided,
     at_work: Callable[[CandidateGroup], None],
 ) -> None:
-    """Measure the groups of a program again and again until each is decided.
+    """Measure the groups of a program repeatedly until each is decided.
 
-    order: the program's jobs. measure: runs groups in a process of their own, and hands their results over in order.
+    order: the program's jobs. measure: runs groups in a new process, and passes their results on in order.
     """
     numbers = {job: number for number, job in enumerate(order)}
     standings = [_Standing(measurement, first) for measurement, first in batch]
@@ -155,7 +157,7 @@ def settle(
 
 
 def interleaved_batches(measurements: Sequence[Entry], most: int) -> list[list[Entry]]:
-    """Return the measurements in batches of about so many jobs."""
+    """Return the measurements in batches of about `most` jobs."""
     batches: list[list[Entry]] = []
     room = 0
     for entry in measurements:
@@ -169,7 +171,7 @@ def interleaved_batches(measurements: Sequence[Entry], most: int) -> list[list[E
 
 
 class _Taker:
-    """Groups of candidates to be measured again; hands each result to its measurement."""
+    """Holds the groups of candidates to be measured again; passes each result on to its measurement."""
 
     def __init__(
         self, standings: Sequence[_Standing], numbers: Mapping[Job, int], settings: InterleavedOptions,

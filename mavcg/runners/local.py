@@ -1,4 +1,4 @@
-"""Run on this machine, by its own shell."""
+"""Transport to this machine, by its own shell."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Open the machine that --runner names."""
+"""Opens the machine that --runner names."""
 
 from mavcg.runners.adb import find_device
 from mavcg.runners.finished import RunnerError
@@ -10,22 +10,22 @@ FORMS = "local, ssh:user@host, ssh:user@host:port, adb or adb:SERIAL"
 
 
 def check_runner(text: str) -> None:
-    """Raise RunnerError for a text that names no runner. No machine is contacted."""
-    kind, _, rest = text.partition(":")
-    if kind == "ssh" and rest:
-        parse_ssh(rest)
+    """Raise RunnerError if a text does not name a runner; no machine is contacted."""
+    kind, _, address = text.partition(":")
+    if kind == "ssh" and address:
+        parse_ssh(address)
     elif text == "simulate":
         raise RunnerError(f"--runner {text}: runs nothing; it is for `mavcg tune`; here give {FORMS}")
     elif kind == "fleet":
         raise RunnerError(f"--runner {text}: a fleet's file is for `mavcg tune`; here give {FORMS}")
-    elif text not in ("local", "adb") and not (kind == "adb" and rest):
+    elif text not in ("local", "adb") and not (kind == "adb" and address):
         raise RunnerError(f"--runner {text}: is none; give {FORMS}; `mavcg tune` takes fleet:FILE and simulate, too")
 
 
 def open_runner(text: str) -> ShellRunner:
-    """Return the runner for local, ssh:user@host[:port] or adb[:SERIAL]. Nothing is created there yet.
+    """Return the runner for local, ssh:user@host[:port] or adb[:SERIAL]; nothing is created on the machine yet.
 
-    Raises: RunnerError for anything else, for adb where no device is or more than one, where adb is not there.
+    Raises: RunnerError for any other text; for adb, if adb is missing, or there is no device or more than one.
     """
     check_runner(text)
     kind, _, rest = text.partition(":")

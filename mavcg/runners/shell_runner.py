@@ -1,4 +1,4 @@
-"""Run programs on a machine through its shell: in one temporary folder, which is removed at the end."""
+"""Runs programs on a machine through its shell, in a temporary folder, which is removed at the end."""
 
 import contextlib
 import os
@@ -15,18 +15,18 @@ from mavcg.runners.finished import Finished, RunnerError, Silent
 from mavcg.runners.transport import Transport, last_line
 from mavcg.text.terminal import say
 
-FOLDER_VARIABLE = "MAVCG_RUNNER_FOLDER"  # where on the machine the temporary folder is made
-SILENCE_S = 300.0  # a program that prints nothing for so long is given up
-SCRIPT_S = 60.0  # of silence of a short script
+FOLDER_VARIABLE = "MAVCG_RUNNER_FOLDER"  # folder on the machine for the temporary folder
+SILENCE_S = 300.0  # time without output after which a program is stopped
+SCRIPT_S = 60.0  # time without output after which a short script is stopped
 CLOSE_S = 20.0
 _STATUS = re.compile(rb"\r?\n?mavcg-status (\d+)\s*\Z")
-_CANNOT_RUN = 126  # of a shell: a file that is no program, or a folder that holds none
+_CANNOT_RUN = 126  # a shell's status for a file that it cannot execute
 
 
 class ShellRunner:
-    """A machine. To be used by `with`: at its end nothing of ours is left there.
+    """A machine that programs run on; a context manager that removes everything of ours at its end.
 
-    wrapper: words before each program, such as an emulator and its options.
+    wrapper: command before each program, such as an emulator and its options.
     """
 
     def __init__(self, transport: Transport, wrapper: Sequence[str] = ()) -> None:
@@ -35,15 +35,15 @@ class ShellRunner:
         self._folder = ""
         self._sent: tuple[str, int, int] | None = None
         self._program = 0
-        self._lost = False  # the connection broke off since
+        self._lost = False  # True after the connection was lost
 
     @property
     def name(self) -> str:
-        """The machine's name as --runner takes it and messages print it."""
+        """The machine's name, as for --runner and in messages."""
         return self.transport.name
 
     def __enter__(self) -> "ShellRunner":
-        # SIGTERM and SIGHUP do what Ctrl-C does: the machine is left clean.
+        # SIGTERM and SIGHUP act as Ctrl-C does, so that the temporary folder is removed.
         self._signals = contextlib.ExitStack()
         self._signals.enter_context(interrupts_on_signals())
         return self
@@ -55,9 +55,9 @@ class ShellRunner:
             self._signals.close()
 
     def facts(self, root: str = "/") -> MachineFacts:
-        """Read the machine's facts on its CPUs. root: a folder there that holds the proc/ and sys/ to read.
+        """Read the machine's facts. root: folder on the machine with the proc/ and sys/ to read.
 
-        Raises: RunnerError where it cannot be reached.
+        Raises: RunnerError if the machine cannot be reached.
         """
         done = self.script(facts_script(root, self._parent()))
         if done.status:
@@ -75,11 +75,11 @@ class ShellRunner:
         on_line: Callable[[str], None] | None = None,
         silence_s: float = SILENCE_S,
     ) -> Finished:
-        """Send a program where it is not there yet, and run it in the temporary folder, with nothing to read.
+        """Copy a program to the machine, if it is not there yet, and run it in the temporary folder without input.
 
-        files_in, files_out: name in that folder -> file here, sent before and fetched after. on_line: each line of its
-        output as soon as it is known; what it raises ends the program. A status other than 0 is no error here.
-        Raises: ConnectionLost; Silent after silence_s without output; RunnerError for all else.
+        files_in, files_out: name in that folder -> local file, copied before and after the run. on_line: called with
+        each line of output; an exception from it ends the program. A status other than 0 is not an error here.
+        Raises: ConnectionLost; Silent after silence_s without output; RunnerError for other faults.
         """
         if self._lost:
             self._find_again()
@@ -88,7 +88,7 @@ class ShellRunner:
         for name, file in (files_in or {}).items():
             self.transport.send(file, f"{folder}/{name}")
         words = " ".join(shlex.quote(word) for word in (*self.wrapper, f"./{there}", *arguments))
-        # The program's own number, so that one that outlives the connection can be ended.
+        # The process number, so that a program that outlives the connection can be stopped.
         noted = f"sh -c 'echo $$ > pid; exec \"$@\"' sh {words} < /dev/null; s=$?; rm -f pid; (exit $s)"
         done = self.script(f"cd {shlex.quote(folder)} && chmod 700 {there} && {{ {noted}; }}", on_line, silence_s)
         if done.status == _CANNOT_RUN:
@@ -101,15 +101,15 @@ class ShellRunner:
         return done
 
     def fetch(self, name: str, to: Path) -> None:
-        """Copy a file of the temporary folder to here. Raises: RunnerError."""
+        """Copy a file from the temporary folder to this machine. Raises: RunnerError."""
         self.transport.fetch(f"{self._make_folder()}/{name}", to)
 
     def script(
         self, script: str, on_line: Callable[[str], None] | None = None, silence_s: float = SCRIPT_S
     ) -> Finished:
-        """Run a script there: what it printed, and its own status, which no transport is trusted with.
+        """Run a script on the machine; it prints its status itself, because transports may not return it.
 
-        Raises: RunnerError where the machine is not reached; ConnectionLost where the connection broke off; Silent.
+        Raises: RunnerError if the machine is not reached; ConnectionLost if the connection is lost; Silent.
         """
         transport = self.transport
 
@@ -133,7 +133,7 @@ class ShellRunner:
         return Finished(int(ending[1]), client.stdout[: ending.start()], client.words)
 
     def close(self) -> None:
-        """Remove what was sent, and end what still runs; where the machine is gone, say on stderr what is left."""
+        """Stop our programs and remove the temporary folder; print what is left if the machine cannot be reached."""
         try:
             if self._folder:
                 self._clean()
@@ -149,7 +149,7 @@ class ShellRunner:
             say(f"{error}; {folder} was left behind")
 
     def _find_again(self) -> None:
-        """End a program that still runs in the folder, and forget the folder if it is gone, as after a restart."""
+        """Stop a program that still runs in the folder; forget the folder if it is gone, as after a restart."""
         there = shlex.quote(self._folder)
         if self.script(f"{_kill(there)}; [ -d {there} ]").status:
             self._folder, self._sent = "", None
@@ -172,7 +172,7 @@ class ShellRunner:
         return self._folder
 
     def _send_program(self, program: Path) -> str:
-        """Return its name there; one program is there at a time."""
+        """Copy a program to the machine in place of the last one; return its name there."""
         stat = program.stat()
         state = (str(program), stat.st_size, stat.st_mtime_ns)
         if self._sent != state:
@@ -186,14 +186,14 @@ class ShellRunner:
         return f"program-{self._program}"
 
     def _end_program(self) -> None:
-        """End the programs that still run there, as far as they can be reached."""
+        """Stop the programs that still run on the machine, if it can be reached."""
         if self._folder:
             there = shlex.quote(self._folder)
             argv = self.transport.argv(_kill(there))
             try:
                 run_client(argv, self.name, self.transport.install, silence_s=CLOSE_S)
             except RunnerError:
-                return  # the cleaning at the end says what is left
+                return  # `close` reports what is left
 
 
 def _kill(folder: str) -> str:

@@ -1,7 +1,8 @@
-"""Simulated costs of a network's primitives and conversions on the Arm cores of a board, for `mavcg tune`.
+"""Simulates the costs of a network's primitives and conversions on the Arm cores of a board, for `mavcg tune`.
 
-What a board would measure (selection/measure/work_list.py) is timed on a simulated core instead, each job in about a
-second, with the macro-tiles of a library (trials/simulated_jobs.py). Nothing has noise, so that nothing is interleaved.
+The jobs that a board would measure (selection/measure/work_list.py) are timed on a simulated core, each in about a
+second, with the macro-tiles of a library (trials/simulated_jobs.py). Simulated times have no noise, so that interleaved
+measurements are not needed.
 """
 
 import platform
@@ -35,7 +36,7 @@ from mavcg.trials.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
 
 RUNNER = "simulate"
 LIMIT = "limit"
-FIRST_BATCH, BATCH = 4, 12  # jobs that are compiled together: few at first, so that figures come soon
+FIRST_BATCH, BATCH = 4, 12  # jobs compiled together; the first batch is small so that progress is shown soon
 
 
 @dataclass
@@ -51,9 +52,9 @@ class _SimulatedSoFar:
 def simulated_cores(
     board: Board, requested: Sequence[str], option: str = f"--runner {RUNNER}"
 ) -> tuple[BoardCore, ...]:
-    """Return each requested core, or each of the board's. option: the user's, for messages.
+    """Return the requested cores, or all cores of the board. option: the user's, for messages.
 
-    Raises: MavcgError for a board that is not AArch64, for cores that it has not, or that have no timing profile.
+    Raises: MavcgError for a board that is not AArch64, for cores that it does not have, or without a timing profile.
     """
     target = parse_target(board.target)
     if target.arch != "aarch64":
@@ -86,11 +87,11 @@ def tune_simulated(
     progress: Callable[[int, int, str], None],
     note: Callable[[str], None],
 ) -> list[TunedCore]:
-    """Simulate the primitives that the model does not rule out, core by core; each batch is kept as soon as it is done.
+    """Simulate the primitives that the model does not rule out, core by core; store the costs after each batch.
 
-    resume: what was simulated or measured already is not simulated again. limit_s: for all cores together, in equal
-    parts; no batch is begun after it. workers: processes. An interrupt ends all.
-    Raises: MavcgError where the network has no convolution, and where the simulator is not installed.
+    resume: True to skip jobs with a simulated or measured cost. limit_s: time limit for all cores, in equal parts; no
+    batch is begun after it. workers: number of processes. An interrupt ends all.
+    Raises: MavcgError if the network has no convolution, or the simulator is not installed.
     """
     done: list[TunedCore] = []
     for number, core in enumerate(cores):
@@ -141,7 +142,7 @@ def simulate_jobs_on(
 
 
 def _simulated_batch(batch: Sequence[Job], core: BoardCore, board: Board, block: int, workers: int) -> list[Cost | str]:
-    """Return the cost of each job, or why it cannot be simulated."""
+    """Return the cost of each job, or the reason why it cannot be simulated."""
     assert core.core is not None
     with scratch_folder("mavcg-simulate-") as folder:
         made = [simulated_job(job, block) for job in batch]
@@ -159,6 +160,6 @@ def _simulated_batch(batch: Sequence[Job], core: BoardCore, board: Board, block:
 
 
 def simulated_job(job: Job, block: int) -> SimulatedJob:
-    """Return a job's lowering with weights, and the sizes of its images. block: channels of a block of CHWc."""
+    """Return a job's lowering with weights, and the sizes of its images. block: channels per block of CHWc."""
     lowered = lowered_job(job, block)
     return SimulatedJob(lowered.lowering, lowered.sizes)

@@ -1,4 +1,4 @@
-"""A core to measure primitives on, and the programs that do so: jobs of a plan as kernels and memory."""
+"""A core to measure primitives on, and the measuring programs of the jobs of a plan."""
 
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,8 +21,9 @@ from mavcg.trials.check import block_of
 class MeasuredCore:
     """A core that primitives are measured on.
 
-    core: None for generic code. cpus: a thread runs on each; none: one that is not bound. ahead: whether the next
-    program is made while one runs, which another machine does not feel. host: whose figures, for the database.
+    core: None for generic code. cpus: a thread is bound to each; () for one unbound thread. ahead: True if the next
+    program may be built while one runs, because it runs on another machine. host: machine that the costs belong to in
+    the database. workers: compilers that run at a time.
     """
 
     machine: Machine
@@ -34,13 +35,13 @@ class MeasuredCore:
 
     @property
     def threads(self) -> int:
-        """Number of threads that share each kernel's rows."""
+        """Number of threads that share the rows of each kernel."""
         return max(1, len(self.cpus))
 
 
 @dataclass(frozen=True)
 class Spot(MeasuredCore):
-    """A core of one machine to measure on."""
+    """A core to measure on, with the runner of its machine."""
 
     runner: ShellRunner = field(kw_only=True)
 
@@ -48,13 +49,13 @@ class Spot(MeasuredCore):
 def programs(
     batches: Sequence[Sequence[Job]], spot: MeasuredCore, folder: Path
 ) -> Generator[tuple[Sequence[Job], BenchProgram], None, None]:
-    """Yield each batch with its program; the program is removed when the next one is requested."""
+    """Yield each batch with its program, which is removed when the next one is requested."""
 
     def build(number: int) -> BenchProgram:
         batch_folder = folder / f"batch-{number}"
         batch_folder.mkdir(parents=True)
         made = [bench_job_of(job, block_of(spot.machine)) for job in batches[number]]
-        # A static program loads no library: only this machine's own target does.
+        # A static program cannot load a library: foreign libraries need this machine's own target.
         foreign = foreign_libraries(stage.spec for job in made for stage in job.stages)
         target = host_target() if foreign else bench_target(spot.machine.arch)
         return build_program(made, spot.machine, spot.core, target, batch_folder, spot.workers)

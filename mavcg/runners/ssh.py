@@ -1,6 +1,6 @@
-"""A board over ssh: the system's own client, which knows the user's keys, hosts and jumps.
+"""Transport to a board over ssh, by the system's client with the user's keys, hosts and jumps.
 
-Files go through the shell (`cat`), not by scp or sftp: the small sshd of many boards has neither.
+Files are copied through the shell (`cat`), because the small sshd of many boards has neither scp nor sftp.
 """
 
 import contextlib
@@ -15,17 +15,17 @@ from mavcg.runners.client import run_client
 from mavcg.runners.finished import ConnectionLost, RunnerError
 from mavcg.runners.transport import last_line
 
-COMMAND_VARIABLE = "MAVCG_SSH"  # the client and its first words, such as "ssh -F board.conf"
+COMMAND_VARIABLE = "MAVCG_SSH"  # the client and its first arguments, such as "ssh -F board.conf"
 CONNECT_S = 10
 ALIVE_S = 5  # of silence before a keepalive; the connection is lost after so many of them without an answer:
 ALIVE_COUNT = 3
 SEND_S = 300.0
-KEPT_S = 60  # a connection without any script
+KEPT_S = 60  # time for which an idle connection stays open
 _HOST = re.compile(
     r"(?:(?P<user>[\w.][\w.-]*)@)?(?P<host>[\w][\w.-]*|\[[0-9a-fA-F:.%\w]+\])(?::(?P<port>\d{1,5}))?", re.A
 )
 
-# The client's message -> the fault with a remedy; {host} and {port} are filled in.
+# Pattern of the client's message -> the fault with a remedy; {host} and {port} are filled in.
 _FAULTS = (
     (r"Could not resolve|Name or service not known", "{host}: no such host is known; write its address"),
     (r"Connection refused", "refused on port {port}; see that sshd runs there, or name its port: ssh:user@host:port"),
@@ -44,14 +44,15 @@ _LOST = r"Connection (?:reset|closed)|closed by remote|master failed|Broken pipe
 
 @dataclass
 class SshTransport:
-    """host: as ssh takes it, with the user's name before it, or an alias of the user's configuration.
+    """A board over ssh.
 
-    The first script opens a connection, which the next ones share: a small board takes half a second for each new one.
+    The first script opens a connection, which later scripts share, because a small board takes half a second for a new
+    one. host: for ssh, such as user@host, or an alias of the user's configuration.
     """
 
     host: str
     port: int | None = None
-    _control: tuple[contextlib.ExitStack, Path] | None = None  # ends the folder of the shared connection, the folder
+    _control: tuple[contextlib.ExitStack, Path] | None = None  # closes the shared connection's folder; the folder
 
     @property
     def name(self) -> str:
@@ -74,7 +75,7 @@ class SshTransport:
         return "/tmp"
 
     def argv(self, script: str) -> list[str]:
-        """Implement `Transport.argv`. The login shell there need not be a POSIX one: it is given one quoted word."""
+        """Implement `Transport.argv`. The script is one quoted word, because the login shell may not be POSIX."""
         return [*self._client(), "--", self.host, f"sh -c {shlex.quote(script)}"]
 
     def close(self) -> None:
@@ -131,13 +132,13 @@ class SshTransport:
 
 
 def parse_ssh(text: str) -> SshTransport:
-    """Parse user@host:port; user and port may be left out, an IPv6 address stands in brackets.
+    """Parse user@host:port; user and port are optional, and an IPv6 address is in brackets.
 
-    Raises: RunnerError for anything else.
+    Raises: RunnerError for any other text.
     """
-    found = _HOST.fullmatch(text)
-    port = int(found["port"]) if found and found["port"] else None
-    if found is None or (port is not None and not 0 < port < 65536):
-        raise RunnerError(f"--runner ssh:{text}: is no user and host; write ssh:user@host or ssh:user@host:port")
-    user = f"{found['user']}@" if found["user"] else ""
-    return SshTransport(user + found["host"].strip("[]"), port)
+    match = _HOST.fullmatch(text)
+    port = int(match["port"]) if match and match["port"] else None
+    if match is None or (port is not None and not 0 < port < 65536):
+        raise RunnerError(f"--runner ssh:{text}: is not a user and host; write ssh:user@host or ssh:user@host:port")
+    user = f"{match['user']}@" if match["user"] else ""
+    return SshTransport(user + match["host"].strip("[]"), port)

@@ -1,4 +1,4 @@
-"""The interface of transports to a machine's shell: scripts of one line, files there and back."""
+"""The interface of transports to a machine's shell, which run scripts of one line and copy files."""
 
 from pathlib import Path
 from typing import Protocol
@@ -7,38 +7,41 @@ from mavcg.runners.finished import RunnerError
 
 
 class Transport(Protocol):
-    """A connection to a machine. Scripts are for a POSIX sh, one line, without backslashes."""
+    """A connection to a machine. Scripts are one line for a POSIX sh, without backslashes."""
 
     @property
     def name(self) -> str:
-        """The machine's name as --runner takes it."""
+        """The machine's name, as for --runner."""
 
     @property
     def is_this_machine(self) -> bool:
-        """True if the machine is the one that this process runs on: its registers can be read."""
+        """True if the machine is the one that this process runs on, so that its registers can be read."""
 
     @property
     def install(self) -> str:
-        """Advice on installing the client, for the error where it is missing."""
+        """Advice on installing the client, for the error that it is missing."""
 
     @property
     def folder(self) -> str:
-        """Folder on the machine in which the temporary folder is created by default."""
+        """The folder on the machine in which the temporary folder is created by default."""
 
     def argv(self, script: str) -> list[str]:
-        """Return the client's words that run a script there."""
+        """Return the client's command line that runs a script on the machine."""
 
     def send(self, file: Path, to: str) -> None:
-        """Copy a file there. Raises: RunnerError."""
+        """Copy a local file to a path on the machine. Raises: RunnerError."""
 
     def fetch(self, file: str, to: Path) -> None:
-        """Copy a file from there. Raises: RunnerError."""
+        """Copy a file from the machine to a local path. Raises: RunnerError."""
 
     def close(self) -> None:
-        """Give up what was kept open; the next script opens it again."""
+        """Close the connection; the next script opens it again."""
 
     def fault(self, status: int, words: str, running: bool) -> RunnerError:
-        """Return the fault when the client ended and the script did not; ConnectionLost if the script was `running`."""
+        """Return the error if the client ended before the script did.
+
+        status, words: the client's. running: True if a script ran on the machine; the error is then ConnectionLost.
+        """
 
 
 def last_line(words: str) -> str:

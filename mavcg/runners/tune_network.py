@@ -1,4 +1,4 @@
-"""Measure a network's primitives on the cores of a board, for `mavcg tune`."""
+"""Measures a network's primitives on the cores of a board, for `mavcg tune`."""
 
 import platform
 from collections.abc import Callable, Sequence
@@ -32,13 +32,13 @@ from mavcg.toolchain.codegen import default_workers
 from mavcg.trials.check import block_of
 
 LOCAL = "local"
-EVICT_BYTES = 64 << 20  # at least: more than the caches of a phone
+EVICT_BYTES = 64 << 20  # minimum of bytes read to evict caches; more than a phone's caches
 INTERRUPT = "interrupt"
 
 
 @dataclass(frozen=True)
 class BoardCore:
-    """A core of the board, as emitters and the model know it, and the CPUs that threads run on."""
+    """A core of the board: for kernel emitters, its profile, for the cost model, and the CPUs that threads run on."""
 
     machine: Machine
     core: Core | None
@@ -47,13 +47,13 @@ class BoardCore:
 
     @property
     def threads(self) -> int:
-        """Numbers of threads to measure with."""
+        """Number of threads to measure with."""
         return max(1, len(self.cpus))
 
 
 @dataclass(frozen=True)
 class TunedCore:
-    """The costs of a network that were measured on one core."""
+    """The costs of a network's primitives, measured on one core."""
 
     board_core: BoardCore
     plan: Plan
@@ -61,21 +61,20 @@ class TunedCore:
 
 
 def board_of(name: str, runner: str) -> Board:
-    """Return the board to be measured. Raises: MavcgError for an unknown one, and for this machine where another is
-    meant."""
+    """Return the board to measure. Raises: MavcgError for an unknown board, or if a remote machine's is not named."""
     if name != HOST:
         return find_board(name)
     if runner != LOCAL:
-        raise MavcgError(f"--runner {runner}: of which board? name it by --board (`mavcg cores` lists them)")
+        raise MavcgError(f"--runner {runner}: its board is not named; name it by --board (`mavcg cores` lists them)")
     return measured_host_board()
 
 
 def board_cores(
     board: Board, requested: Sequence[str], runner: str, facts: MachineFacts, threads: int = 1
 ) -> tuple[tuple[BoardCore, ...], tuple[str, ...]]:
-    """Return each requested core, or each of the board's, with as many CPUs as threads; and warnings.
+    """Return the requested cores, or all of the board's, each with as many CPUs as threads; and warnings.
 
-    Raises: MavcgError for cores that the board or the machine has not, or the wrong machine altogether.
+    Raises: MavcgError for cores that the board or the machine does not have, or for another architecture.
     """
     clusters = cluster_machines(board, threads)
     names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters))
@@ -91,7 +90,7 @@ def board_cores(
     tunable, warnings = [], []
     for name in list(dict.fromkeys(requested)) or names:
         cpus: tuple[int, ...] = ()
-        if facts.cpus:  # else a system that does not tell and does not bind: this machine, if it is no Linux
+        if facts.cpus:  # without Linux, this machine neither lists its CPUs nor binds threads
             cpus, warning = cpus_of(facts, board, name, runner, threads)
             warnings += [warning] if warning else []
         elif threads > 1:
@@ -117,7 +116,8 @@ def tune_network(
 ) -> list[TunedCore]:
     """Measure the primitives that the model does not rule out, core by core; an interrupt or the limit ends all.
 
-    limit_s: for all cores together, in equal parts. Raises: MavcgError as plan_of and tune_on do.
+    resume: True to skip jobs that were measured before. limit_s: time limit for all cores, in equal parts.
+    Raises: as plan_of and tune_on.
     """
     local = runner.name == LOCAL
     host = platform.node() if local else " ".join(word for word in (runner.name, facts.model) if word)
@@ -145,7 +145,7 @@ def tune_network(
 def core_plan(
     network: Network, primitives: Sequence[Primitive], core: BoardCore, where: str, note: Callable[[str], None]
 ) -> Plan:
-    """Return the measurements of a network on a core; what is assumed and left out is noted. Raises: as plan_of."""
+    """Return the plan of measurements of a network on a core, with notes on assumptions. Raises: as plan_of."""
     model = modelled_costs(core.cluster) if core.threads == 1 else threaded_costs([core.cluster] * core.threads)
     plan = plan_of(network, primitives, model)
     for words in (*core.cluster.assumed, *plan.left_out):
@@ -158,14 +158,14 @@ def core_plan(
 
 
 def bench_options(board: Board, machines: Sequence[MachineFacts]) -> BenchOptions:
-    """Return the options of programs that run on all of these machines: memory to evict caches is what all have."""
+    """Return the options of programs for all these machines; the memory to evict caches is available on each."""
     evict_bytes = max(EVICT_BYTES, 2 * (board.l3_bytes or 0))
     evict_bytes = min([evict_bytes, *(facts.memory_bytes // 4 for facts in machines if facts.memory_bytes)])
     return BenchOptions(evict_bytes=evict_bytes)
 
 
 def disagreements(done: Sequence[TunedCore]) -> list[str]:
-    """Return the scenarios in which two cores computed different bits from equal inputs; no kernel may."""
+    """Return descriptions of scenarios in which two cores computed different bits from equal inputs, an error."""
     first: dict[object, tuple[str, str]] = {}
     found = []
     for each in done:
@@ -178,7 +178,7 @@ def disagreements(done: Sequence[TunedCore]) -> list[str]:
 
 
 def facts_document(runner: str, facts: MachineFacts, board: Board | None) -> dict[str, Any]:
-    """Return the machine's facts as a document, for --check."""
+    """Return the JSON document of a machine's facts, for --check."""
     return {
         "runner": runner,
         **asdict(facts),
@@ -192,7 +192,7 @@ def facts_document(runner: str, facts: MachineFacts, board: Board | None) -> dic
 def tuned_document(
     model: str, board: str, runner: str, done: Sequence[TunedCore], database: CostDb, primitives: Sequence[Primitive]
 ) -> dict[str, Any]:
-    """Return the results as JSON: a table for each core, and sums."""
+    """Return the JSON document of the results: a table for each core, and sums."""
     cores = [_core_document(each, database, primitives) for each in done]
     threads = max((each.board_core.threads for each in done), default=1)
     sums = {

@@ -1,7 +1,7 @@
-"""Measure the jobs of a network (selection/measure/work_list.py) on one core of any machine that a runner reaches.
+"""Measures the jobs of a network (selection/measure/work_list.py) on a core of any machine that a runner reaches.
 
-Some jobs at a time become a program; while a board works on one, the next is made here. When all were measured by
-themselves, the candidates for the fastest of each scenario are measured interleaved (interleaved_run.py,
+Each batch of jobs becomes a program; while it runs on a board, the next is built here. First each job is measured
+alone, then the candidates for the fastest primitive of each scenario interleaved (interleaved_run.py,
 selection/measure/interleaved.py).
 """
 
@@ -18,9 +18,9 @@ from mavcg.runners.tuning_state import FIRST_PART, TimeIsUp, TunedOn, TuningStat
 from mavcg.selection.costs.database import CostDb
 from mavcg.selection.measure.work_list import Job, Plan
 
-FIRST_BATCH, BATCH = 8, 24  # jobs of a program: few at first, so that figures come soon
+FIRST_BATCH, BATCH = 8, 24  # jobs of a program; the first batch is small so that progress is shown soon
 DEFAULT_OPTIONS = BenchOptions()
-SLOWED = 0.9  # of the clock before: below that the machine got hot, or saves power
+SLOWED = 0.9  # ratio to the clock before; a lower clock means that the machine is hot or saves power
 
 
 def tune_on(
@@ -35,13 +35,12 @@ def tune_on(
     progress: Callable[[int, int, str], None] = lambda done, all_, words: None,
     note: Callable[[str], None] = lambda words: None,
 ) -> TunedOn:
-    """Measure on as many threads as CPUs; each figure, warm and cold, is stored in the database at once.
+    """Measure the jobs of a plan with a thread per CPU; store each cost, warm and cold, in the database at once.
 
-    First all jobs by themselves, then interleaved the candidates for the fastest of each scenario. resume: jobs that
-    were measured already are not measured again. limit_s: seconds after which no measurement is begun; FIRST_PART of
-    them is for the single measurements. An interrupt (Ctrl-C) ends it as the limit does. progress: called with the
-    number of jobs that are done, the number of all jobs, and the name of the next.
-    Raises: RunnerError where the machine fails; what was measured until then is kept.
+    resume: True to skip jobs that were measured before. limit_s: seconds after which no measurement is begun; the
+    fraction FIRST_PART is for single measurements. An interrupt (Ctrl-C) ends it as the limit does. progress: called
+    with the number of finished jobs, of all jobs, and the name of the next.
+    Raises: RunnerError if the machine fails; costs measured before are in the database.
     """
     tuning = TuningState(plan, database, spot, resume, limit_s, progress)
     with scratch_folder("mavcg-tune-") as name:
@@ -65,7 +64,7 @@ def tune_on(
 def _measure_alone(
     tuning: TuningState, spot: Spot, folder: Path, options: BenchOptions, note: Callable[[str], None]
 ) -> None:
-    """Measure each job by itself. Raises: TimeIsUp."""
+    """Measure each job alone. Raises: TimeIsUp."""
     if tuning.todo:
         tuning.check_time(FIRST_PART)
     tuning.tell()

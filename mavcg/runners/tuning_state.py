@@ -1,4 +1,4 @@
-"""The state of a network's measurements on one core: what is to be done, what is known, how far it is."""
+"""The state of a network's measurements on one core: jobs to do, costs known, progress and time limit."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -13,14 +13,16 @@ from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.trials.check import block_of
 
 NOTHING = Cost(0.0, MEASURED)
-FIRST_PART = 0.7  # fraction of a limit for single measurements, so that there is time for interleaved ones
+FIRST_PART = 0.7  # fraction of a time limit for single measurements; the remainder is for interleaved ones
 
 
 @dataclass(frozen=True)
 class TunedOn:
-    """Result of a plan on a core. already: jobs that were in the database; left: jobs not measured, as time was up or
-    the run was stopped; failed: jobs that could not be measured, with reasons. program_bytes: size of the largest
-    program that was sent. interleaved: scenarios with an interleaved measurement; undecided: those that still need one.
+    """The result of a plan on a core.
+
+    already: number of jobs that were in the database. left: number of jobs not measured. stopped: the reason, or "".
+    failed: jobs that could not be measured, with reasons. program_bytes: size of the largest program. checksums: of
+    outputs. interleaved: number of scenarios measured interleaved. undecided: number that still need it.
     """
 
     measured: tuple[tuple[Job, Cost], ...]
@@ -37,11 +39,11 @@ class TunedOn:
 
 
 class TimeIsUp(Exception):
-    """Raised when the time limit is reached: no measurement is begun any more."""
+    """Raised when the time limit is reached, so that no further measurement is begun."""
 
 
 class TuningState:
-    """Jobs of a plan on a core, and their costs as they become known. limit_s: seconds from now on."""
+    """The jobs of a plan on a core, and their costs as they become known. limit_s: seconds from creation."""
 
     def __init__(
         self, plan: Plan, database: CostDb, core: MeasuredCore, resume: bool, limit_s: float | None,
@@ -71,7 +73,7 @@ class TuningState:
         )  # fmt: skip
 
     def take(self, job: Job, result: JobTimes | JobFailed, host: str = "") -> None:
-        """Keep a job's figures. host: of this one, if it is not that of all. Raises: MavcgError for a full disk."""
+        """Store a job's result. host: machine that measured it; "" for core.host. Raises: MavcgError (full disk)."""
         if isinstance(result, JobFailed):
             self.failed.append((job, result.why))
             return
@@ -84,7 +86,7 @@ class TuningState:
         self.checksums[job] = result.checksum
 
     def candidates(self) -> list[tuple[CandidateGroup, dict[Job, Cost]]]:
-        """Return the scenarios whose fastest primitive is open, with what their jobs were measured at by themselves.
+        """Return the scenarios whose fastest primitive is undecided, with the costs of their jobs measured alone.
 
         Raises: TimeIsUp.
         """
@@ -95,7 +97,7 @@ class TuningState:
         return [(each, {job: self._sure(job) for job in (each.base, *each.others, *each.rest)}) for each in groups]
 
     def decide(self, measurement: CandidateGroup, costs: dict[Job, Cost], failed: dict[Job, str]) -> None:
-        """Keep the result of an interleaved measurement."""
+        """Store the result of an interleaved measurement."""
         for job, cost in costs.items():
             self.database.put(replace(self.records[job], cost=cost))
             if job in self.measured:
@@ -104,7 +106,7 @@ class TuningState:
         self.decided += 1
 
     def check_time(self, part: float = 1.0) -> None:
-        """Raise TimeIsUp after this part of the limit."""
+        """Raise TimeIsUp after this fraction of the limit."""
         if self.limit_s is not None and time.monotonic() - self.started >= part * self.limit_s:
             raise TimeIsUp
 
@@ -130,11 +132,11 @@ class TuningState:
 
 
 def cost_of(rounds: Rounds) -> Cost:
-    """Return the rounds' figure as a measured cost."""
+    """Return the median of rounds as a measured cost."""
     return Cost(rounds.ms, MEASURED, rounds.spread_ms, rounds.runs)
 
 
 def batches_of(jobs: Sequence[Job], first: int, size: int) -> list[list[Job]]:
-    """Return the jobs in batches of a size, the first of them of its own."""
+    """Return the jobs in batches of `size`, the first batch of `first` jobs."""
     starts = [0, *range(first, len(jobs), size)] if jobs else []
     return [list(jobs[start : first if not start else start + size]) for start in starts]

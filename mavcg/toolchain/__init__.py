@@ -1,1 +1,1 @@
-"""Compiler, assembler and linker: what the ziglang wheel brings, and LLVM's code generation."""
+"""Compiler, assembler and linker of the ziglang wheel, and LLVM's code generation."""

@@ -1,7 +1,7 @@
-"""Compile LLVM IR to optimised IR, assembly or an object, and assemble text, by ziglang's clang, one process each.
+"""Compiles LLVM IR to optimised IR, assembly or an object, and assembles text, by ziglang's clang in child processes.
 
-llvmlite has no assembly parser for foreign targets and ends the process on inline assembly; clang, of the same LLVM,
-has one. In a process of its own, an LLVM fatal error becomes one refused function with LLVM's message.
+llvmlite has no assembly parser for foreign targets and aborts on inline assembly; clang, of the same LLVM, has one. In
+a child process, a fatal error of LLVM becomes one refused function with LLVM's message.
 """
 
 import os
@@ -17,8 +17,8 @@ from mavcg.hardware.target import Target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 EMIT_FLAGS = {"ir": ("-S", "-emit-llvm"), "asm": ("-S",), "obj": ("-c",)}
-# Everything that any core of ours may use, so that the assembler takes what code generation wrote; which core
-# runs what was decided there. Names: LLVM's AArch64TargetParser.
+# All extensions that any core may use, so that the assembler accepts everything that code generation has written for a
+# core. Names: LLVM's AArch64TargetParser.
 _ASSEMBLE_ALL = (
     "\t.arch armv9.5-a+sve2+sme2+fp16+fp16fml+bf16+i8mm+dotprod+crypto+sha3+sm4+memtag+rng+ssbs+f32mm+f64mm+ls64"
     "+rcpc+lse+rdm+crc+predres+sb+flagm+pauth\n"
@@ -50,18 +50,18 @@ class CodegenJob:
 
 @dataclass(frozen=True)
 class Failure:
-    """A job that LLVM refused, with its message."""
+    """The result of a job that LLVM refused. message: LLVM's."""
 
     message: str
 
 
 def compile_module(job: CodegenJob, out: Path) -> None:
-    """Compile one module into `out`. Raises: ToolError with clang's message for IR that it refuses."""
+    """Compile a module into `out`. Raises: ToolError with clang's message for IR that it refuses."""
     source = out.with_name(out.name + ".in.ll")
     source.write_text(job.text, encoding="utf-8", errors="surrogateescape")
     passes = () if job.optimise else ("-Xclang", "-disable-llvm-passes")
-    # IR needs no headers and no libraries, and brings its CPUs: clang itself does without zig's cache and a second
-    # process, which take half of a small module's time. For macOS zig knows the version to compile for.
+    # IR needs no headers or libraries and has its CPUs, so that clang is run directly, without zig's cache and second
+    # process, which take half of the time for a small module. For macOS zig chooses the version to compile for.
     zig = job.target.system == "macos"
     run_zig(
         "cc" if zig else "clang",
@@ -81,20 +81,21 @@ def assemble(asm: str, out: Path, target: Target, what: str, flags: Sequence[str
     """Assemble text to an object file.
 
     Args:
-        flags: the assembler's, such as folders of included files.
+        what: a description of the work, for messages.
+        flags: for the assembler, such as folders of included files.
     """
     source = out.with_suffix(".s")
     head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
     source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
-    # Without -g0 the assembler writes where this file lies into the object's debug information.
+    # Without -g0 the assembler writes this file's path into the object's debug information.
     run_zig("cc", ["-target", target.zig_name, "-g0", *flags, "-c", str(source), "-o", str(out)], f"assembling {what}")
     source.unlink()
 
 
 def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[], None]) -> list[str | Failure]:
-    """Compile modules to text ("ir" or "asm"), `workers` at a time; results in order, refusals as Failure.
+    """Compile modules to text ("ir" or "asm"), `workers` at a time; return the texts in order, a Failure for a refusal.
 
-    progress is called once per finished job, from any thread.
+    progress: called once per finished job, from any thread.
     """
 
     def work(job: CodegenJob) -> str | Failure:
@@ -113,21 +114,21 @@ def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[],
 
 
 def _reason(message: str) -> str:
-    """Return the line that states the reason, from a compiler's crash report or error list."""
+    """Return the line with the reason in a compiler's crash report or error list."""
     telling = re.search(r"(?:fatal error: error in backend|LLVM ERROR|error): (.*)", message)
     return f"LLVM: {telling[1].strip()}" if telling else message.replace("\n", " ")
 
 
 def default_workers() -> int:
-    """Return the number of compilers to run at a time: the CPUs that this process may use."""
+    """Return the number of compilers to run at a time: the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def canonical(text: str) -> str:
-    """Return the IR as LLVM prints it: the form that passes.ir reads. Raises: MavcgError when it does not parse."""
+    """Return the IR as LLVM prints it, the form that passes.ir reads. Raises: MavcgError if it does not parse."""
     import llvmlite.binding as llvm
 
-    # Bytes that are no UTF-8 stand in comments only, such as a file's name: LLVM escapes them everywhere else.
+    # Bytes that are not UTF-8 occur in comments only, such as a file's name; elsewhere LLVM escapes them.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
         return str(llvm.parse_assembly(text))

@@ -1,7 +1,7 @@
-"""Fill ziglang's cache of support libraries: `python -m mavcg.toolchain.warm TARGET..` links a library for each target.
+"""Fills ziglang's cache of support libraries: `python -m mavcg.toolchain.warm TARGET..` links a library per target.
 
-A target is one of ziglang's, or "tests": every form that the tests link (LINKED_BY_TESTS). ziglang builds its C
-library, compiler-rt and libc++ anew for each target, level of optimisation, and with or without debug information.
+A target is one of ziglang's, or "tests" for all link forms of the tests (LINKED_BY_TESTS). ziglang builds its C
+library, compiler-rt and libc++ for each target, optimisation level, and with or without debug information.
 """
 
 import sys
@@ -17,7 +17,7 @@ from mavcg.objects.library import link_shared
 from mavcg.text.terminal import say
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
-# Throws, so that the C++ runtime is needed, and divides 128-bit integers, so that compiler-rt is.
+# It throws, so that the C++ runtime is needed, and divides 128-bit integers, so that compiler-rt is needed.
 _SOURCE = """
 #include <new>
 extern "C" __int128 mavcg_warm(__int128 a, __int128 b) { if (b == 0) throw std::bad_alloc(); return a / b; }
@@ -25,19 +25,19 @@ int main(int count, char **) { return mavcg_warm(count, 1) == 0; }
 """
 _C_SOURCE = "int main(int count, char **words) { return words[count - 1] == 0; }\n"
 TESTS = "tests"
-HOST = "host"  # this machine, by the name that libraries are built for
-NATIVE = "native"  # this machine, as ziglang's default
+HOST = "host"  # this machine, by the target name of mavcg's libraries
+NATIVE = "native"  # this machine, by ziglang's default target
 _OPTIMISED = ("-O2", "-fno-sanitize=all")
 _SMALL = ("-ffunction-sections", "-Wl,--gc-sections", "-s")  # as the program that measures kernels on a board
 
 
 @dataclass(frozen=True)
 class LinkForm:
-    """A link that has ziglang build its libraries.
+    """A link for which ziglang builds its support libraries.
 
-    target: ziglang's name of it, HOST or NATIVE. tool: "c++" or "cc" link a program with the flags; "shared": a library
-    as mavcg links it, which takes no flags. elsewhere: the current folder is not one that ziglang is installed in: it
-    names its own sources relative to such a folder, and builds another copy of a C library for them.
+    target: ziglang's name, HOST or NATIVE. tool: "c++" or "cc" to link a program with the flags; "shared" to link a
+    library as mavcg does, without flags. elsewhere: True if the current folder is not ziglang's installation: relative
+    to that folder, it names its sources differently and builds another copy of the C library.
     """
 
     target: str
@@ -47,14 +47,14 @@ class LinkForm:
 
     @property
     def target_flags(self) -> tuple[str, ...]:
-        """Flags that name the target. Raises: MavcgError for one that is unknown."""
+        """Compiler flags for the target. Raises: MavcgError for an unknown target."""
         if self.target == NATIVE:
             return ()
         target = host_target() if self.target == HOST else parse_target(self.target)
         return ("-target", target.zig_name)
 
 
-# The slowest first: two are built at a time.
+# The slowest first, because two are built at a time.
 LINKED_BY_TESTS = (
     LinkForm("aarch64-linux-musl", "c++", ("-static", *_OPTIMISED)),
     LinkForm(HOST, "shared"),
@@ -78,7 +78,7 @@ LINKED_BY_TESTS = (
 
 
 def warm(form: LinkForm) -> None:
-    """Compile and link, and discard the result. Raises: MavcgError when that fails."""
+    """Compile and link, and discard the result. Raises: MavcgError if that fails."""
     with scratch_folder("mavcg-warm-") as folder:
         source = Path(folder, "warm.c" if form.tool == "cc" else "warm.cc")
         source.write_text(_C_SOURCE if form.tool == "cc" else _SOURCE)
@@ -94,7 +94,7 @@ def warm(form: LinkForm) -> None:
 
 
 def forms_of(names: Sequence[str]) -> tuple[LinkForm, ...]:
-    """Return the forms that the command's arguments name."""
+    """Return the link forms for the command's arguments."""
     forms: list[LinkForm] = []
     for name in names:
         forms += LINKED_BY_TESTS if name == TESTS else [LinkForm(name, "shared")]

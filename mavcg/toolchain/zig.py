@@ -1,4 +1,4 @@
-"""Run the compiler, assembler and linker that the ziglang wheel brings, with clear errors when they refuse."""
+"""Runs the compiler, assembler and linker of the ziglang wheel, and turns their failures into clear errors."""
 
 import contextlib
 import importlib.util
@@ -15,28 +15,27 @@ from mavcg.files.disk_space import full_folders
 from mavcg.files.scratch import making
 from mavcg.hardware.target import Target
 
-# On every zig command: zig adds these by default, and a library of kernels needs none of them.
-# User flags follow and win.
+# On every zig command, against zig's defaults, which a library does not need; the user's flags follow and override.
 GUARDED_CODE_FLAGS = ("-fno-sanitize=all", "-fomit-frame-pointer", "-g0")
 PLAIN_CODE_FLAGS = (*GUARDED_CODE_FLAGS, "-fno-stack-protector")
 
-# Branch protection of C: landing pads where calls may arrive through pointers, signed or shadowed return addresses.
-# Instructions that processors without it take for no-ops. Of IR: mavcg.passes.ir.protection.
+# Branch protection of C code: landing pads for calls through pointers, signed or shadowed return addresses. Processors
+# without it execute these instructions as no-ops. For IR: mavcg.passes.ir.protection.
 _PROTECTION = {"aarch64": ("-mbranch-protection=standard",), "x86_64": ("-fcf-protection=full",)}
 
 MESSAGE_LINES = 12
 
 
 def protection_flags(target: Target) -> tuple[str, ...]:
-    """Return compiler flags for branch protection; none for macOS, whose arm64 ABI has no such marks."""
+    """Return compiler flags for branch protection; () for macOS, whose arm64 ABI does not have it."""
     return () if target.system == "macos" else _PROTECTION[target.arch]
 
 
 @cache
 def zig_program() -> str:
-    """Return the program that `python -m ziglang` runs; starting it without Python in between saves 50 ms a time.
+    """Return the path of the program that `python -m ziglang` runs; to run it directly saves 50 ms per call.
 
-    Raises: ToolError where the wheel is not installed.
+    Raises: ToolError if the wheel is not installed.
     """
     found = importlib.util.find_spec("ziglang")
     if found is None or found.origin is None:
@@ -45,19 +44,19 @@ def zig_program() -> str:
 
 
 def zig_command(tool: str) -> list[str]:
-    """Return the argument vector that starts one of zig's tools: "cc", "c++", "ld.lld", "ar", "objcopy".
+    """Return the command of one of zig's tools: "cc", "c++", "ld.lld", "ar", "objcopy".
 
-    Raises: ToolError when the ziglang wheel is not installed.
+    Raises: ToolError if the ziglang wheel is not installed.
     """
     return [zig_program(), tool]
 
 
 def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
-    """Run an outside tool and return its standard output.
+    """Run an external tool and return its standard output.
 
     Args:
-        what: a description of the work, for error messages ("linking libapp.so").
-    Raises: ToolError with the tool's own first lines when it is missing or fails.
+        what: a description of the work, for error messages, such as "linking libapp.so".
+    Raises: ToolError if the tool is missing or fails, with the first lines of its message.
     """
     try:
         with making:
@@ -85,7 +84,7 @@ def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
 
 
 def _folders(command: Sequence[str], cwd: Path | None) -> list[Path]:
-    """Return the folders that a tool writes to."""
+    """Return the folders that a command writes to."""
     outputs = [Path(word).parent for flag, word in pairwise(command) if flag == "-o"]
     return [*outputs, *([cwd] if cwd else [])]
 
@@ -98,5 +97,5 @@ def _describe_end(status: int) -> str:
 
 
 def run_zig(tool: str, arguments: Sequence[str], what: str, cwd: Path | None = None) -> str:
-    """Run a tool of the ziglang wheel and return its standard output. Raises: ToolError when it fails."""
+    """Run a tool of the ziglang wheel and return its standard output. Raises: ToolError if it fails."""
     return run_tool([*zig_command(tool), *arguments], what, cwd)

@@ -47,7 +47,7 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
         ("slow = 1.5", "slow = 1", "rules.slow: 1; give 1.01 to 100"),
         ("slow = 1.5", 'slow = "x"', "rules.slow: 'x'; give 1.01 to 100"),
         ("hot_celsius = 70", "hot_celsius = true", "rules.hot_celsius: True; give 1 to 150 (degrees Celsius)"),
-        ("[rules]\nslow = 1.5\nhot_celsius = 70", "rules = 3", "rules: 3 is no table"),
+        ("[rules]\nslow = 1.5\nhot_celsius = 70", "rules = 3", "rules: 3 is not a table"),
         ('"rk3588"', '"rk9999"', "board[0].type: "),
         ('"adb:R58M12"', '"usb:1"', "board[1].runner: usb:1: is none; give local, ssh:"),
         ('"adb:R58M12"', '"fleet:other.toml"', "board[1].runner: fleet:other.toml: a fleet's file is for"),
@@ -56,7 +56,7 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
         ('"phone"', '"My Phone"', "board[1].name: 'My Phone'"),
         ('"phone"', "7", "board[1].name"),
         ('runner = "adb:R58M12"', "", "board[1].runner"),
-        ('"dask://farm:8786"', '"farm"', "scheduler: 'farm' is no address of a Dask scheduler"),
+        ('"dask://farm:8786"', '"farm"', "scheduler: 'farm' is not an address of a Dask scheduler"),
         ('"dask://farm:8786"', '"4"', "scheduler: '4' is no address"),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_recorder_that_may_not_record_is_named_with_its_words(
 
 
 def test_the_program_must_be_a_file_here(board: Callable[..., RunsThere]) -> None:
-    with pytest.raises(ProfileError, match=r"ls: is no file in .*built for local"):
+    with pytest.raises(ProfileError, match=r"ls: is not a file in .*built for local"):
         board().check(["ls"])
     board().check(["./app"])
 

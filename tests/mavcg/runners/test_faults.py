@@ -43,7 +43,7 @@ def test_a_host(text: str, host: str, port: int | None) -> None:
     "text", ["-oProxyCommand=x", "pi@-x", "a b", "pi@host:0", "pi@host:70000", "pi@host:x", "@h", "h;id"]
 )
 def test_what_is_no_host(text: str) -> None:
-    with pytest.raises(RunnerError, match="is no user and host; write ssh:user@host"):
+    with pytest.raises(RunnerError, match="is not a user and host; write ssh:user@host"):
         open_runner(f"ssh:{text}")
 
 
@@ -164,7 +164,7 @@ def test_adb_without_a_device_that_can_be_used(device: Any, monkeypatch: pytest.
     assert "adb:R58M: is offline; unplug it" in adb_reason(device, "R58M offline", "X device", name="adb:R58M")
     assert "is in state 'recovery'" in adb_reason(device, "R58M recovery")
     assert "no such device (there are: R58M)" in adb_reason(device, "R58M device", name="adb:R59")
-    assert "is no serial number" in adb_reason(device, "R58M device", name="adb:-s x")
+    assert "is not a serial number" in adb_reason(device, "R58M device", name="adb:-s x")
     monkeypatch.setenv("PATH", "/no/such/folder")
     assert "adb is not there; install adb" in adb_reason(device, "R58M device")
 

@@ -58,7 +58,7 @@ def test_what_the_board_has_not(
 
 def test_another_machine_is_of_some_board() -> None:
     assert board_of("exynos9820", "adb") == S10
-    with pytest.raises(MavcgError, match="--runner adb: of which board"):
+    with pytest.raises(MavcgError, match="--runner adb: its board is not named"):
         board_of("host", "adb")
 
 
