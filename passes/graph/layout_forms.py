@@ -153,7 +153,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Form:
-    """How an operator is computed in other layouts.
+    """The form of an operator in other layouts.
 
     layouts: returns the possible layouts of a node. write: adds the node in a layout. batch_in_blocks: True if CHWc is
     possible for several images, without constants.

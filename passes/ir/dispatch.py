@@ -76,7 +76,7 @@ def _current_name(hot: HotModule, name: str, entities: Mapping[str, Entity]) -> 
 
 
 def add_single_bodies(hot: HotModule, base: ModuleText, labels_used: Mapping[str, Sequence[str]]) -> ModuleText:
-    """For functions with a single body, add the version symbols that other versions call, as aliases of the function.
+    """Add the version symbols that other versions call, as aliases, for functions with a single body.
 
     labels_used: function -> labels of its versions that some version's module refers to.
     """

@@ -47,7 +47,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Body:
-    """What a function's body refers to.
+    """The symbols and inline assembly that a function's body refers to.
 
     uses: symbols that its instructions refer to, each use once, in the text's order. assembly: templates of inline
     assembly.

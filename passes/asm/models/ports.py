@@ -36,7 +36,7 @@ class PortBounds:
 
     @cached_property
     def pressure(self) -> tuple[Mapping[str, Fraction], ...]:
-        """For each op: pool -> busy cycles per iteration that the op adds to each unit of the pool.
+        """Busy cycles per iteration that each op adds to each unit of a pool, by pool; one mapping per op.
 
         Work is distributed evenly over the units of a pool, and over pools as evenly as the ops allow.
         """
