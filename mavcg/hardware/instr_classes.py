@@ -142,6 +142,8 @@ vector  bsl_q          bsl v0.16b, v1.16b, v2.16b              logic_q
 vector  bsl_d          bsl v0.8b, v1.8b, v2.8b                 bsl_q
 vector  movi           movi v0.4s, #1
 vector  addl_q         saddl v0.4s, v1.4h, v2.4h
+vector  cnt_q          cnt v0.16b, v1.16b                      add_q
+vector  cnt_d          cnt v0.8b, v1.8b                        add_d
 vector  abd_q          sabd v0.4s, v1.4s, v2.4s                add_q
 vector  abd_d          sabd v0.2s, v1.2s, v2.2s                add_d
 vector  abdl_q         sabdl v0.4s, v1.4h, v2.4h               addl_q

@@ -57,7 +57,8 @@ fmul    wr  -  frecps frsqrts
 fdiv    wr  -  fdiv
 fsqrt   wr  -  fsqrt
 add     wr  -  add sub neg smax smin umax umin cmeq cmge cmgt cmhi cmhs cmle cmlt cmtst shadd uhadd shsub uhsub
-add     wr  -  srhadd urhadd cls clz cnt
+add     wr  -  srhadd urhadd
+cnt     wr  -  cls clz cnt
 abd     wr  -  abs sabd uabd
 logic   wr  -  and eor orn not mvn
 bsl     ar  -  bsl bit bif
