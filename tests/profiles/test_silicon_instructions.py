@@ -170,6 +170,7 @@ def test_a_product_without_addend_is_quicker_than_one_with() -> None:
     assert chain("cortex-a53", "mul x0, x0, x20") == 4
     assert rate("cortex-a53", "mul x{0}, x20, x21") == pytest.approx(0.50, rel=0.02)
     assert chain("cortex-a53", "madd x0, x0, x20, x21") == 5
+    assert rate("cortex-a55", "mul x{0}, x20, x21") == pytest.approx(0.50, rel=0.02)  # GMP's mpn_addmul_1
     assert rate("apple-firestorm", "mul x{0}, x20, x21") == pytest.approx(2.00, rel=0.02)
     assert rate("apple-firestorm", "umull x{0}, w20, w21") == pytest.approx(2.00, rel=0.02)
     assert rate("apple-firestorm", "madd x{0}, x20, x21, x22") == pytest.approx(1.00, rel=0.02)
