@@ -1,1 +1,1 @@
-"""Plans for accelerators: searches for tilings, whole networks, plans as text, reports and pictures."""
+"""Plans for accelerators: searches for tilings, plans of whole networks and their text, reports and pictures."""

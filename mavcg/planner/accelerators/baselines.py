@@ -1,7 +1,7 @@
-"""Three planners of the literature under the conditions that e-PlaNNer compares them in (8.1, table 8.3).
+"""Three planners of the literature, under the conditions in which e-PlaNNer compares them (8.1, table 8.3).
 
-All have the width whole, cut loops by whole lengths of the array as the paper's own search does, and are judged by the
-same model. What the paper leaves open is decided here as each function says.
+All keep the width whole, cut loops into whole lengths of the array like the paper's own search, and are judged by the
+same model. Where the paper leaves a choice open, the function's docstring states it.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,21 +30,22 @@ def plan(
     *,
     halo: bool = True,
 ) -> Planned:
-    """Return the tiling that the planner of this name, one of BASELINES, chooses for a layer.
+    """Return the tiling that a planner chooses for a layer. name: one of BASELINES.
 
-    metric, halo: as pruned.search has them. Raises: MavcgError for another name; NoTiling where nothing fits.
+    metric, halo: as in pruned.search. Raises: MavcgError for another name; NoTiling if no tile fits.
     """
     planner = _PLANNERS.get(name)
     if planner is None:
-        raise MavcgError(f"baseline {name}: there is none of this name; there are {', '.join(BASELINES)}")
+        raise MavcgError(f"baseline {name}: unknown; choose one of {', '.join(BASELINES)}")
     return planner(layer, accelerator, metric, halo)
 
 
 def _zhang(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) -> Planned:
-    """Zhang et al. 2015: IC is the innermost off-chip loop, so partial sums never move.
+    """Plan by Zhang et al. 2015: IC is the innermost off-chip loop, so partial sums never move.
 
-    Its best factors "generated from e-PlaNNer" are the best of the paper's pruned space. Inputs and weights are
-    reloaded by equations 6.2 and 6.3 as they stand, also where a loop vanishes and another dataflow would do.
+    Its best factors, "generated from e-PlaNNer", are the best of the paper's pruned space. Inputs and weights are
+    reloaded
+    by equations 6.2 and 6.3 unchanged, even if a loop has one trip and another dataflow would fit as well.
     """
     for bound_halo in (False, True) if halo else (False,):
         axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
@@ -55,9 +56,9 @@ def _zhang(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: boo
 
 
 def _ma(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) -> Planned:
-    """Ma et al. 2017: kernel whole, then IC as large as fits, so that partial sums move seldom or never.
+    """Plan by Ma et al. 2017: the kernel whole, then IC as large as fits, so that partial sums move rarely or never.
 
-    That priority comes before the pruning of the other loops: these have every size, and every dataflow.
+    This priority comes before the pruning of the other loops: they are tried in every size, with every dataflow.
     """
     lowest = _largest(layer, accelerator, _start(layer, accelerator, halo), "IC", halo)
     axes = {**space.axes(layer, accelerator, lowest), "IC": np.array([lowest.ic])}
@@ -68,10 +69,11 @@ def _ma(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) 
 
 
 def _smart_shuttle(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) -> Planned:
-    """Li et al. 2018: output stationary where OW * OH > IC * KW * KH, else weight stationary; each by priorities.
+    """Plan by Li et al. 2018: output-stationary if OW * OH > IC * KW * KH, else weight-stationary; sizes by priorities.
 
-    Output stationary: OC as large as fits, then OH, then IC. Weight stationary: OC and IC before OH, "in the same
-    rank" in the paper; here OC comes first. Nothing is compared, so the metric has no say.
+    Output-stationary: OC as large as fits, then OH, then IC. Weight-stationary: OC and IC before OH, "in the same rank"
+    in
+    the paper; here OC comes first. Nothing is compared, so the metric is not used.
     """
     output = layer.ow * layer.oh > layer.ic * layer.kw * layer.kh
     tile = _start(layer, accelerator, halo)
@@ -88,7 +90,7 @@ BASELINES: tuple[str, ...] = tuple(_PLANNERS)
 
 
 def _start(layer: ConvLayer, accelerator: Accelerator, halo: bool) -> Tile:
-    """Return the smallest tile. Raises: NoTiling where it does not fit."""
+    """Return the smallest tile. Raises: NoTiling if it does not fit."""
     tile = space.initial_tile(layer, accelerator)
     if not space.fits(layer, tile, accelerator, halo):
         raise space.no_tiling(layer, accelerator, halo)
@@ -96,7 +98,7 @@ def _start(layer: ConvLayer, accelerator: Accelerator, halo: bool) -> Tile:
 
 
 def _largest(layer: ConvLayer, accelerator: Accelerator, tile: Tile, name: str, halo: bool) -> Tile:
-    """Return the tile with one loop as long as fits, the others as they are. The tile itself fits."""
+    """Return the tile with one loop, `name`, as long as fits and the others unchanged. The tile itself must fit."""
     sizes = space.axes(layer, accelerator, tile)[name].tolist()
     tiles = (replace(tile, **{name.lower(): size}) for size in reversed(sizes))
     return next((larger for larger in tiles if space.fits(layer, larger, accelerator, halo)), tile)
@@ -105,11 +107,11 @@ def _largest(layer: ConvLayer, accelerator: Accelerator, tile: Tile, name: str, 
 def _best_output_stationary(
     layer: ConvLayer, accelerator: Accelerator, axes: Axes, metric: Metric, halo: bool
 ) -> tuple[Tiling, Reached] | None:
-    """Return the first tile of the largest metric among those that fit; None where none fits.
+    """Return the first output-stationary tile of the largest metric; None if no tile fits.
 
-    How many input channels a tile has moves nothing here, and the fewest fit best: no more are looked at.
+    The number of input channels in a tile does not change the traffic, so only the smallest number is tried.
     """
-    found: tuple[float, Tiling, Reached] | None = None
+    best: tuple[float, Tiling, Reached] | None = None
     seen: set[tuple[int, ...]] = set()
     fewest = {**axes, "IC": axes["IC"][:1]}
     for factors in product(*(fewest[name].tolist() for name in DIMENSIONS)):
@@ -122,6 +124,6 @@ def _best_output_stationary(
         seen.add(kind)
         reaches = roofline_performance(layer, moved, accelerator)
         value = metric(reaches)
-        if found is None or value > found[0]:
-            found = (value, tiling, reaches)
-    return found[1:] if found else None
+        if best is None or value > best[0]:
+            best = (value, tiling, reaches)
+    return best[1:] if best else None

@@ -1,9 +1,9 @@
-"""Bounds by which an exact search leaves out tiles that another one dominates, or whose traffic is bound to be high.
+"""Dominance and traffic bounds by which the exact searches discard tiles without costing each.
 
-Equations 6.1 to 6.5 read a tile through its trip counts alone. Of all factors of a loop with the same trip count the
-smallest one is thus as good as the others and fits wherever they do: a loop of N iterations has at most 2 sqrt(N)
-factors that count. With halo the rows that are read depend on the factor too, and with a roof that depends on the tile
-so does the use of the array: then a larger factor of the same trip count stays where it is better in one of these.
+Equations 6.1 to 6.5 depend on a tile only through its trip counts. Among the factors of a loop with the same trip count
+the smallest is as good as the others and fits wherever they do; so a loop of N iterations has at most 2 sqrt(N) factors
+worth trying. With halo the number of rows read depends on the factor too, and with a computation roof of each tile so
+does the utilisation of the array: then a larger factor of the same trip count is kept if it is better in one of them.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ChannelFactors:
-    """Factors of OC or IC that count, ascending, with their trip counts and the use of the array along the loop."""
+    """Factors of OC or IC worth trying, ascending, with their trip counts and the array's utilisation."""
 
     factor: Integers
     trips: Integers
@@ -35,11 +35,13 @@ class ChannelFactors:
 
 @dataclass(frozen=True)
 class Spatial:
-    """Factors of OH, OW, KH and KW together, one entry each. Bytes are of a group's tile for one channel.
+    """Entries of factors of OH, OW, KH and KW together, one row for each combination.
 
-    pixels, taps: trips of the loops over the output's maps, and over the kernel. input_bytes, weight_bytes,
-    output_bytes: of a tile for one channel (weights: one of each). once, each: bytes of the whole input where it is
-    stationary, and where it is not for each trip of OC. use: of the array along these four loops.
+    pixels, taps: trip counts of the loops over output maps and over the kernel. input_bytes, weight_bytes,
+    output_bytes: of
+    a group's tile, for one channel (for weights: one of each). once: bytes of the whole input if it is stationary.
+    each:
+    bytes of the input for each trip of OC if it is not. use: utilisation of the array along these four loops.
     """
 
     tiles: Integers  # [entry, (OH, OW, KH, KW)]
@@ -56,12 +58,12 @@ class Spatial:
         return len(self.pixels)
 
     def select(self, entries: Integers) -> "Spatial":
-        """Return the entries with these numbers, [count]."""
+        """Return the entries with these indices, [count]."""
         return Spatial(*(getattr(self, name)[entries] for name in self.__dataclass_fields__))
 
 
 def use_of_array(accelerator: Accelerator, name: str, factor: Integers) -> Floats:
-    """A loop's share in equation 6.7: factor over the steps of the array that it takes, of the array's length.
+    """Return a loop's share in equation 6.7: its factor over the array slots in the steps that it takes.
 
     factor: [count].
     """
@@ -70,10 +72,10 @@ def use_of_array(accelerator: Accelerator, name: str, factor: Integers) -> Float
 
 
 def channels(accelerator: Accelerator, name: str, length: int, factors: Integers, tile_roof: bool) -> ChannelFactors:
-    """Return the factors of one loop that no other dominates: of each trip count the smallest, or also better used
-    ones.
+    """Return the factors of one loop that no other dominates.
 
-    length: trip count of the loop, in elements; factors: [count], ascending.
+    These are the smallest factor of each trip count, and with tile_roof also larger ones of higher utilisation. length:
+    iterations of the loop. factors: [count], ascending.
     """
     n = -(-length // factors)
     if not tile_roof:
@@ -86,7 +88,7 @@ def channels(accelerator: Accelerator, name: str, length: int, factors: Integers
 
 @dataclass(frozen=True)
 class Half:
-    """Factors of OH and KH, or of OW and KW, with their trips; rows: of input that all their windows read."""
+    """Factors of OH and KH, or of OW and KW, with their trip counts. rows: input rows in all their windows together."""
 
     out: Integers
     tap: Integers
@@ -102,38 +104,41 @@ class Half:
 def spatial(
     layer: ConvLayer, accelerator: Accelerator, grid: Axes, *, halo_traffic: bool, halo_fits: bool, tile_roof: bool
 ) -> Spatial:
-    """Return all combinations of the other four loops whose halves, down and across, no other dominates.
+    """Return all combinations of factors of OH, OW, KH and KW, except those with a dominated half.
 
-    grid: the factors of each loop to choose from, ascending.
+    The halves are vertical (OH, KH) and horizontal (OW, KW). grid: candidate factors of each loop, ascending.
     """
     down, across = (
         _half(layer, accelerator, grid, axis, out, tap, halo_traffic, tile_roof)
         for axis, (out, tap) in zip(axes(layer), (("OH", "KH"), ("OW", "KW")), strict=True)
     )
-    made = combine_maps(layer, down, across, halo_fits)
+    combinations = combine_maps(layer, down, across, halo_fits)
     if halo_traffic:
-        return made
-    once = np.full(len(made), layer.input_elements * layer.items.input)
-    return replace(made, once=once, each=once * made.taps)
+        return combinations
+    once = np.full(len(combinations), layer.input_elements * layer.items.input)
+    return replace(combinations, once=once, each=once * combinations.taps)
 
 
 def combine_maps(layer: ConvLayer, down: Half, across: Half, halo_fits: bool = True) -> Spatial:
-    """Return each of one half with each of the other; the input's bytes are those that the windows read."""
-    of_down, of_across = (
-        places.ravel() for places in np.meshgrid(np.arange(len(down)), np.arange(len(across)), indexing="ij")
+    """Return the Cartesian product of a vertical and a horizontal half.
+
+    Input bytes count the windows that the tiles read.
+    """
+    in_down, in_across = (
+        indices.ravel() for indices in np.meshgrid(np.arange(len(down)), np.arange(len(across)), indexing="ij")
     )
-    tiles = np.stack([down.out[of_down], across.out[of_across], down.tap[of_down], across.tap[of_across]], axis=1)
-    one = np.ones(len(tiles), np.int64)
-    factors = {"OC": one, "IC": one} | {name: tiles[:, i] for i, name in enumerate(("OH", "OW", "KH", "KW"))}
-    read = layer.groups * layer.ic * layer.items.input * down.rows[of_down] * across.rows[of_across]
+    tiles = np.stack([down.out[in_down], across.out[in_across], down.tap[in_down], across.tap[in_across]], axis=1)
+    ones = np.ones(len(tiles), np.int64)
+    factors = {"OC": ones, "IC": ones} | {name: tiles[:, i] for i, name in enumerate(("OH", "OW", "KH", "KW"))}
+    read = layer.groups * layer.ic * layer.items.input * down.rows[in_down] * across.rows[in_across]
     return Spatial(
         tiles,
-        down.out_trips[of_down] * across.out_trips[of_across],
-        down.tap_trips[of_down] * across.tap_trips[of_across],
+        down.out_trips[in_down] * across.out_trips[in_across],
+        down.tap_trips[in_down] * across.tap_trips[in_across],
         *bytes_of(layer, factors, halo_fits),
         once=read,
         each=read,
-        use=down.use[of_down] * across.use[of_across],
+        use=down.use[in_down] * across.use[in_across],
     )
 
 
@@ -164,7 +169,7 @@ def _half(
 
 
 def _rows(axis: WindowAxis, out: Integers, tap: Integers) -> Integers:
-    """Return rows_read of many tiles. Without padding windows are never cut short, and a sum has a closed form."""
+    """Return rows_read of many tiles; in closed form if there is no padding, since no window is cut short then."""
     reach = (axis.out - 1) * axis.stride + (axis.taps - 1) * axis.dilation + 1
     if axis.before or reach > axis.length:
         return np.array([rows_read(axis, *pair) for pair in zip(out.tolist(), tap.tolist(), strict=True)], np.int64)
@@ -175,11 +180,10 @@ def _rows(axis: WindowAxis, out: Integers, tap: Integers) -> Integers:
 
 
 def pareto_indices(kind: Integers, sizes: Sequence[Integers], costs: Sequence[NDArray[np.generic]]) -> Integers:
-    """Return the places of the entries that no other one of the same kind matches in every size and cost, in ascending
-    order.
+    """Return the indices, ascending, of the entries that no other entry of the same kind dominates.
 
-    kind, each of sizes and of costs: [entries]. Sizes ascend with the place in at least the first key, so of equal
-    entries the first stays.
+    An entry dominates another if it is at most as large in all sizes and costs. kind, each of sizes, each of costs:
+    [entries]. Of equal entries the first is kept, as sizes ascend with the index in at least the first key.
     """
     by_kind = np.lexsort((np.arange(len(kind)), *reversed(sizes), kind))
     kept: list[int] = []
@@ -187,19 +191,21 @@ def pareto_indices(kind: Integers, sizes: Sequence[Integers], costs: Sequence[ND
     kinds = kind.tolist()
     front: list[tuple[float, ...]] = []
     last = None
-    for place in by_kind.tolist():
-        if kinds[place] != last:
-            last, front = kinds[place], []
-        entry = tuple(values[place] for values in columns)
+    for index in by_kind.tolist():
+        if kinds[index] != last:
+            last, front = kinds[index], []
+        entry = tuple(values[index] for values in columns)
         if not any(all(a <= b for a, b in zip(other, entry, strict=True)) for other in front):
             front.append(entry)
-            kept.append(place)
+            kept.append(index)
     return np.array(sorted(kept), np.int64)
 
 
 def most_input_channels(memory: MemoryLevel, spatial: Spatial, out_channels: Integers) -> Integers:
-    """Return IC's largest factor that fits beside factors of OC, which broadcast against the entries of `spatial`; or
-    less than 1."""
+    """Return the largest factor of IC that fits beside each factor of OC, or a number below 1 if none does.
+
+    out_channels: factors of OC, which broadcast against the entries of `spatial`.
+    """
     weights = out_channels * spatial.weight_bytes[:, None]
     outputs = out_channels * spatial.output_bytes[:, None]
     inputs = spatial.input_bytes[:, None]
@@ -210,7 +216,10 @@ def most_input_channels(memory: MemoryLevel, spatial: Spatial, out_channels: Int
 
 
 def most_output_channels(memory: MemoryLevel, spatial: Spatial, in_channels: int) -> Integers:
-    """Return OC's largest factor that fits beside one of IC, for each entry; or less than 1."""
+    """Return the largest factor of OC that fits beside in_channels input channels for each entry.
+
+    Below 1 if none does.
+    """
     weights = in_channels * spatial.weight_bytes
     inputs = in_channels * spatial.input_bytes
     if memory.shared_bytes:
@@ -220,7 +229,7 @@ def most_output_channels(memory: MemoryLevel, spatial: Spatial, in_channels: int
 
 
 class Before(NamedTuple):
-    """Trips of the loops over tiles of a level of memory that is further away; 1 where there is none (levels.py)."""
+    """Trip counts of the loops over tiles of the next memory level further out; 1 if there is none (levels.py)."""
 
     oc: int = 1
     pixels: int = 1
@@ -233,20 +242,22 @@ NOTHING_BEHIND = Before()
 def totals(
     layer: ConvLayer, spatial: Spatial, oc_trips: Integers, ic_trips: Integers, before: Before = NOTHING_BEHIND
 ) -> tuple[Integers, ...]:
-    """Equation 6.1 for each dataflow in Dataflow's order: bytes. Trips broadcast against the entries, which come first.
+    """Return the bytes of equation 6.1 for each dataflow, in the order of Dataflow.
 
-    In every trip count these do not fall, so trips that are too small make a bound.
+    Trip counts broadcast against the entries, which are the first axis. Bytes never fall with a trip count, so trip
+    counts
+    that are too small give a lower bound.
     """
     shape = (len(spatial),) + (1,) * (max(oc_trips.ndim, ic_trips.ndim) - 1)
     pixels, taps, once, each = (v.reshape(shape) for v in (spatial.pixels, spatial.taps, spatial.once, spatial.each))
     items = layer.items
     weights = layer.weight_elements * items.weight
     outputs, psums = layer.output_elements * items.output, layer.output_elements * items.psum * 2
-    of_input, of_weight, of_output = each * oc_trips, weights * pixels, outputs + psums * (taps * ic_trips - 1)
+    input_bytes, weight_bytes, output_bytes = each * oc_trips, weights * pixels, outputs + psums * (taps * ic_trips - 1)
     return (
-        once * before.oc + of_weight + of_output,
-        of_input + weights * before.pixels + of_output,
-        of_input + of_weight + outputs + psums * (before.reductions - 1),
+        once * before.oc + weight_bytes + output_bytes,
+        input_bytes + weights * before.pixels + output_bytes,
+        input_bytes + weight_bytes + outputs + psums * (before.reductions - 1),
     )
 
 
@@ -258,10 +269,11 @@ def least(
     ic: ChannelFactors,
     before: Before = NOTHING_BEHIND,
 ) -> tuple[Integers, Integers, NDArray[np.bool_]]:
-    """Return for each entry bounds of the bytes and off-chip steps of a tile with it, and whether any tile fits.
+    """Return for each entry lower bounds of the bytes and off-chip steps of its tiles, and whether any tile fits.
 
-    The largest factor of OC that fits beside the smallest of IC has the fewest trips that OC can have, and the other
-    way round: traffic with both at once is no more than that of any tile that fits.
+    The largest factor of OC that fits beside the smallest of IC has the fewest trips of OC, and vice versa; the traffic
+    with
+    both minima at once is at most that of any tile that fits.
     """
     most_ic = most_input_channels(memory, spatial, oc.factor[:1])[:, 0]
     most_oc = most_output_channels(memory, spatial, int(ic.factor[0]))
@@ -272,7 +284,7 @@ def least(
     return bound, spatial.pixels * spatial.taps * oc_trips * ic_trips, fits
 
 
-def largest(of: ChannelFactors, most: Integers) -> Integers:
-    """Return the index of the largest factor up to each limit, of any shape; 0 also where none is as small."""
-    found: Integers = np.maximum(np.searchsorted(of.factor, most, side="right") - 1, 0)
-    return found
+def largest(channel_factors: ChannelFactors, most: Integers) -> Integers:
+    """Return the index of the largest factor up to each limit in `most`, of any shape; 0 if all are larger."""
+    index: Integers = np.maximum(np.searchsorted(channel_factors.factor, most, side="right") - 1, 0)
+    return index

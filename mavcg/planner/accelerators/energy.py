@@ -1,4 +1,4 @@
-"""Energy of a layer's accesses, as a metric for the searches (equation 6.13 may be exchanged; paper, 6.2 and 8.3)."""
+"""Energy of a layer's accesses as a metric of the searches, in place of equation 6.13 (paper, 6.2 and 8.3)."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from mavcg.planner.layer_model.roofline import METRICS, Metric, Reached
 
 @dataclass(frozen=True)
 class AccessEnergy:
-    """Picojoules of one byte off chip, of one byte in the memory on chip, of one multiply-accumulate."""
+    """Energy, in picojoules, of one off-chip byte, one on-chip byte and one multiply-accumulate."""
 
     off_chip_pj_per_byte: float
     on_chip_pj_per_byte: float
@@ -20,17 +20,18 @@ HOROWITZ_45_NM = AccessEnergy(off_chip_pj_per_byte=1300 / 8, on_chip_pj_per_byte
 
 
 def energy_pj(reached: Reached, of: AccessEnergy) -> float:
-    """Return the energy of a tiling's moves and arithmetic: each byte that moves is accessed once off chip and once on
-    chip.
+    """Return the energy of a tiling's transfers and arithmetic, in picojoules.
 
-    What the array reads on chip is the same for all tilings of this model and is left out.
+    Each byte that moves is accessed once off chip and once on chip. What the array reads on chip is the same for all
+    tilings
+    of this model and is left out.
     """
     moved = reached.traffic.total_bytes * (of.off_chip_pj_per_byte + of.on_chip_pj_per_byte)
     return moved + reached.macs * of.pj_per_mac
 
 
 def least_energy(of: AccessEnergy = HOROWITZ_45_NM) -> Metric:
-    """Minus the picojoules of a layer."""
+    """Return the metric "minus the picojoules of a layer", to be maximised."""
 
     def metric(reached: Reached) -> float:
         return -energy_pj(reached, of)

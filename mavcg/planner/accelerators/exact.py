@@ -1,21 +1,20 @@
-"""The best tiling of a layer without looking at each: branch and bound over trip counts.
+"""Branch and bound over trip counts: finds the best tiling of a layer without costing each.
 
 Why the tiling that it finds is the best of its whole space:
-
-1. A metric reads a tiling through its bytes and its computation roof, and is no worse for fewer bytes or a higher
-   roof. That holds of all in roofline.METRICS, and `search` requires it of any other.
-2. A tile is left out only where another one has the same trip counts, no larger factor anywhere, no more traffic and no
-   worse use of the array (planner/accelerators/bounds.py): the other one fits wherever it does, and is as good.
-3. The four loops over maps and kernel are chosen together, as one entry. For each entry the fewest trips of OC and of
-   IC that still fit, each found beside the smallest factor of the other, bound the traffic from below; the bound is
-   tight where one of the two loops vanishes. Entries are looked at by ascending bound: once one is not below
-   the best tiling so far, neither are those after it.
-4. Within an entry, of each factor of OC the largest factor of IC that fits has the fewest trips, and traffic does not
-   fall in these: that is the best for the pair. Only where the roof depends on the tile are smaller factors looked at
-   too, as they may use the array better.
-
-Of tilings with the same metric it is the one with the least traffic, then the fewest off-chip steps, then the first by
-entry (OH, OW, KH, KW), OC and dataflow.
+1. A metric depends on a tiling's bytes and computation roof, and does not fall with fewer bytes or a higher roof. All
+of
+   roofline.METRICS have this property; `search` requires it of any other metric.
+2. A tile is discarded only if another one has the same trip counts, no larger factor, no more traffic and no lower
+   utilisation of the array (planner/accelerators/bounds.py): the other fits wherever it does, and is as good.
+3. The four loops over maps and kernel are chosen together, as one entry. For each entry, the fewest trips of OC and of
+   IC that still fit, each taken beside the smallest factor of the other, bound the traffic from below; the bound is
+   tight if one of the two loops has one trip. Entries are tried by ascending bound: once a bound is not below the best
+   tiling so far, the search ends.
+4. Within an entry, for each factor of OC the largest factor of IC that fits has the fewest trips, and traffic does not
+   fall with trips: so it is the best of the pair. Smaller factors are tried only if the roof depends on the tile, since
+   they may have a higher utilisation.
+Among tilings with the same metric the result has the least traffic, then the fewest off-chip steps, then is the first
+by entry (OH, OW, KH, KW), OC and dataflow.
 """
 
 from collections.abc import Iterator
@@ -53,26 +52,29 @@ from mavcg.planner.layer_model.traffic import Traffic, traffic
 
 # Bytes are counted in 64 bits; each multiply-accumulate moves at most a few elements of at most 8 bytes.
 _MOST_MACS = 1 << 50
-# A bound of a product of fractions is above the product however the two were rounded.
+# Factor on a bound that is a product of fractions: it stays a bound in spite of rounding.
 _ROUNDING = 1 + 1e-12
-# Pairs (or triples) of factors that are looked at together; entries are taken in pieces of about so many.
+# Pairs (or triples) of factors in one NumPy batch; a batch of entries has about this many.
 _TOGETHER = 1 << 15
 
 
 @dataclass(frozen=True)
 class ExactOptions:
-    """Options of a search: its traffic model, and the tiles that it looks at.
+    """Options of a search: its traffic model and its space of tiles.
 
-    model: "paper" counts traffic by equations 6.1 to 6.5, "halo" what really moves (planner/layer_model/halo.py).
-    grid: "pe" is the exhaustive search's: width and kernel whole, loops that the array works along in its lengths, the
-    others by ones. "full" is every factor of every loop.
-    halo_fits: whether a tile of the input has to fit with its halo (space.fits).
-    double_buffer: each tile takes its memory twice, since the next one comes in while one is worked on.
-    overlap: whether transfers and computation go on at the same time, so that the slower one counts (equation 6.12).
-    Without it they alternate: a layer's seconds are the sum of both, and so are all metrics of performance.
-    The paper overlaps with one buffer; that is the default. double_buffer is what it takes to do so.
-    tile_roof: the computation roof is that of the elements that the tile keeps at work (equation 6.7), instead of all
-    elements as in algorithm 4.
+    model: "paper" counts traffic by equations 6.1 to 6.5, "halo" what is really moved (planner/layer_model/halo.py).
+    grid: "pe" is the space of the exhaustive search: width and kernel whole, loops along the array in multiples of its
+    length, the others in steps of one. "full" has every factor of every loop.
+    halo_fits: whether a tile of the input must fit with its halo (space.fits).
+    double_buffer: each tile takes its memory twice, so that the next one is loaded while one is computed.
+    overlap: whether transfers and computation overlap, so that the slower one counts (equation 6.12). Without overlap
+    they
+    alternate: a layer's seconds are the sum of both, and so are all metrics of performance. The paper assumes overlap
+    with
+    a single buffer, which is the default; double_buffer is what real overlap needs.
+    tile_roof: the computation roof is that of the elements that the tile keeps busy (equation 6.7), instead of all
+    elements
+    as in algorithm 4.
     """
 
     model: Literal["paper", "halo"] = "paper"
@@ -85,14 +87,12 @@ class ExactOptions:
     def __post_init__(self) -> None:
         if self.model not in ("paper", "halo") or self.grid not in ("pe", "full"):
             raise MavcgError(
-                f"exact search: model {self.model!r}, grid {self.grid!r}: a model is paper or halo, a grid pe or full"
+                f"exact search: model {self.model!r}, grid {self.grid!r}: model must be paper or halo, grid pe or full"
             )
         if self.model == "halo" and not self.halo_fits:
-            raise MavcgError("exact search: model halo with halo_fits=False: tiles that move with halo have to fit so")
+            raise MavcgError("exact search: model halo with halo_fits=False: use halo_fits=True")
         if self.double_buffer and not self.overlap:
-            raise MavcgError(
-                "exact search: double_buffer=True with overlap=False: two buffers are there to overlap; leave one out"
-            )
+            raise MavcgError("exact search: double_buffer=True with overlap=False: drop one of them")
 
 
 PAPER = ExactOptions()
@@ -104,13 +104,13 @@ class SerialReached(Reached):
 
     @property
     def gmac_per_s(self) -> float:
-        """The layer's MACs over the sum of both times."""
+        """MACs of the layer over the sum of transfer and computation time."""
         return 1 / (1 / self.compute_gmac_per_s + 1 / self.memory_gmac_per_s)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """A tiling with the metric's value, and with what is to be small where values agree: bytes and off-chip steps."""
+    """A tiling with its metric. key: (bytes, off-chip steps), of which the smaller one wins among equal metrics."""
 
     value: float
     key: tuple[int, int]
@@ -123,19 +123,20 @@ def search(
     metric: Metric = performance_per_access,
     options: ExactOptions = PAPER,
 ) -> Planned:
-    """Return the tiling with the largest metric of all in the space that the options name.
+    """Return the tiling of largest metric in the space that the options name.
 
-    metric: no worse for fewer bytes or a higher roof, as those of roofline.METRICS.
-    `candidates` of what it returns: bounds and tilings that were looked at.
-    Raises: NoTiling, with the smallest memory that would do; MavcgError for a layer whose bytes 64 bits cannot count.
+    metric: must not fall with fewer bytes or a higher roof, like those of roofline.METRICS. The result's `candidates`
+    counts
+    the bounds and tilings that were evaluated.
+    Raises: NoTiling, with the smallest memory that suffices; MavcgError for a layer whose bytes exceed 64 bits.
     """
     if layer.macs > _MOST_MACS:
-        raise MavcgError(f"layer {layer.name}: {layer.macs} multiply-accumulates; a plan is of at most {_MOST_MACS}")
+        raise MavcgError(f"layer {layer.name}: {layer.macs} multiply-accumulates; a plan may have at most {_MOST_MACS}")
     task = _task(layer, accelerator, metric, options)
     bound, steps, fits = least(layer, task.memory, task.entries, task.oc, task.ic)
     order = np.lexsort((steps, bound))
     order = order[fits[order]]
-    looked_at = len(task.entries)
+    evaluated = len(task.entries)
     best: _Found | None = None
     channel_use = float(task.oc.use.max() * task.ic.use.max())
     highest = float(task.entries.use.max()) * channel_use
@@ -153,22 +154,22 @@ def search(
         for found in _front(task, task.entries.select(piece)):
             if best is None or found.value > best.value or (found.value == best.value and found.key < best.key):
                 best = found
-        looked_at += len(Dataflow) * len(piece) * task.width
+        evaluated += len(Dataflow) * len(piece) * task.width
     assert best is not None, "the smallest tile fits"
-    return Planned(layer, best.tiling, performance_of(layer, best.tiling, accelerator, options), looked_at)
+    return Planned(layer, best.tiling, performance_of(layer, best.tiling, accelerator, options), evaluated)
 
 
 def performance_of(
     layer: ConvLayer, tiling: Tiling, accelerator: Accelerator, options: ExactOptions = PAPER
 ) -> Reached:
-    """Return the result of a tiling in the model that the options name."""
+    """Return the result of a tiling in the model of the options."""
     moved = (traffic if options.model == "paper" else traffic_with_halo)(layer, tiling)
     roof = compute_gmac_per_s(accelerator, tiling.tile if options.tile_roof else None)
     return _performance(layer, accelerator, options, moved, roof)
 
 
 def axes_of(layer: ConvLayer, accelerator: Accelerator, options: ExactOptions = PAPER) -> Axes:
-    """Return every factor of each loop that the options' grid has, ascending."""
+    """Return every factor of each loop in the options' grid, ascending."""
     if options.grid == "full":
         return {name: np.arange(1, length + 1, dtype=np.int64) for name, length in layer.loops.items()}
     return space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
@@ -212,7 +213,7 @@ def _task(layer: ConvLayer, accelerator: Accelerator, metric: Metric, options: E
 
 
 def _pieces(order: Integers, width: int) -> Iterator[Integers]:
-    """Few entries first, for a tiling that the next ones have to beat; then more and more at a time."""
+    """Yield batches of entries: small ones first, for a tiling that later entries have to beat, then larger ones."""
     start, count = 0, 4
     while start < len(order):
         yield order[start : start + count]
@@ -220,7 +221,7 @@ def _pieces(order: Integers, width: int) -> Iterator[Integers]:
 
 
 def _may_beat(task: _SearchTask, best: _Found, total_bytes: int, steps: int, use: float) -> bool:
-    """True if a tiling of at least so many bytes and steps, and at most that use of the array, may be better."""
+    """True if a tiling with at least these bytes and steps, and at most this utilisation, may be better than `best`."""
     if not task.options.tile_roof:
         return (total_bytes, steps) < best.key
     roof = compute_gmac_per_s(task.accelerator) * use * _ROUNDING
@@ -228,38 +229,38 @@ def _may_beat(task: _SearchTask, best: _Found, total_bytes: int, steps: int, use
     return bound > best.value or (bound == best.value and (total_bytes, steps) < best.key)
 
 
-def _front(task: _SearchTask, at: Spatial) -> Iterator[_Found]:
-    """Yield the tilings with these entries of which none is better both in bytes and in the use of the array."""
+def _front(task: _SearchTask, entries: Spatial) -> Iterator[_Found]:
+    """Yield the tilings with these entries that are Pareto-optimal in bytes and utilisation of the array."""
     layer, oc, ic = task.layer, task.oc, task.ic
-    most = most_input_channels(task.memory, at, oc.factor)
+    most = most_input_channels(task.memory, entries, oc.factor)
     if task.options.tile_roof:
-        ic_place = np.broadcast_to(np.arange(len(ic)), (*most.shape, len(ic)))
+        ic_index = np.broadcast_to(np.arange(len(ic)), (*most.shape, len(ic)))
         fits = ic.factor <= most[:, :, None]
         oc_trips, oc_use = oc.trips[:, None], oc.use[:, None]
-        entry_use, entry_steps = at.use[:, None, None], (at.pixels * at.taps)[:, None, None]
+        entry_use, entry_steps = entries.use[:, None, None], (entries.pixels * entries.taps)[:, None, None]
     else:
-        ic_place = largest(ic, most)
+        ic_index = largest(ic, most)
         fits = ic.factor[0] <= most
         oc_trips, oc_use = oc.trips, oc.use
-        entry_use, entry_steps = at.use[:, None], (at.pixels * at.taps)[:, None]
-    ic_trips = ic.trips[ic_place]
-    by_flow = np.stack(np.broadcast_arrays(*totals(layer, at, oc_trips, ic_trips)))
+        entry_use, entry_steps = entries.use[:, None], (entries.pixels * entries.taps)[:, None]
+    ic_trips = ic.trips[ic_index]
+    by_flow = np.stack(np.broadcast_arrays(*totals(layer, entries, oc_trips, ic_trips)))
     flow, total = by_flow.argmin(axis=0), by_flow.min(axis=0)
-    use = entry_use * oc_use * ic.use[ic_place]
+    use = entry_use * oc_use * ic.use[ic_index]
     steps = entry_steps * oc_trips * ic_trips
-    left = np.flatnonzero(fits)
+    remaining = np.flatnonzero(fits)
     total, use, steps = total.ravel(), use.ravel(), steps.ravel()
-    while len(left):
-        fewest = left[total[left] == total[left].min()]
+    while len(remaining):
+        fewest = remaining[total[remaining] == total[remaining].min()]
         fewest = fewest[use[fewest] == use[fewest].max()]
         place = int(fewest[steps[fewest].argmin()])
         index = np.unravel_index(place, fits.shape)
-        oh, ow, kh, kw = at.tiles[index[0]].tolist()
-        tile = Tile(int(oc.factor[index[1]]), int(ic.factor[ic_place[index]]), oh, ow, kh, kw)
+        oh, ow, kh, kw = entries.tiles[index[0]].tolist()
+        tile = Tile(int(oc.factor[index[1]]), int(ic.factor[ic_index[index]]), oh, ow, kh, kw)
         tiling = Tiling(tile, tuple(Dataflow)[int(flow[index])])
         value = task.metric(performance_of(layer, tiling, task.accelerator, task.options))
         yield _Found(value, (int(total[place]), int(steps[place])), tiling)
-        left = left[use[left] > use[place]]
+        remaining = remaining[use[remaining] > use[place]]
 
 
 def _performance(

@@ -1,4 +1,4 @@
-"""The pruned search's grid without its lower bound: every tile that the array's lengths allow."""
+"""Exhaustive search: the pruned search's grid without its lower bound."""
 
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators import grid, space
@@ -8,17 +8,18 @@ from mavcg.planner.layer_model.roofline import Metric, performance_per_access
 
 
 def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
-    """Return the number of tilings that `search` looks at, whether they fit or not."""
+    """Return the number of tilings that `search` evaluates, whether they fit or not."""
     return space.size(space.axes(layer, accelerator, space.initial_tile(layer, accelerator)))
 
 
 def search(
     layer: ConvLayer, accelerator: Accelerator, metric: Metric = performance_per_access, *, halo: bool = True
 ) -> Planned:
-    """Run algorithms 1 and 4 without 2: return the best tiling of the grid by the same model as pruned.search.
+    """Run algorithms 1 and 4 without 2: return the best tiling of the grid by the model of pruned.search.
 
-    halo: whether a tile has to fit with it. Seconds for each hundred million tilings, by how many fit.
-    Raises: NoTiling, with the smallest memory that would do.
+    halo: whether a tile must fit with its halo. It takes seconds for each hundred million tilings, depending on how
+    many
+    fit. Raises: NoTiling, with the smallest memory that suffices.
     """
     axes = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
     found = grid.best(layer, accelerator, axes, metric, halo)

@@ -1,16 +1,18 @@
-"""A tiling for each level of memory, by a search from the outermost level inwards.
+"""Search for one tiling for each level of memory, from the outermost level inwards.
 
-The space. Factors of loops that the array works along are whole lengths of it, of the others any; or all of the tile
-behind. The kernel is cut only where not every level can hold a tile with it whole. Of the factors with the same number
-of tiles, only the smallest, and larger ones whose windows read fewer rows; of each choice of maps, kernel and OC the
-largest factor of IC that fits.
+The space. Factors of loops along the array are multiples of its length, those of other loops any; or the whole tile of
+the next level out. The kernel is cut only if some level cannot hold a tile with the whole kernel. Among the factors
+with
+the same number of tiles only the smallest is tried, and larger ones whose windows read fewer rows; for each choice of
+maps, kernel and OC, the largest factor of IC that fits.
 
-The search. Tilings of a level are tried by ascending traffic into it, and within each the levels that are nearer in the
-same way. What a layer reaches is at most the roof of any of its levels, so none that comes after a tiling whose
-own roof is no higher than the best so far can be better. Nor can any be better than the least traffic that the layer
-could have at each level by itself: each row of input that is read at all is read at least once, and a loop cut twice
-has no fewer tiles than one that is cut once. A search that has tried as many tilings of a level as it may takes the
-best so far: LevelsPlan.proved says whether that happened, and best_gmac_per_s what any other could reach at most.
+The search. Tilings of a level are tried by ascending traffic into it, and within each the nearer levels in the same
+way.
+A layer's rate is at most the roof of any of its levels, so once a tiling's own roof is not above the best rate so far,
+none after it can be better. Nor can any exceed the roof of the least traffic that the layer could have at each level by
+itself: each row of input that is read at all is read at least once, and a loop cut twice has no fewer tiles than a loop
+cut once. A search that has tried most_tried tilings of a level takes the best so far: LevelsPlan.proved tells whether
+that happened, and best_gmac_per_s bounds the rate of all others.
 """
 
 import math
@@ -43,15 +45,15 @@ from mavcg.planner.layer_model.tile_memory import Integers, tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.windows import WindowAxis, axes
 
-# Tilings tried of a level before the best so far is taken. A few do where computation or the outermost level is what
-# bounds. Where a nearer one is, a layer may take a second; half as many reached up to a tenth less in a third of that.
+# Tilings of a level that are tried before the best so far is taken. A few suffice if computation or the outermost level
+# is the bound. If a nearer level is, a layer may take a second; with 12, up to a tenth less GMAC/s in a third of it.
 MOST_TRIED = 24
-# Tiles that are looked at together.
+# Tiles in one NumPy batch.
 _TOGETHER = 1 << 16
 
 
 class _Ranked(NamedTuple):
-    """A tiling of one level, by what it moves into it."""
+    """A tiling of one level, with the bytes that it moves into the level and its steps."""
 
     total_bytes: int
     steps: int
@@ -60,7 +62,7 @@ class _Ranked(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reached:
-    """The best tilings of a level and of all nearer ones, nearest first, and whether no others are better."""
+    """The best tilings of a level and all nearer ones, nearest first. proved: no others are better."""
 
     gmac_per_s: float
     tilings: tuple[Tiling, ...]
@@ -68,10 +70,10 @@ class _Reached:
 
 
 def plan_levels(layer: ConvLayer, accelerator: Accelerator, most_tried: int = MOST_TRIED) -> LevelsPlan:
-    """Return the tilings with the highest of the lowest roofs; of those, the first by traffic into the outermost level.
+    """Return the tilings whose lowest roof is highest; ties go to the first by traffic into the outermost level.
 
-    most_tried: tilings of a level, within each of the level behind it.
-    Raises: NoTiling for a level that holds no tile, with the smallest memory that would do.
+    most_tried: tilings tried of a level, within each tiling of the next level out.
+    Raises: NoTiling for a level that holds no tile, with the smallest memory that suffices.
     """
     task = _LevelsTask(layer, accelerator, _cuts_kernel(layer, accelerator), most_tried)
     best = min([task.compute, *(task.roof(level, task.least_bytes(level)) for level in accelerator.levels)])
@@ -80,10 +82,7 @@ def plan_levels(layer: ConvLayer, accelerator: Accelerator, most_tried: int = MO
 
 
 def _cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
-    """True if some level holds no tile with the whole kernel.
-
-    Raises: NoTiling for one that holds none at all.
-    """
+    """True if some level cannot hold a tile with the whole kernel. Raises: NoTiling if a level holds no tile at all."""
     cuts = False
     for number, level in enumerate(accelerator.levels):
         tile = _smallest(layer, accelerator, kernel=True)
@@ -94,7 +93,7 @@ def _cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
         need = tile_bytes(layer, tile, halo=True)
         if not level.holds(*need):
             needed = f"{sum(need)} bytes" if level.shared_bytes else "{}, {} and {} bytes".format(*need)
-            there = (
+            capacity = (
                 f"{level.shared_bytes} bytes"
                 if level.shared_bytes
                 else f"{level.input_bytes}, {level.weight_bytes} and {level.output_bytes} bytes"
@@ -102,7 +101,7 @@ def _cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
             shape = ", ".join(f"{name} {factor}" for name, factor in tile.factors.items())
             raise NoTiling(
                 f"layer {layer.name}: no tile fits levels[{number}] ({level.name!r}) of {accelerator.name}, which has "
-                f"{there}: the smallest ({shape}) needs {needed}; make it at least that large"
+                f"{capacity}: the smallest ({shape}) needs {needed}; make it at least that large"
             )
     return cuts
 
@@ -117,7 +116,7 @@ def _smallest(layer: ConvLayer, accelerator: Accelerator, kernel: bool) -> Tile:
 
 @dataclass
 class _LevelsTask:
-    """One search: what all its parts read, and how many tilings it has looked at."""
+    """One search: the data that all its parts read, and the number of tilings evaluated."""
 
     layer: ConvLayer
     accelerator: Accelerator
@@ -131,36 +130,40 @@ class _LevelsTask:
         return compute_gmac_per_s(self.accelerator)
 
     def roof(self, level: MemoryLevel, total_bytes: int) -> float:
-        """Return the rate that a level's bandwidth lets a layer reach."""
+        """Return the rate that a level's bandwidth allows for total_bytes into it, in GMAC/s."""
         return level.bandwidth_gb_per_s * self.layer.macs / total_bytes
 
     def solve(self, number: int, behind: Pieces, best: float) -> _Reached:
-        """Return the tilings of levels[number] and of all before it, within tiles `behind`; best: what none can
-        exceed."""
+        """Return the best tilings of levels[number] and all nearer levels.
+
+        behind: tiles of the next level out. best: upper bound of the rate; the search stops when it is reached.
+        """
         level = self.accelerator.levels[number]
-        found: _Reached | None = None
+        best_reached: _Reached | None = None
         all_proved = True
         tried = 0
         for ranked in islice(self.rank_tilings(level, behind), self.most_tried if number else 1):
             tried += 1
             roof = min(self.compute, self.roof(level, ranked.total_bytes))
-            if found is not None and roof <= found.gmac_per_s:
-                return replace(found, proved=all_proved)
+            if best_reached is not None and roof <= best_reached.gmac_per_s:
+                return replace(best_reached, proved=all_proved)
             if number == 0:
                 return _Reached(roof, (ranked.tiling,), proved=True)
             nearer = self.solve(number - 1, cut_all(behind, ranked.tiling.tile), min(best, roof))
             all_proved &= nearer.proved
             reached = min(roof, nearer.gmac_per_s)
-            if found is None or reached > found.gmac_per_s:
-                found = _Reached(reached, (*nearer.tilings, ranked.tiling), proved=False)
+            if best_reached is None or reached > best_reached.gmac_per_s:
+                best_reached = _Reached(reached, (*nearer.tilings, ranked.tiling), proved=False)
                 if reached >= best:
-                    return replace(found, proved=True)
-        assert found is not None, "the smallest tile fits each level"
-        return replace(found, proved=all_proved and tried < self.most_tried)
+                    return replace(best_reached, proved=True)
+        assert best_reached is not None, "the smallest tile fits each level"
+        return replace(best_reached, proved=all_proved and tried < self.most_tried)
 
     def rank_tilings(self, level: MemoryLevel, behind: Pieces) -> Iterator[_Ranked]:
-        """Return the tilings of a level by ascending traffic, then steps: for each choice of maps and OC the largest
-        IC."""
+        """Yield the tilings of a level by ascending traffic, then steps.
+
+        For each choice of maps and OC the largest IC.
+        """
         oc, ic = (self.channels(name, behind[name]) for name in ("OC", "IC"))
         down, across = axes(self.layer)
         entries = combine_maps(
@@ -171,9 +174,9 @@ class _LevelsTask:
         return self.ascending(level, entries, oc, ic, before(behind))
 
     def least_bytes(self, level: MemoryLevel) -> int:
-        """Return the least bytes into a level: no tiling of it inside any others moves less.
+        """Return a lower bound of the bytes into a level, whatever the tilings of the levels further out.
 
-        As `ranked` of the layer itself, but that all windows together read each row once that any of them reads.
+        It is the least traffic of the layer by itself, with each input row that any window reads counted once.
         """
         layer = self.layer
         pieces = whole(layer)
@@ -193,7 +196,7 @@ class _LevelsTask:
     def ascending(
         self, level: MemoryLevel, entries: Spatial, oc: ChannelFactors, ic: ChannelFactors, outside: Before
     ) -> Iterator[_Ranked]:
-        """Yield all tilings that fit, one for each entry and factor of OC, by bytes and steps."""
+        """Yield all tilings that fit by ascending bytes and steps, one for each entry and factor of OC."""
         bound, steps, fits = least(self.layer, level, entries, oc, ic, outside)
         order = np.lexsort((steps, bound))
         order = order[fits[order]]
@@ -217,12 +220,12 @@ class _LevelsTask:
     def tilings(
         self, level: MemoryLevel, at: Spatial, oc: ChannelFactors, ic: ChannelFactors, outside: Before
     ) -> Iterator[_Ranked]:
-        """Yield one for each of these entries and each factor of OC that fits: the best, as many as will be tried."""
+        """Yield the best most_tried tilings of these entries, one for each entry and factor of OC that fits."""
         most = most_input_channels(level, at, oc.factor)
-        ic_place = largest(ic, most)
-        by_flow = np.stack(totals(self.layer, at, oc.trips, ic.trips[ic_place], outside))
+        ic_index = largest(ic, most)
+        by_flow = np.stack(totals(self.layer, at, oc.trips, ic.trips[ic_index], outside))
         total, flow = by_flow.min(axis=0), by_flow.argmin(axis=0)
-        steps = (at.pixels * at.taps)[:, None] * oc.trips * ic.trips[ic_place]
+        steps = (at.pixels * at.taps)[:, None] * oc.trips * ic.trips[ic_index]
         self.candidates += len(Dataflow) * total.size
         fits = np.flatnonzero(most >= ic.factor[0])
         factors = oc.factor[fits % len(oc)]  # ties go to the smallest tile, as in `ascending`
@@ -230,18 +233,21 @@ class _LevelsTask:
         for place in fits[first[: self.most_tried]].tolist():
             entry, channel = divmod(place, len(oc))
             oh, ow, kh, kw = at.tiles[entry].tolist()
-            tile = Tile(int(oc.factor[channel]), int(ic.factor[ic_place[entry, channel]]), oh, ow, kh, kw)
+            tile = Tile(int(oc.factor[channel]), int(ic.factor[ic_index[entry, channel]]), oh, ow, kh, kw)
             tiling = Tiling(tile, tuple(Dataflow)[int(flow[entry, channel])])
             yield _Ranked(int(total[entry, channel]), int(steps[entry, channel]), tiling)
 
     def channels(self, name: str, pieces: Integers) -> ChannelFactors:
-        """Return the factors of OC or IC for tiles behind as `pieces`: of each number of tiles the smallest."""
+        """Return the factors of OC or IC for the tiles `pieces` of the next level out.
+
+        The smallest for each number of tiles.
+        """
         factors, trips = self.factors(name, pieces)
-        kept = np.sort(np.unique(trips, return_index=True)[1])
-        return ChannelFactors(factors[kept], trips[kept], np.ones(len(kept)))
+        indices = np.sort(np.unique(trips, return_index=True)[1])
+        return ChannelFactors(factors[indices], trips[indices], np.ones(len(indices)))
 
     def half(self, axis: WindowAxis, out_name: str, out: Integers, tap_name: str, taps: Integers) -> Half:
-        """Return the factors of two loops along one direction for tiles behind as `out` and `taps`."""
+        """Return the factors of two loops along one direction, for tiles `out` and `taps` of the next level out."""
         key = (out_name.encode(), out.tobytes(), taps.tobytes())
         if key not in self.halves:
             out_factors, out_trips = self.factors(out_name, out)
@@ -249,21 +255,24 @@ class _LevelsTask:
             out_cuts = [cut(out, factor) for factor in out_factors.tolist()]
             tap_cuts = [cut(taps, factor) for factor in tap_factors.tolist()]
             rows = np.array([[rows_of(axis, a, b) for b in tap_cuts] for a in out_cuts], np.int64)
-            n_out, n_tap = len(out_factors), len(tap_factors)
+            out_count, tap_count = len(out_factors), len(tap_factors)
             self.halves[key] = _smallest_of_each(
                 Half(
-                    np.repeat(out_factors, n_tap),
-                    np.tile(tap_factors, n_out),
-                    np.repeat(out_trips, n_tap),
-                    np.tile(tap_trips, n_out),
+                    np.repeat(out_factors, tap_count),
+                    np.tile(tap_factors, out_count),
+                    np.repeat(out_trips, tap_count),
+                    np.tile(tap_trips, out_count),
                     rows.ravel(),
-                    np.ones(n_out * n_tap),
+                    np.ones(out_count * tap_count),
                 )
             )
         return self.halves[key]
 
     def factors(self, name: str, pieces: Integers) -> tuple[Integers, Integers]:
-        """Return every factor of a loop for tiles behind as `pieces`, ascending, and how many tiles it makes."""
+        """Return every factor of a loop, ascending, and the number of tiles that each makes.
+
+        pieces: tiles of the next level out.
+        """
         lengths, times = np.unique(pieces[:, 1], return_counts=True)
         most = int(lengths[-1])
         step = self.accelerator.parallel(name)
@@ -275,13 +284,13 @@ class _LevelsTask:
 
 
 def _smallest_of_each(half: Half) -> Half:
-    kept = pareto_indices(
+    indices = pareto_indices(
         half.out_trips * (int(half.tap_trips.max()) + 1) + half.tap_trips, [half.out, half.tap], [half.rows]
     )
-    return Half(*(getattr(half, name)[kept] for name in half.__dataclass_fields__))
+    return Half(*(getattr(half, name)[indices] for name in half.__dataclass_fields__))
 
 
 def _rows_read_at_all(axis: WindowAxis) -> int:
-    """Return the number of rows of input that some window of one row of output and one of the kernel reads."""
+    """Return the number of input rows that at least one output row reads."""
     rows = np.arange(axis.out)[:, None] * axis.stride + np.arange(axis.taps) * axis.dilation - axis.before
     return len(np.unique(rows[(rows >= 0) & (rows < axis.length)]))

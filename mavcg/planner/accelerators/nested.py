@@ -1,18 +1,14 @@
-"""Tiles inside tiles: one for each level of memory, that of a level cutting up that of the level behind it.
+"""Nested tiles: one tiling for each level of memory, which cuts up the tile of the next level out.
 
-What moves into a level is counted as planner/layer_model/halo.py counts off-chip traffic, with the tile behind as
-the layer and
-summed over all tiles behind, those at the edges as small as they are. Nothing stays in a level from one tile behind it
-to the next. A loop runs over so many tiles of a level in all; of these counts, of the rows that all windows of a level
-read, and of the same counts one level behind for the operand that is stationary, traffic is a product:
-
-    input     bytes in all windows x tiles of OC           (behind, where the input is stationary)
-    weights   bytes of weights x tiles of OH and OW        (behind, where the weights are)
-    output    bytes of output, and 2 x those of partial sums x (tiles of IC, KH and KW - 1)   (behind, where it is)
-
-With one level and the best dataflow this is planner/layer_model/halo.py to the byte. A loop that vanishes in the
-tiles at the edge
-alone still counts there as one that reloads.
+Traffic into a level is counted as planner/layer_model/halo.py counts off-chip traffic, with the tile of the next level
+out as the layer, summed over all those tiles, those at the edges with their smaller size. Nothing stays in a level
+between two tiles of the next level out. Traffic is a product of numbers of tiles of a level (or of the next level out,
+for the stationary operand), and of the rows that all windows of the level read:
+    input     bytes in all windows x tiles of OC           (next level out if the input is stationary)
+    weights   bytes of weights x tiles of OH and OW        (next level out if the weights are)
+    output    bytes of output, and 2 x those of partial sums x (tiles of IC, KH and KW - 1)   (likewise)
+With one level and the best dataflow this equals planner/layer_model/halo.py to the byte. A loop with one trip only in
+the tiles at the edge still counts there as one that reloads.
 """
 
 from collections.abc import Mapping
@@ -30,19 +26,19 @@ from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import Traffic
 from mavcg.planner.layer_model.windows import WindowAxis, axes
 
-# Of each loop the tiles of a level, in order: [tile, (first iteration, how many)].
+# For each loop the tiles of a level, in order: [tile, (first iteration, number of iterations)].
 Pieces = Mapping[str, Integers]
 
 
 @dataclass(frozen=True)
 class LevelsPlan:
-    """A layer's tilings, of the level nearest to the processing elements first, as accelerator.levels.
+    """A layer's tilings, one for each memory level, nearest to the processing elements first.
 
-    traffic: what moves into each level from what is behind it, and back; the last one's is off-chip.
-    compute_gmac_per_s: the roof of all elements. level_gmac_per_s: the roof that each level's bandwidth puts up.
-    best_gmac_per_s: no tiling of the search's space reaches more. candidates: tilings of single levels looked at.
-    proved: whether no other tilings of that space reach more than these (planner/accelerators/levels.py names the
-    space).
+    traffic: bytes between each level and the next level out; the last is off-chip. compute_gmac_per_s: the roof of all
+    elements. level_gmac_per_s: the roof of each level's bandwidth. best_gmac_per_s: upper bound of the rate in the
+    search's
+    space. candidates: tilings of single levels that were evaluated. proved: no tilings of that space have a higher rate
+    (planner/accelerators/levels.py defines the space).
     """
 
     layer: ConvLayer
@@ -56,44 +52,43 @@ class LevelsPlan:
 
     @property
     def gmac_per_s(self) -> float:
-        """The lowest roof (equation 6.12, over all levels)."""
+        """Attainable rate, the lowest roof (equation 6.12 over all levels)."""
         return min(self.compute_gmac_per_s, *self.level_gmac_per_s)
 
     @property
     def bound(self) -> int | None:
-        """The nearest level whose bandwidth is the lowest roof; None where computation is."""
+        """Index of the nearest level whose bandwidth is the lowest roof; None if computation is."""
         if self.compute_gmac_per_s <= min(self.level_gmac_per_s):
             return None
         return self.level_gmac_per_s.index(min(self.level_gmac_per_s))
 
 
 def whole(layer: ConvLayer) -> Pieces:
-    """Return the layer as its own only tile."""
+    """Return the whole layer as a single tile."""
     return {name: np.array([[0, length]], np.int64) for name, length in layer.loops.items()}
 
 
 def cut(pieces: Integers, factor: int) -> Integers:
-    """Return each tile of a loop in tiles of `factor`; the last of each may be smaller.
+    """Return tiles of a loop cut into tiles of `factor` iterations; the last part of each may be smaller.
 
-    pieces: [tiles, 2], the begin and the length of each, in elements.
+    pieces: [tiles, 2], the first iteration and the length of each.
     """
     count = -(-pieces[:, 1] // factor)
-    of = np.repeat(np.arange(len(pieces)), count)
-    inside = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    parents = np.repeat(np.arange(len(pieces)), count)
+    inside = np.arange(len(parents)) - np.repeat(np.cumsum(count) - count, count)
     first = inside * factor
-    return np.stack([pieces[of, 0] + first, np.minimum(factor, pieces[of, 1] - first)], axis=1)
+    return np.stack([pieces[parents, 0] + first, np.minimum(factor, pieces[parents, 1] - first)], axis=1)
 
 
 def cut_all(behind: Pieces, tile: Tile) -> Pieces:
-    """Return the tiles of a level from those of the level behind it."""
+    """Return the tiles of a level, cut from those of the next level out."""
     return {name: cut(behind[name], factor) for name, factor in tile.factors.items()}
 
 
 def rows_of(axis: WindowAxis, out: Integers, taps: Integers) -> int:
-    """Return the number of rows of input in the windows of all tiles of the output with all of the kernel, without
-    padding.
+    """Return the number of input rows, without padding, in the windows of all combinations of output and kernel tiles.
 
-    out, taps: [tiles, 2], the begin and the length of each, in rows.
+    out, taps: [tiles, 2], the first row and the length of each.
     """
     begin = out[:, :1] * axis.stride + taps[:, 0] * axis.dilation - axis.before
     span = (out[:, 1:] - 1) * axis.stride + (taps[:, 1] - 1) * axis.dilation + 1
@@ -102,33 +97,33 @@ def rows_of(axis: WindowAxis, out: Integers, taps: Integers) -> int:
 
 
 def before(pieces: Pieces) -> Before:
-    """Return the number of tiles that make an operand move again."""
+    """Return the numbers of tiles by which each operand is reloaded."""
     n = {name: len(of) for name, of in pieces.items()}
     return Before(n["OC"], n["OH"] * n["OW"], n["IC"] * n["KH"] * n["KW"])
 
 
 def traffic_into(layer: ConvLayer, behind: Pieces, here: Pieces, dataflow: Dataflow) -> Traffic:
-    """Return the bytes that move into a level and back, its tiles being `here`, those behind it `behind`."""
+    """Return the traffic between a level with tiles `here` and the next level out with tiles `behind`, in bytes."""
     items = layer.items
     down, across = axes(layer)
     positions = rows_of(down, here["OH"], here["KH"]) * rows_of(across, here["OW"], here["KW"])
-    of_input, of_weight, of_output = (
+    input_tiles, weight_tiles, output_tiles = (
         before(behind if dataflow is stationary else here)
         for stationary in (Dataflow.INPUT, Dataflow.WEIGHT, Dataflow.OUTPUT)
     )
     return Traffic(
-        layer.groups * layer.ic * positions * items.input * of_input.oc,
-        layer.weight_elements * items.weight * of_weight.pixels,
-        layer.output_elements * (items.output + 2 * (of_output.reductions - 1) * items.psum),
+        layer.groups * layer.ic * positions * items.input * input_tiles.oc,
+        layer.weight_elements * items.weight * weight_tiles.pixels,
+        layer.output_elements * (items.output + 2 * (output_tiles.reductions - 1) * items.psum),
     )
 
 
 def traffic_of_levels(layer: ConvLayer, tilings: tuple[Tiling, ...]) -> tuple[Traffic, ...]:
-    """Return the bytes that move into each level; tilings and result of the nearest level first.
+    """Return the traffic into each level, in bytes; tilings and result are in the order of the levels, nearest first.
 
-    Raises: MavcgError for a tile that is larger than the one behind it.
+    Raises: MavcgError for a tile that is larger than the tile of the next level out.
     """
-    behind, found = whole(layer), list[Traffic]()
+    behind, level_traffic = whole(layer), list[Traffic]()
     limit = layer.loops
     for number, tiling in reversed(list(enumerate(tilings))):
         factors = tiling.tile.factors
@@ -139,9 +134,9 @@ def traffic_of_levels(layer: ConvLayer, tilings: tuple[Tiling, ...]) -> tuple[Tr
                     f"has {limit[name]}: make it 1 to {limit[name]}"
                 )
         here = cut_all(behind, tiling.tile)
-        found.append(traffic_into(layer, behind, here, tiling.dataflow))
+        level_traffic.append(traffic_into(layer, behind, here, tiling.dataflow))
         behind, limit = here, factors
-    return tuple(reversed(found))
+    return tuple(reversed(level_traffic))
 
 
 def plan_of(
@@ -152,7 +147,7 @@ def plan_of(
     candidates: int,
     proved: bool,
 ) -> LevelsPlan:
-    """Return all that the model says of a layer's tilings."""
+    """Return the plan with the model's figures for a layer's tilings."""
     moved = traffic_of_levels(layer, tilings)
     roofs = tuple(
         level.bandwidth_gb_per_s * layer.macs / traffic.total_bytes

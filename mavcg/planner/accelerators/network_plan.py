@@ -1,4 +1,4 @@
-"""The layers of a network planned, each kind of them once (paper, 4.2)."""
+"""Plans of a network's layers; equal layers are planned once (paper, 4.2)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,28 +19,29 @@ def plan_layers(
     metric: Metric = performance_per_access,
     cache: ScheduleCache | None = None,
 ) -> tuple[Planned, ...]:
-    """Return a plan for each layer, in order; layers that agree in all tensor parameters share one.
+    """Return a plan for each layer, in order; layers with the same tensor parameters share one search.
 
-    cache: plans kept on disk, opened for this machine, search and metric (schedule_cache.open_cache); what it lacks is
-    searched for and saved, also where a later layer fails. Raises: NoTiling, for the first layer that nothing fits.
+    cache: plans on disk, opened for this machine, search and metric (schedule_cache.open_cache); missing ones are
+    searched
+    for and saved, even if a later layer fails. Raises: NoTiling for the first layer that no tile fits.
     """
-    found: dict[ConvLayer, Planned] = {}
+    plans: dict[ConvLayer, Planned] = {}
     try:
         for layer in layers:
-            if layer.key in found:
+            if layer.key in plans:
                 continue
-            kept = cache.get(layer) if cache is not None else None
-            if kept is None:
-                kept = search(layer, accelerator, metric)
+            planned = cache.get(layer) if cache is not None else None
+            if planned is None:
+                planned = search(layer, accelerator, metric)
                 if cache is not None:
-                    cache.put(kept)
-            found[layer.key] = kept
+                    cache.put(planned)
+            plans[layer.key] = planned
     finally:
         if cache is not None:
             cache.save()
-    return tuple(replace(found[layer.key], layer=layer) for layer in layers)
+    return tuple(replace(plans[layer.key], layer=layer) for layer in layers)
 
 
 def schedules(layers: Sequence[ConvLayer]) -> tuple[int, int]:
-    """Return the number of layers and of the schedules that they need: table 4.1's "uncached" and "cached"."""
+    """Return the number of layers and of distinct schedules that they need: table 4.1's "uncached" and "cached"."""
     return len(layers), len({layer.key for layer in layers})

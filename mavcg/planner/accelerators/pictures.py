@@ -1,4 +1,4 @@
-"""A network's plan as pictures: rooflines with the tilings of a layer (figures 5.2 and 6.5), traffic (figure 8.3)."""
+"""Pictures of a network's plan: rooflines with the tilings of a layer (figures 5.2 and 6.5), traffic (figure 8.3)."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,19 +21,20 @@ from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import Traffic, traffic
 from mavcg.text.safe_text import plot_label
 
-MOST_POINTS = 1500  # of a cloud; of more tilings, every so many-th is drawn
-MOST_TILES = 1 << 18  # that are looked at for a cloud, whether they fit or not
+MOST_POINTS = 1500  # points drawn of a cloud; of more tilings, a regular sample
+MOST_TILES = 1 << 18  # tiles evaluated for a cloud, whether they fit or not
 _CLOUDS = ("before pruning", "after algorithm 1", "after algorithms 1 and 2")
 _COLOURS = ("0.8", "tab:blue", "tab:orange")
 Floats = NDArray[np.float64]
 
 
 def write_pictures(plan: NetworkPlan, compared: Sequence[Compared], path: Path) -> tuple[Path, ...]:
-    """Draw the traffic of all layers, and the roofline of every layer that differs from those before it.
+    """Draw the traffic of all layers, and a roofline for each distinct layer.
 
-    path: a folder, made where there is none, for `traffic.svg` and `roofline-<layer>.svg`; or, ending in .svg or .png,
-    the file of the traffic, with `<its name>.roofline-<layer>` beside it.
-    Raises: MavcgError where matplotlib is missing, or a picture cannot be written.
+    path: a folder, created if needed, for `traffic.svg` and `roofline-<layer>.svg`; or a file name in .svg or .png for
+    the
+    traffic, with `<its stem>.roofline-<layer>` next to it.
+    Raises: MavcgError if matplotlib is missing or a picture cannot be written.
     """
     start_plots()
     if is_file_name(path):
@@ -57,15 +58,17 @@ def write_pictures(plan: NetworkPlan, compared: Sequence[Compared], path: Path) 
 
 
 def is_file_name(path: Path) -> bool:
-    """True if a name is that of a picture, not of a folder of pictures."""
+    """True if a path is the name of a picture and not a folder for pictures."""
     return path.suffix.lower() in FORMATS and not path.is_dir()
 
 
 def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Floats], ...]:
-    """Return MAC/byte and GMAC/s of tilings that fit: of the whole grid, above algorithm 1's tile, above algorithm 2's.
+    """Return MAC/byte and GMAC/s of tilings that fit.
 
-    The computation roof is that of each tile (equation 6.7), so that the clouds show who leaves elements idle. Of a
-    grid with more than MOST_POINTS tilings evenly spaced ones are taken.
+    All of the grid, those above algorithm 1's tile, above algorithm 2's.
+    The computation roof is that of each tile (equation 6.7), so that the clouds show tilings that leave elements idle.
+    If a
+    grid has more than MOST_POINTS tilings, evenly spaced ones are taken.
     """
     smallest = Tile(1, 1, 1, layer.ow, layer.kh, layer.kw)
     starts = (smallest, space.initial_tile(layer, accelerator), space.lower_bound(layer, accelerator))
@@ -77,23 +80,26 @@ def _cloud(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> tuple[Fl
     points = []
     for tile in _fitting_tiles(layer, accelerator, axes):
         for dataflow in Dataflow:
-            found = roofline_performance(layer, traffic(layer, Tiling(tile, dataflow)), accelerator, tile)
-            points.append((found.mac_per_byte, found.gmac_per_s))
+            reached = roofline_performance(layer, traffic(layer, Tiling(tile, dataflow)), accelerator, tile)
+            points.append((reached.mac_per_byte, reached.gmac_per_s))
     both = np.array(points, dtype=np.float64).reshape(-1, 2)
     return both[:, 0], both[:, 1]
 
 
 def _thin(axes: Mapping[str, Integers]) -> dict[str, Integers]:
-    """Return every second value of the longest axis, with its last, until at most MOST_TILES are left."""
-    kept = dict(axes)
-    while prod(len(values) for values in kept.values()) > MOST_TILES:
-        longest = max(kept, key=lambda name: len(kept[name]))
-        kept[longest] = np.unique(np.append(kept[longest][::2], kept[longest][-1]))
-    return kept
+    """Return the axes, thinned until at most MOST_TILES tiles are left.
+
+    Each step drops every second value of the longest axis, but not its last.
+    """
+    thinned = dict(axes)
+    while prod(len(values) for values in thinned.values()) > MOST_TILES:
+        longest = max(thinned, key=lambda name: len(thinned[name]))
+        thinned[longest] = np.unique(np.append(thinned[longest][::2], thinned[longest][-1]))
+    return thinned
 
 
 def _fitting_tiles(layer: ConvLayer, accelerator: Accelerator, axes: Mapping[str, Integers]) -> Iterator[Tile]:
-    """Yield the tiles that fit, evenly spaced so that they make at most MOST_POINTS with three dataflows."""
+    """Yield tiles that fit, evenly spaced so that there are at most MOST_POINTS tilings with three dataflows."""
     memory, names = accelerator.memory, list(layer.loops)
     grid = dict(zip(names, np.ix_(*(axes[name] for name in names)), strict=True))
     sizes = bytes_of(layer, grid, halo=True)
@@ -114,12 +120,12 @@ def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) ->
 
     figure = Figure(figsize=(7, 5))
     axes = figure.subplots()
-    layer, found = planned.layer, planned.reached
+    layer, reached = planned.layer, planned.reached
     for (x, y), label, colour in zip(clouds(layer, accelerator), _CLOUDS, _COLOURS, strict=True):
         axes.scatter(x, y, s=6, c=colour, label=f"{label} ({len(x)} drawn)", linewidths=0)
     share = pe_utilisation(planned.tiling.tile, accelerator)
-    height = min(found.compute_gmac_per_s, found.memory_gmac_per_s, accelerator.peak_gmac_per_s * share)
-    axes.scatter([found.mac_per_byte], [height], s=70, marker="*", c="tab:red", label="chosen", zorder=3)
+    height = min(reached.compute_gmac_per_s, reached.memory_gmac_per_s, accelerator.peak_gmac_per_s * share)
+    axes.scatter([reached.mac_per_byte], [height], s=70, marker="*", c="tab:red", label="chosen", zorder=3)
     roof = accelerator.peak_gmac_per_s
     slope = accelerator.levels[-1].bandwidth_gb_per_s
     axes.set(xscale="log", yscale="log", xlabel="MAC per off-chip byte", ylabel="GMAC/s (modelled)")
@@ -142,7 +148,7 @@ def _traffic_picture(plan: NetworkPlan, compared: Sequence[Compared], path: Path
     from matplotlib.figure import Figure
 
     rows: list[tuple[str, Sequence[Traffic]]] = [("mavcg", [p.reached.traffic for p in plan.planned])]
-    rows += [(one.name, one.by_layer) for one in compared]
+    rows += [(planner.name, planner.by_layer) for planner in compared]
     figure = Figure(figsize=(max(7.0, 0.28 * len(plan.planned) + 2), 2.4 * len(rows) + 1))
     grid = figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     at = np.arange(len(plan.planned))

@@ -1,4 +1,4 @@
-"""Result of a search: a layer with the tiling that it found best."""
+"""Result of a search: a layer with its best tiling."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from mavcg.planner.layer_model.tiling import Tiling
 
 @dataclass(frozen=True)
 class Planned:
-    """A layer's plan. candidates: tilings that the search looked at or would have had to (table 8.5 counts them)."""
+    """A layer's plan. candidates: tilings that the search evaluated or bounded (table 8.5 counts them)."""
 
     layer: ConvLayer
     tiling: Tiling
@@ -19,4 +19,4 @@ class Planned:
 
 
 class NoTiling(MavcgError):
-    """No tile of a layer fits the memories: the message names the layer and the smallest memory that would do."""
+    """Raised if no tile of a layer fits the memories; names the layer and the smallest memory that suffices."""

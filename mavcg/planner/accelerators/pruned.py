@@ -1,4 +1,4 @@
-"""The paper's search: tiles above algorithm 2's lower bound only. It is quick, and may miss its own model's optimum."""
+"""The paper's search: only tiles above algorithm 2's lower bound. It is fast, but may miss the optimum of its model."""
 
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators import grid, space
@@ -8,18 +8,18 @@ from mavcg.planner.layer_model.roofline import Metric, performance_per_access
 
 
 def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
-    """Return the number of tilings above the lower bound, whether they fit or not: a layer's share of table 8.5."""
+    """Return the number of tilings above the lower bound, whether they fit or not: a layer's part of table 8.5."""
     return space.size(space.axes(layer, accelerator, space.lower_bound(layer, accelerator)))
 
 
 def search(
     layer: ConvLayer, accelerator: Accelerator, metric: Metric = performance_per_access, *, halo: bool = True
 ) -> Planned:
-    """Run algorithms 1, 2 and 4, one after the other.
+    """Run algorithms 1, 2 and 4, and return the best tiling.
 
-    halo: whether the tiles that are compared have to fit with it. The lower bound is made without, as in the paper;
-    only where nothing above it fits with halo, it is made with halo.
-    Raises: NoTiling, with the smallest memory that would do.
+    halo: whether the compared tiles must fit with their halo. The lower bound is computed without halo, as in the
+    paper, and
+    with halo only if no tile above it fits. Raises: NoTiling, with the smallest memory that suffices.
     """
     for bound_halo in (False, True) if halo else (False,):
         axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))

@@ -1,4 +1,4 @@
-"""A network's plan as JSON for scripts and as tables for people."""
+"""Report of a network's plan: JSON for scripts, tables for people."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,27 +18,27 @@ FIGURES_ARE = "modelled (roofline), not measured"
 
 
 def traffic_json(moved: Traffic) -> dict[str, int]:
-    """Return the bytes by operand."""
+    """Return the bytes of each operand."""
     return {"input": moved.input_bytes, "weight": moved.weight_bytes, "output": moved.output_bytes}
 
 
 def layer_json(planned: Planned, plan: NetworkPlan, request: PlanRequest) -> dict[str, Any]:
-    """Return one layer's row."""
-    layer, tile, found = planned.layer, planned.tiling.tile, planned.reached
+    """Return the JSON row of one layer."""
+    layer, tile, reached = planned.layer, planned.tiling.tile, planned.reached
     return {
         "name": layer.name,
         "loops": {name.lower(): length for name, length in layer.loops.items()},
         "groups": layer.groups,
         "tile": {name.lower(): factor for name, factor in tile.factors.items()},
         "dataflow": str(planned.tiling.dataflow),
-        "traffic_bytes": traffic_json(found.traffic),
-        "macs": found.macs,
-        "mac_per_byte": found.mac_per_byte,
-        "gmac_per_s": found.gmac_per_s,
+        "traffic_bytes": traffic_json(reached.traffic),
+        "macs": reached.macs,
+        "mac_per_byte": reached.mac_per_byte,
+        "gmac_per_s": reached.gmac_per_s,
         "pe_utilisation": pe_utilisation(tile, plan.accelerator),
-        "seconds": found.seconds,
-        "metric": ALL_METRICS[request.metric](found),
-        "bound": found.bound,
+        "seconds": reached.seconds,
+        "metric": ALL_METRICS[request.metric](reached),
+        "bound": reached.bound,
         "candidates": planned.candidates,
     }
 
@@ -52,9 +52,9 @@ def plan_json(
     compared: Sequence[Compared] = (),
     floors: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """Return the document of `mavcg plan --json`: layers, space and seconds are of the first machine.
+    """Return the document of `mavcg plan --json`; its layers, space and seconds are those of the first machine.
 
-    accelerators: of the plans, with all levels of their memory.
+    accelerators: of the plans, with all levels of their memory. floors: as request.floors returns them.
     """
     first = plans[0]
     document: dict[str, Any] = {
@@ -90,8 +90,8 @@ def plan_json(
         }
     if compared:
         document["baselines"] = {
-            one.name: {"traffic_bytes": traffic_json(one.traffic), "predicted_ms": one.seconds * 1e3}
-            for one in compared
+            planner.name: {"traffic_bytes": traffic_json(planner.traffic), "predicted_ms": planner.seconds * 1e3}
+            for planner in compared
         }
     if floors:
         document["floors_bytes"] = {"no_reload": floors[0], "communication_lower_bound": floors[1]}
@@ -99,16 +99,16 @@ def plan_json(
 
 
 def _levels_json(plan: NetworkPlan, accelerator: Accelerator) -> dict[str, Any]:
-    """Return the tiles within tiles, the nearest level first; nothing where they were not requested."""
+    """Return the nested tiles, nearest level first; empty if they were not requested."""
     if not plan.levels:
         return {}
     return {
         "levels": [
             {
-                "name": one.layer.name,
-                "gmac_per_s": one.gmac_per_s,
-                "bound": "compute" if one.bound is None else accelerator.levels[one.bound].name,
-                "proved": one.proved,
+                "name": nested.layer.name,
+                "gmac_per_s": nested.gmac_per_s,
+                "bound": "compute" if nested.bound is None else accelerator.levels[nested.bound].name,
+                "proved": nested.proved,
                 "tiles": [
                     {
                         "level": level.name,
@@ -116,16 +116,16 @@ def _levels_json(plan: NetworkPlan, accelerator: Accelerator) -> dict[str, Any]:
                         "dataflow": str(tiling.dataflow),
                         "traffic_bytes": traffic_json(moved),
                     }
-                    for level, tiling, moved in zip(accelerator.levels, one.tilings, one.traffic, strict=True)
+                    for level, tiling, moved in zip(accelerator.levels, nested.tilings, nested.traffic, strict=True)
                 ],
             }
-            for one in plan.levels
+            for nested in plan.levels
         ]
     }
 
 
 def show_levels(plan: NetworkPlan, accelerator: Accelerator, out: "Console") -> None:
-    """A row for each layer, a column for each level."""
+    """Print a table of nested tiles: a row for each layer, a column for each level."""
     from rich.table import Table
 
     table = Table("layer", title=f"{plan.machine}: tiles OC x IC x OH x OW of each level", title_justify="left")
@@ -133,10 +133,10 @@ def show_levels(plan: NetworkPlan, accelerator: Accelerator, out: "Console") -> 
         table.add_column(f"{level.name}, {level.bandwidth_gb_per_s:.3g} GB/s behind")
     table.add_column("GMAC/s", justify="right")
     table.add_column("bound")
-    for one in plan.levels:
-        cells = [f"{t.tile.oc} x {t.tile.ic} x {t.tile.oh} x {t.tile.ow}" for t in one.tilings]
-        bound = "compute" if one.bound is None else accelerator.levels[one.bound].name
-        table.add_row(one.layer.name, *cells, f"{one.gmac_per_s:.1f}", bound)
+    for nested in plan.levels:
+        cells = [f"{t.tile.oc} x {t.tile.ic} x {t.tile.oh} x {t.tile.ow}" for t in nested.tilings]
+        bound = "compute" if nested.bound is None else accelerator.levels[nested.bound].name
+        table.add_row(nested.layer.name, *cells, f"{nested.gmac_per_s:.1f}", bound)
     out.print(table)
 
 
@@ -163,17 +163,17 @@ def show_plan(plan: NetworkPlan, request: PlanRequest, out: "Console") -> None:
         table.add_column(heading, justify="right")
     table.add_column("bound")
     for p in plan.planned:
-        tile, found = p.tiling.tile, p.reached
-        moved = (found.traffic.input_bytes, found.traffic.weight_bytes, found.traffic.output_bytes)
+        tile, reached = p.tiling.tile, p.reached
+        moved = (reached.traffic.input_bytes, reached.traffic.weight_bytes, reached.traffic.output_bytes)
         table.add_row(
             p.layer.name,
             f"{tile.oc} x {tile.ic} x {tile.oh} x {tile.ow}",
             str(p.tiling.dataflow).removesuffix("-stationary"),
             *(f"{n / 1024:.0f}" for n in moved),
-            f"{found.mac_per_byte:.1f}",
-            f"{found.gmac_per_s:.1f}",
-            f"{found.seconds * 1e3:.3f}",
-            found.bound,
+            f"{reached.mac_per_byte:.1f}",
+            f"{reached.gmac_per_s:.1f}",
+            f"{reached.seconds * 1e3:.3f}",
+            reached.bound,
         )
     out.print(table)
     out.print(
@@ -186,7 +186,7 @@ def show_plan(plan: NetworkPlan, request: PlanRequest, out: "Console") -> None:
 
 
 def show_space(space: SpaceSize, out: "Console") -> None:
-    """Print table 8.5 in a line."""
+    """Print the sizes of the search space (table 8.5) in a line."""
     out.print(
         f"search space: {space.unpruned / 1e6:.3f} M tilings per convolution in the mean; the paper's pruning leaves "
         f"{space.pruned} tilings of all {space.convolutions} convolutions "
@@ -197,7 +197,7 @@ def show_space(space: SpaceSize, out: "Console") -> None:
 def show_compared(
     plan: NetworkPlan, compared: Sequence[Compared], floors: tuple[int, int], request: PlanRequest, out: "Console"
 ) -> None:
-    """Print figure 8.2 as a table: bytes of the planners, and what none can do without."""
+    """Print figure 8.2 as a table: traffic of the planners, and the lower bounds of it."""
     from rich.table import Table
 
     table = Table("planner", title=f"{plan.machine}: planners compared (modelled, not measured)", title_justify="left")
@@ -205,7 +205,7 @@ def show_compared(
         table.add_column(heading, justify="right")
     ours = plan.traffic.total_bytes
     rows = [(f"mavcg, {request.search}", plan.traffic, plan.latency_seconds)]
-    rows += [(one.name, one.traffic, one.seconds) for one in compared]
+    rows += [(planner.name, planner.traffic, planner.seconds) for planner in compared]
     for name, moved, seconds in rows:
         parts = (moved.total_bytes, moved.input_bytes, moved.weight_bytes, moved.output_bytes)
         table.add_row(name, *(f"{n / MIB:.1f}" for n in parts), f"{seconds * 1e3:.2f}", f"{parts[0] / ours:.2f}x")

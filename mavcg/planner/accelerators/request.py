@@ -1,4 +1,4 @@
-"""A network's layers planned for a machine: the request of `mavcg plan`, and its result."""
+"""Planning of a network's layers for a machine: the request of `mavcg plan`, and its result."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -31,11 +31,12 @@ NOTHING = Traffic(0, 0, 0)
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Options of planning. search: of SEARCHES; metric: a name of ALL_METRICS.
+    """Options of `mavcg plan`. search: one of SEARCHES. metric: a name of ALL_METRICS.
 
-    For the exact search alone: halo: count what neighbouring tiles read twice; double_buffer: every tile takes its
-    memory twice; full_grid: tiles of any size, not only of whole lengths of the array.
-    keep: whether plans are kept on disk, and found there. levels: also tiles for every level of the machine's memory.
+    For the exact search only: halo: count what neighbouring tiles read twice; double_buffer: every tile takes its
+    memory
+    twice; full_grid: tiles of any size, not only multiples of the array's lengths.
+    keep: cache plans on disk. levels: also plan nested tiles for every level of the machine's memory.
     """
 
     search: str = "exact"
@@ -49,10 +50,10 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """The plan for one machine. machine: its label; accelerator: with its outermost memory alone.
+    """The plan of a network for one machine.
 
-    assumed: facts of the machine that nobody stated. levels: for each layer tiles within tiles, one a level of memory,
-    where the request has `levels`.
+    machine: its label. accelerator: with its outermost memory alone. seconds: that planning took. assumed: facts of the
+    machine that its description does not state. levels: nested tiles of each layer, if requested.
     """
 
     machine: str
@@ -64,19 +65,22 @@ class NetworkPlan:
 
     @property
     def traffic(self) -> Traffic:
-        """Off-chip bytes of all layers."""
+        """Off-chip traffic of all layers."""
         return sum((p.reached.traffic for p in self.planned), NOTHING)
 
     @property
     def latency_seconds(self) -> float:
-        """Seconds of all layers one after the other, by the roofline model."""
+        """Time of all layers, one after the other, by the roofline model."""
         return sum(p.reached.seconds for p in self.planned)
 
 
 @dataclass(frozen=True)
 class SpaceSize:
-    """Table 8.5 of a network: unpruned is three dataflows times the mean over its convolutions, as the paper has it;
-    pruned is the sum over them. unpruned_of_all: like the latter."""
+    """Sizes of a network's search space, as in table 8.5.
+
+    unpruned: tilings of three dataflows, the mean over the convolutions, as in the paper. pruned: the sum over them.
+    unpruned_of_all: the sum before pruning.
+    """
 
     convolutions: int
     unpruned: float
@@ -85,23 +89,23 @@ class SpaceSize:
 
 
 def read_graph(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant: bool) -> Graph:
-    """Return the graph of a built-in network or of a model's file, after fusion. Raises: as read_layers."""
+    """Return the graph of a built-in network or of a model file, after fusion. Raises: as read_layers."""
     if model in NAMES:
         return optimise(network(model, paper_variant))
     return optimise(import_model(Path(model), shapes))
 
 
 def read_layers(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant: bool) -> tuple[ConvLayer, ...]:
-    """Return the layers of a built-in network, or of a model's file after fusion.
+    """Return the layers of a built-in network or of a model file after fusion.
 
-    Raises: MavcgError for what is neither, for a file that cannot be imported, and where there is nothing to plan.
+    Raises: MavcgError for a name that is neither, a file that cannot be imported, or a model without layers to plan.
     """
     if model in NAMES:
         if shapes:
-            raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
+            raise MavcgError(f"--shape: {model} is a built-in network with a fixed shape; name a model file instead")
         return layers_of(network(model, paper_variant))
     if paper_variant:
-        raise MavcgError(f"--paper-variant: {model} is not of the paper's networks, which are {', '.join(NAMES)}")
+        raise MavcgError(f"--paper-variant: {model} is not one of the paper's networks, {', '.join(NAMES)}")
     path = Path(model)
     if not path.exists() and path.suffix.lower() not in SUFFIXES:
         raise MavcgError(
@@ -114,7 +118,7 @@ def read_layers(model: str, shapes: Mapping[str, tuple[int, ...]], paper_variant
     except MavcgError as error:
         raise MavcgError(f"{model}: {error}") from error
     if not layers:
-        raise MavcgError(f"{model}: has no convolution and no product with weights, so that there is nothing to plan")
+        raise MavcgError(f"{model}: has no convolution and no product with weights, so there is nothing to plan")
     return layers
 
 
@@ -125,16 +129,16 @@ def plan_network(
     machine: str,
     assumed: tuple[str, ...] = (),
 ) -> NetworkPlan:
-    """Return every layer's best tiling for the accelerator's outermost memories, whose traffic is off-chip.
+    """Return the best tiling of each layer for the accelerator's outermost memory, whose traffic is off-chip.
 
-    Raises: MavcgError for an unknown search or metric, and for an option that the search does not have; NoTiling.
+    Raises: MavcgError for an unknown search or metric, or an option that the search does not have; NoTiling.
     """
     started = time.perf_counter()
     outer = replace(accelerator, levels=accelerator.levels[-1:])
     search, options, kind = _search(request)
     metric = ALL_METRICS.get(request.metric)
     if metric is None:
-        raise MavcgError(f"--metric {request.metric}: there is none of this name; there are {', '.join(ALL_METRICS)}")
+        raise MavcgError(f"--metric {request.metric}: unknown metric; choose one of {', '.join(ALL_METRICS)}")
     cache = open_cache(outer, request.search, request.metric, options, kind=kind) if request.keep else None
     planned = plan_layers(layers, outer, search, metric, cache)
     nested = _plan_levels(layers, accelerator) if request.levels else ()
@@ -142,12 +146,12 @@ def plan_network(
 
 
 def _plan_levels(layers: Sequence[ConvLayer], accelerator: Accelerator) -> tuple[LevelsPlan, ...]:
-    found = {layer: plan_levels(layer, accelerator) for layer in dict.fromkeys(layer.key for layer in layers)}
-    return tuple(replace(found[layer.key], layer=layer) for layer in layers)
+    plans = {layer: plan_levels(layer, accelerator) for layer in dict.fromkeys(layer.key for layer in layers)}
+    return tuple(replace(plans[layer.key], layer=layer) for layer in layers)
 
 
 def _search(request: PlanRequest) -> tuple[Search, dict[str, Option], type[Reached]]:
-    """Return the search, its options by name, and what its plans have reached."""
+    """Return the search, its options by name, and the class of its plans' `reached`."""
     given = {"halo": request.halo, "double-buffer": request.double_buffer, "full-grid": request.full_grid}
     if request.search == "exact":
         options = exact.ExactOptions(
@@ -158,25 +162,28 @@ def _search(request: PlanRequest) -> tuple[Search, dict[str, Option], type[Reach
         return partial(exact.search, options=options), dict(given), Reached
     for option, value in given.items():
         if value:
-            raise MavcgError(f"--{option}: is for --search exact; leave it out of --search {request.search}")
+            raise MavcgError(f"--{option}: applies to --search exact only; leave it out with --search {request.search}")
     if request.search == "pruned":
         return pruned.search, {}, Reached
     if request.search == "exhaustive":
         return exhaustive.search, {}, Reached
-    raise MavcgError(f"--search {request.search}: there is none of this name; there are {', '.join(SEARCHES)}")
+    raise MavcgError(f"--search {request.search}: unknown search; choose one of {', '.join(SEARCHES)}")
 
 
 def space_of(layers: Sequence[ConvLayer], accelerator: Accelerator) -> SpaceSize:
-    """Return the sizes in table 8.5 for these layers; a fully connected one is no convolution there (1x1 maps)."""
+    """Return the sizes of the search space (table 8.5) of the convolutions among these layers.
+
+    Fully connected layers, whose maps are 1x1, are left out.
+    """
     convolutions = [layer for layer in layers if layer.oh * layer.ow > 1] or list(layers)
-    of_all = sum(map(space.unpruned_size, convolutions))
-    fewer = sum(pruned.space_size(layer, accelerator) for layer in convolutions)
-    return SpaceSize(len(convolutions), of_all / len(convolutions), fewer, of_all)
+    unpruned = sum(map(space.unpruned_size, convolutions))
+    pruned_size = sum(pruned.space_size(layer, accelerator) for layer in convolutions)
+    return SpaceSize(len(convolutions), unpruned / len(convolutions), pruned_size, unpruned)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A planner beside ours: bytes and predicted seconds of all layers, and the bytes of each."""
+    """Result of another planner: traffic and predicted seconds of all layers, and the traffic of each."""
 
     name: str
     traffic: Traffic
@@ -185,12 +192,13 @@ class Compared:
 
 
 def compare(plan: NetworkPlan, metric: str) -> tuple[tuple[Compared, ...], dict[str, str]]:
-    """Return the planners of table 8.3 on the same layers and machine; and why others of them have no plan, by name.
+    """Return the planners of table 8.3 on the same layers and machine.
 
-    Their tiles are of whole lengths of the array and whole rows: smaller memories may hold ours alone.
+    And by name the reason why a planner has no plan.
+    Their tiles are multiples of the array's lengths and whole rows, so a small memory may fit none of them.
     """
     layers = [p.layer for p in plan.planned]
-    found, left_out = [], {}
+    results, left_out = [], {}
     for name in baselines.BASELINES:
         search = partial(baselines.plan, name)
         try:
@@ -199,13 +207,15 @@ def compare(plan: NetworkPlan, metric: str) -> tuple[tuple[Compared, ...], dict[
             left_out[name] = str(error)
             continue
         by_layer = tuple(p.reached.traffic for p in planned)
-        found.append(Compared(name, sum(by_layer, NOTHING), sum(p.reached.seconds for p in planned), by_layer))
-    return tuple(found), left_out
+        results.append(Compared(name, sum(by_layer, NOTHING), sum(p.reached.seconds for p in planned), by_layer))
+    return tuple(results), left_out
 
 
 def floors(plan: NetworkPlan) -> tuple[int, int]:
-    """Return the bytes of all layers with nothing moved twice (figure 8.2's "optimal"), and by the communication lower
-    bound."""
+    """Return the bytes of all layers if nothing is moved twice, and by the proven lower bound.
+
+    The former is the "optimal" line of figure 8.2.
+    """
     on_chip = memory_bytes(plan.accelerator.memory)
     once = sum(no_reload(p.layer).total_bytes for p in plan.planned)
     return once, sum(int(lower_bound_bytes(p.layer, on_chip)) for p in plan.planned)

@@ -1,8 +1,8 @@
-"""Plans of layers that were found once, kept on disk (paper, 4.2): one file for all layers of one request.
+"""Cache of plans on disk (paper, 4.2): one file for all layers planned under one request.
 
-A request is a machine, a search, a metric, the search's options and the code that answers: all layers planned under it
-lie in one file, so that a network takes one read. A file that cannot be read, is cut or garbled counts as absent and is
-written anew; a folder that cannot be written means that nothing is kept. Both cost time, never correctness.
+A request is a machine, a search, a metric, the search's options and a digest of the code; a network takes one read. A
+file that cannot be read or is damaged counts as absent and is rewritten; if the folder cannot be written nothing is
+cached. Both cost time, never correctness.
 """
 
 import hashlib
@@ -28,12 +28,15 @@ Row = list[Any]
 
 
 class ScheduleCache:
-    """Plans under one request. `save` writes what `put` brought; nothing else touches the disk after opening."""
+    """Plans of one request. `save` writes what `put` added; the disk is not touched otherwise after opening."""
 
     def __init__(self, store: DiskStore, request: str, kind: type[Reached] = Reached) -> None:
-        """request: what the plans depend on besides their layers; kind: what a plan's `reached` is an object of."""
+        """Read the plans of a request.
+
+        request: all that plans depend on besides the layer. kind: class of their `reached`.
+        """
         self._store = store
-        self._question = request
+        self._request = request
         self._kind = kind
         self._rows: dict[str, Row] = self._read()
         self._new: dict[str, Row] = {}
@@ -42,7 +45,7 @@ class ScheduleCache:
         return len(self._rows)
 
     def get(self, layer: ConvLayer) -> Planned | None:
-        """Return the plan kept for a layer like this one, as a plan of this one; None where there is none."""
+        """Return the cached plan of an equal layer, with this layer in it; None if there is none."""
         row = self._rows.get(_key(layer))
         try:
             return None if row is None else _planned_layer(layer, row, self._kind)
@@ -50,25 +53,26 @@ class ScheduleCache:
             return None
 
     def put(self, planned: Planned) -> None:
-        """Keep a plan. Raises: TypeError where its `reached` is of another kind than this cache gives back."""
+        """Add a plan. Raises: TypeError if its `reached` has another class than this cache's."""
         if type(planned.reached) is not self._kind:
             raise TypeError(f"a plan with {type(planned.reached).__name__} in a cache of {self._kind.__name__}")
         key = _key(planned.layer)
         self._rows[key] = self._new[key] = _row(planned)
 
     def save(self) -> None:
-        """Write what is new, beside what others wrote meanwhile.
+        """Write the new plans, merged with what other processes wrote meanwhile.
 
-        The file is replaced as a whole, so that nobody reads half of one. Of two that save in the same instant one may
-        win; the other's plans are then searched for again.
+        The file is replaced as a whole, so no reader sees half of it. If two processes save at the same moment one may
+        win; the
+        other's plans are then searched for again.
         """
         if self._new:
             self._rows = {**self._read(), **self._rows}
-            self._store.write(self._question, {"rows": self._rows})
+            self._store.write(self._request, {"rows": self._rows})
             self._new = {}
 
     def _read(self) -> dict[str, Row]:
-        rows = (self._store.read(self._question) or {}).get("rows")
+        rows = (self._store.read(self._request) or {}).get("rows")
         return rows if isinstance(rows, dict) else {}
 
 
@@ -81,10 +85,11 @@ def open_cache(
     kind: type[Reached] = Reached,
     environment: Mapping[str, str] | None = None,
 ) -> ScheduleCache | None:
-    """This user's cache for one request; None where there is to be none: MAVCG_CACHE=off, or no home to put it in.
+    """Return this user's cache for one request; None if MAVCG_CACHE=off or there is no home folder.
 
-    search, metric: names, which must say all that decides; options: of the search. The machine counts by its figures,
-    not by its name. kind: the type of `reached` in the plans of this search. The folder is that of schedule_store.
+    search, metric: names that must identify the search and metric completely. options: of the search. The machine is
+    identified by its figures, not its name. kind: class of `reached` in the plans of this search. The folder is that of
+    schedule_store.
     """
     store = open_store(environment)
     if store is None:
@@ -99,8 +104,7 @@ def open_cache(
 
 @cache
 def fingerprint() -> str:
-    """Return a digest of the code of the models and the searches: plans are not believed once the code that found them
-    is another."""
+    """Return a digest of the source code of the models and searches: plans of other code are not reused."""
     planner = Path(str(mavcg.planner.__file__)).parent
     folders = (planner / "layer_model", planner / "accelerators")
     sources = [path for folder in folders for path in folder.glob("*.py")]
@@ -119,16 +123,17 @@ def _key(layer: ConvLayer) -> str:
 
 
 def _row(planned: Planned) -> Row:
-    found = planned.reached
-    moved = found.traffic
+    reached = planned.reached
+    moved = reached.traffic
     return [
-        list(astuple(planned.tiling.tile)), planned.tiling.dataflow.value, planned.candidates, found.macs,
-        [moved.input_bytes, moved.weight_bytes, moved.output_bytes], found.compute_gmac_per_s, found.memory_gmac_per_s,
+        list(astuple(planned.tiling.tile)), planned.tiling.dataflow.value, planned.candidates,
+        reached.macs, [moved.input_bytes, moved.weight_bytes, moved.output_bytes],
+        reached.compute_gmac_per_s, reached.memory_gmac_per_s,
     ]  # fmt: skip
 
 
 def _planned_layer(layer: ConvLayer, row: Row, kind: type[Reached]) -> Planned:
-    """Return the planned layer of a stored row. Raises: ValueError or TypeError for what `_row` did not make."""
+    """Return the plan of a stored row. Raises: ValueError or TypeError for a row that `_row` did not make."""
     tile, dataflow, candidates, macs, moved, compute, memory = row
     reached = kind(macs, Traffic(*moved), compute, memory)
     return Planned(layer, Tiling(Tile(*tile), Dataflow(dataflow)), reached, candidates)

@@ -1,4 +1,4 @@
-"""Tiles that a search may look at: algorithms 1 to 3 of e-PlaNNer, the candidates above a tile, the fit test."""
+"""The space of tiles: algorithms 1 to 3 of e-PlaNNer, the candidates above a tile, and the test whether a tile fits."""
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations
@@ -13,30 +13,31 @@ from mavcg.planner.layer_model.tile_memory import Axes, Integers, tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.planner.layer_model.traffic import reload_input, reload_psum, reload_weight
 
-# Never cut, unless the array works along them (algorithm 1, lines 2 and 3).
+# Loops that are never cut, unless the array works along them (algorithm 1, lines 2 and 3).
 _WHOLE = frozenset(("OW", "KH", "KW"))
-# The loops that algorithm 2 tries to do without.
+# Loops that algorithm 2 tries to eliminate by whole tiles.
 _ELIMINATED = ("OC", "IC", "OH")
-# Innermost first. The paper begins at random; a fixed beginning makes ties the same everywhere.
+# Innermost first. The paper starts from a random order; a fixed order makes ties reproducible.
 _FIRST_ORDER = ("KW", "KH", "OW", "OH", "IC", "OC")
-# The loops that keep an operand where it is when they are innermost (paper, 5.3), innermost first.
+# Loops that make each dataflow when they are innermost (paper, 5.3), innermost first.
 _INNERMOST = {Dataflow.INPUT: ("OC", "KW", "KH"), Dataflow.WEIGHT: ("OW", "OH"), Dataflow.OUTPUT: ("IC", "KW", "KH")}
 
 
 def unpruned_size(layer: ConvLayer) -> int:
-    """Return the number of tilings before any pruning: every size of every loop, three dataflows (table 8.5 has the
-    mean over layers)."""
+    """Return the number of tilings before pruning: every size of every loop, three dataflows.
+
+    Table 8.5 has its mean over layers.
+    """
     return len(Dataflow) * prod(layer.loops.values())
 
 
 def fits(layer: ConvLayer, tile: Tile, accelerator: Accelerator, halo: bool) -> bool:
-    """True if the operands of a tile are in the memories together; exactly full is full (the paper's < is a slip)."""
+    """True if the operands of a tile fit the memories together; exactly full fits (the paper's < is a slip)."""
     return accelerator.memory.holds(*tile_bytes(layer, tile, halo))
 
 
 def initial_tile(layer: ConvLayer, accelerator: Accelerator) -> Tile:
-    """Return the tile of algorithm 1: kernel and width whole, mapped loops as long as the array, at most the loop
-    itself; the rest 1."""
+    """Return the tile of algorithm 1: kernel and width whole, loops along the array of its length, all others 1."""
     loops = layer.loops
     factors = {name: loops[name] if name in _WHOLE else 1 for name in DIMENSIONS}
     for mapped in accelerator.pe_mapping:
@@ -46,12 +47,13 @@ def initial_tile(layer: ConvLayer, accelerator: Accelerator) -> Tile:
 
 
 def lower_bound(layer: ConvLayer, accelerator: Accelerator, halo: bool = False) -> Tile:
-    """Return the tile of algorithm 2: of the eight choices to make OC, IC and OH whole, the one that fits and reloads
-    fewest bytes.
+    """Return the tile of algorithm 2: the one of eight tiles that fits and reloads fewest bytes.
 
-    The least tile is algorithm 1's, also where that does not fit. Line 4 of the paper makes each set whole on top of
-    the best one so far; all of table 8.5 agrees with sets on top of the initial tile, as its text says, and only
-    two of 20 figures with line 4 as it is printed.
+    Each of OC, IC and OH is whole or as in algorithm 1's tile; if no tile fits, it is algorithm 1's. Line 4 of the
+    paper
+    makes each set whole on top of the best one so far; all of table 8.5 agrees with sets on top of the initial tile, as
+    its
+    text says, and only two of 20 figures with line 4 as printed.
     """
     initial = best = initial_tile(layer, accelerator)
     loops = layer.loops
@@ -67,8 +69,7 @@ def lower_bound(layer: ConvLayer, accelerator: Accelerator, halo: bool = False) 
 
 
 def reload_volume(layer: ConvLayer, tile: Tile) -> int:
-    """Return algorithm 2's ReloadCount: bytes by equation 6.1 where no operand is stationary, 6.2 to 6.5 as they
-    stand."""
+    """Return algorithm 2's ReloadCount, in bytes: equation 6.1 with no stationary operand (6.2 to 6.5 unchanged)."""
     items = layer.items
     return (
         layer.input_elements * items.input * reload_input(layer, Tiling(tile, Dataflow.WEIGHT))
@@ -78,10 +79,9 @@ def reload_volume(layer: ConvLayer, tile: Tile) -> int:
 
 
 def loop_order(layer: ConvLayer, tile: Tile, dataflow: Dataflow | None = None) -> tuple[str, ...]:
-    """Return the order of algorithm 3: off-chip loops by how often they run, the most frequent innermost, which comes
-    first here.
+    """Return the loop order of algorithm 3: off-chip loops by trip count, the largest innermost; innermost comes first.
 
-    With a dataflow: the loops that make it come before all others. Algorithm 4 tries the three dataflows anyway.
+    With a dataflow, the loops that make it come before all others. Algorithm 4 tries all three dataflows anyway.
     """
     n = trips(layer, tile)
     first = _INNERMOST[dataflow] if dataflow else ()
@@ -90,21 +90,24 @@ def loop_order(layer: ConvLayer, tile: Tile, dataflow: Dataflow | None = None) -
 
 
 def axes(layer: ConvLayer, accelerator: Accelerator, lowest: Tile) -> dict[str, Integers]:
-    """Return the values of each factor of a tile from `lowest` on: whole lengths of the array, and the whole loop.
+    """Return the values of each factor of a tile from `lowest` on: multiples of the array's length, and the whole loop.
 
-    Loops that the array does not work along go by ones, and width and kernel stay whole.
+    Loops that the array does not work along go in steps of one; width and kernel stay whole.
     """
     mapped = {name for names in accelerator.pe_mapping for name in names[:1]}
-    found = {}
+    factor_values = {}
     for name, length in layer.loops.items():
         cut = name in mapped or name not in _WHOLE
         values = range(lowest.factors[name], length, accelerator.parallel(name)) if cut else ()
-        found[name] = np.array([*values, length], dtype=np.int64)
-    return found
+        factor_values[name] = np.array([*values, length], dtype=np.int64)
+    return factor_values
 
 
 def size(candidates: Axes) -> int:
-    """Return the number of tilings that there are: of all tiles, whether they fit or not, with three dataflows each."""
+    """Return the number of tilings of these candidates.
+
+    All tiles, whether they fit or not, with three dataflows each.
+    """
     return len(Dataflow) * prod(len(values) for values in candidates.values())
 
 
@@ -116,10 +119,12 @@ def no_tiling(
     copies: int = 1,
     any_size: str = "--search exact --full-grid",
 ) -> NoTiling:
-    """Return the error for a layer whose smallest tile does not fit: by operand what it needs, which is what would do.
+    """Return the error for a layer whose smallest tile does not fit.
 
-    smallest: algorithm 1's tile if not given. copies: of each tile, 2 for double buffering. any_size: the options by
-    which tiles of any size are searched, named where one of these would fit; "" if the search had them.
+    It names the memory of each operand that would suffice.
+    smallest: None for algorithm 1's tile. copies: of each tile, 2 for double buffering. any_size: options that allow
+    tiles
+    of any size, named if such a tile would fit; "" if the search had them.
     """
     tile = smallest or initial_tile(layer, accelerator)
     memory = accelerator.memory
@@ -127,8 +132,8 @@ def no_tiling(
     if memory.shared_bytes:
         short = f"{sum(need)} bytes, and the shared memory has {memory.shared_bytes}"
     else:
-        there = (memory.input_bytes, memory.weight_bytes, memory.output_bytes)
-        short = "; ".join(_short(("input", "weight", "output"), need, there))
+        capacities = (memory.input_bytes, memory.weight_bytes, memory.output_bytes)
+        short = "; ".join(_short(("input", "weight", "output"), need, capacities))
     shape = ", ".join(f"{name} {factor}" for name, factor in tile.factors.items())
     remedy = "make it at least that large"
     least = [copies * size for size in tile_bytes(layer, _tile(dict.fromkeys(DIMENSIONS, 1)), halo)]
@@ -140,10 +145,10 @@ def no_tiling(
     )
 
 
-def _short(names: Iterable[str], need: Iterable[int], there: Iterable[int]) -> list[str]:
+def _short(names: Iterable[str], need: Iterable[int], capacities: Iterable[int]) -> list[str]:
     return [
         f"{needed} bytes for the {name}, which has {given}"
-        for name, needed, given in zip(names, need, there, strict=True)
+        for name, needed, given in zip(names, need, capacities, strict=True)
         if needed > given
     ]
 

@@ -1,4 +1,4 @@
-"""Files with the text of plans (docs/plan-text.md): verified, and run on seeded whole numbers."""
+"""Files with the text of plans (docs/plan-text.md): verified, and run on seeded integers."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from mavcg.planner.accelerators.text.verify import verify_plan
 if TYPE_CHECKING:
     from rich.console import Console
 
-LARGEST = 7  # of the numbers that plans are run on: sums of 2^25 products stay within 32 bits
+LARGEST = 7  # magnitude of the integers that plans are run on: sums of 2^25 products stay within 32 bits
 
 
 def read_plans(path: Path) -> tuple[TextPlan, ...]:
     """Parse the plans of a text file.
 
-    Raises: MavcgError for a file that cannot be read or is no plan, naming the line.
+    Raises: MavcgError, naming the line, for a file that cannot be read or does not parse.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -33,22 +33,24 @@ def read_plans(path: Path) -> tuple[TextPlan, ...]:
 
 
 def check_file(path: Path) -> list[dict[str, Any]]:
-    """Check the plans of a file; return each with the bytes that it moves. Raises: MavcgError for the first that is
-    wrong."""
-    found = []
+    """Verify the plans of a file and return a row with the moved bytes of each.
+
+    Raises: MavcgError for the first wrong one.
+    """
+    rows = []
     for plan in read_plans(path):
         verify_plan(plan)
-        found.append({"name": plan.name, "commands": len(plan.commands), "moved_bytes": _moved_bytes(count_plan(plan))})
-    return found
+        rows.append({"name": plan.name, "commands": len(plan.commands), "moved_bytes": _moved_bytes(count_plan(plan))})
+    return rows
 
 
 def run_file(path: Path) -> list[dict[str, Any]]:
-    """Run each plan of a file on whole numbers from -7 to 7, seeded by its place in the file.
+    """Run each plan of a file on integers from -7 to 7, seeded by its index in the file, and return a row for each.
 
-    checksum: SHA-256 of the output as little-endian 64-bit integers, row-major.
-    Raises: MavcgError for the first plan that is wrong.
+    checksum: SHA-256 of the output as little-endian 64-bit integers, row-major. Raises: MavcgError for the first wrong
+    plan.
     """
-    found = []
+    rows = []
     for number, plan in enumerate(read_plans(path)):
         rng = np.random.default_rng(number)
         x = rng.integers(-LARGEST, LARGEST + 1, plan.info.input, dtype=np.int32)
@@ -57,13 +59,13 @@ def run_file(path: Path) -> list[dict[str, Any]]:
             w = rng.integers(-LARGEST, LARGEST + 1, plan.info.weight, dtype=np.int32)
         ran = run_plan(plan, x, w)
         digest = hashlib.sha256(np.ascontiguousarray(ran.output, dtype="<i8").tobytes()).hexdigest()
-        found.append({
+        rows.append({
             "name": plan.name,
             "output_shape": list(ran.output.shape),
             "moved_bytes": _moved_bytes(ran.moved),
             "checksum": digest,
         })  # fmt: skip
-    return found
+    return rows
 
 
 def _moved_bytes(moved: CountedTraffic) -> dict[str, int]:
@@ -84,12 +86,12 @@ def show_runs(runs: Sequence[dict[str, Any]], out: "Console") -> None:
     for heading in ("input", "weight", "output loaded", "output stored"):
         table.add_column(heading, justify="right")
     table.add_column("checksum")
-    for one in runs:
-        moved = one["moved_bytes"]
+    for run in runs:
+        moved = run["moved_bytes"]
         table.add_row(
-            one["name"] or "-",
-            "x".join(map(str, one["output_shape"])),
+            run["name"] or "-",
+            "x".join(map(str, run["output_shape"])),
             *(f"{moved[key]:,}" for key in ("input", "weight", "output_loaded", "output_stored")),
-            one["checksum"][:16],
+            run["checksum"][:16],
         )
     out.print(table)

@@ -1,7 +1,7 @@
 """Plan the register tile and the cache blocks of a BLAS library's matrix products.
 
-All versions of a library share them: threads on unequal cores multiply the same packed panels, and a block of the sum
-decides rounding. So each is the best for all of the board's cores together.
+All versions of a library share them: threads on unequal cores multiply the same packed panels, and the block of terms
+decides rounding. So each size is the best for all cores of the board together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,10 +26,10 @@ A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5  # of level 2, which a block of A shares
 MOST_STREAMED_TERMS, MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 384, 512, 4096, 512
 TERMS_UNIT = 32
 # Columns up to which dot products are not slower than packed panels: on a Zen 4 with AVX-512 up to 96 (300 x 96 x 1000;
-# f64 is 1.4 times as fast for 96 x 96 x 8000). Where a load feeds fewer multiply-adds, few only.
+# f64 is 1.4 times as fast for 96 x 96 x 8000). Where a load feeds fewer multiply-adds, only up to 16.
 MANY_DOT_COLUMNS, FEW_DOT_COLUMNS = 96, 16
-# Rows of the tile for few columns: several cache lines side by side of each of A's columns, which are read one time
-# only, from far away.
+# Rows of the tile for few columns, in units: several adjacent cache lines of each column of A, because A is read only
+# once, from a distant memory level.
 TALL_UNITS = 4
 FASTEST = 1024  # of the speeds of cores, which are whole numbers
 
@@ -37,10 +37,11 @@ FASTEST = 1024  # of the speeds of cores, which are whole numbers
 def plan_blas_blocks(
     dtype: str, machines: Mapping[str, Machine], cores: Mapping[str, Accelerator], together: Mapping[str, int]
 ) -> BlasBlocks:
-    """Return the blocks of a type.
+    """Return the register tile and cache blocks of matrix products of a type.
 
-    machines: by the version's label. cores: one core of each label's cluster (tiles.cores_of). together: how many cores
-    of each label there are; the generic version counts only where there is no other.
+    machines: by the version's label. cores: one core of each label's cluster (tiles.cores_of). together: number of
+    cores
+    of each label. The generic version counts only if there is no other.
     """
     named = [label for label in machines if label != GENERIC] or [GENERIC]
     item = ITEM_BYTES[dtype]
@@ -67,7 +68,7 @@ def plan_blas_blocks(
 def blas_core_speeds(
     blocks: BlasBlocks, machines: Mapping[str, Machine], cores: Mapping[str, Accelerator]
 ) -> dict[str, int]:
-    """Return the modelled speed of each version's core, the fastest at FASTEST: threads take chunks by them."""
+    """Return the modelled speed of each version's core, FASTEST for the fastest; the runtime sizes chunks by it."""
     seconds = {
         label: _cycles(machine, cores[label], blocks.item_bytes, blocks.lanes, blocks.units, blocks.columns)
         for label, machine in machines.items()
@@ -78,7 +79,10 @@ def blas_core_speeds(
 
 
 def _dot_columns(machine: Machine, columns: int) -> int:
-    """Return the most columns of dot products: many where the registers hold their largest group of sums."""
+    """Return the largest number of columns that is computed as dot products.
+
+    It is large if the vector registers hold the largest group of sums.
+    """
     return MANY_DOT_COLUMNS if dot_group(machine) == GROUPS[0] else min(columns - 1, FEW_DOT_COLUMNS)
 
 
@@ -87,7 +91,7 @@ def _last_level(core: Accelerator) -> int:
 
 
 def _tiles(machines: Iterator[Machine] | Sequence[Machine]) -> list[tuple[int, int]]:
-    """Return the (units, columns) whose sums fit the registers of one of the machines at least."""
+    """Return the (units, columns) whose sums fit the registers of at least one machine."""
     known = list(machines)
     return [
         (units, columns)
@@ -98,7 +102,7 @@ def _tiles(machines: Iterator[Machine] | Sequence[Machine]) -> list[tuple[int, i
 
 
 def _fits(machine: Machine, units: int, columns: int) -> bool:
-    """True if sums, a vector of A for each unit and B's elements have registers, where a unit is one vector."""
+    """True if the sums, a vector of A per unit and the elements of B fit the registers; a unit is one vector here."""
     inputs = -(-columns // 4) if by_lane(machine) else 1
     spare = SPARE_OF_LLVM if machine.vector_registers > 16 else 0
     return units * columns + units + inputs + spare <= machine.vector_registers
@@ -111,7 +115,7 @@ def _fits_tall(machine: Machine, item: int, lanes: int) -> bool:
 
 
 def _most_terms(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> int:
-    """Return the number of terms whose panels of A and B fit level 1, or of B alone where that holds few vectors."""
+    """Return the number of terms whose panels of A and B fit level 1, or only of B if level 1 has few vectors."""
     budget = int(l1_budget(machine, core))
     if budget < FEW_VECTORS * machine.vector_bytes:
         return min(MOST_STREAMED_TERMS, budget // (columns * item))
@@ -119,7 +123,7 @@ def _most_terms(machine: Machine, core: Accelerator, item: int, lanes: int, unit
 
 
 def _cycles(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> float:
-    """Return the cycles of a multiply-add of the tile: arithmetic, loads, and A's lines from level 2."""
+    """Return the modelled time of a multiply-add of the tile, in ns: arithmetic, loads, and lines of A from level 2."""
     vectors = units * lanes * item // machine.vector_bytes
     high, wide = pass_shape(machine, vectors, columns)
     passes = -(-vectors // high) * -(-columns // wide)

@@ -1,4 +1,4 @@
-"""Macro-tiles that the planner looks at for a kernel: register widths, blocks, orders, prefetches, sizes of calls."""
+"""Candidate macro-tiles of a kernel: register widths, blocks, orders, prefetches, call rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,12 +17,12 @@ from mavcg.specs.tile_plan import MacroTile, Order, worthwhile_call_rows
 
 MOST_BLOCKS_OF_TERMS = 36
 LEAST_TERMS = 64  # of a block: with fewer a register tile's beginning and end cost more than they save
-# A layer of at least so many calls leaves work to even out at its end between cores that differ sixfold.
+# With at least this many calls per layer, cores whose speeds differ sixfold still end at about the same time.
 LEAST_TASKS = 16
 
 
 def task_sizes(work: KernelWork, machines: Sequence[Machine]) -> tuple[int, ...]:
-    """Return the candidates for call rows, the smallest first: worth a call, in whole chunks of channels."""
+    """Return the candidates for call rows, smallest first: enough work for a call, and whole chunks of channels."""
     spec = work.spec
     least = worthwhile_call_rows(spec)
     if work.by_channels and work.packed:
@@ -36,7 +36,7 @@ def task_sizes(work: KernelWork, machines: Sequence[Machine]) -> tuple[int, ...]
 
 
 def plain_tile(work: KernelWork, call_rows: int) -> MacroTile:
-    """Return the macro-tile that the emitter takes without a plan."""
+    """Return the macro-tile that the emitter uses without a plan."""
     mc = work.products.plain_rows
     mc = None if mc is None or mc >= work.task(call_rows).oh else mc
     order = Order.CHANNELS if work.products.channels_outer else Order.ROWS
@@ -44,7 +44,7 @@ def plain_tile(work: KernelWork, call_rows: int) -> MacroTile:
 
 
 def candidates(work: KernelWork, machine: Machine, core: Accelerator, plain: MacroTile) -> Iterator[MacroTile]:
-    """Yield the macro-tiles that are costed beside the plain one."""
+    """Yield the macro-tiles whose costs are compared with the plain one's."""
     task = work.task(plain.call_rows)
     for nr, kc, mc, nc, prefetch in product(
         register_widths(work, machine, task.oc),
@@ -60,11 +60,15 @@ def candidates(work: KernelWork, machine: Machine, core: Accelerator, plain: Mac
 
 
 def register_widths(work: KernelWork, machine: Machine, channels: int) -> tuple[int | None, ...]:
-    """Return None (the emitter chooses), and a panel's channels where it chooses more and weights are read once.
+    """Return the candidate register widths in channels: None (the emitter's choice), and one panel if that is narrower.
 
-    A tile of fewer channels has more pixels, and reads the fewer weights for each multiply-add: 3x3 layers at 14x14 and
-    13x13, 1x1 at 7x7 take 0.95 to 1.02 of the time on a Zen 3. With a residual wider tiles are the faster ones, and so
-    they are where a panel is one vector: tiles of one take 1.02 to 1.5 times as long with AVX-512 on a Zen 4.
+    A narrower tile has more pixels, and reads fewer weights per multiply-add: 3x3 layers at 14x14 and 13x13, and 1x1 at
+    7x7
+    take 0.95 to 1.02 of the time on a Zen 3. It is a candidate only if weights are read once. With a residual wider
+    tiles
+    are faster, and also where a panel is one vector: tiles of one vector take 1.02 to 1.5 times as long with AVX-512 on
+    a
+    Zen 4.
     """
     if (
         not (is_modelled(work.products, machine) and work.by_channels)
@@ -79,9 +83,10 @@ def register_widths(work: KernelWork, machine: Machine, channels: int) -> tuple[
 def prefetches_once(work: KernelWork, machine: Machine, macro: MacroTile) -> bool:
     """True if no line is prefetched twice: register tiles share the prefetches, or panels are long.
 
-    Where the distance is more than half a panel each register tile would prefetch the same lines of another panel
-    again, and displace its own from level 1: a product of 64 x 64 x 64 with its weights in level 2 then has two thirds
-    of its speed.
+    If the distance is more than half a panel, each register tile would prefetch the same lines of another panel again,
+    and
+    evict its own from level 1: a product of 64 x 64 x 64 with its weights in level 2 then runs at two thirds of its
+    speed.
     """
     panel_bytes = work.terms * work.panel * work.layer.items.weight
     if panel_bytes >= 2 * fit_of(machine).macro_tile.prefetch_distance:
@@ -90,7 +95,7 @@ def prefetches_once(work: KernelWork, machine: Machine, macro: MacroTile) -> boo
 
 
 def k_blocks(work: KernelWork, machine: Machine, core: Accelerator) -> tuple[int | None, ...]:
-    """Return None (all terms) and blocks that divide the sum evenly, also the largest whose weights stay in level 1."""
+    """Return the candidate blocks of terms: None (all), and the two largest even divisors that stay in level 1."""
     layer = work.layer
     blocks: list[int | None] = [None]
     if not work.sums:
@@ -108,7 +113,10 @@ def k_blocks(work: KernelWork, machine: Machine, core: Accelerator) -> tuple[int
 
 
 def row_blocks(work: KernelWork, rows: int) -> tuple[int | None, ...]:
-    """Return None (all rows) and the powers of two below the rows of a call. Products cut their rows by themselves."""
+    """Return the candidate blocks of rows: None (all rows), and powers of two below the rows of a call.
+
+    Matrix products cut their rows themselves and have None only.
+    """
     if not work.products.row_blocks:
         return (None,)
     blocks: list[int | None] = [None]
@@ -120,7 +128,7 @@ def row_blocks(work: KernelWork, rows: int) -> tuple[int | None, ...]:
 
 
 def channel_blocks(work: KernelWork, machine: Machine, core: Accelerator, channels: int) -> tuple[int | None, ...]:
-    """Return None (all channels), the channels of a register tile, and of as many as stay in level 2."""
+    """Return the candidate blocks of channels: None (all), one and four register tiles, and what fits level 2."""
     chunk = registers(work, machine, MacroTile(), channels).channels
     step = lcm(chunk, work.panel) if work.packed else chunk
     fitting = int(l2_budget(machine, core)) // (work.terms * work.layer.items.weight) // step * step

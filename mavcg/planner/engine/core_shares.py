@@ -17,11 +17,12 @@ def kernel_core_shares(
     cores: Mapping[str, Accelerator],
     plan: TilePlan,
 ) -> dict[str, tuple[tuple[str, int], ...]]:
-    """Return by kernel (label of a version, modelled speed of its core in it), as ProgramStep.core_speeds has them.
+    """Return the core shares of each kernel, by its name: (label of a version, modelled speed of its core) pairs.
 
-    machines, cores: by the version's label, as plan_tiles has them. Where the planner has no model of a kernel, its
-    cores count by their multiply-adds if these bound it (Winograd's), else by their clocks. With one core type all
-    threads are alike, and there are no shares.
+    The pairs are those of ProgramStep.core_speeds. machines, cores: by the version's label, as for plan_tiles. For a
+    kernel
+    without a model, cores count by their multiply-adds if the kernel is compute-bound (Winograd), else by their clocks.
+    With one core type there are no shares.
     """
     if len(machines) < 2:
         return {}

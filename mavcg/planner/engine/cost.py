@@ -1,13 +1,15 @@
-"""Cost of a macro-tile on a cluster: the planner's model with the terms of cores that have caches.
+"""Cost of a macro-tile on a cluster: the planner's roofline with the terms of cores that have caches.
 
-Bytes into level 1 and level 2 are those of level_traffic.py, by equations 6.1 to 6.5 of the paper; the roofs are those
-of 6.6 to 6.12; the other terms are calibrated (planner/layer_model/tiling_cost.py names them). Cycles are those of one
-core, all caches its share.
+Traffic into level 1 and level 2 comes from level_traffic.py (equations 6.1 to 6.5 of the paper); the roofs are those of
+6.6 to 6.12; the other terms are calibrated (planner/layer_model/tiling_cost.py names them). Cycles are those of one
+core with its share of the caches.
 
-Constants, [macro_tile] of profiles/fits, say which fraction of the time of filling a level does not overlap with
+Constants, [macro_tile] of profiles/fits, give the fraction of a level's fill time that does not overlap with
 arithmetic. Those of x86 cores were fitted to timings of the layers of ResNet-50 and VGG-19 on a Zen 3
-(docs/design/engine-tiles.md), and are taken for out-of-order AArch64 cores too; those of in-order cores are assumed.
+(docs/design/engine-tiles.md), and are used for out-of-order AArch64 cores too; those of in-order cores are assumed.
 """
+
+from dataclasses import dataclass
 
 from mavcg.cost_model.fits import fit_of
 from mavcg.hardware.accelerator import Accelerator
@@ -25,7 +27,7 @@ from mavcg.planner.engine.level_traffic import (
 from mavcg.planner.engine.prefetch import ChunkPass, is_modelled, shares
 from mavcg.planner.engine.prefetch import cycles as prefetch_cycles
 from mavcg.planner.engine.work import KernelWork, k_tile, registers
-from mavcg.planner.layer_model.tiling import Tile
+from mavcg.planner.layer_model.tiling import Tile, Tiling
 from mavcg.planner.layer_model.tiling_cost import Term, TilingCost
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile
@@ -37,74 +39,137 @@ def cost(
     work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, terms: frozenset[Term] = ALL_TERMS
 ) -> TilingCost:
     """Return the cost of all calls, one after the other on one core, by these terms beside the roofline."""
-    fit = fit_of(machine).macro_tile
     task = work.task(macro.call_rows)
-    tasks = tasks_of(work, task)
     tiling = l2_tiling(macro, task)
-    rows, channels = tiling.tile.oh, tiling.tile.oc
-    tiles = registers(work, machine, macro, channels)
-    chunk = min(tiles.channels, channels)
-    ic, kh, kw = k_tile(task, macro.kc)
-    k_blocks = -(-work.terms // (ic * kh * kw))
-
-    # Arithmetic: steps of all register tiles, and what each tile costs besides, for each block of terms.
-    share = work.layer.oc / channels * work.layer.groups / work.step_terms
-    steps = tiles.cycles * share * work.terms * (1 if tiles.crossing else work.layer.oh)
-    mr_tiles = sum(n for _, n in tiles.widths.tiles) * (1 if tiles.crossing else work.layer.oh)
-    passes = mr_tiles * work.layer.oc / chunk * work.layer.groups
-    pixels = work.layer.oh * work.layer.ow
-    moved = 2 * pixels * work.layer.oc / chunk * work.layer.groups * tiles.vectors / fit.moves_per_cycle
+    tiles = registers(work, machine, macro, tiling.tile.oc)
     chunk_pass = pass_of(work, machine, macro, tiles)
-    times = k_blocks * work.layer.groups * work.layer.oc / chunk * work.layer.oh / rows
-    lines = passes * work.terms * chunk * task.items.weight / LINE_BYTES
-
-    # Moving: bytes into each level at the bandwidth of what is behind it.
-    l1 = l1_traffic(l1_budget(machine, core), task, tiles, Tile(chunk, ic, rows, task.ow, kh, kw)).total_bytes * tasks
-    l1 *= Term.LEVEL_1 in terms
-    if Term.RESIDENCY in terms:
-        l2 = l2_traffic(work, machine, core, task, tiling)
-    else:
-        l2 = l2_traffic_by_dataflow(work, task, tiling)
-    per_cycle = [level.bandwidth_gb_per_s / core.frequency_ghz for level in core.levels]
-    behind_l2 = per_cycle[min(1, len(per_cycle) - 1)]
-    # Weights come the first time from memory: those of a whole network fit no cache.
-    first = work.layer.weight_elements * task.items.weight
-    far_cycles = first / (per_cycle[-1] if Term.FIRST_READ in terms else behind_l2)
-    again_cycles = (l2.weight_bytes - first) / behind_l2
-    others_cycles = (l2.input_bytes + l2.output_bytes) / behind_l2
-    l1_cycles, l2_cycles = l1 / per_cycle[0], far_cycles + again_cycles + others_cycles
+    arithmetic = _arithmetic(work, machine, core, macro, tiling.tile, tiles, chunk_pass)
+    moving = _transfers(work, machine, core, macro, tiling, tiles, terms)
+    fit = fit_of(machine).macro_tile
     prefetched = _has_prefetch(work, machine, macro, chunk_pass)
     exposed = fit.l2_fill_exposed_prefetched if prefetched else fit.l2_fill_exposed
     late = work.by_channels and not prefetched and shares(work.products, machine, chunk_pass)
-    residual = work.layer.output_elements * task.items.output if work.residual else 0
+    first_exposed = fit.memory_fill_exposed if late else exposed
 
     def cycles_if(term: Term, cycles: float) -> float:
         return cycles if term in terms else 0.0
 
     return TilingCost(
         work.layer.macs / core.pes,
-        l1,
-        l2.total_bytes + residual,
-        l1_cycles,
-        l2_cycles + residual / behind_l2,
-        register_tile_cycles=cycles_if(Term.REGISTER_TILES, steps),
-        tile_end_cycles=cycles_if(Term.TILE_ENDS, k_blocks * (passes * fit.tile_cycles + moved)),
-        resumed_sum_cycles=cycles_if(Term.RESUMED_SUMS, (k_blocks - 1) * passes * fit.resume_cycles),
-        chunk_start_cycles=cycles_if(
-            Term.CHUNK_STARTS, _chunk_start_cycles(work, machine, core, macro, chunk_pass, times, lines)
-        ),
+        moving.l1_bytes,
+        moving.l2_bytes,
+        moving.l1_cycles,
+        moving.l2_cycles,
+        register_tile_cycles=cycles_if(Term.REGISTER_TILES, arithmetic.register_tiles),
+        tile_end_cycles=cycles_if(Term.TILE_ENDS, arithmetic.tile_ends),
+        resumed_sum_cycles=cycles_if(Term.RESUMED_SUMS, arithmetic.resumed_sums),
+        chunk_start_cycles=cycles_if(Term.CHUNK_STARTS, arithmetic.chunk_starts),
         exposed_weight_cycles=cycles_if(
-            Term.EXPOSED_WEIGHTS, (fit.memory_fill_exposed if late else exposed) * far_cycles + exposed * again_cycles
+            Term.EXPOSED_WEIGHTS, first_exposed * moving.first_weights + exposed * moving.later_weights
         ),
         exposed_fill_cycles=cycles_if(
-            Term.EXPOSED_FILLS, fit.l1_fill_exposed * l1_cycles + fit.l2_fill_exposed * others_cycles
+            Term.EXPOSED_FILLS, fit.l1_fill_exposed * moving.l1_cycles + fit.l2_fill_exposed * moving.others
         ),
-        exposed_residual_cycles=cycles_if(Term.EXPOSED_FILLS, fit.l2_fill_exposed * residual / behind_l2),
+        exposed_residual_cycles=cycles_if(
+            Term.EXPOSED_FILLS, fit.l2_fill_exposed * moving.residual_bytes / moving.l2_bytes_per_cycle
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _ArithmeticCycles:
+    """Cycles of a core's own instructions in all calls: register tiles, their ends, resumed sums, starts of chunks."""
+
+    register_tiles: float
+    tile_ends: float
+    resumed_sums: float
+    chunk_starts: float
+
+
+def _arithmetic(
+    work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, block: Tile, tiles: BlockRegisters,
+    chunk_pass: ChunkPass,
+) -> _ArithmeticCycles:  # fmt: skip
+    """Return the cycles of arithmetic. block: rows and channels of a block of level 2. tiles: its register tiles."""
+    fit, layer, task = fit_of(machine).macro_tile, work.layer, work.task(macro.call_rows)
+    chunk = min(tiles.channels, block.oc)
+    ic, kh, kw = k_tile(task, macro.kc)
+    k_blocks = -(-work.terms // (ic * kh * kw))
+    share = layer.oc / block.oc * layer.groups / work.step_terms
+    steps = tiles.cycles * share * work.terms * (1 if tiles.crossing else layer.oh)
+    mr_tiles = sum(n for _, n in tiles.widths.tiles) * (1 if tiles.crossing else layer.oh)
+    passes = mr_tiles * layer.oc / chunk * layer.groups
+    moved = 2 * (layer.oh * layer.ow) * layer.oc / chunk * layer.groups * tiles.vectors / fit.moves_per_cycle
+    chunk_passes = k_blocks * layer.groups * layer.oc / chunk * layer.oh / block.oh
+    lines = passes * work.terms * chunk * task.items.weight / LINE_BYTES
+    return _ArithmeticCycles(
+        steps,
+        k_blocks * (passes * fit.tile_cycles + moved),
+        (k_blocks - 1) * passes * fit.resume_cycles,
+        _chunk_start_cycles(work, machine, core, macro, chunk_pass, chunk_passes, lines),
+    )
+
+
+@dataclass(frozen=True)
+class _Transfers:
+    """Bytes into level 1 and level 2 in all calls, and the cycles that they take.
+
+    l1_cycles, l2_cycles: all bytes into the level, at the bandwidth behind it. first_weights, later_weights: cycles of
+    the first and of all later reads of the weights into level 2. others: cycles of inputs and outputs into level 2.
+    l2_bytes_per_cycle: bandwidth behind level 2.
+    """
+
+    l1_bytes: float
+    l2_bytes: float
+    l1_cycles: float
+    l2_cycles: float
+    first_weights: float
+    later_weights: float
+    others: float
+    residual_bytes: int
+    l2_bytes_per_cycle: float
+
+
+def _transfers(
+    work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, tiling: Tiling, tiles: BlockRegisters,
+    terms: frozenset[Term],
+) -> _Transfers:  # fmt: skip
+    """Return the transfers by these terms. tiling: of a call in level 2. tiles: the register tiles of a block."""
+    task, items = work.task(macro.call_rows), work.layer.items
+    ic, kh, kw = k_tile(task, macro.kc)
+    l1_tile = Tile(min(tiles.channels, tiling.tile.oc), ic, tiling.tile.oh, task.ow, kh, kw)
+    l1_bytes = l1_traffic(l1_budget(machine, core), task, tiles, l1_tile).total_bytes * tasks_of(work, task)
+    l1_bytes *= Term.LEVEL_1 in terms
+    if Term.RESIDENCY in terms:
+        l2 = l2_traffic(work, machine, core, task, tiling)
+    else:
+        l2 = l2_traffic_by_dataflow(work, task, tiling)
+    per_cycle = [level.bandwidth_gb_per_s / core.frequency_ghz for level in core.levels]
+    behind_l2 = per_cycle[min(1, len(per_cycle) - 1)]
+    # The first read of the weights is from memory: no cache holds those of a whole network.
+    first_bytes = work.layer.weight_elements * items.weight
+    first_weights = first_bytes / (per_cycle[-1] if Term.FIRST_READ in terms else behind_l2)
+    later_weights = (l2.weight_bytes - first_bytes) / behind_l2
+    others = (l2.input_bytes + l2.output_bytes) / behind_l2
+    residual_bytes = work.layer.output_elements * items.output if work.residual else 0
+    return _Transfers(
+        l1_bytes,
+        l2.total_bytes + residual_bytes,
+        l1_bytes / per_cycle[0],
+        first_weights + later_weights + others + residual_bytes / behind_l2,
+        first_weights,
+        later_weights,
+        others,
+        residual_bytes,
+        behind_l2,
     )
 
 
 def _has_prefetch(work: KernelWork, machine: Machine, macro: MacroTile, chunk_pass: ChunkPass) -> bool:
-    """True if weights are prefetched; on cores that prefetch.py models, only those that register tiles share are."""
+    """True if weights are prefetched.
+
+    On cores that prefetch.py models, only prefetches that register tiles share count.
+    """
     return macro.prefetch_distance_bytes is not None and (
         not is_modelled(work.products, machine) or shares(work.products, machine, chunk_pass)
     )
@@ -116,21 +181,24 @@ def _chunk_start_cycles(
     core: Accelerator,
     macro: MacroTile,
     chunk_pass: ChunkPass,
-    times: float,
+    passes: float,
     lines: float,
 ) -> float:
-    """Return the cycles of the starts of so many passes, or of prefetches instead; lines: of weights, for all tiles."""
+    """Return the cycles that passes over chunks wait at their starts, or that their prefetches take instead.
+
+    passes: number of passes. lines: cache lines of weights that all register tiles read.
+    """
     if is_modelled(work.products, machine) and (
         _has_prefetch(work, machine, macro, chunk_pass) or not macro.prefetch_distance_bytes
     ):
-        return times * prefetch_cycles(work.spec, machine, macro, chunk_pass, l1_budget(machine, core))
+        return passes * prefetch_cycles(work.spec, machine, macro, chunk_pass, l1_budget(machine, core))
     return lines * fit_of(machine).macro_tile.prefetch_cycles if macro.prefetch_distance_bytes else 0.0
 
 
 def pass_of(
     work: KernelWork, machine: Machine, macro: MacroTile, tiles: BlockRegisters | None = None
 ) -> ChunkPass:  # fmt: skip
-    """Return the pass of the rows of a block over a chunk of channels. tiles: the block's register tiles, if known."""
+    """Return the pass of a block's rows over a chunk of channels. tiles: the register tiles of the block, if known."""
     task = work.task(macro.call_rows)
     rows, channels = min(macro.mc or task.oh, task.oh), block_channels(macro, task)
     tiles = tiles or registers(work, machine, macro, channels)

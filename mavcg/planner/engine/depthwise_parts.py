@@ -1,8 +1,8 @@
-"""Cut 8-bit depthwise layers for unequal cores: rows in parts of channels, at no cost to one thread.
+"""Cut 8-bit depthwise layers for unequal cores: rows of work in parts of channels, at no cost with one thread.
 
-14x14 and 7x7 pixels are 14 and 7 rows, too few for four fast and four slow cores. A row is cut into parts of whole
-vectors of channels; the input that a row shares with its neighbours is read again for each row anyway
-(kernels/int8/depthwise.py). Rows of f32 share it with the other rows of a call, and stay as they are.
+Images of 14x14 and 7x7 pixels have 14 and 7 rows, too few for four fast and four slow cores. A row is cut into parts of
+whole vectors of channels; each row reads the input that it shares with its neighbours again anyway
+(kernels/int8/depthwise.py). f32 rows share their input with the other rows of a call, and stay whole.
 """
 
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.parts import GAIN, CoreTeam, over_ideal
 from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile
 
-# Operations of a chunk at least: each takes two or three times as long as a product's, since it loads its operands.
+# Fewest operations of a chunk: each takes two or three times as long as in a product, since it loads its operands.
 LEAST_WORK = CHUNK_WORK // 2
-LATE = 1.1  # multiple of the ideal time: a layer that ends sooner stays as it is
+LATE = 1.1  # multiple of the ideal time; a layer with a lower predicted time is not cut
 
 
 def channel_groups(
     spec: EightBitDepthwise, clusters: Mapping[str, Accelerator], counts: Mapping[str, int]
 ) -> MacroTile | None:
-    """Return a macro-tile that cuts rows into parts, if all cores end sooner for it; None if rows stay whole.
+    """Return a macro-tile that cuts rows into parts if that shortens the layer on all cores; None if rows stay whole.
 
-    clusters, counts: by the version's label; cores count by their clocks, as the engine's core shares do. Cores of one
-    type keep whole rows, which were measured.
+    clusters, counts: by the version's label; cores count by their clocks, as in the engine's core shares. With one core
+    type rows stay whole, as measured.
     """
     present = [label for label, count in counts.items() if count]
     if len(present) < 2 or not spec.rows:

@@ -1,10 +1,10 @@
 """Cut a layer's work so that unequal cores end it together: smaller chunks, and rows of work in parts.
 
-Small images have too few rows: 14x14 pixels are four rows of a 1x1 convolution. So a row is cut along its output
-channels, and work that is cut along output channels already may be shared out in smaller numbers of them. The gain is
-simulated with the engine's rule of guided self-scheduling (cost_model/guided_chunks.py) and the modelled speeds of all
-cores of a board. With one thread nothing changes: calls are as large as ever, and whole rows are computed with the same
-register tiles.
+Small images have too few rows: 14x14 pixels are four rows of work of a 1x1 convolution. So a row is cut along its
+output channels, and work that is already cut along output channels is given out in smaller numbers of panels. The gain
+is simulated by the engine's rule of guided self-scheduling (cost_model/guided_chunks.py) with the modelled speeds of
+all
+cores of a board. With one thread nothing changes: calls have the same size and rows the same register tiles.
 """
 
 from collections.abc import Sequence
@@ -17,21 +17,25 @@ from mavcg.planner.engine.work import KernelWork, registers
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 
-TYPICAL_CORES = 4  # cores of a type, where no board says
-# Factors on the modelled time of every second core: no model is exact, and cores get warm or are disturbed.
+TYPICAL_CORES = 4  # cores of a type, if no board is given
+# Factors on the modelled time of every second core: the model has errors, and cores throttle or are interrupted.
 MODEL_ERRORS = (0.8, 1.0, 1.25)
 GAIN = 0.985  # smaller chunks must take less than this fraction of the time
-NEAR_IDEAL = 1.03  # up to this multiple of the ideal time there is nothing to be gained any more
-# From this multiple of the ideal time on parts may be narrower than a register tile. A kernel then has the loops of
-# both and takes longer to build: with 1.1 MobileNet v2 for a Cortex-A55 has 18 percent more products in its code, with
-# 1.25 it has 6.
+NEAR_IDEAL = 1.03  # a split within this multiple of the ideal time is not improved further
+# Beyond this multiple of the ideal time parts may be narrower than a register tile. A kernel then has loops of both
+# widths and takes longer to build: with 1.1 MobileNet v2 for a Cortex-A55 has 18 percent more products in its code,
+# with 1.25 it has 6.
 FAR_FROM_IDEAL = 1.25
 
 
 @dataclass(frozen=True)
 class CoreTeam:
-    """Core types that share a layer: the machine of each, the seconds in which one core would compute all of the layer,
-    and how many cores there are."""
+    """Core types that compute a layer together.
+
+    machines: of each core type. seconds: time in which one core of the type alone would compute the layer. counts:
+    number
+    of cores of each type.
+    """
 
     machines: tuple[Machine, ...]
     seconds: tuple[float, ...]
@@ -39,7 +43,7 @@ class CoreTeam:
 
 
 def cores_each(labels: Sequence[str], board: Board | None) -> dict[str, int]:
-    """Return the number of cores of each label's type: the board's, or the typical one where it has none of them."""
+    """Return the number of cores of each label: the board's, or the typical number if the board has none of them."""
     clusters = board.clusters if board is not None else ()
     counts = {label: sum(len(c.cpus) for c in clusters if c.core == label) for label in labels}
     if any(counts.values()):
@@ -48,10 +52,11 @@ def cores_each(labels: Sequence[str], board: Board | None) -> dict[str, int]:
 
 
 def over_ideal(rows: int, min_chunk: int, cores: CoreTeam, slowdowns: Sequence[float]) -> float:
-    """Return the time of a layer over that of the ideal split.
+    """Return the simulated time of a layer over the time of an ideal split.
 
-    The mean over MODEL_ERRORS and over either end of the cores as the caller. slowdowns: by core type, the time of a
-    layer in chunks of that size over its time in large ones.
+    It is the mean over MODEL_ERRORS, and over the first or the last core as the calling thread. slowdowns: by core
+    type,
+    the time of a layer in chunks of this size over its time in large ones.
     """
     types = [number for number, count in enumerate(cores.counts) for _ in range(count)]
     modelled = [cores.seconds[number] / rows for number in types]
@@ -67,10 +72,10 @@ def over_ideal(rows: int, min_chunk: int, cores: CoreTeam, slowdowns: Sequence[f
 
 
 def panel_chunk(work: KernelWork, call_rows: int, cores: CoreTeam) -> tuple[int, int]:
-    """Return the minimum chunk of work that is cut along output channels, and the number of parts that it counts.
+    """Return (minimum chunk, parts) of work that is cut along output channels.
 
-    In panels, at most those of a call, and 1; or, where that is still too much, in parts of a panel, and the number of
-    parts that a panel has: rows of pixels.
+    The minimum chunk counts panels, at most those of a call, and parts is 1. If panels are still too coarse, it counts
+    parts of a panel, which are rows of pixels, and parts is their number per panel.
     """
     spec = work.spec
     least, step = min(call_rows, worthwhile_chunk_rows(spec)), chunk_panels(work, cores)
@@ -86,7 +91,7 @@ def panel_chunk(work: KernelWork, call_rows: int, cores: CoreTeam) -> tuple[int,
 
 
 def _row_parts(work: KernelWork, cores: CoreTeam) -> list[tuple[int, int]]:
-    """Return (minimum chunk, parts) of panels that are cut along rows of pixels; none if tiles cross rows."""
+    """Return candidates (minimum chunk, parts) of panels cut along rows of pixels; none if tiles cross rows."""
     spec = work.spec
     if work.layer.groups > 1 or work.layer.oh < 2:
         return []
@@ -97,7 +102,7 @@ def _row_parts(work: KernelWork, cores: CoreTeam) -> list[tuple[int, int]]:
 
 
 def panels_of_a_part(work: KernelWork, cores: CoreTeam) -> int:
-    """Return the panels of each part of a row of pixels; all of them if the row need not, or cannot, be cut."""
+    """Return the panels in each part of a row of pixels; all panels if the row need not or cannot be cut."""
     spec = work.spec
     if work.by_channels or not work.packed or work.layer.groups > 1:
         return work.panels
@@ -120,20 +125,20 @@ def panels_of_a_part(work: KernelWork, cores: CoreTeam) -> int:
 
 
 def chunk_panels(work: KernelWork, cores: CoreTeam) -> int:
-    """Return the least number of panels that is whole register tiles on all machines."""
+    """Return the smallest number of panels that is a whole number of register tiles on all machines."""
     channels = [registers(work, machine, MacroTile(), work.layer.oc).channels for machine in cores.machines]
     return lcm(*(max(1, count // work.panel) for count in channels))
 
 
 def slowdown(work: KernelWork, machine: Machine, panels: int) -> float:
-    """Return the time of so few panels at a time over that of all together, 1 or more.
+    """Return the time per channel of `panels` panels at a time over that of all panels at once, 1 or more.
 
-    Their register tiles may be narrower than a core's best.
+    Few panels may have narrower register tiles than the best ones of the core.
     """
 
     def cycles(channels: int) -> float:
         return registers(work, machine, MacroTile(), channels).shared_cycles / channels
 
     if work.products.single_panels and work.by_channels:
-        return 1.0  # 8-bit panels are computed one by one where they are work, as many as there may be
+        return 1.0  # 8-bit kernels compute one panel at a time anyway when panels are the rows of work
     return max(1.0, cycles(min(work.layer.oc, panels * work.panel)) / cycles(work.layer.oc))

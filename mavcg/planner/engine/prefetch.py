@@ -1,9 +1,10 @@
 """Cost and gain of prefetching the weights of the next chunk of channels, by a model of x86 cores.
 
-Register tiles of a chunk share the prefetches (kernels/conv/loop_plan.share_bytes). The gain is twofold: lines from
-beyond level 2 arrive in time, which cost.py counts in bytes; and so do the first lines that a chunk's first tile reads
-from level 2, before the core has recognised a stream. The constants, [chunk_prefetch] of profiles/fits/x86.toml, were
-fitted to layers of SqueezeNet on a Zen 3, with and without the prefetch (docs/design/engine-tiles.md).
+Register tiles of a chunk share the prefetches (kernels/conv/loop_plan.share_bytes). The gain is twofold. Lines from
+beyond level 2 arrive in time; cost.py counts these in bytes. The first lines that a chunk's first tile reads from level
+2 arrive too, before the core's own prefetcher has detected the stream. The constants, [chunk_prefetch] of
+profiles/fits/x86.toml, were fitted to layers of SqueezeNet on a Zen 3, with and without the prefetch
+(docs/design/engine-tiles.md).
 """
 
 from dataclasses import dataclass
@@ -18,12 +19,15 @@ from mavcg.specs.tile_plan import MacroTile
 
 @dataclass(frozen=True)
 class ChunkPass:
-    """A pass of rows of pixels over a chunk of channels, in all its register tiles: once for each block of rows.
+    """A pass of a block's rows of pixels over a chunk of channels, in all register tiles of the chunk.
 
-    widths: of one row's tiles, or of all rows' tiles where they cross from one row to the next. chunk_bytes: of its
-    weights of a block of terms. returns_bytes: bytes that go through level 1 until a pass over the same chunk follows:
-    the call's weights, inputs and outputs; 0 where these weights are all of the call, None where no pass follows.
-    pixel_bytes: of a register tile's inputs. terms: of a block.
+    widths: register tiles of one row, or of all rows if tiles cross from one row to the next (crossing). rows: of
+    pixels.
+    chunk_bytes: weights of the chunk in a block of terms. returns_bytes: bytes that go through level 1 until the next
+    pass
+    over the same chunk, which are the call's weights, inputs and outputs; 0 if the chunk is all of the call's weights,
+    None
+    if no other pass follows. pixel_bytes: inputs of a register tile. terms: of the block.
     """
 
     widths: Widths
@@ -36,19 +40,19 @@ class ChunkPass:
 
 
 def is_modelled(products: SumsOfProducts, machine: Machine) -> bool:
-    """True if this model covers the core and kernels of such sums."""
+    """True if this model covers the core and the kernels of these products."""
     return products.shared_prefetch and fit_of(machine).chunk_prefetch is not None
 
 
 def shares(products: SumsOfProducts, machine: Machine, chunk: ChunkPass) -> bool:
-    """True if register tiles share the prefetches of a macro-tile that has them, in a kernel that this model covers."""
+    """True if the model covers the kernel and the pass has enough register tiles to share the prefetches."""
     return is_modelled(products, machine) and _tiles(chunk) >= LEAST_SHARING
 
 
 def cycles(spec: KernelSpec, machine: Machine, macro: MacroTile, chunk: ChunkPass, free_bytes: float) -> float:
-    """Return the cycles of a pass's prefetches, or without prefetches those that a chunk waits at its start.
+    """Return the cycles of a pass's prefetches, or without them the cycles that it waits at the start of the chunk.
 
-    free_bytes: of level 1.
+    free_bytes: bytes of level 1 that the plan may use.
     """
     fit = fit_of(machine).chunk_prefetch
     assert fit is not None

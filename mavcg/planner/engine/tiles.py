@@ -1,7 +1,7 @@
-"""Plan the kernels of a model library: for each kernel and core the macro-tile that the planner's model finds cheapest.
+"""Plan the kernels of a model library: for each kernel and core, the macro-tile of least modelled cost.
 
-All macro-tiles of candidates.py, some hundred a kernel, are costed by cost.py, and the first of the cheapest is taken,
-as the paper's algorithm 4 does. The plain one is kept unless another is cheaper by more than the model's error.
+All macro-tiles of candidates.py, some hundred per kernel, are costed by cost.py, and the first of the cheapest is
+taken, as in the paper's algorithm 4. The plain one stays unless another is cheaper by more than the model's error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 
 LARGER_TASK_WORTH = 0.99  # a larger task must take less than this fraction of the cycles
 CACHES = ("caches.l1d_bytes", "caches.l2_bytes")  # facts of a core's file
-PARTS_WORTH = 1.02  # a row in parts may take at most this multiple of the cycles
+PARTS_WORTH = 1.02  # a row in parts may take at most this multiple of the cycles of a whole row
 
 
 def plan_tiles(
@@ -41,13 +41,16 @@ def plan_tiles(
     together: Mapping[str, int] | None = None,
     model: TilingModel = CALIBRATED,
 ) -> TilePlan:
-    """Return a macro-tile for each kernel that can have one, and each version.
+    """Return a macro-tile for each version of each kernel that can have one.
 
-    machines: by the version's label. clusters: one core of each label's cluster, as cores_of gives them. together: how
-    many cores of each label work on one layer (parts.cores_each); None: one, and work is not cut for more. Call rows,
+    machines: by the version's label. clusters: one core of each label's cluster, as cores_of returns them. together:
+    number
+    of cores of each label that work on one layer (parts.cores_each); None: one core, so work is not cut further. Call
+    rows,
     parts and minimum chunk are the same for all versions of a kernel, since threads of all clusters take chunks of one
-    layer. For Winograd's and 8-bit depthwise kernels only the minimum chunk and the parts are planned, and only where
-    they are smaller than without a plan (winograd_parts.py, depthwise_parts.py). model: what compares macro-tiles.
+    layer. For Winograd and 8-bit depthwise kernels only the minimum chunk and the parts are planned, and only if they
+    are
+    smaller than without a plan (winograd_parts.py, depthwise_parts.py). model: compares the macro-tiles.
     """
     counts = tuple((together or {}).get(label, 0) for label in machines)
     planned: dict[tuple[str, str], MacroTile] = {}
@@ -66,16 +69,16 @@ def plan_tiles(
 def _chunks_only(
     spec: KernelSpec, clusters: Mapping[str, Accelerator], together: Mapping[str, int]
 ) -> MacroTile | None:
-    """Return the chunks of a kernel that chooses its tiles itself; None where they are those of no plan."""
+    """Return the planned chunks of a kernel that chooses its own tiles; None if the default chunks stay."""
     if isinstance(spec, Winograd) and (min_chunk := winograd_chunk(spec, clusters, together)):
         return MacroTile(panel_channels=spec.tiles.lanes, call_rows=spec.rows, min_chunk_rows=min_chunk)
     return channel_groups(spec, clusters, together) if isinstance(spec, EightBitDepthwise) else None
 
 
 def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, Accelerator]:
-    """Return a core of each label's cluster: of the board's first that has it, else a typical one of its kind.
+    """Return one core of each label: of the board's first cluster with that core, else a typical core of its kind.
 
-    What the board does not say comes from with_known_caches and the assumptions of board_machine.cluster_machine.
+    Facts that the board lacks come from with_known_caches and the assumptions of board_machine.cluster_machine.
     """
     cores = {}
     for label in labels:
@@ -89,7 +92,7 @@ def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) 
 
 
 def with_known_caches(board: Board) -> Board:
-    """Return the board with the caches of its cores' design, and the typical level 3, where it does not say itself."""
+    """Return the board with missing cache sizes filled in: those of its cores' profiles, and the typical level 3."""
 
     def fill(cluster: Cluster) -> Cluster:
         path = files("cores").get(cluster.core)
@@ -112,7 +115,7 @@ def _best_of_all(
     counts: tuple[int, ...],
     model: TilingModel,
 ) -> tuple[MacroTile, ...]:
-    """Return the best macro-tile of each machine, all with the call rows that are best for all together.
+    """Return the best macro-tile of each machine, all with the call rows that are best for all machines together.
 
     counts: cores of each machine's type.
     """
@@ -136,7 +139,10 @@ def _share_out(
     work: KernelWork, machines: Sequence[Machine], cores: Sequence[Accelerator], counts: Sequence[int],
     tiles: tuple[MacroTile, ...],
 ) -> tuple[MacroTile, ...]:  # fmt: skip
-    """Return the macro-tiles with smaller chunks or rows in parts, where so many cores end the layer sooner for it."""
+    """Return the macro-tiles with smaller chunks or rows in parts, if the cores together end the layer sooner so.
+
+    counts: cores of each machine's type.
+    """
     call_rows = tiles[0].call_rows
     if not (work.packed or work.by_channels) or sum(counts) < 2:
         return tiles
@@ -164,10 +170,11 @@ def _share_out(
 def in_parts(
     work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, channels: int
 ) -> MacroTile | None:
-    """Return the macro-tile of a version with rows in parts of so many channels; None where it would be slower.
+    """Return the macro-tile of a version with rows in parts of `channels` channels; None if it would be too slow.
 
-    All parts pass over a block of rows one after the other, as all channels do, so there are no other blocks of
-    channels: the best macro-tile without them replaces one that has them.
+    All parts pass over a block of rows one after the other, so they take the place of blocks of channels: a macro-tile
+    with
+    such blocks is replaced by the best one without.
     """
     if macro.nc is not None:
         whole = best_macro(work, machine, core, macro.call_rows, work.layer.oc)
@@ -185,9 +192,10 @@ def best_macro(
     channels: int | None = None,
     model: TilingModel = CALIBRATED,
 ) -> MacroTile:
-    """Return the cheapest macro-tile for calls of so many rows, by the model; the plain one if none is much cheaper.
+    """Return the macro-tile of least modelled cost for calls of call_rows rows; the plain one if none is much cheaper.
 
-    channels: of a block; None: any number. Of a model whose tiles must fit, the plain one also where no tile fits.
+    channels: of a block; None: any number. If the model's tiles must fit and none does, the plain one is returned as
+    well.
     """
     plain = replace(plain_tile(work, call_rows), nc=channels)
     task = work.task(call_rows)

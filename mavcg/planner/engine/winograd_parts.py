@@ -1,8 +1,8 @@
-"""Choose the minimum chunk of work whose rows share a reading of the weights: one-kernel Winograd on unequal cores.
+"""Choose the minimum chunk of one-kernel Winograd on unequal cores; all rows of a chunk share one read of the weights.
 
-Each chunk reads all weights. A few chunks as large as can be are right for two or four cores that are alike, and a step
-is cut so where nothing is planned for it (lowering.call_rows). Where cores differ, half of a layer on a slow core keeps
-all others waiting: smaller chunks pay there, as far as reading the weights more often takes no longer.
+Each chunk reads all weights. A few large chunks are right for two or four equal cores, and an unplanned step is cut so
+(lowering.call_rows). On unequal cores, half of a layer on a slow core keeps all others waiting: smaller chunks pay
+there, as long as the additional reads of the weights take no longer than they save.
 """
 
 import math
@@ -18,23 +18,23 @@ from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.parts import MODEL_ERRORS
 from mavcg.specs.tile_plan import worthwhile_chunk_rows
 
-# A chunk has at least this part of the rows that share a reading: of 36 tiles 6, a register tile's pixels.
+# A chunk has at least 1/6 of the rows that share a read of the weights: of 36 tiles 6, the pixels of a register tile.
 LEAST_PART = 6
-MANY_CHUNKS = 64  # enough of them, whatever the cores
-GAIN = 0.97  # smaller chunks must take less than this fraction of the time, with all cores
-NO_LATER = 1.01  # and at most this multiple of it with the fastest type's cores alone
+MANY_CHUNKS = 64  # no more chunks than this are tried
+GAIN = 0.97  # with all cores, smaller chunks must take less than this fraction of the time
+NO_LATER = 1.01  # with the cores of the fastest type alone, they may take at most this multiple of the time
 
 
 @dataclass(frozen=True)
 class WinogradTeam:
-    """Cores that work on a layer together: one core of each type, and how many there are of it."""
+    """Cores that compute a layer together: one core of each type, and the number of cores of each type."""
 
     cores: tuple[Accelerator, ...]
     counts: tuple[int, ...]
 
     @property
     def all_cores(self) -> list[Accelerator]:
-        """Every core by itself, those of a type one after the other."""
+        """Each core once for every core of its type, the cores of a type next to each other."""
         return [core for core, count in zip(self.cores, self.counts, strict=True) for _ in range(count)]
 
     @property
@@ -45,10 +45,11 @@ class WinogradTeam:
 
 
 def winograd_chunk(spec: Winograd, clusters: Mapping[str, Accelerator], counts: Mapping[str, int]) -> int:
-    """Return the minimum chunk in rows, if it is smaller than the even chunks of an unplanned step; 0: these stay.
+    """Return the minimum chunk in rows if it is smaller than the even chunks of an unplanned step, else 0.
 
-    All cores of the board must end sooner, and those of the fastest type alone no later: a library is run with either.
-    clusters, counts: by the version's label. Cores of one type keep the even chunks, which were measured.
+    All cores of the board together must end sooner, and the cores of the fastest type alone no later, because a library
+    may
+    run on either. clusters, counts: by the version's label. With one core type the even chunks stay, as measured.
     """
     present = [label for label, count in counts.items() if count]
     even, _ = call_rows(spec)
@@ -69,10 +70,11 @@ def winograd_chunk(spec: Winograd, clusters: Mapping[str, Accelerator], counts: 
 
 
 def layer_ns(spec: Winograd, min_chunk: int, team: WinogradTeam) -> float:
-    """Return the nanoseconds of a layer in chunks of min_chunk rows or more, or of reading its weights if that is more.
+    """Return the modelled time of a layer in chunks of at least min_chunk rows, in nanoseconds.
 
-    The mean over MODEL_ERRORS and over either end of the cores as the caller, as parts.over_ideal. Cores compute at
-    their peak, and none waits for what it reads longer than that takes it alone.
+    It is at least the time of reading the weights. It is the mean over MODEL_ERRORS and over the first or last core as
+    the
+    calling thread, as in parts.over_ideal. Cores compute at their peak, and each overlaps its reads with arithmetic.
     """
     tiles, cores = spec.tiles, team.all_cores
     weight_bytes = tiles.planes * tiles.panels * tiles.panel_bytes
@@ -91,13 +93,12 @@ def layer_ns(spec: Winograd, min_chunk: int, team: WinogradTeam) -> float:
 
 
 def weights_read_ns(size: int, core: Accelerator) -> float:
-    """Return the nanoseconds in which a core alone reads so many bytes over and over, from the nearest level that holds
-    them."""
+    """Return the time in which one core rereads `size` bytes from the nearest level that holds them, in nanoseconds."""
     return read_ns(size, size, core.levels)
 
 
 def _all_cores_read_ns(size: int, cores: Sequence[Accelerator]) -> float:
-    """Return the nanoseconds in which the memory delivers so many bytes to all cores; 0 where a cache holds them."""
+    """Return the time in which memory delivers `size` bytes to all cores, in ns; 0 if a cache holds them."""
     if any(core.levels[-1].shared_bytes >= size for core in cores):
         return 0.0
     fastest = max(core.levels[-1].bandwidth_gb_per_s for core in cores)

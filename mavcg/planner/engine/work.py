@@ -1,4 +1,4 @@
-"""A kernel as a layer of the planner's, and its tiles' sizes."""
+"""A kernel as a layer of the planner, and the sizes of its tiles."""
 
 from dataclasses import dataclass, replace
 
@@ -11,12 +11,14 @@ from mavcg.specs.tile_plan import MacroTile
 
 @dataclass(frozen=True)
 class KernelWork:
-    """A kernel as the model knows it.
+    """A kernel's work as the cost model sees it.
 
-    layer: all of it, the rows of all images one below the other. by_channels: true if calls are cut along the output
-    channels, `panel` of them a row of work; false: along rows of pixels. sums: true if outputs can hold partial sums.
-    step_terms: terms that a step of a register tile takes. residual: true if a residual is added to the outputs.
-    products: of the spec.
+    layer: the kernel's whole layer, the rows of all images below each other. by_channels: true if calls are cut along
+    the
+    output channels, with `panel` channels per row of work; false if along rows of pixels. sums: true if outputs can
+    hold
+    partial sums. packed: true if weights are packed. step_terms: terms per step of a register tile. residual: true if a
+    residual is added to the outputs. products: of the spec.
     """
 
     spec: KernelSpec
@@ -31,7 +33,7 @@ class KernelWork:
 
     @property
     def panels(self) -> int:
-        """Panels of output channels of a group."""
+        """Panels of output channels in a group."""
         return -(-self.layer.oc // self.panel)
 
     @property
@@ -40,7 +42,7 @@ class KernelWork:
         return self.layer.ic * self.layer.kh * self.layer.kw
 
     def task(self, call_rows: int) -> ConvLayer:
-        """Return the part of the layer that a call of so many rows of work computes."""
+        """Return the part of the layer that a call of `call_rows` rows of work computes."""
         layer = self.layer
         if self.by_channels:
             return replace(layer, oc=min(layer.oc, call_rows * self.panel))
@@ -49,7 +51,7 @@ class KernelWork:
 
 
 def work_of(spec: KernelSpec) -> KernelWork | None:
-    """Return a kernel's work; None for kernels that have no macro-tiles."""
+    """Return the work of a kernel; None for kernels that have no macro-tiles."""
     p = spec.products
     if p is None:
         return None
@@ -61,12 +63,12 @@ def work_of(spec: KernelSpec) -> KernelWork | None:
 
 
 def registers(work: KernelWork, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
-    """Return the register tiles that the emitters choose for a block of so many channels."""
+    """Return the register tiles that the emitter chooses for a block of `channels` channels."""
     return block_registers(work.spec, machine, macro, channels)
 
 
 def k_tile(layer: ConvLayer, kc: int | None) -> tuple[int, int, int]:
-    """Return (ic, kh, kw) of a tile of at most so many terms, as sums are cut: channels first, then columns, rows."""
+    """Return (ic, kh, kw) of a tile of at most kc terms; sums are cut along channels first, then columns, then rows."""
     if kc is None or kc >= layer.ic * layer.kh * layer.kw:
         return layer.ic, layer.kh, layer.kw
     if kc >= layer.ic * layer.kw:

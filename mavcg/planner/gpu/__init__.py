@@ -1,1 +1,1 @@
-"""Plans for GPUs: tiles for blocks of threads, and the CUDA C++ that runs them."""
+"""Plans for GPUs: tiles for blocks of threads, and the CUDA C++ that computes them."""

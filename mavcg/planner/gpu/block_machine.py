@@ -1,4 +1,4 @@
-"""A GPU as the planner's accelerator: one block's shared memory and registers, the whole chip's rates."""
+"""A GPU as an accelerator of the planner: the shared memory and registers of one block, the rates of the whole chip."""
 
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.gpu import Gpu
@@ -6,15 +6,16 @@ from mavcg.hardware.gpu import Gpu
 # A block of 16 x 16 threads, output channels along one side and pixels of a row along the other.
 _SIDE = 16
 _SUM_BYTES = 4
-# Sums of a thread that leave room for operands and addresses among its registers: 8 channels x 8 pixels.
+# Sums per thread that leave registers for operands and addresses: 8 channels x 8 pixels.
 SUMS_OF_THREAD = 64
 
 
 def block_machine(gpu: Gpu) -> Accelerator:
-    """Return the machine whose tiles fit one block: half of its shared memory each for input and weights, sums in
-    registers.
+    """Return the accelerator whose tiles fit one block of threads.
 
-    Its elements' rate is the GPU's peak over their number, its bandwidth the GPU's: all blocks are at work alike.
+    Half of the block's shared memory holds input, half weights; sums are in registers. An element's rate is the GPU's
+    peak
+    over the number of elements, and the bandwidth is the GPU's: all blocks run at the same time.
     """
     half = gpu.shared_bytes_of_block // 2
     level = MemoryLevel(
@@ -29,7 +30,7 @@ def block_machine(gpu: Gpu) -> Accelerator:
 
 
 def machine_assumptions(gpu: Gpu) -> tuple[str, ...]:
-    """Return what `block_machine` assumes, for people."""
+    """Return the assumptions of `block_machine`, as sentences for messages."""
     return (
         f"{gpu.name}: a block has {gpu.shared_bytes_of_block // 2} bytes of shared memory for its input, as many for "
         f"its weights, and {_SIDE * _SIDE * SUMS_OF_THREAD} sums in registers; all blocks together reach its peaks",

@@ -1,4 +1,4 @@
-"""A layer's kernel against the plan interpreter: inputs, what should come out, and how far from it an answer may be."""
+"""Test case of a layer's kernel: inputs, the plan interpreter's answer, and the error bound of each element."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,32 +17,37 @@ from mavcg.planner.gpu.packing import DTYPES, pack_bias, pack_tensor, pack_weigh
 from mavcg.planner.layer_model.tiling import Tile
 
 Array = NDArray[Any]
-# Whole numbers of this size make sums that f32 has exactly, up to 2^20 terms.
+# Sums of products of integers of at most this magnitude are exact in f32, up to 2^20 terms.
 LARGEST_WHOLE = 3
 _HALF_EPSILON, _SINGLE_EPSILON = 2.0**-11, 2.0**-24
 
 
 @dataclass(frozen=True)
 class LayerCase:
-    """A kernel's buffers, and the answer. bound: how far an element may be from `expected`; 0: the bits agree."""
+    """Buffers of a kernel, and its expected output.
+
+    bound: largest difference from `expected` allowed for each element; 0 requires equal bits.
+    """
 
     buffers: dict[str, Array]
     expected: Array
     bound: Array
 
     def mismatches(self) -> int:
-        """Return the number of elements of the output that are too far from the answer; those that are no numbers
-        are."""
+        """Return the number of output elements beyond their bound; NaNs count."""
         channels = self.expected.shape[0]
-        found = unpack_tensor(self.buffers["output"], channels)
+        actual = unpack_tensor(self.buffers["output"], channels)
         with np.errstate(invalid="ignore", over="ignore"):
-            same = found == self.expected
-            near = np.abs(found.astype(np.float64) - self.expected.astype(np.float64)) <= self.bound
+            same = actual == self.expected
+            near = np.abs(actual.astype(np.float64) - self.expected.astype(np.float64)) <= self.bound
         return int((~(same | near)).sum())
 
 
 def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
-    """Return seeded inputs of a layer and the plan interpreter's answer. whole: whole numbers, else normal ones."""
+    """Return seeded inputs of a layer and the plan interpreter's answer.
+
+    whole: true for random integers, false for normally distributed numbers.
+    """
     layer, conv = kernel.layer, kernel.layer.conv
     rng = np.random.default_rng(seed)
     whole = whole or layer.type == "i8"
@@ -96,7 +101,7 @@ def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
 
 
 def interpret_sums(kernel: Kernel, x: Array, w: Array) -> Array:
-    """Return the layer's sums by its plan's commands, [channels, rows, columns]: i32 of int8, else f64."""
+    """Return the layer's sums by its plan's commands, [channels, rows, columns]: i32 for int8, else f64."""
     layer, conv = kernel.layer, kernel.layer.conv
     types = Types(layer.type, layer.type, layer.output, "i32" if layer.type == "i8" else "f32")
     plan = emit_plan(conv, kernel.tiling, _unbounded_machine(), types)
@@ -107,7 +112,7 @@ def interpret_sums(kernel: Kernel, x: Array, w: Array) -> Array:
 
 
 def _unbounded_machine() -> Accelerator:
-    """Return a machine whose memories hold any tile: that tiles fit a block is checked by the compiler."""
+    """Return a machine whose memories hold any tile; the compiler checks that tiles fit a block."""
     size = 1 << 40
     return Accelerator("block", 1.0, (MemoryLevel("block", 1.0, size, size, size),), (1, 1), (("OC",), ()))
 
@@ -121,7 +126,7 @@ def _poison(layer: GpuLayer, shape: tuple[int, int, int]) -> Array:
 
 
 def _finish(layer: GpuLayer, sums: Array, bias: Array, scale: Array | None, residual: Array | None) -> Array:
-    """Return the layer's answer from its sums: bias, residual, activation, requantization."""
+    """Return the layer's output from its sums: bias, residual, activation, requantization."""
     if layer.output == "i32":
         return sums.astype(np.int32)
     if layer.output == "i8":
@@ -147,7 +152,7 @@ def _activate(layer: GpuLayer, x: Array) -> Array:
 
 
 def _combine(layer: GpuLayer, x: Array, second: Array | None) -> Array:
-    """Return an element-wise operator's answer: one operation in f32 rounds as the kernel's does."""
+    """Return the output of an element-wise operator: one operation in f32 rounds as the kernel's does."""
     a: Array = x.astype(np.float32)
     b: Array = a if second is None else second.astype(np.float32)
     answers: dict[str, Array] = {"copy": a, "add": a + b, "sub": a - b, "mul": a * b, "max": np.maximum(a, b)}
@@ -159,7 +164,7 @@ def _combine(layer: GpuLayer, x: Array, second: Array | None) -> Array:
 
 
 def _pool(layer: GpuLayer, x: Array) -> tuple[Array, Array]:
-    """Return a pooling's answer by the plan interpreter, and how far from it an average may be."""
+    """Return the output of a pooling by the plan interpreter, and the error bound of each element."""
     conv = layer.conv
     types = Types(*(("i8", "i8", "i8", "i32") if layer.type == "i8" else ("f64",) * 4))
     tile = Tile(min(conv.groups, 64), 1, min(conv.oh, 16), conv.ow, conv.kh, conv.kw)

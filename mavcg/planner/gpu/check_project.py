@@ -1,4 +1,4 @@
-"""`mavcg plan --check-cuda`: the kernels of a folder run in emulation, or on the GPU, against the plan interpreter."""
+"""`mavcg plan --check-cuda`: run the kernels of a folder in emulation, and compare them with the plan interpreter."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _PLAN_TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class KernelFault:
-    """A kernel that is wrong: its layer, and what is."""
+    """A wrong kernel: the name of its layer, and a message."""
 
     layer: str
     message: str
@@ -33,7 +33,12 @@ class KernelFault:
 
 @dataclass(frozen=True)
 class CheckedProject:
-    """kernels: how many ran; mismatches: elements that differ, and 1 for a kernel with another fault; faults: which."""
+    """Result of a check.
+
+    kernels: number of kernels run. mismatches: elements that differ, plus 1 for each kernel with another fault. faults:
+    one
+    for each wrong kernel.
+    """
 
     kernels: int
     mismatches: int
@@ -43,9 +48,9 @@ class CheckedProject:
 def check_project(
     folder: Path, progress: Callable[[int, int, str], None] = lambda done, all, name: None
 ) -> CheckedProject:
-    """Run every kernel of a folder by emulation on whole numbers, with threads in both orders, and on others.
+    """Run every kernel of a folder by emulation: on integers with threads in both orders, and on normal numbers.
 
-    Raises: MavcgError for a folder that is none of --emit-cuda's; ToolError where a source does not compile.
+    Raises: MavcgError for a folder that --emit-cuda did not write; ToolError if a source does not compile.
     """
     kernels = read_index(folder)
     faults: list[KernelFault] = []
@@ -71,7 +76,10 @@ def check_project(
 
 
 def check_plan(source: str, plan: TextPlan, function: str, scratch: Path, headers: Path) -> tuple[int, str]:
-    """Return how many elements of a plan's program are wrong on whole numbers, at least 1 for wrong bytes; 0 and ""."""
+    """Return (wrong elements, message) of a plan's program on integers; (0, "") if it is right.
+
+    A program that moves another number of bytes than the plan counts as 1.
+    """
     rng = np.random.default_rng(SEED)
     types = plan.info.types
     assert plan.info.weight is not None
@@ -88,21 +96,23 @@ def check_plan(source: str, plan: TextPlan, function: str, scratch: Path, header
 
 
 def check_kernel(emulated: EmulatedKernels, kernel: Kernel, function: str) -> tuple[int, str]:
-    """Return how many elements of a kernel's outputs are wrong, at least 1 for a fault, and a message; 0 and ""."""
+    """Return (wrong elements, message) of a kernel's output; (0, "") if it is right. Another fault counts as 1."""
     launches = launches_of(kernel, function)
     for whole in (True, False):
         case = layer_case(kernel, SEED, whole)
         outputs = []
         for descending in (False, True) if whole else (True,):
-            this = LayerCase({name: array.copy() for name, array in case.buffers.items()}, case.expected, case.bound)
+            case_copy = LayerCase(
+                {name: array.copy() for name, array in case.buffers.items()}, case.expected, case.bound
+            )
             try:
-                emulated.run(launches, this.buffers, descending)
+                emulated.run(launches, case_copy.buffers, descending)
             except MavcgError as error:
                 return 1, str(error)
-            if wrong := this.mismatches():
+            if wrong := case_copy.mismatches():
                 kind = "whole numbers" if whole else "normal numbers"
                 return wrong, f"{wrong} of {case.expected.size} elements differ from the plan interpreter's, {kind}"
-            outputs.append(this.buffers["output"].tobytes())
+            outputs.append(case_copy.buffers["output"].tobytes())
         if len(set(outputs)) > 1:
             return 1, "the answer depends on the order of a block's threads: a race"
     return 0, ""

@@ -1,4 +1,4 @@
-"""Plan of a convolution's kernel: its tile in a block's shared memory and registers, the blocks that cover it."""
+"""Plan of a convolution's kernel: its tile in a block's shared memory and registers, and the grid of blocks."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,11 +9,14 @@ from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 
 @dataclass(frozen=True)
 class ConvKernel:
-    """A convolution by tiles (csrc/gpu_convolution.cuh). tile_ic: in words; rm, rn: channels and pixels of a thread.
+    """A tiled convolution (csrc/gpu_convolution.cuh).
 
-    stationary: the operand that stays while `inner` tiles of the others pass. splits: blocks that share a sum.
-    stages: tiles of the moving operands in shared memory, one of them at work: 2 is double buffering.
-    min_blocks: of a multiprocessor at once; it bounds the registers.
+    tile_oc, tile_oh, tile_ow: of the output. tile_ic: in words. rm, rn: channels and pixels per thread. stationary: the
+    operand that stays while `inner` tiles of the others pass. splits: blocks that share a sum. stages: tiles of the
+    moving
+    operands in shared memory, one of them in use; 2 is double buffering. min_blocks: resident blocks per
+    multiprocessor,
+    which bounds the registers of a thread.
     """
 
     layer: GpuLayer
@@ -33,12 +36,12 @@ class ConvKernel:
 
     @property
     def threads(self) -> int:
-        """Threads of a block."""
+        """Threads per block."""
         return self.threads_oc * self.threads_pixels
 
     @property
     def rows_columns(self) -> tuple[int, int]:
-        """Rows and columns of a tile of the input, with halo."""
+        """Rows and columns of an input tile, with halo."""
         c = self.layer.conv
         return (
             (self.tile_oh - 1) * c.stride[0] + (c.kh - 1) * c.dilation[0] + 1,
@@ -47,7 +50,7 @@ class ConvKernel:
 
     @property
     def input_words(self) -> int:
-        """Words of a tile of the input."""
+        """Words of an input tile."""
         return round_up(self.tile_ic * prod(self.rows_columns), 4)
 
     @property
@@ -57,12 +60,12 @@ class ConvKernel:
 
     @property
     def reductions(self) -> int:
-        """Tiles along the input's channels."""
+        """Tiles along the input channels."""
         return -(-self.layer.ic_words // self.tile_ic)
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a block."""
+        """Shared memory per block, in bytes."""
         once = self.reductions == 1
         inputs = 1 if once and self.stationary is Dataflow.INPUT else self.stages
         filters = 1 if once and self.stationary is Dataflow.WEIGHT else self.stages
@@ -70,17 +73,17 @@ class ConvKernel:
 
     @property
     def oc_tiles(self) -> int:
-        """Tiles along the output's channels."""
+        """Tiles along the output channels."""
         return -(-self.layer.conv.oc // self.tile_oc)
 
     @property
     def pixel_tiles(self) -> int:
-        """Tiles of rows and columns of the output."""
+        """Tiles of output rows and columns."""
         return -(-self.layer.conv.oh // self.tile_oh) * -(-self.layer.conv.ow // self.tile_ow)
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Blocks: pixels, groups and channels, splits."""
+        """Number of blocks along (pixels, groups and channels, splits)."""
         pixels, channels = self.pixel_tiles, self.oc_tiles
         if self.stationary is Dataflow.WEIGHT:
             pixels = -(-pixels // self.inner)
@@ -98,7 +101,7 @@ class ConvKernel:
 
     @property
     def tiling(self) -> Tiling:
-        """The tile as the planner has it, in elements, and its dataflow."""
+        """The kernel's tile in elements, and its dataflow, as the planner represents them."""
         c = self.layer.conv
         ic = min(self.tile_ic * self.layer.pack, c.ic)
         return Tiling(

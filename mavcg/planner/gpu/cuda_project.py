@@ -50,7 +50,7 @@ set(CMAKE_CUDA_STANDARD 17)
 
 @dataclass(frozen=True)
 class EmittedKernel:
-    """A layer's kernel in the folder. code: its machine code, where NVIDIA's compilers are installed."""
+    """A layer's kernel in the folder. code: its machine code, or None if NVIDIA's compilers are not installed."""
 
     function: str
     file: str
@@ -58,13 +58,13 @@ class EmittedKernel:
     code: MachineCode | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the row of `mavcg plan --emit-cuda --json`; registers are ptxas's, or else the plan's."""
+        """Return the layer's row of `mavcg plan --emit-cuda --json`; registers are ptxas's, or else an estimate."""
         kernel = self.found.kernel
         registers = self.found.time.registers
         spilled = None
         if self.code is not None:
             registers = self.code.resources[self.function].registers
-            spilled = sum(one.spilled_bytes for one in self.code.resources.values())
+            spilled = sum(kernel_resources.spilled_bytes for kernel_resources in self.code.resources.values())
         x, y, z = kernel.grid
         return {
             "layer": kernel.layer.conv.name, "file": self.file, "shared_bytes": kernel.shared_bytes,
@@ -76,52 +76,54 @@ class EmittedKernel:
 
 
 def emit_network(graph: Graph, type_name: str, gpu: Gpu, folder: Path) -> tuple[EmittedKernel, ...]:
-    """Write the kernels of a graph after fusion as emit_cuda, with network.cu, which runs them, and weights.bin.
+    """Write the kernels of a fused graph like emit_cuda, and network.cu, which runs them, with weights.bin.
 
-    Raises: as emit_cuda; MavcgError before anything is written for a graph that the host program cannot run.
+    Raises: as emit_cuda; MavcgError, before anything is written, for a graph that the host program cannot run.
     """
     steps = network_steps(graph, type_name)
     typed = [step for step in steps if step.layer is not None]
-    done = emit_cuda([step.layer for step in typed if step.layer is not None], gpu, folder, NETWORK)
+    emitted = emit_cuda([step.layer for step in typed if step.layer is not None], gpu, folder, NETWORK)
     kernels = {
-        step.output: NetworkKernel(step, one.found.kernel, one.function) for step, one in zip(typed, done, strict=True)
+        step.output: NetworkKernel(step, kernel.found.kernel, kernel.function)
+        for step, kernel in zip(typed, emitted, strict=True)
     }
     program = network_program(graph, steps, kernels, type_name)
     write_whole(folder / f"{NETWORK}.cu", program.text, _OPTION)
     write_whole(folder / "weights.bin", program.weights, _OPTION)
     for name in ("gpu_network.h", "gpu_half.h"):
         write_whole(folder / name, (HEADERS / name).read_text(), _OPTION)
-    return done
+    return emitted
 
 
 def emit_cuda(layers: Sequence[GpuLayer], gpu: Gpu, folder: Path, program: str = "") -> tuple[EmittedKernel, ...]:
-    """Write the CUDA sources of layers for a GPU into a folder, which is made. program: a host program beside them.
+    """Write the CUDA sources of layers for a GPU into a folder, which is created.
 
-    Raises: MavcgError for a folder that cannot be written or has other files in it, and for a layer that has no kernel;
-    ToolError where a compiler refuses a source.
+    program: name of a host program in the same folder, "" for none. Raises: MavcgError for a folder that cannot be
+    written
+    or contains other files, and for a layer that has no kernel; ToolError if a compiler rejects a source.
     """
     prepare_folder(folder)
     headers = {path.name: path.read_text() for path in sorted(HEADERS.glob("*.cuh"))}
     compiled = compilers_present()
-    done: list[EmittedKernel] = []
+    emitted: list[EmittedKernel] = []
     for layer, function in zip(layers, unique_names([layer.conv.name for layer in layers]), strict=True):
         found = best_kernel(layer, gpu)
         source = layer_source(found.kernel, function)
         write_whole(folder / f"{function}.cu", source, _OPTION)
         code = compile_cuda(source, headers, gpu.arch) if compiled else None
-        done.append(EmittedKernel(function, f"{function}.cu", found, code))
+        emitted.append(EmittedKernel(function, f"{function}.cu", found, code))
     for name, text in (*headers.items(), ("gpu_emulation.h", (HEADERS / "gpu_emulation.h").read_text())):
         write_whole(folder / name, text, _OPTION)
-    write_whole(folder / "CMakeLists.txt", cmake_text([one.file for one in done], gpu.arch, program), _OPTION)
-    index = {"format": FORMAT, "gpu": gpu.name, "arch": gpu.arch, "kernels": [_as_index(one) for one in done]}
+    write_whole(folder / "CMakeLists.txt", cmake_text([kernel.file for kernel in emitted], gpu.arch, program), _OPTION)
+    index = {"format": FORMAT, "gpu": gpu.name, "arch": gpu.arch, "kernels": [_as_index(kernel) for kernel in emitted]}
     write_whole(folder / INDEX, json.dumps(index, indent=1) + "\n", _OPTION)
-    return tuple(done)
+    return tuple(emitted)
 
 
 def emit_plans(plans: Sequence[TextPlan], arch: str, folder: Path) -> tuple[dict[str, Any], ...]:
-    """Write plans as CUDA programs, a file for each layer, and return the rows of --json.
+    """Write plans as CUDA programs, one file for each layer, and return the rows of --json.
 
-    registers are those of CONV's kernel by ptxas, None without the compilers. Raises: as emit_cuda.
+    registers: of CONV's kernel by ptxas; None without the compilers. Raises: as emit_cuda.
     """
     prepare_folder(folder)
     names = unique_names([plan.name for plan in plans])
@@ -158,27 +160,27 @@ def emit_plans(plans: Sequence[TextPlan], arch: str, folder: Path) -> tuple[dict
 
 
 def unique_names(layers: Sequence[str]) -> list[str]:
-    """Return a function's name for each layer: identifiers that differ."""
-    found: list[str] = []
+    """Return a function name for each layer: C identifiers without duplicates."""
+    names: list[str] = []
     for number, layer in enumerate(layers):
         name = c_identifier(f"layer_{layer or number}")
-        found.append(f"{name}_{number}" if name in found else name)
-    return found
+        names.append(f"{name}_{number}" if name in names else name)
+    return names
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make a folder, or accept one that is empty or was written by --emit-cuda. Raises: MavcgError for any other."""
+    """Create a folder, or accept an empty one or one that --emit-cuda wrote. Raises: MavcgError for any other."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         others = [path.name for path in folder.iterdir()]
     except OSError as error:
         raise MavcgError(f"{_OPTION} {folder}: cannot be made ({error.strerror}); name another folder") from error
     if others and INDEX not in others:
-        raise MavcgError(f"{_OPTION} {folder}: has other files in it ({others[0]}, ..); name a new folder")
+        raise MavcgError(f"{_OPTION} {folder}: contains other files ({others[0]}, ..); name a new folder")
 
 
 def cmake_text(files: Sequence[str], arch: str, program: str = "") -> str:
-    """Return a CMakeLists.txt that compiles the kernels into a static library `layers`, and a program if any."""
+    """Return a CMakeLists.txt that compiles the kernels into a static library `layers`, and `program` if given."""
     sources = "\n".join(f"    {name}" for name in files)
     return (
         _CMAKE_HEAD.format(arch=arch.removeprefix("sm_")) + "add_library(layers STATIC\n"
@@ -197,9 +199,9 @@ def _as_index(emitted: EmittedKernel) -> dict[str, Any]:
 
 
 def read_index(folder: Path) -> tuple[tuple[str, str, Kernel | TextPlan], ...]:
-    """Return (function, file, kernel or plan) of a folder that --emit-cuda wrote.
+    """Return (function, file, kernel or plan) of each kernel in a folder that --emit-cuda wrote.
 
-    Raises: MavcgError for a folder that has no kernels.json, or one that cannot be read, naming the place.
+    Raises: MavcgError, naming the file and entry, for a kernels.json that is missing or cannot be read.
     """
     path = folder / INDEX
     try:
@@ -207,22 +209,22 @@ def read_index(folder: Path) -> tuple[tuple[str, str, Kernel | TextPlan], ...]:
     except (OSError, ValueError, RecursionError) as error:
         raise MavcgError(f"{path}: cannot be read ({error}); name a folder that --emit-cuda wrote") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("kernels"), list):
-        raise MavcgError(f"{path}: is no index of kernels of format {FORMAT}; write the folder anew by --emit-cuda")
-    found = []
+        raise MavcgError(f"{path}: is not an index of kernels of format {FORMAT}; write the folder anew by --emit-cuda")
+    kernels = []
     for number, row in enumerate(data["kernels"]):
         try:
-            found.append(_kernel_of(row))
+            kernels.append(_kernel_of(row))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise MavcgError(
                 f"{path}: kernels[{number}]: {type(error).__name__} {error}; write the folder anew by --emit-cuda"
             ) from error
-    return tuple(found)
+    return tuple(kernels)
 
 
 def _kernel_of(row: dict[str, Any]) -> tuple[str, str, Kernel | TextPlan]:
     function, file = str(row["function"]), str(row["file"])
     if function != c_identifier(function) or Path(file).name != file:
-        raise ValueError(f"{function}, {file}: no names of a kernel and its file")
+        raise ValueError(f"{function}, {file}: not valid names of a kernel and its file")
     if row["kind"] == "plan":
         return function, file, parse_plan(row["plan"])
     layer = dict(row["layer"])

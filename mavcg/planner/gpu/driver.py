@@ -1,4 +1,4 @@
-"""NVIDIA's driver API by ctypes: kernels' machine code run on the GPU of this machine, where there is one."""
+"""NVIDIA's driver API by ctypes: runs the machine code of kernels on this machine's GPU, if it has one."""
 
 import ctypes
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _STATIC_SHARED_LIMIT = 48 << 10
 
 
 def gpu_present() -> bool:
-    """True if this machine has NVIDIA's driver and a GPU that answers."""
+    """True if this machine has NVIDIA's driver and a working GPU."""
     try:
         Driver()
     except MavcgError:
@@ -28,15 +28,15 @@ def gpu_present() -> bool:
 
 
 class Driver:
-    """The first GPU of this machine, in the context that other libraries of the process share."""
+    """The first GPU of this machine, in the primary context that other libraries of the process share."""
 
     def __init__(self) -> None:
-        """Raise ToolError where there is no driver or no GPU."""
+        """Open the GPU. Raises: ToolError if there is no driver or no GPU."""
         try:
             self._cuda = ctypes.CDLL(_LIBRARY)
         except OSError as error:
             raise ToolError(
-                f"{_LIBRARY}: not there; kernels run on a machine with an NVIDIA GPU and its driver"
+                f"{_LIBRARY}: not found; kernels run only on a machine with an NVIDIA GPU and its driver"
             ) from error
         self._call("cuInit", 0)
         device = ctypes.c_int()
@@ -79,7 +79,7 @@ class Driver:
         }  # fmt: skip
 
     def load(self, cubin: bytes, names: Sequence[str]) -> dict[str, "ctypes.c_void_p"]:
-        """Return functions of machine code by their names; they stay loaded until the process ends."""
+        """Load machine code and return its functions by name; they stay loaded until the process ends."""
         module = ctypes.c_void_p()
         self._call("cuModuleLoadData", ctypes.byref(module), cubin)
         functions = {}
@@ -90,7 +90,7 @@ class Driver:
         return functions
 
     def launch(self, launch: Launch, function: "ctypes.c_void_p", addresses: Sequence[int], stream: int = 0) -> None:
-        """Start a kernel. addresses: of its six buffers, 0 for none; it runs when the stream comes to it."""
+        """Enqueue a kernel on a stream. addresses: of its six buffers, 0 for a buffer that it does not have."""
         if launch.shared_bytes > _STATIC_SHARED_LIMIT:
             self._call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, launch.shared_bytes)
         values = [ctypes.c_uint64(address) for address in addresses]
@@ -106,7 +106,7 @@ class Driver:
         functions: Mapping[str, "ctypes.c_void_p"],
         buffers: Mapping[str, NDArray[Any]],
     ) -> None:
-        """Run kernels one after the other on copies of arrays, and copy "output" and "partial" back in place."""
+        """Run kernels in order on device copies of arrays, and copy "output" and "partial" back into the arrays."""
         addresses: dict[str, ctypes.c_uint64] = {}
         try:
             for name, array in buffers.items():
@@ -118,18 +118,18 @@ class Driver:
                     "cuMemcpyHtoD_v2", address, data.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(data.nbytes)
                 )
             for launch in launches:
-                at = [addresses[name].value if name else 0 for name in launch.arguments]
-                self.launch(launch, functions[launch.function], at)
+                device_addresses = [addresses[name].value if name else 0 for name in launch.arguments]
+                self.launch(launch, functions[launch.function], device_addresses)
             self._call("cuCtxSynchronize")
             for name in {"output", "partial"} & set(buffers):
-                made = np.empty_like(buffers[name])
+                result = np.empty_like(buffers[name])
                 self._call(
                     "cuMemcpyDtoH_v2",
-                    made.ctypes.data_as(ctypes.c_void_p),
+                    result.ctypes.data_as(ctypes.c_void_p),
                     addresses[name],
-                    ctypes.c_size_t(made.nbytes),
+                    ctypes.c_size_t(result.nbytes),
                 )
-                buffers[name][...] = made
+                buffers[name][...] = result
         finally:
             for address in addresses.values():
                 self._call("cuMemFree_v2", address)

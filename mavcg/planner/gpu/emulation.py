@@ -1,4 +1,4 @@
-"""CUDA kernels as C++ on this machine: compiled with csrc/gpu_emulation.h, run with threads in either order."""
+"""CUDA kernels as C++ on this machine, compiled with csrc/gpu_emulation.h; threads run in either order."""
 
 import ctypes
 from collections.abc import Mapping, Sequence
@@ -26,16 +26,18 @@ extern "C" int emulate(void *kernel, const unsigned *grid, unsigned threads, uns
 
 
 class EmulatedKernels:
-    """The kernels of some sources, as functions of this process."""
+    """Kernels of CUDA sources, compiled and loaded as functions of this process."""
 
     def __init__(self, sources: Sequence[str], folder: Path, headers: Path = HEADERS) -> None:
         """Compile sources into folder/emulated.so. Raises: ToolError with the compiler's message."""
         self._library = compile_shared("\n".join(sources) + _ENTRY, folder, headers)
 
     def run(self, launches: Sequence[Launch], buffers: Mapping[str, NDArray[Any]], descending: bool = False) -> None:
-        """Run kernels one after the other. buffers: arrays by the names that launches use; they are written in place.
+        """Run kernels in order. buffers: arrays by the names that launches use; they are written in place.
 
-        Raises: MavcgError for a fault that the emulation saw.
+        descending: run the threads of a block from the last to the first. Raises: MavcgError for a fault that the
+        emulation
+        detects.
         """
         guarded = {name: _Guarded(array) for name, array in buffers.items()}
         for launch in launches:
@@ -49,8 +51,8 @@ class EmulatedKernels:
                 raise MavcgError(
                     f"kernel {launch.function}: " + "; ".join(FAULTS[bit] for bit in FAULTS if fault & bit)
                 )
-        for name, one in guarded.items():
-            if not one.copy_back():
+        for name, array_copy in guarded.items():
+            if not array_copy.copy_back():
                 raise MavcgError(f"kernels {launches[0].function}: wrote outside of their {name}")
 
 
@@ -60,7 +62,7 @@ def compile_shared(source: str, folder: Path, headers: Path) -> ctypes.CDLL:
     text.write_text("#define MAVCG_EMULATION\n" + source)
     command = [*zig_command("c++"), *_FLAGS, "-I", str(headers), "-c", "-o", str(made), str(text)]
     run_tool(command, "compiling CUDA kernels for emulation")
-    # Without libraries: what the kernels need of the C library, this process has.
+    # No libraries are linked: this process already has the C library that the kernels use.
     run_tool([*zig_command("ld.lld"), "-shared", "-o", str(library), str(made)], "linking CUDA kernels for emulation")
     return ctypes.CDLL(str(library))
 
@@ -68,21 +70,21 @@ def compile_shared(source: str, folder: Path, headers: Path) -> ctypes.CDLL:
 def run_emulated_plan(
     source: str, function: str, arrays: Sequence[NDArray[Any]], folder: Path, headers: Path = HEADERS
 ) -> int:
-    """Run a plan's program on (input, weight, output), the last of which it writes. Return the bytes that it moved.
+    """Run a plan's program on (input, weight, output), and return the bytes that it moved; output is written in place.
 
-    Raises: MavcgError where it writes outside of its tensors.
+    Raises: MavcgError if it writes outside of its tensors.
     """
     library = compile_shared(source, folder, headers)
     guarded = [_Guarded(array) for array in arrays]
-    getattr(library, function)(*(ctypes.c_void_p(one.address) for one in guarded))
-    if not all([one.copy_back() for one in guarded]):
+    getattr(library, function)(*(ctypes.c_void_p(array_copy.address) for array_copy in guarded))
+    if not all([array_copy.copy_back() for array_copy in guarded]):
         raise MavcgError(f"{function}: wrote outside of its tensors")
     library.plan_bytes.restype = ctypes.c_longlong
     return int(library.plan_bytes())
 
 
 class _Guarded:
-    """An array's copy between bytes that nobody may change, and that are no numbers."""
+    """A copy of an array between guard bytes, all 0xFF, which are NaNs if read as floats."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array

@@ -1,4 +1,4 @@
-"""The best kernel of a layer for a GPU: every block of a grid of tiles, by predicted time."""
+"""Search for a layer's fastest kernel on a GPU: all kernels of a grid of tiles, by predicted time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ MOST_SHARED_STAGES = 3
 
 @dataclass(frozen=True)
 class FoundKernel:
-    """A kernel with its predicted time, and how many kernels the search compared."""
+    """A kernel with its predicted time, and the number of kernels that the search compared."""
 
     kernel: Kernel
     time: KernelTime
@@ -32,24 +32,26 @@ class FoundKernel:
 
 
 def best_kernel(layer: GpuLayer, gpu: Gpu) -> FoundKernel:
-    """Return the kernel of least predicted time. Raises: NoTiling where no block fits the GPU."""
+    """Return the kernel of least predicted time. Raises: NoTiling if no block fits the GPU."""
     return best_kernels(layer, gpu, 1)[0]
 
 
 def best_kernels(layer: GpuLayer, gpu: Gpu, count: int) -> tuple[FoundKernel, ...]:
-    """Return up to `count` kernels, the fastest by prediction first. Raises: NoTiling where none fits the GPU."""
+    """Return up to `count` kernels in order of predicted time. Raises: NoTiling if none fits the GPU."""
     unnamed = replace(layer, conv=layer.conv.key)
-    found = _rank(unnamed, gpu)[:count]
-    if not found:
+    ranked = _rank(unnamed, gpu)[:count]
+    if not ranked:
         raise NoTiling(
             f"layer {layer.conv.name}: no block of a CUDA kernel fits the {gpu.shared_bytes_of_block} bytes of shared "
-            f"memory and {gpu.registers_of_sm} registers of {gpu.name}; leave it to the CPU library"
+            f"memory and {gpu.registers_of_sm} registers of {gpu.name}; run it by the CPU library"
         )
-    return tuple(replace(one, kernel=_bound_registers(replace(one.kernel, layer=layer), one.time)) for one in found)
+    return tuple(
+        replace(found, kernel=_bound_registers(replace(found.kernel, layer=layer), found.time)) for found in ranked
+    )
 
 
 def _bound_registers(kernel: Kernel, time: KernelTime) -> Kernel:
-    """Return a kernel whose registers the compiler keeps to what the planned blocks of a multiprocessor leave each."""
+    """Return the kernel with the planned number of resident blocks as its min_blocks, which bounds its registers."""
     return replace(kernel, min_blocks=time.resident) if isinstance(kernel, ConvKernel) else kernel
 
 
@@ -65,19 +67,19 @@ def _rank(layer: GpuLayer, gpu: Gpu) -> tuple[FoundKernel, ...]:
     else:
         candidates = _convolutions(layer, gpu)
     timed = [(kernel, time) for kernel in candidates if (time := predict(kernel, gpu)) is not None]
-    # Of the same time, the one that needs less of the multiprocessor.
-    timed.sort(key=lambda one: (one[1].seconds, one[0].shared_bytes, one[1].registers))
+    # Ties go to the kernel that takes less of a multiprocessor.
+    timed.sort(key=lambda pair: (pair[1].seconds, pair[0].shared_bytes, pair[1].registers))
     return tuple(FoundKernel(kernel, time, len(timed)) for kernel, time in timed[:64])
 
 
 def _shapes(layer: GpuLayer, pixels: int) -> Iterator[tuple[int, int]]:
-    """Yield rows and columns of tiles of at most so many pixels, as many of each as the other leaves room for."""
+    """Yield (rows, columns) of tiles of at most `pixels` pixels: some widths, each with the most rows possible."""
     conv = layer.conv
     widths = {min(conv.ow, width) for width in (4, 8, 16, 32, 64, pixels, *(-(-conv.ow // n) for n in (1, 2, 3, 4)))}
     for width in sorted(widths):
         if width <= pixels:
             rows = min(conv.oh, pixels // width)
-            # As even as the number of tiles allows: the last one is not a row of waste.
+            # Rows are spread evenly over the tiles, so that the last kernel is not almost empty.
             yield -(-conv.oh // -(-conv.oh // rows)), width
 
 
@@ -97,16 +99,16 @@ def _convolutions(layer: GpuLayer, gpu: Gpu) -> Iterator[ConvKernel]:
                     continue
                 for tile_ic, stage in product(WORDS_OF_TILE, stages):
                     words = min(tile_ic, layer.ic_words)
-                    one = ConvKernel(
+                    kernel = ConvKernel(
                         layer, tile_oc, words, tile_oh, tile_ow, rm, rn, threads_oc, threads_pixels, stages=stage
                     )
-                    if one.shared_bytes <= gpu.shared_bytes_of_block and one not in seen:
-                        seen.add(one)
-                        yield from _variants(one, gpu)
+                    if kernel.shared_bytes <= gpu.shared_bytes_of_block and kernel not in seen:
+                        seen.add(kernel)
+                        yield from _variants(kernel, gpu)
 
 
 def _variants(kernel: ConvKernel, gpu: Gpu) -> Iterator[ConvKernel]:
-    """Yield a kernel with its sums complete in registers, split over blocks, and with another operand stationary."""
+    """Yield the kernel as it is, with its sums split over blocks, and with other stationary operands."""
     yield kernel
     blocks = kernel.grid[0] * kernel.grid[1]
     if blocks < 2 * gpu.sms:
@@ -125,12 +127,12 @@ def _products(layer: GpuLayer, gpu: Gpu) -> Iterator[ProductKernel]:
     for rm, threads_oc, words in product((1, 2, 4), (1, 2, 4, 8), (512, 1024, 2048, 4096)):
         if rm * threads_oc >= 2 * layer.conv.oc and rm * threads_oc > 1:
             continue
-        one = ProductKernel(layer, min(words, layer.ic_words), rm, threads_oc)
-        if one.shared_bytes <= gpu.shared_bytes_of_block:
-            yield one
+        kernel = ProductKernel(layer, min(words, layer.ic_words), rm, threads_oc)
+        if kernel.shared_bytes <= gpu.shared_bytes_of_block:
+            yield kernel
             for splits in SPLITS:
-                if splits <= one.reductions:
-                    yield replace(one, splits=splits)
+                if splits <= kernel.reductions:
+                    yield replace(kernel, splits=splits)
 
 
 def _windows(layer: GpuLayer) -> Iterator[WindowKernel]:

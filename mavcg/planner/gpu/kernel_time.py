@@ -1,4 +1,4 @@
-"""Predicted seconds of a kernel on a GPU: a roofline of arithmetic, shared memory, L2 cache and memory, in waves."""
+"""Predicted time of a kernel on a GPU: a roofline of arithmetic, shared memory, L2 cache and memory, in waves."""
 
 from dataclasses import dataclass
 
@@ -9,28 +9,28 @@ from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKern
 from mavcg.planner.layer_model.tiling import Dataflow
 
 # Constants of the model. FRAME_REGISTERS is read off machine code; the others down to L2_OVER_MEMORY are fitted to the
-# times of some 650 kernels of five networks' layers on an H100 (bench/gpu.py); what is not modelled is in them too.
-FRAME_REGISTERS = 40  # of addresses and loop counters beside sums and operands
-MANY_SUMS, CONVERTED_REGISTERS = 64, 30  # f16: what the compiler keeps converted beside so many sums, or it spills
-PACKED_REGISTERS = 4  # f16, int8: several elements of a word, where they are stored
-LOADED_REGISTERS = 40  # int8 without cp.async: what the compiler loads ahead beside so many sums, or it spills
-MOVING_OUTPUT_REGISTERS = 40  # where the input stays: of sums that are read and written tile by tile; fewer spill
-COPY_INSTRUCTIONS = 46  # of a word or vector copied into shared memory: its row, column, bounds and address
-STEP_INSTRUCTIONS = 117  # of a step of the pipeline beside the copies
-STORE_INSTRUCTIONS = 81
-STEP_LATENCY_CYCLES = 358  # of a barrier and the first operands of a step
-BLOCK_CYCLES = 183  # of a block's start, its first tile and its end
+# times of some 650 kernels of five networks' layers on an H100 (bench/gpu.py); they absorb what is not modelled.
+FRAME_REGISTERS = 40  # addresses and loop counters, beside sums and operands
+MANY_SUMS, CONVERTED_REGISTERS = 64, 30  # f16, with MANY_SUMS: operands that the compiler keeps converted, or it spills
+PACKED_REGISTERS = 4  # f16, int8: packing of several elements into a word before the store
+LOADED_REGISTERS = 40  # int8 without cp.async, with MANY_SUMS: operands that the compiler loads early, or it spills
+MOVING_OUTPUT_REGISTERS = 40  # input-stationary: sums that are read and written tile by tile; with fewer it spills
+COPY_INSTRUCTIONS = 46  # per word or vector copied into shared memory: its row, column, bounds and address
+STEP_INSTRUCTIONS = 117  # per step of the pipeline, without the copies
+STORE_INSTRUCTIONS = 81  # per output of a thread
+STEP_LATENCY_CYCLES = 358  # a barrier and the first operands of a step
+BLOCK_CYCLES = 183  # a block's start, its first tile and its end
 LAUNCH_SECONDS = 1.3e-6
 WARPS_FOR_FULL_RATE = 11
 L2_OVER_MEMORY = 1.8  # bandwidth of the level-2 cache over the memory's, where the profile has none
-COPY_LATENCY_CYCLES = 700  # assumed: of a tile from memory, where none is loaded ahead
+COPY_LATENCY_CYCLES = 700  # assumed: latency of a tile from memory without double buffering
 SCHEDULERS = 4
-MEMORY_SHARE = 0.88  # of the peak bandwidth that a stream reaches
+MEMORY_SHARE = 0.88  # fraction of the peak bandwidth that a stream reaches
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """Seconds by their causes. resident: blocks of a multiprocessor at once; registers: estimated, of a thread."""
+    """Seconds of a kernel by cause. resident: blocks per multiprocessor at once. registers: estimated, per thread."""
 
     compute: float
     l2: float
@@ -41,17 +41,17 @@ class KernelTime:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the layer: the slowest of the three, and what hides behind none."""
+        """Seconds of the layer: the slowest of compute, L2 and memory, plus the overhead that does not overlap."""
         return max(self.compute, self.l2, self.memory) + self.overhead
 
     @property
     def bound(self) -> str:
-        """The slowest of the three: "compute", "l2" or "memory"."""
+        """The slowest resource: "compute", "l2" or "memory"."""
         return max(("compute", "l2", "memory"), key=lambda name: float(getattr(self, name)))
 
 
 def predict(kernel: Kernel, gpu: Gpu) -> KernelTime | None:
-    """Return the time of a kernel, None where a block of it does not fit a multiprocessor."""
+    """Return the time of a kernel; None if one of its blocks does not fit a multiprocessor."""
     match kernel:
         case ConvKernel():
             return _convolution(kernel, gpu)
@@ -66,8 +66,10 @@ def predict(kernel: Kernel, gpu: Gpu) -> KernelTime | None:
 
 
 def estimated_registers(kernel: ConvKernel, gpu: Gpu) -> int:
-    """Return the number of registers of a thread: sums, operands (as floats where they are f16), pixel offsets, and the
-    frame."""
+    """Return the estimated registers per thread: sums, operands, pixel offsets and the frame.
+
+    f16 operands are converted to floats and count twice.
+    """
     operands = (kernel.rm + 1) * (2 if kernel.layer.type == "f16" else 1) + kernel.rm
     if kernel.layer.type == "f16" and kernel.rm * kernel.rn >= MANY_SUMS:
         operands += CONVERTED_REGISTERS
@@ -97,7 +99,7 @@ def _convolution(kernel: ConvKernel, gpu: Gpu) -> KernelTime | None:
     reads = kernel.rn + (kernel.rm / 4 if kernel.rm % 4 == 0 and kernel.tile_oc % 4 == 0 else kernel.rm)
     converted = (2.0 * (kernel.rn + kernel.rm)) if layer.type == "f16" else 0.0
     issue = max(arithmetic, macs + reads + converted, arithmetic * 0.6 + reads + converted)
-    # Threads of a warp with other channels read other weights; those with the same pixels read the same word.
+    # Threads of a warp read different weights if their channels differ, and the same word if their pixels are the same.
     distinct_pixels = min(32, kernel.threads_pixels)
     bank_cycles = kernel.rn * max(1.0, distinct_pixels * _conflicts(kernel) / 32) + kernel.rm / 4 * max(
         1.0, 32 / distinct_pixels / 8
@@ -115,7 +117,7 @@ def _convolution(kernel: ConvKernel, gpu: Gpu) -> KernelTime | None:
     block_cycles = steps * (step_cycles / busy + exposed) + stores + BLOCK_CYCLES / at_once
     rounds = blocks / (gpu.sms * at_once)
     whole = -(-blocks // (gpu.sms * at_once))
-    # Blocks begin as others end: the last wave is seldom whole, and seldom as bad as a wave of its own.
+    # Blocks start as others end, so the partly filled last wave costs less than a whole one: take the mean of both.
     waves = max(1.0, 0.5 * (rounds + whole))
     compute = waves * at_once * block_cycles / (gpu.clock_mhz * 1e6)
     copied_bytes = blocks * steps * WORD_BYTES * _moved_words(kernel)
@@ -127,7 +129,7 @@ def _convolution(kernel: ConvKernel, gpu: Gpu) -> KernelTime | None:
     return KernelTime(
         compute,
         (copied_bytes + partial + output) / _l2_rate(gpu),
-        (_once(kernel) + output) / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE),
+        (_compulsory_bytes(kernel) + output) / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE),
         overhead,
         resident,
         registers,
@@ -135,13 +137,13 @@ def _convolution(kernel: ConvKernel, gpu: Gpu) -> KernelTime | None:
 
 
 def _conflicts(kernel: ConvKernel) -> int:
-    """Return the threads of a warp whose pixels lie in one bank: the stride along a row, where it is even."""
+    """Return the number of pixels of a warp in the same bank: the largest power of two that divides the row stride."""
     stride = kernel.layer.conv.stride[1]
     return max(1, stride & -stride)
 
 
 def _copies(kernel: ConvKernel) -> float:
-    """Return the copies of a thread in a step, in instructions: words of the input, vectors of weights."""
+    """Return the copy instructions per thread and step: words of the input, vectors of weights."""
     return (
         kernel.input_words / kernel.threads / (4 if _vectors(kernel) else 1) + kernel.weight_words / 4 / kernel.threads
     )
@@ -156,7 +158,7 @@ def _vectors(kernel: ConvKernel) -> bool:
 
 
 def _moved_words(kernel: ConvKernel) -> float:
-    """Return the words that a block copies in a step, on average: the operand that stays comes once."""
+    """Return the mean number of words that a block copies per step; the stationary operand is copied once."""
     stays = 1 / kernel.inner
     inputs = kernel.input_words * (stays if kernel.inner > 1 and kernel.stationary.startswith("input") else 1)
     filters = kernel.weight_words * (stays if kernel.inner > 1 and kernel.stationary.startswith("weight") else 1)
@@ -169,7 +171,7 @@ def _partial_traffic(kernel: ConvKernel) -> float:
     return 2.0 * kernel.partial_bytes * (kernel.reductions - 1)
 
 
-def _once(kernel: ConvKernel | ProductKernel) -> int:
+def _compulsory_bytes(kernel: ConvKernel | ProductKernel) -> int:
     conv = kernel.layer.conv
     return conv.input_elements * conv.items.input + conv.weight_elements * conv.items.weight
 
@@ -185,16 +187,16 @@ def _product(kernel: ProductKernel, gpu: Gpu) -> KernelTime | None:
     if not resident:
         return None
     blocks = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
-    # A multiprocessor has so many bytes in flight: too few blocks leave the memory idle.
+    # A multiprocessor needs enough bytes in flight: too few blocks do not reach the memory's bandwidth.
     in_flight = min(1.0, blocks * kernel.threads * kernel.rm / (gpu.sms * 512.0))
-    seconds = _once(kernel) / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE * in_flight)
+    seconds = _compulsory_bytes(kernel) / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE * in_flight)
     at_once = min(resident, -(-blocks // gpu.sms))
     waves = max(1.0, blocks / (gpu.sms * at_once))
     words = conv.oc * conv.groups * kernel.layer.ic_words / (gpu.sms * gpu.lanes)
     tail = waves * BLOCK_CYCLES + kernel.reductions / kernel.splits * 60
     compute = (words * 3 + tail) / (gpu.clock_mhz * 1e6)
     overhead = LAUNCH_SECONDS + (LAUNCH_SECONDS + kernel.partial_bytes / _l2_rate(gpu) if kernel.splits > 1 else 0.0)
-    return KernelTime(compute, _once(kernel) / _l2_rate(gpu), seconds, overhead, resident, registers)
+    return KernelTime(compute, _compulsory_bytes(kernel) / _l2_rate(gpu), seconds, overhead, resident, registers)
 
 
 def _window(kernel: WindowKernel, gpu: Gpu) -> KernelTime | None:
@@ -218,7 +220,7 @@ def _window(kernel: WindowKernel, gpu: Gpu) -> KernelTime | None:
     waves = max(1.0, 0.5 * (blocks / (gpu.sms * at_once) + -(-blocks // (gpu.sms * at_once))))
     compute = waves * (at_once * cycles + BLOCK_CYCLES) / (gpu.clock_mhz * 1e6)
     output = conv.output_elements * conv.items.output * (2 if kernel.layer.residual else 1)
-    once = conv.input_elements * conv.items.input + output
+    tensor_bytes = conv.input_elements * conv.items.input + output
     copied = blocks * kernel.shared_bytes + output
-    memory = once / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE)
+    memory = tensor_bytes / (gpu.memory_gb_per_s * 1e9 * MEMORY_SHARE)
     return KernelTime(compute, copied / _l2_rate(gpu), memory, LAUNCH_SECONDS, resident, registers)

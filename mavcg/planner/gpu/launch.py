@@ -1,4 +1,4 @@
-"""Launches: kernels with their blocks, threads, shared memory and buffers, in the order that they run."""
+"""Launches: kernels with their grids, threads, shared memory and buffers, in execution order."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ BUFFERS = ("input", "weights", "output", "bias", "residual", "partial")
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel's run. arguments: names of six buffers; "" is null."""
+    """One launch of a kernel. arguments: names of its six buffers; "" is a null pointer."""
 
     function: str
     grid: tuple[int, int, int]
@@ -20,7 +20,7 @@ class Launch:
 
 
 def launches_of(kernel: Kernel, function: str) -> tuple[Launch, ...]:
-    """Return the runs that compute a layer, with its own buffers by the names of BUFFERS."""
+    """Return the launches that compute a layer, with its buffers by the names of BUFFERS."""
     layer = kernel.layer
     present = {
         "input": True, "output": True, "weights": layer.kind == "conv", "bias": layer.kind == "conv",

@@ -1,4 +1,4 @@
-"""A kernel's plan -> CUDA C++: the constants of one layer, and the kernels of csrc/ made for them."""
+"""CUDA C++ of a kernel's plan: the constants of one layer, and an instance of a kernel template of csrc/."""
 
 from collections.abc import Mapping
 
@@ -20,9 +20,9 @@ _WINDOW = {"conv": "DEPTHWISE", "max_pool": "MAXIMUM", "avg_pool": "AVERAGE"}
 
 
 def layer_source(kernel: Kernel, function: str) -> str:
-    """Return the CUDA C++ of one layer: `function`, and `function`_sum where blocks share sums.
+    """Return the CUDA C++ of one layer: `function`, and `function`_sum if blocks share sums.
 
-    Kernels take (input, weights, output, bias, residual, partial); what a layer lacks is null.
+    Kernels take (input, weights, output, bias, residual, partial); a buffer that the layer lacks is null.
     """
     match kernel:
         case ConvKernel():
@@ -61,7 +61,7 @@ def layer_source(kernel: Kernel, function: str) -> str:
 
 
 def sum_blocks(kernel: Kernel) -> int:
-    """Return the number of blocks of the kernel that adds splits: a thread for each word of the output."""
+    """Return the number of blocks of the kernel that adds splits: one thread per output word, at most 4096 blocks."""
     conv = kernel.layer.conv
     words = conv.groups * -(-conv.oc // PACK[kernel.layer.output]) * conv.oh * conv.ow
     return max(1, min(4096, -(-words // SUM_THREADS)))
@@ -122,5 +122,5 @@ def _constants(kernel: Kernel) -> list[tuple[str, str, object]]:
                 "TILE_OW": kernel.tile_ow, "THREADS_PIXELS": kernel.threads_pixels, "RN": kernel.rn,
                 "WINDOW": _WINDOW[layer.kind],
             }  # fmt: skip
-    found: list[tuple[str, str, object]] = [("int", name, value) for name, value in values.items()]
-    return found + [("bool", name, str(value).lower()) for name, value in bools.items()]
+    constants: list[tuple[str, str, object]] = [("int", name, value) for name, value in values.items()]
+    return constants + [("bool", name, str(value).lower()) for name, value in bools.items()]

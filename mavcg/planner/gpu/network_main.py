@@ -1,4 +1,4 @@
-"""The text around a network's launches: its tensors, the function that runs them, and main, which times it."""
+"""Text of a network's host program around its launches: tensors, and a main function that times the network."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,11 @@ from mavcg.text.safe_text import comment
 
 @dataclass(frozen=True)
 class NetworkMain:
-    """Lines and sizes that a network puts into the host program.
+    """Lines and sizes that a network contributes to its host program.
 
-    includes, tensors, body: lines of C++. weight_bytes: of weights.bin. partial_bytes: of the buffer of incomplete
-    sums. input_tensor, output_tensor: variables.
+    includes, tensors, body: lines of C++. weight_bytes: size of weights.bin. partial_bytes: size of the buffer of
+    partial
+    sums. input_tensor, output_tensor: names of C++ variables.
     """
 
     network: str
@@ -23,7 +24,7 @@ class NetworkMain:
     output_tensor: str
 
     def text(self) -> str:
-        """Return the program."""
+        """Return the C++ program."""
         values = {
             "@NAME@": comment(self.network), "@KERNELS@": "\n".join(self.includes),
             "@TENSORS@": "\n".join(self.tensors), "@BODY@": "\n".join(self.body),

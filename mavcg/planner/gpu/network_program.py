@@ -1,4 +1,4 @@
-"""The host program of a network: its kernels in order, buffers, weights from a file, CPU operators between them."""
+"""Host program of a network: its kernels in order, buffers, weights from a file, and CPU operators between kernels."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class NetworkKernel:
-    """A step's kernel and its function's name."""
+    """A step's kernel, and the name of its function."""
 
     step: NetworkStep
     kernel: Kernel
@@ -43,10 +43,10 @@ class NetworkProgram:
 def network_program(
     graph: Graph, steps: Sequence[NetworkStep], kernels: Mapping[str, NetworkKernel], type_name: str
 ) -> NetworkProgram:
-    """Return the host program of a graph. kernels: by the tensor that each makes.
+    """Return the host program of a graph. kernels: by the tensor that each writes.
 
-    Weights that the model has none of (built-in networks) are drawn by `drawn_constants`.
-    Raises: MavcgError for more than one input that is no weight, or more than one output.
+    Weights without values (those of built-in networks) are random, by `drawn_constants`.
+    Raises: MavcgError for a graph with more than one output, or more than one input besides weights.
     """
     weights = {name for step in steps for name in (step.weights, step.bias) if name}
     inputs = [name for name in graph.inputs if name not in weights]
@@ -60,7 +60,7 @@ def network_program(
 
 
 class _ProgramWriter:
-    """The program's tensors, and where each one's value is: on the device, on the host, or both."""
+    """Writer of a program's tensors and steps. It tracks whether each tensor is on the device, the host, or both."""
 
     def __init__(self, graph: Graph, kernels: Mapping[str, NetworkKernel], pack: int) -> None:
         self.graph, self.kernels, self.pack = graph, kernels, pack
@@ -70,12 +70,12 @@ class _ProgramWriter:
         self.on_host: set[str] = set()
         self.weights = bytearray()
         self.partial_bytes = 16
-        named = [name for one in kernels.values() for name in (one.step.weights, one.step.bias) if name]
+        named = [name for kernel in kernels.values() for name in (kernel.step.weights, kernel.step.bias) if name]
         missing = [name for name in dict.fromkeys(named) if name not in graph.constants]
         self.constants = {**graph.constants, **drawn_constants(graph, missing)}
 
     def tensor(self, name: str) -> str:
-        """Return a tensor's variable, which is declared when it is first named."""
+        """Return the variable of a tensor, which is declared at its first use."""
         if name not in self.names:
             self.names[name] = f"t{len(self.names)}"
             shape = self.graph.types[name].shape
@@ -105,7 +105,7 @@ class _ProgramWriter:
     def step(self, step: NetworkStep) -> Iterator[str]:
         yield f"    // {comment(step.node.op)} {comment(step.node.origin or step.output)}"
         if step.kind == "alias" and step.inputs[0] in self.on_device:
-            # A vector in the words' own order: the same memory. Nothing on the CPU reads it in the graph's order.
+            # The vector keeps the order of the words and shares their memory: no CPU operator reads it.
             self.names[step.output] = self.tensor(step.inputs[0])
             self.on_device.add(step.output)
         elif step.kind == "kernel":
@@ -116,20 +116,20 @@ class _ProgramWriter:
             yield from self._cpu(step)
 
     def _kernel(self, step: NetworkStep) -> Iterator[str]:
-        one = self.kernels[step.output]
+        planned = self.kernels[step.output]
         for name in step.inputs:
             yield from self.device_tensors(name)
         at = {"input": f"{self.tensor(step.inputs[0])}.device", "output": f"{self.tensor(step.output)}.device"}
         if len(step.inputs) > 1:
             at["residual"] = f"{self.tensor(step.inputs[1])}.device"
         if step.weights:
-            at["weights"] = self.constant(pack_weights(one.kernel, self.reorder_weights(step)).tobytes())
-            channels = one.kernel.layer.conv.groups * one.kernel.layer.conv.oc
+            at["weights"] = self.constant(pack_weights(planned.kernel, self.reorder_weights(step)).tobytes())
+            channels = planned.kernel.layer.conv.groups * planned.kernel.layer.conv.oc
             bias = self.constants[step.bias] if step.bias else np.zeros(channels)
-            at["bias"] = self.constant(pack_bias(one.kernel, np.asarray(bias).reshape(-1), None).tobytes())
+            at["bias"] = self.constant(pack_bias(planned.kernel, np.asarray(bias).reshape(-1), None).tobytes())
         at["partial"] = "partial"
-        self.partial_bytes = max(self.partial_bytes, one.kernel.partial_bytes)
-        for launch in launches_of(one.kernel, one.function):
+        self.partial_bytes = max(self.partial_bytes, planned.kernel.partial_bytes)
+        for launch in launches_of(planned.kernel, planned.function):
             arguments = ", ".join(at[name] if name else "NULL" for name in launch.arguments)
             if launch.shared_bytes > 48 << 10:
                 yield f"    ALLOW_SHARED({launch.function}, {launch.shared_bytes});"
@@ -186,12 +186,12 @@ class _ProgramWriter:
         self.on_host.add(step.output)
 
     def text(self, given: str, result: str, body: Sequence[str]) -> str:
-        """Return the program. given, result: the graph's input and output."""
+        """Return the program. given, result: names of the graph's input and output."""
         source, target = self.tensor(given), self.tensor(result)
         lines = list(body)
         if given in self.on_device and f"    {source}.upload();" not in lines:
             lines.insert(0, f"    {source}.upload();")
-        files = dict.fromkeys(f'#include "{one.function}.cu"' for one in self.kernels.values())
+        files = dict.fromkeys(f'#include "{kernel.function}.cu"' for kernel in self.kernels.values())
         after = [] if result in self.on_host else [f"    {target}.download();"]
         main = NetworkMain(
             self.graph.name or "a network", tuple(files), tuple(self.declared), (*lines, *after), len(self.weights),

@@ -1,4 +1,4 @@
-"""A graph as steps of a host program: kernels on the GPU, and on the CPU what no kernel is for."""
+"""A graph as steps of a host program: GPU kernels, and CPU operators where there is no kernel."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,10 +17,13 @@ _ACTS = ("relu", "leaky_relu", "clip")
 
 @dataclass(frozen=True)
 class NetworkStep:
-    """One step. kind: "kernel", "join" (channels of several tensors in one), "alias" or "cpu".
+    """One step of the host program.
 
-    inputs, output: tensors of the graph. layer: of a kernel. weights, bias: constants or inputs of the graph, "" for
-    none. folded: rows, columns and channels of the image that a product's input was, whose order its weights take.
+    kind: "kernel", "join" (concatenate channels of several tensors), "alias" (same memory) or "cpu". inputs, output:
+    tensors
+    of the graph. layer: of a kernel. weights, bias: constants or inputs of the graph, "" for none. folded: rows,
+    columns and
+    channels of the image that was flattened into a product's input; the weights take the order of its words.
     """
 
     kind: str
@@ -36,14 +39,15 @@ class NetworkStep:
 def network_steps(graph: Graph, type_name: str) -> tuple[NetworkStep, ...]:
     """Return the steps of a graph after fusion, in its order.
 
-    Raises: MavcgError for a node that neither a kernel nor the host program's CPU part can do, naming it.
+    Raises: MavcgError, naming the node, for a node that neither a kernel nor a CPU operator of the host program
+    computes.
     """
     reader = _StepReader(graph, type_name)
     return tuple(step for node in graph.nodes if (step := reader.step(node)) is not None)
 
 
 class _StepReader:
-    """The graph with its layers by the tensors that they make."""
+    """A graph, with its layers by their output tensors."""
 
     def __init__(self, graph: Graph, type_name: str) -> None:
         self.graph, self.type_name, self.pack = graph, type_name, PACK[type_name]
@@ -55,29 +59,29 @@ class _StepReader:
                 f"{graph.name}: a transposed or batched convolution has no CUDA host program; take --layer"
             )
         self.layers = dict(zip(made, layers, strict=True))
-        self.images: dict[str, tuple[int, int, int]] = {}  # a vector that is an image: its rows, columns, channels
+        self.images: dict[str, tuple[int, int, int]] = {}  # of a flattened image: its rows, columns, channels
         self.skipped = self._pads()
 
     def _pads(self) -> set[str]:
-        """Return the pad nodes' outputs that only layers read, which have their padding themselves."""
-        found = set()
+        """Return the outputs of pad nodes that only layers with the same padding of their own read."""
+        padded = set()
         for node in self.graph.nodes:
             if node.op == "pad":
                 readers = [other for other in self.graph.nodes if node.output in other.inputs]
                 if all(
                     r.op == "conv2d" and self.layers[r.output].ih == self._image(node.inputs[0])[0] for r in readers
                 ):
-                    found.add(node.output)
-        return found
+                    padded.add(node.output)
+        return padded
 
     def _image(self, name: str) -> tuple[int, int, int]:
-        """Return rows, columns and channels of a tensor of one image, or of a vector."""
+        """Return rows, columns and channels of a tensor that is one image or a vector."""
         shape = self.graph.types[name].shape
         if len(shape) == 4 and shape[0] == 1:
             return shape[1], shape[2], shape[3]
         if prod(shape) == shape[-1]:
             return 1, 1, shape[-1]
-        raise MavcgError(f"{self.graph.name}: tensor {name} {list(shape)} is no image of one, and no vector")
+        raise MavcgError(f"{self.graph.name}: tensor {name} {list(shape)} is neither one image nor a vector")
 
     def _skip_pads(self, name: str) -> str:
         while name in self.skipped:
@@ -85,7 +89,7 @@ class _StepReader:
         return name
 
     def step(self, node: Node) -> NetworkStep | None:
-        """Return a node's step; None where another one has it in itself."""
+        """Return the step of a node; None for a pad node that its readers include."""
         if node.output in self.skipped:
             return None
         make: Callable[[Node], NetworkStep | None] | None = {
@@ -94,14 +98,14 @@ class _StepReader:
         }.get(node.op)  # fmt: skip
         if node.op in ELEMENTWISE or node.op in _ACTS:
             make = self._elementwise
-        found = make(node) if make is not None else None
-        if found is None and node.op in CPU_OPERATORS:
-            found = NetworkStep("cpu", node, (node.inputs[0],), node.output)
-        if found is None:
+        step = make(node) if make is not None else None
+        if step is None and node.op in CPU_OPERATORS:
+            step = NetworkStep("cpu", node, (node.inputs[0],), node.output)
+        if step is None:
             raise MavcgError(
-                f"{node_location(node)}: the host program has no {node.op} such as this; emit layers alone by --layer"
+                f"{node_location(node)}: the host program cannot run this {node.op}; emit single layers by --layer"
             )
-        return found
+        return step
 
     def _typed_layer(self, layer: ConvLayer, node: Node, **options: object) -> GpuLayer:
         act, arguments = str(node.attr("act")), tuple(float(value) for value in node.attr("act_args"))
@@ -168,7 +172,7 @@ class _StepReader:
         rank = len(self.graph.types[node.output].shape)
         if node.attr("axis") not in (rank - 1, -1):
             return None
-        # Every tensor but the last has to end with a word.
+        # The channels of each tensor but the last must fill whole words.
         if any(self._image(name)[2] % self.pack for name in node.inputs[:-1]):
             return None
         return NetworkStep("join", node, tuple(node.inputs), node.output)
@@ -180,7 +184,7 @@ class _StepReader:
         rows, columns, channels = self._image(node.inputs[0])
         readers = [other for other in self.graph.nodes if node.output in other.inputs]
         if rows * columns > 1:
-            # The vector's order is the words' own; the products that read it have their weights in it.
+            # The vector keeps the order of the image's words; the products that read it have their weights reordered.
             if (
                 channels % self.pack
                 or any(other.op != "matmul" for other in readers)

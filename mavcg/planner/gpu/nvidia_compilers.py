@@ -1,4 +1,4 @@
-"""NVRTC and ptxas of the wheels of the extra `cuda`: CUDA C++ -> PTX -> machine code, with what ptxas says of it.
+"""NVRTC and ptxas from the wheels of the extra `cuda`: CUDA C++ -> PTX -> machine code, and the resources it uses.
 
 NVRTC is the default because the kernels are CUDA C++, which people read and compile with nvcc as well; LLVM's NVPTX
 back end would need them as LLVM IR. Version 12: CUDA 13 dropped sm_62 and everything else before sm_75.
@@ -26,7 +26,7 @@ _USED = re.compile(r"Used (\d+) registers")
 
 @dataclass(frozen=True)
 class KernelResources:
-    """Resources of a kernel, as ptxas reports them. registers: of a thread; spilled_bytes: stores and loads."""
+    """Resources of a kernel as reported by ptxas. registers: per thread. spilled_bytes: spill stores plus loads."""
 
     registers: int
     stack_bytes: int
@@ -35,7 +35,7 @@ class KernelResources:
 
 @dataclass(frozen=True)
 class MachineCode:
-    """A source's machine code (cubin) for one architecture, and each kernel's resources by its name."""
+    """Machine code (cubin) of a source for one architecture, and the resources of each kernel by its name."""
 
     arch: str
     cubin: bytes
@@ -49,9 +49,9 @@ def compilers_present() -> bool:
 
 
 def compile_with_nvcc(source: str, headers: Path, arch: str) -> MachineCode:
-    """Compile CUDA C++ by the nvcc on the PATH, for machines with a toolkit. headers: the folder of the kernels' own.
+    """Compile CUDA C++ by the nvcc on the PATH. headers: folder of the kernels' own headers.
 
-    Raises: ToolError where there is none, or it refuses, with its first lines.
+    Raises: ToolError if there is no nvcc, or with the first lines of its message if it rejects the source.
     """
     with scratch_folder("mavcg-cuda-") as folder:
         (folder / "kernel.cu").write_text(source)
@@ -68,14 +68,15 @@ def compile_with_nvcc(source: str, headers: Path, arch: str) -> MachineCode:
 
 
 def compile_cuda(source: str, headers: Mapping[str, str], arch: str) -> MachineCode:
-    """Compile CUDA C++ to machine code. headers: texts by the names that the source includes.
+    """Compile CUDA C++ to machine code by NVRTC and ptxas. headers: texts by the names that the source includes.
 
-    Raises: ToolError where the wheels are missing, or a compiler refuses, with its first lines.
+    Raises: ToolError if the wheels are missing, or with the first lines of a compiler's message if it rejects the
+    source.
     """
     ptx = _ptx(source, headers, arch)
     program = _nvidia_file("cuda_nvcc/bin", "ptxas")
     if program is None:
-        raise ToolError(f"ptxas is not there; {HINT}")
+        raise ToolError(f"ptxas is not installed; {HINT}")
     with scratch_folder("mavcg-cuda-") as folder:
         (folder / "kernel.ptx").write_bytes(ptx.rstrip(b"\0"))
         command = [str(program), "-v", f"-arch={arch}", "-O3", "-o", "kernel.cubin", "kernel.ptx"]
@@ -87,8 +88,8 @@ def compile_cuda(source: str, headers: Mapping[str, str], arch: str) -> MachineC
 
 
 def parse_resources(report: str) -> dict[str, KernelResources]:
-    """Return the resources of each kernel in the report of `ptxas -v`."""
-    found: dict[str, KernelResources] = {}
+    """Return the resources of each kernel in a report of `ptxas -v`."""
+    resources: dict[str, KernelResources] = {}
     name, stack, spilled = "", 0, 0
     for line in report.splitlines():
         if entry := _ENTRY.search(line):
@@ -96,12 +97,12 @@ def parse_resources(report: str) -> dict[str, KernelResources]:
         elif spill := _SPILL.search(line):
             stack, spilled = int(spill[1]), int(spill[2]) + int(spill[3])
         elif (used := _USED.search(line)) and name:
-            found[name] = KernelResources(int(used[1]), stack, spilled)
-    return found
+            resources[name] = KernelResources(int(used[1]), stack, spilled)
+    return resources
 
 
 def _nvidia_file(folder: str, pattern: str) -> Path | None:
-    """Return a file of NVIDIA's wheels, all of which put their folders into the package `nvidia`."""
+    """Return a file from NVIDIA's wheels, which all install into the package `nvidia`; None if it is missing."""
     spec = importlib.util.find_spec("nvidia")
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
         for path in sorted((Path(root) / folder).glob(pattern)):
@@ -113,7 +114,7 @@ def _nvidia_file(folder: str, pattern: str) -> Path | None:
 def _nvrtc() -> Any:
     path = _nvidia_file("cuda_nvrtc/lib", "libnvrtc.so.12")
     if path is None:
-        raise ToolError(f"NVRTC, CUDA's compiler as a library, is not there; {HINT}")
+        raise ToolError(f"NVRTC, CUDA's compiler as a library, is not installed; {HINT}")
     return ctypes.CDLL(str(path))
 
 
@@ -144,11 +145,11 @@ def _text(nvrtc: Any, program: ctypes.c_void_p, function: str) -> bytes:
 
 def _check(status: int) -> None:
     if status:
-        raise ToolError(f"NVRTC answered {status}; {HINT}")
+        raise ToolError(f"NVRTC returned status {status}; {HINT}")
 
 
 def kernels_that_spill(codes: Sequence[MachineCode]) -> tuple[str, ...]:
-    """Return "kernel (arch): bytes" of every kernel that keeps registers in memory."""
+    """Return "kernel (arch): bytes" of every kernel with register spills."""
     return tuple(
         f"{name} ({code.arch}): {used.spilled_bytes} bytes"
         for code in codes
@@ -158,6 +159,6 @@ def kernels_that_spill(codes: Sequence[MachineCode]) -> tuple[str, ...]:
 
 
 def require_compilers(option: str) -> None:
-    """Refuse an option that needs the extra `cuda` where it is not installed. Raises: MavcgError."""
+    """Check that the extra `cuda` is installed. Raises: MavcgError, naming the option that needs it."""
     if not compilers_present():
-        raise MavcgError(f"{option}: needs NVIDIA's compilers, and they are not there; {HINT}")
+        raise MavcgError(f"{option}: needs NVIDIA's compilers, which are not installed; {HINT}")

@@ -14,7 +14,7 @@ DTYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "
 
 
 def pack_tensor(x: Array, type_name: str) -> Array:
-    """Return [channels, rows, columns] as [channels / pack, rows, columns, pack]; lacking channels are zero."""
+    """Return [channels, rows, columns] as [channels / pack, rows, columns, pack]; missing channels are zero."""
     pack = PACK[type_name]
     channels, rows, columns = x.shape
     padded = np.zeros((-(-channels // pack) * pack, rows, columns), DTYPES[type_name])
@@ -23,15 +23,15 @@ def pack_tensor(x: Array, type_name: str) -> Array:
 
 
 def unpack_tensor(words: Array, channels: int) -> Array:
-    """Return [channels, rows, columns] of what `pack_tensor` made."""
+    """Return [channels, rows, columns] from the words of `pack_tensor`."""
     count, rows, columns, pack = words.shape
     return np.ascontiguousarray(words.transpose(0, 3, 1, 2).reshape(count * pack, rows, columns)[:channels])
 
 
 def pack_weights(kernel: Kernel, w: Array) -> Array:
-    """Return weights as a kernel reads them. w: [out channels, in channels of a group, height, width].
+    """Return weights in the order that a kernel reads. w: [out channels, in channels of a group, height, width].
 
-    ConvKernel: [group][tile of OC][tile of IC][IC words][KH][KW][TILE_OC], each tile a whole number of 16 bytes.
+    ConvKernel: [group][tile of OC][tile of IC][IC words][KH][KW][TILE_OC], each tile padded to a multiple of 16 bytes.
     ProductKernel: [group][OC][IC words]. WindowKernel: [channel words][KH][KW].
     """
     layer, conv, pack = kernel.layer, kernel.layer.conv, kernel.layer.pack
@@ -55,9 +55,9 @@ def pack_weights(kernel: Kernel, w: Array) -> Array:
 
 
 def pack_bias(kernel: Kernel, bias: Array, scale: Array | None) -> Array:
-    """Return the biases of all channels as bytes, f32 or i32; after those of int8 outputs f32 scales.
+    """Return the biases of all channels as bytes, f32 or i32; for int8 layers f32 scales follow.
 
-    bias, scale: [out channels]; scales are 1 where there are none.
+    bias, scale: [out channels]; without scale the scales are 1.
     """
     if kernel.layer.type != "i8":
         return np.frombuffer(bias.astype(np.float32).tobytes(), np.uint8).copy()

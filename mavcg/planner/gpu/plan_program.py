@@ -1,4 +1,4 @@
-"""A plan's commands as CUDA (e-PlaNNer, 7.2): memories as device buffers, copies by boxes, our kernels."""
+"""A plan's commands as a CUDA program (e-PlaNNer, 7.2); memories become device buffers, CONV becomes a kernel."""
 
 from collections.abc import Iterator
 from math import prod
@@ -10,7 +10,7 @@ from mavcg.planner.accelerators.text.verify import verify_plan
 from mavcg.text.safe_text import comment
 
 _ON_CHIP = {"INPUT": "input_t", "WEIGHT": "weight_t", "OUTPUT": "psum_t"}
-# Reads both tensors, runs the plan, writes the output and says what was moved: for a program of its own.
+# A main function: reads both tensors, runs the plan, writes the output and prints the copies, bytes and time.
 _MAIN = """
 #if !defined(__CUDACC_RTC__) && !defined(MAVCG_EMULATION)
 static void *plan_file(const char *name, size_t bytes) {
@@ -52,18 +52,20 @@ int main(int argc, char **argv) {
 
 
 def plan_cuda(plan: TextPlan, function: str) -> str:
-    """Return CUDA C++ that defines `void function(const INPUT *, const WEIGHT *, OUTPUT *)` on host memory, and a main.
+    """Return a CUDA C++ program with `void function(const INPUT *, const WEIGHT *, OUTPUT *)` on host memory.
 
-    Raises: MavcgError for a plan that is wrong, one of pooling, or of a type that C++ lacks.
+    Raises: MavcgError for an invalid plan, a plan with pooling, or a type that C++ lacks.
     """
     verify_plan(plan)
     types = plan.info.types
     named = (types.input, types.weight, types.output, types.psum)
-    what = next((f"type {name}" for name in named if name not in C_TYPES), "")
+    unsupported = next((f"type {name}" for name in named if name not in C_TYPES), "")
     if plan.info.weight is None or any(isinstance(command, PoolCommand) for command in plan.commands):
-        what = "pooling"
-    if what:
-        raise MavcgError(f"plan of {plan.name or 'a layer'}: {what} has no CUDA here; take another layer or type")
+        unsupported = "pooling"
+    if unsupported:
+        raise MavcgError(
+            f"plan of {plan.name or 'a layer'}: {unsupported} cannot be a CUDA program; choose another layer or type"
+        )
     keys = ("input_t", "weight_t", "output_t", "psum_t")
     head = [f"// The plan of {comment(plan.name or 'a layer')}, as CUDA."]
     head += ["#ifndef __CUDACC_RTC__", "#include <stdint.h>", "#else"]
@@ -91,7 +93,7 @@ def plan_cuda(plan: TextPlan, function: str) -> str:
 
 
 class _CudaWriter(CWriter):
-    """The memories as pointers, allocated once, and the function that holds the commands."""
+    """Writer of the memories as pointers that are allocated once, and of the function that holds the commands."""
 
     def memories(self) -> Iterator[str]:
         types = self.plan.info.types

@@ -1,7 +1,7 @@
-"""Algorithm 4 of e-PlaNNer: of all candidates the one that a model values most. The planners search by this function.
+"""Algorithm 4 of e-PlaNNer: exhaustive search for the candidate of least modelled cost.
 
-Spaces that are too large to look at each candidate have branch and bound (planner/accelerators/exact.py, levels.py),
-which finds what this would.
+All planners use this function, except on spaces too large to enumerate: those have branch and bound
+(planner/accelerators/exact.py, levels.py), which finds the same candidate.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,10 +18,14 @@ def cheapest(
     plain: Candidate | None = None,
     least_ratio: float = 1.0,
 ) -> Candidate | None:
-    """Return the candidate of least cost: the first of those, or that of the least `order`; None if there is none.
+    """Return the candidate of least cost, None if there are no candidates.
 
-    cost: of a candidate; of a metric that is to be large, its negative. plain: stays unless another one costs less than
-    least_ratio times as much; least_ratio is 1 less the model's error, and below 1 for positive costs only.
+    Among equal costs the candidate of least `order` is taken, or without `order` the first. cost: of a candidate, to be
+    minimised; for a metric to be maximised, its negative. plain: the default candidate, which is returned unless
+    another
+    costs less than least_ratio times its cost. least_ratio: 1 minus the model's relative error; below 1 only for
+    positive
+    costs.
     """
     best, limit = plain, None if plain is None else least_ratio * cost(plain)
     for candidate in candidates:

@@ -1,4 +1,4 @@
-"""The layers of a graph that the planner plans: convolutions, and products with matrices of weights as 1x1 ones."""
+"""The layers of a graph that the planner tiles: convolutions, and matrix products with weights as 1x1 convolutions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,34 +10,37 @@ from mavcg.ops.op import node_location
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.planner.layer_model.transposed import phases
 
-# What makes a matrix of weights of another one, at build time or where a model keeps its weights in few bits.
+# Operators that compute weights from other weights at build time, or expand weights that a model stores in few bits.
 _CARRIERS = frozenset(("reshape", "transpose", "cast", "dequantize", "slice", "concat", "broadcast_to"))
 
 
 def layers_of(graph: Graph, fully_connected: bool = True) -> tuple[ConvLayer, ...]:
-    """Return every convolution and, unless fully_connected is False, every product with weights, in the graph's order.
+    """Return all convolutions of a graph as layers, in its order, and with fully_connected all products with weights.
 
-    conv2d, qconv2d and iconv2d: each is a layer, and a pad before it counts as its own padding. conv_transpose2d: a
-    layer for each position within its stride, of stride 1 and with the taps that meet there; each is counted with the
-    input that it reads. matmul, qmatmul and imatmul: where one matrix is a constant or an input of the graph, a 1x1
-    layer whose rows are those of the other (paper, 3.1). Names are those of the user's file, or of what a node makes,
-    and differ.
-    Raises: MavcgError for a batch of several images, which six loops do not have.
+    conv2d, qconv2d and iconv2d: one layer each; a pad node before it counts as the layer's own padding.
+    conv_transpose2d:
+    one layer of stride 1 for each output position modulo the stride, with the taps that contribute to it; each layer
+    counts the input that it reads. matmul, qmatmul and imatmul: if one matrix is a constant or an input of the graph, a
+    1x1
+    layer whose rows are the rows of the other matrix (paper, 3.1). Names are unique; they are the names in the user's
+    file,
+    or else of the node's output.
+    Raises: MavcgError for a batch of several images, which six loops cannot express.
     """
     reader = _LayerReader(graph)
-    found: list[ConvLayer] = []
-    taken: dict[str, int] = {}
+    layers: list[ConvLayer] = []
+    name_counts: dict[str, int] = {}
     for node in graph.nodes:
         if node.op in _PRODUCTS and not fully_connected:
             continue
-        for layer in _MAKERS.get(node.op, _none)(reader, node):
+        for layer in _MAKERS.get(node.op, _no_layers)(reader, node):
             if layer.macs:
-                found.append(replace(layer, name=_unique(taken, layer.name)))
-    return tuple(found)
+                layers.append(replace(layer, name=_unique(name_counts, layer.name)))
+    return tuple(layers)
 
 
 class _LayerReader:
-    """A graph, with the producers of its tensors and which of these are weights."""
+    """A graph with the producers of its tensors and the set of tensors that are weights."""
 
     def __init__(self, graph: Graph) -> None:
         self.types = graph.types
@@ -49,13 +52,16 @@ class _LayerReader:
                 self.constants.update(node.outputs)
 
     def weights(self, a: str, b: str) -> str:
-        """Return the factor of a product that is weights: if both may be, the second, constants first; "" for none."""
+        """Return the factor of a product that is weights, "" if neither is.
+
+        Constants come before inputs, and the second factor before the first.
+        """
         return next((name for kind in (self.constants, self.inputs) for name in (b, a) if name in kind), "")
 
     def image_before_pads(
         self, name: str, pads: tuple[int, ...], zero: float
     ) -> tuple[TensorType, tuple[int, int, int, int]]:
-        """Return an image before the pad nodes that make it, and all pads together: top, left, bottom, right."""
+        """Return the image that a chain of pad nodes extends, and the sum of all pads: top, left, bottom, right."""
         top, left, bottom, right = pads
         node = self.producers.get(name)
         while node is not None and node.op == "pad":
@@ -72,7 +78,7 @@ class _LayerReader:
 _Maker = Callable[[_LayerReader, Node], Iterator[ConvLayer]]
 
 
-def _none(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
+def _no_layers(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
     yield from ()
 
 
@@ -113,7 +119,7 @@ def _transposed_convolution(reader: _LayerReader, node: Node) -> Iterator[ConvLa
 
 
 def _product(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
-    """Yield a[.., M, K] with b[.., K, N]; where a is the weights, y^T = b^T a^T is the same product."""
+    """Yield a[.., M, K] times b[.., K, N] as a layer; if a is the weights, it is computed as y^T = b^T a^T."""
     a, b, y = (reader.types[name] for name in (node.inputs[0], node.inputs[1], node.output))
     rows, depth, width = a.shape[-2], a.shape[-1], y.shape[-1]
     batch = y.shape[:-2]
@@ -125,12 +131,12 @@ def _product(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
     else:
         image, weights, out_ch, rows = b, a, rows, width
     if prod(weights.shape[:-2]) == 1:
-        # One matrix for all: more rows of the same layer. With the weights in front each of the batch has columns.
+        # The whole batch has the same weights: its rows (columns, if a is the weights) are more rows of one layer.
         groups, rows = 1, rows * prod(batch)
     elif weights.shape[:-2] == batch == image.shape[:-2]:
         groups = prod(batch)
     else:
-        return  # an image that several matrices share is no convolution of one group
+        return  # several matrices that multiply the same image are not a grouped convolution
     if prod(image.shape) != groups * rows * depth:
         return
     yield ConvLayer(
@@ -150,26 +156,26 @@ _MAKERS: dict[str, _Maker] = {
 def _one_image(node: Node, x: TensorType) -> None:
     if x.shape[0] > 1:
         raise MavcgError(
-            f"{node_location(node)}: a batch of {x.shape[0]} images; a plan is of one image: "
-            "export the model with a batch of 1 or a free one"
+            f"{node_location(node)}: a batch of {x.shape[0]} images; a plan covers one image: "
+            "export the model with batch size 1 or a free batch dimension"
         )
 
 
 def _items(x: TensorType, w: TensorType, y: TensorType) -> ItemBytes:
-    """Return the element sizes of a layer: partial sums have 4 bytes, i32 or f32, but those of f64."""
-    of_x, of_w, of_y = (DTYPES[t.dtype].itemsize for t in (x, w, y))
-    return ItemBytes(of_x, of_w, of_y, psum=8 if y.dtype == "f64" else 4)
+    """Return the element sizes of a layer. Partial sums have 4 bytes (i32 or f32), or 8 for f64."""
+    x_bytes, w_bytes, y_bytes = (DTYPES[t.dtype].itemsize for t in (x, w, y))
+    return ItemBytes(x_bytes, w_bytes, y_bytes, psum=8 if y.dtype == "f64" else 4)
 
 
 def _name(node: Node) -> str:
     return node.origin or node.output
 
 
-def _unique(taken: dict[str, int], name: str) -> str:
-    """Return `name`, or with a number where another layer has it: NAME.2, NAME.3, ..."""
+def _unique(name_counts: dict[str, int], name: str) -> str:
+    """Return `name`, or NAME.2, NAME.3, ... if another layer has that name already."""
     unique = name
-    while unique in taken:
-        taken[name] += 1
-        unique = f"{name}.{taken[name]}"
-    taken[unique] = 1
+    while unique in name_counts:
+        name_counts[name] += 1
+        unique = f"{name}.{name_counts[name]}"
+    name_counts[unique] = 1
     return unique

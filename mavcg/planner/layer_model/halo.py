@@ -1,9 +1,8 @@
-"""Bytes that really move: with the halo that neighbouring tiles of the input share, and reloads by what changes.
+"""Off-chip bytes that are really moved: with the halo that neighbouring tiles share, in the order of the loops.
 
-The equations of chapter 6 (planner/layer_model/traffic.py) leave three things out. Neighbouring tiles of the input
-overlap by the
-halo, and both load it. A loop of one trip forces no reload, whatever the dataflow is called. Rows that no window reads
-are never loaded. The plans of planner/text follow this model, byte by byte.
+The equations of chapter 6 (planner/layer_model/traffic.py) ignore three effects: neighbouring tiles of the input
+overlap by the halo, and both load it; a loop with one trip causes no reload, whatever the dataflow; rows that no window
+reads are never loaded. The plans of planner/accelerators/text move exactly the bytes counted here.
 """
 
 from mavcg.planner.layer_model.layer import ConvLayer
@@ -13,9 +12,8 @@ from mavcg.planner.layer_model.traffic import Traffic
 
 
 def traffic_with_halo(layer: ConvLayer, tiling: Tiling) -> Traffic:
-    """Return the off-chip bytes of a layer, read and written, its loops in the order of `loop_order`. Padding is not
-    loaded.
+    """Return the off-chip traffic of a layer whose loops run in the order of `loop_order`, in bytes, without padding.
 
-    The input's rows are summed over its windows; everything else is in closed form.
+    The input's rows are summed over its windows; the rest is in closed form.
     """
     return loop_order_traffic(layer, tiling.tile, loop_order(layer, tiling))

@@ -1,11 +1,11 @@
-"""A layer as the planner sees it: a convolution's six loops, and how its tensors lie about them."""
+"""A layer as the planner sees it: the six loops of a convolution, and the sizes of its tensors."""
 
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class ItemBytes:
-    """Bytes of an element of each operand; psum: of a partial sum that is written out before it is complete."""
+    """Bytes per element of each operand. psum: of a partial sum that is written out before it is complete."""
 
     input: int = 4
     weight: int = 4
@@ -15,10 +15,12 @@ class ItemBytes:
 
 @dataclass(frozen=True)
 class ConvLayer:
-    """A convolution, or a fully connected layer as one with 1x1 maps and kernel (paper, 3.1).
+    """A convolution; a fully connected layer is one with 1x1 maps and a 1x1 kernel (paper, 3.1).
 
-    oc, ic: channels of one group. ih, iw: of the input without padding. stride, dilation: down, across. pads: rows
-    above, columns left, rows below, columns right. A group is a convolution by itself: every figure is of all groups.
+    oc, ic: channels of one group. oh, ow: output rows and columns. kh, kw: of the kernel. ih, iw: of the input, without
+    padding. stride, dilation: (down, across). pads: rows above, columns left, rows below, columns right. groups: each
+    is a
+    convolution by itself; the properties count all groups.
     """
 
     name: str
@@ -38,12 +40,12 @@ class ConvLayer:
 
     @property
     def key(self) -> "ConvLayer":
-        """The same for all layers that can share a schedule: all tensor parameters, no name (paper, 4.2)."""
+        """The layer without its name: equal for all layers that can share a schedule (paper, 4.2)."""
         return replace(self, name="")
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates; padding counts as any other input, as in the paper."""
+        """Multiply-accumulates; those with padding are counted too, as in the paper."""
         return self.groups * self.oc * self.ic * self.oh * self.ow * self.kh * self.kw
 
     @property
@@ -67,5 +69,5 @@ class ConvLayer:
         return {"OC": self.oc, "IC": self.ic, "OH": self.oh, "OW": self.ow, "KH": self.kh, "KW": self.kw}
 
     def input_rows(self, out_rows: int) -> int:
-        """Return the number of rows of padded input that so many neighbouring rows of output read: with halo."""
+        """Return the number of padded input rows, halo included, that `out_rows` neighbouring output rows read."""
         return (out_rows - 1) * self.stride[0] + (self.kh - 1) * self.dilation[0] + 1

@@ -1,4 +1,4 @@
-"""The order of a tiling's off-chip loops, and the bytes that move in it: what plans are written and counted by."""
+"""Order of a tiling's off-chip loops, and the traffic in that order; plans are written and counted by it."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -8,17 +8,17 @@ from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.planner.layer_model.traffic import Traffic
 from mavcg.planner.layer_model.windows import axes, rows_read
 
-# Loops that leave an operand's tile as it is, outermost first; the key keeps that operand on chip. (A tile of the
-# kernel reads rows of its own of the input, so a loop over the kernel does change the input's tile.)
+# For each operand the loops over which its tile does not change, outermost first; the dataflow names the operand.
+# (Each tile of the kernel reads other rows of the input, so a loop over the kernel does change the input's tile.)
 FREE = {Dataflow.WEIGHT: ("OH", "OW"), Dataflow.INPUT: ("OC",), Dataflow.OUTPUT: ("IC", "KH", "KW")}
 
-# Where bytes do not tell, the channels of the output are the outermost loop and those of the input the innermost.
+# Where the traffic is the same, output channels are the outermost loop and input channels the innermost.
 _PREFERENCE = (Dataflow.INPUT, Dataflow.WEIGHT, Dataflow.OUTPUT)
 
 
 @dataclass(frozen=True)
 class Reloads:
-    """Return how often each tile of an operand comes on chip in a run of all loops."""
+    """Number of times that each tile of an operand is loaded while all loops run."""
 
     input: int
     weight: int
@@ -26,9 +26,10 @@ class Reloads:
 
 
 def _times(n: dict[str, int], order: tuple[str, ...], free: tuple[str, ...]) -> int:
-    """Return how often each tile comes that only `free` loops leave as it is.
+    """Return how often each tile of an operand is loaded whose tile does not change over the `free` loops.
 
-    A free loop brings it again for each of its trips, unless no other loop runs inside: then the tile just stays.
+    A free loop loads it again in each of its trips, unless no other loop runs inside of it: then the tile stays on
+    chip.
     """
     count = 1
     inside = 1
@@ -41,13 +42,15 @@ def _times(n: dict[str, int], order: tuple[str, ...], free: tuple[str, ...]) -> 
 
 
 def reloads(n: dict[str, int], order: tuple[str, ...]) -> Reloads:
-    """Return the traffic of a tiling with these trips, in an order (outermost first). A loop of one trip brings nothing
-    again."""
+    """Return the reloads of each operand, by the trip counts n of loops in this order, outermost first.
+
+    A loop of one trip reloads nothing.
+    """
     return Reloads(*(_times(n, order, FREE[stays]) for stays in (Dataflow.INPUT, Dataflow.WEIGHT, Dataflow.OUTPUT)))
 
 
 def loop_order_traffic(layer: ConvLayer, tile: Tile, order: tuple[str, ...]) -> Traffic:
-    """Return the off-chip bytes of a layer whose loops run in this order: with halo, without padding."""
+    """Return the off-chip traffic of a layer whose loops run in this order, in bytes: with halo, without padding."""
     times = reloads(trips(layer, tile), order)
     down, across = axes(layer)
     items = layer.items
@@ -62,10 +65,13 @@ def loop_order_traffic(layer: ConvLayer, tile: Tile, order: tuple[str, ...]) -> 
 def loop_order(layer: ConvLayer, tiling: Tiling) -> tuple[str, ...]:
     """Return the off-chip loops of a group, outermost first; the loop over groups is outside all of them.
 
-    Innermost are the loops that leave the stationary operand as it is: OC for the input, OH and OW for the weights,
-    IC, KH and KW for the output. The other two sets come in the order that moves fewer bytes. That only differs where
-    all innermost loops have one trip, so that the next set decides what stays; else OC is outside of OH and OW, and
-    these outside of IC, KH and KW.
+    Innermost are the loops over which the stationary operand does not change: OC for the input, OH and OW for the
+    weights,
+    IC, KH and KW for the output. The other two sets are ordered by least traffic. Their order matters only if all
+    innermost
+    loops have one trip, so that the next set decides which operand stays; otherwise OC is outside of OH and OW, and
+    these
+    are outside of IC, KH and KW.
     """
     inner = FREE[tiling.dataflow]
     outer = [FREE[stays] for stays in _PREFERENCE if stays is not tiling.dataflow]

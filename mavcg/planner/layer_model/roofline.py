@@ -16,9 +16,10 @@ Metric = Callable[["Reached"], float]
 
 @dataclass(frozen=True)
 class Reached:
-    """Result of the model for a layer's tiling.
+    """Result of the roofline model for one tiling of a layer.
 
-    compute_gmac_per_s: the computation roof; memory_gmac_per_s: the bandwidth's. traffic: off-chip. macs: of the layer.
+    macs: multiply-accumulates of the layer. traffic: off-chip. compute_gmac_per_s: the computation roof.
+    memory_gmac_per_s: the bandwidth roof.
     """
 
     macs: int
@@ -28,12 +29,12 @@ class Reached:
 
     @property
     def gmac_per_s(self) -> float:
-        """Equation 6.12: the lower roof."""
+        """Attainable rate, the lower of both roofs (equation 6.12)."""
         return min(self.compute_gmac_per_s, self.memory_gmac_per_s)
 
     @property
     def bound(self) -> str:
-        """The lower roof: "compute" or "memory"."""
+        """Name of the lower roof: "compute" or "memory"."""
         return "compute" if self.compute_gmac_per_s <= self.memory_gmac_per_s else "memory"
 
     @property
@@ -43,12 +44,12 @@ class Reached:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the layer at the rate that it reaches."""
+        """Time of the layer at its attainable rate, in seconds."""
         return self.macs / (self.gmac_per_s * 1e9)
 
 
 def iterations(tile: Tile, accelerator: Accelerator) -> int:
-    """Return the number of steps of the array for a whole tile (equation 6.9)."""
+    """Return the number of steps that the array takes for a whole tile (equation 6.9)."""
     count = 1
     for name, factor in tile.factors.items():
         count *= -(-factor // accelerator.parallel(name))
@@ -56,28 +57,28 @@ def iterations(tile: Tile, accelerator: Accelerator) -> int:
 
 
 def pe_utilisation(tile: Tile, accelerator: Accelerator) -> float:
-    """Share of the processing elements at work (equation 6.7): 0 to 1."""
+    """Return the fraction of the processing elements that a tile keeps busy, 0 to 1 (equation 6.7)."""
     return tile.macs / (iterations(tile, accelerator) * accelerator.pes)
 
 
 def compute_gmac_per_s(accelerator: Accelerator, tile: Tile | None = None) -> float:
-    """Computation roof in GMAC/s (equation 6.6): of all elements, or of those that a tile keeps at work.
+    """Return the computation roof in GMAC/s (equation 6.6): of all elements, or of those that `tile` keeps busy.
 
-    The paper's algorithm 4 compares tilings under the first (its `GetComputationRoof(config)` sees no tile).
+    The paper's algorithm 4 compares tilings under the former: its `GetComputationRoof(config)` does not see a tile.
     """
     share = 1.0 if tile is None else pe_utilisation(tile, accelerator)
     return accelerator.peak_gmac_per_s * share
 
 
 def memory_gmac_per_s(accelerator: Accelerator, macs: int, off_chip: Traffic) -> float:
-    """Bandwidth roof of a layer's tiling, in GMAC/s (equation 6.10)."""
+    """Return the bandwidth roof of a layer's tiling, in GMAC/s (equation 6.10)."""
     return accelerator.levels[-1].bandwidth_gb_per_s * macs / off_chip.total_bytes
 
 
 def roofline_performance(
     layer: ConvLayer, off_chip: Traffic, accelerator: Accelerator, tile: Tile | None = None
 ) -> Reached:
-    """Return the roofline's figures of one layer, with the computation roof of `tile`, or that of all elements."""
+    """Return the roofline of one layer, under the computation roof of `tile`, or of all elements if it is None."""
     return Reached(
         layer.macs,
         off_chip,
@@ -87,17 +88,17 @@ def roofline_performance(
 
 
 def performance_per_access(reached: Reached) -> float:
-    """Return the paper's metric, equation 6.13: GMAC/s for each off-chip byte. More is better, as of every metric."""
+    """Return GMAC/s per off-chip byte, the paper's metric (equation 6.13). Like every metric here it is maximised."""
     return reached.gmac_per_s / reached.traffic.total_bytes
 
 
 def latency(reached: Reached) -> float:
-    """Return minus the seconds of the layer, a metric of which more is better."""
+    """Return minus the seconds of the layer, a metric to be maximised."""
     return -reached.seconds
 
 
 def least_traffic(reached: Reached) -> float:
-    """Return minus the off-chip bytes, a metric of which more is better."""
+    """Return minus the off-chip bytes, a metric to be maximised."""
     return -float(reached.traffic.total_bytes)
 
 

@@ -1,7 +1,7 @@
-"""Bytes that a tile takes on chip.
+"""On-chip memory that a tile takes, in bytes.
 
-There are two models of a tile's input. Without halo, as the paper's algorithm 2 and its table 8.5 do: stride x rows.
-With halo, what the tile reads, as the tiles of the paper's figure 7.1 have it. Padding is in neither: it is not stored.
+There are two models of a tile's input: without halo, stride x rows, as in the paper's algorithm 2 and table 8.5; with
+halo, all rows that the tile reads, as in figure 7.1. Neither includes padding, which is not stored.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,17 @@ Axes = Mapping[str, Integers]
 
 
 def tile_bytes(layer: ConvLayer, tile: Tile, halo: bool) -> tuple[int, int, int]:
-    """Return the bytes on chip of the input, weights and output of one tile, of one group."""
+    """Return the on-chip bytes of the input, weights and output of one tile of one group."""
     factors = {name: np.asarray(factor, np.int64) for name, factor in tile.factors.items()}
     input_bytes, weight_bytes, output_bytes = bytes_of(layer, factors, halo)
     return int(input_bytes), int(weight_bytes), int(output_bytes)
 
 
 def bytes_of(layer: ConvLayer, factors: Axes, halo: bool) -> tuple[Integers, Integers, Integers]:
-    """Return the same for many tiles, whose factors are broadcast. The output's items may have to hold partial sums."""
+    """Return the bytes of `tile_bytes` for many tiles, whose factors are broadcast against each other.
+
+    Output elements are as wide as a partial sum if that is wider.
+    """
     rows = _span(factors["OH"], factors["KH"], layer.oh, layer.ih, layer.stride[0], layer.dilation[0], halo)
     columns = _span(factors["OW"], factors["KW"], layer.ow, layer.iw, layer.stride[1], layer.dilation[1], halo)
     return (
@@ -35,7 +38,7 @@ def bytes_of(layer: ConvLayer, factors: Axes, halo: bool) -> tuple[Integers, Int
 
 
 def _span(out: Integers, taps: Integers, outs: int, ins: int, stride: int, dilation: int, halo: bool) -> Integers:
-    """Return the rows (columns) of input for `out` of `outs` rows of output; the input has `ins`."""
+    """Return the input rows (columns) for `out` of the `outs` output rows. ins: all input rows."""
     if halo:
         span: Integers = np.minimum((out - 1) * stride + (taps - 1) * dilation + 1, ins)
     else:

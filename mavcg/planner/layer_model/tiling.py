@@ -1,4 +1,4 @@
-"""A tiling: how much of each loop is done on one filling of the memories, and which operand then stays."""
+"""A tiling: the part of each loop that is computed on one filling of the memories, and the operand that then stays."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,7 +17,7 @@ class Dataflow(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Tile:
-    """Iterations of each loop inside a tile, at most the loop's own (the paper's T)."""
+    """Iterations of each loop inside a tile, at most the loop's trip count (the paper's T)."""
 
     oc: int
     ic: int
@@ -28,7 +28,7 @@ class Tile:
 
     @property
     def factors(self) -> dict[str, int]:
-        """Factors by the names of accelerator.DIMENSIONS."""
+        """Factors by dimension, with the names of accelerator.DIMENSIONS."""
         return {"OC": self.oc, "IC": self.ic, "OH": self.oh, "OW": self.ow, "KH": self.kh, "KW": self.kw}
 
     @property
@@ -39,13 +39,13 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tiling:
-    """A tile and the order that tiles are done in."""
+    """A tile, and the dataflow that orders the tiles."""
 
     tile: Tile
     dataflow: Dataflow
 
 
 def trips(layer: ConvLayer, tile: Tile) -> dict[str, int]:
-    """Trip counts of the off-chip loops, of a group: ceil(loop / tile)."""
+    """Return the trip counts of a group's off-chip loops: ceil(loop / tile)."""
     factors = tile.factors
     return {name: -(-length // factors[name]) for name, length in layer.loops.items()}

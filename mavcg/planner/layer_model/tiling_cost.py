@@ -1,8 +1,8 @@
-"""Cycles of a tiling by named terms: the roofline of e-PlaNNer, and what is calibrated beside it.
+"""Cycles of a tiling as a sum of named terms: the roofline of e-PlaNNer and the calibrated terms beside it.
 
 The paper's model has three parts: all multiply-accumulates at the array's rate (equation 6.6), the bytes of equations
-6.1 to 6.5 at the bandwidth behind a memory (6.10), and the larger of both (6.12). A planner for cores with caches takes
-further terms, each by its name; without any of them the paper's model is left. docs/planning.md lists them.
+6.1 to 6.5 at the bandwidth behind a memory (6.10), and the larger of both (6.12). The planner for cores with caches
+adds terms, each with a name; without them the paper's model is left. docs/planning.md lists them.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,16 @@ from typing import Literal
 
 
 class Term(StrEnum):
-    """A term that the paper's model lacks.
+    """A term of the cost that the paper's model lacks.
 
-    LEVEL_1: a second level of memory, by the same equations. RESIDENCY: what a cache keeps beside the stationary
-    operand, and that an operand stays only where it fits. FIRST_READ: weights come the first time from the outermost
-    memory. REGISTER_TILES: cycles of register tiles in place of those of an array that is always full (equation 6.7 is
-    the paper's form). TILE_ENDS, RESUMED_SUMS, CHUNK_STARTS: what a register tile costs besides, what continuing with
-    partial sums does, and what a chunk of weights waits for or its prefetches take. EXPOSED_WEIGHTS, EXPOSED_FILLS: the
+    LEVEL_1: a second memory level, by the same equations. RESIDENCY: which operands a cache keeps besides the
+    stationary
+    one, and that the stationary one stays only if it fits. FIRST_READ: weights are read for the first time from the
+    outermost memory. REGISTER_TILES: cycles of register tiles instead of an array that is always full (equation 6.7 is
+    the
+    paper's form). TILE_ENDS: overhead of each register tile. RESUMED_SUMS: overhead of continuing partial sums.
+    CHUNK_STARTS: wait at the start of a chunk of weights, or the cost of its prefetches. EXPOSED_WEIGHTS,
+    EXPOSED_FILLS:
     time of moving weights, or the other operands, that does not overlap with arithmetic.
     """
 
@@ -34,10 +37,11 @@ class Term(StrEnum):
 
 @dataclass(frozen=True)
 class TilingModel:
-    """A model by which tilings are compared: its terms, its metric, and whether a tile has to fit its memory.
+    """A model that compares tilings: its terms, its metric, and whether a tile must fit its memory.
 
-    metric: "latency", or "performance-per-access" (equation 6.13). must_fit: the paper's memories hold a tile or do
-    not; a cache holds what it can.
+    metric: "latency", or "performance-per-access" (equation 6.13). must_fit: true for the paper's memories, which hold
+    a
+    tile or do not; false for a cache, which holds a part of it.
     """
 
     terms: frozenset[Term]
@@ -45,7 +49,10 @@ class TilingModel:
     must_fit: bool
 
     def value(self, cost: "TilingCost") -> float:
-        """Return the objective to be minimised: cycles, or by equation 6.13 cycles x bytes, its inverse for a layer."""
+        """Return the objective to be minimised: cycles, or cycles x bytes (the inverse of equation 6.13 for one layer).
+
+        Both are of one layer, so the number of its multiply-accumulates is a constant factor.
+        """
         return cost.cycles if self.metric == "latency" else cost.cycles * cost.l2_bytes
 
     def without(self, term: Term) -> "TilingModel":
@@ -59,10 +66,10 @@ CALIBRATED = TilingModel(frozenset(Term), "latency", must_fit=False)
 
 @dataclass(frozen=True)
 class TilingCost:
-    """Cycles of all calls of a kernel by term, and bytes that come into each level. A term that is left out is 0.
+    """Cycles of all calls of a kernel by term, and bytes that are moved into each level. A term that is off is 0.
 
     array_cycles, l1_cycles, l2_cycles: the roofs of the array and of the bandwidths behind level 1 and level 2.
-    register_tile_cycles: in place of array_cycles where the term is taken.
+    register_tile_cycles: replaces array_cycles if its term is on.
     """
 
     array_cycles: float
@@ -80,12 +87,12 @@ class TilingCost:
 
     @property
     def compute_cycles(self) -> float:
-        """Cycles of arithmetic, and of what register tiles and chunks cost besides."""
+        """Cycles of arithmetic, with the overheads of register tiles and chunks."""
         tiles = self.register_tile_cycles or self.array_cycles
         return tiles + self.tile_end_cycles + self.resumed_sum_cycles + self.chunk_start_cycles
 
     @property
     def cycles(self) -> float:
-        """The highest roof (equation 6.12 over all levels); moving that does not overlap adds to arithmetic."""
+        """The highest roof (equation 6.12 over all levels); transfers that do not overlap with arithmetic add to it."""
         exposed = self.exposed_weight_cycles + self.exposed_fill_cycles + self.exposed_residual_cycles
         return max(self.compute_cycles + exposed, self.l1_cycles, self.l2_cycles)

@@ -1,8 +1,8 @@
-"""Bytes that move between a memory and the tiles in front of it: equations 6.1 to 6.5 of e-PlaNNer, as they stand.
+"""Traffic between a memory and the tiles in front of it: equations 6.1 to 6.5 of e-PlaNNer, unchanged.
 
-Without the halo that neighbouring tiles of the input share, as the paper has it; planner/layer_model/halo.py counts
-that. In the paper one operand stays from tile to tile, that of the dataflow. A cache may keep others besides, or not
-even that one: then `kept` names the operands that stay.
+As in the paper, without the halo that neighbouring tiles of the input share; planner/layer_model/halo.py counts it. In
+the paper only the operand of the dataflow stays from tile to tile. A cache may keep further operands, or not even that
+one; `kept` then names the operands that stay.
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling, trips
 
 @dataclass(frozen=True)
 class Traffic:
-    """Off-chip bytes of a layer, read and written, by operand; output_bytes has partial sums in it."""
+    """Off-chip bytes of a layer, read and written, by operand; output_bytes includes partial sums."""
 
     input_bytes: int
     weight_bytes: int
@@ -34,7 +34,7 @@ class Traffic:
 
 
 def reload_input(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
-    """Return the number of times that the input is read: equation 6.2, and 1 where it stays."""
+    """Return the number of times that the input is read: equation 6.2, or 1 if it stays on chip."""
     if _stays(Dataflow.INPUT, tiling, kept):
         return 1
     n = trips(layer, tiling.tile)
@@ -42,7 +42,7 @@ def reload_input(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | 
 
 
 def reload_weight(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
-    """Return the number of times that the weights are read: equation 6.3, and 1 where they stay."""
+    """Return the number of times that the weights are read: equation 6.3, or 1 if they stay on chip."""
     if _stays(Dataflow.WEIGHT, tiling, kept):
         return 1
     n = trips(layer, tiling.tile)
@@ -50,22 +50,22 @@ def reload_weight(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] |
 
 
 def reload_psum(layer: ConvLayer, tile: Tile) -> int:
-    """Return the number of times that partial sums are moved, each once out and once in: equation 6.4."""
+    """Return the number of transfers of each partial sum, out and back in (equation 6.4)."""
     n = trips(layer, tile)
     return 2 * (n["KW"] * n["KH"] * n["IC"] - 1)
 
 
 def reload_output(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
-    """Return the number of times that the output is moved: equation 6.5, and 1 where it stays."""
+    """Return the number of times that the output is moved: equation 6.5, or 1 if it stays on chip."""
     if _stays(Dataflow.OUTPUT, tiling, kept):
         return 1
     return reload_psum(layer, tiling.tile) + 1
 
 
 def traffic(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> Traffic:
-    """Return the bytes of a layer by equation 6.1. Partial sums take the bytes that layer.items says.
+    """Return the traffic of a layer by equation 6.1. Elements have the sizes of layer.items.
 
-    kept: the operands that stay from one tile to the next; None: that of the dataflow alone, as in the paper.
+    kept: operands that stay from one tile to the next; None: only the operand of the dataflow, as in the paper.
     """
     items = layer.items
     psums = reload_output(layer, tiling, kept) - 1
@@ -81,7 +81,7 @@ def _stays(operand: Dataflow, tiling: Tiling, kept: Collection[Dataflow] | None)
 
 
 def no_reload(layer: ConvLayer) -> Traffic:
-    """Return the traffic with every operand moved once: the paper's "optimal" line of figure 8.2."""
+    """Return the traffic if every operand is moved once: the "optimal" line of the paper's figure 8.2."""
     items = layer.items
     return Traffic(
         layer.input_elements * items.input,

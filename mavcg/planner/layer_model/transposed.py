@@ -1,4 +1,4 @@
-"""A transposed convolution as the convolutions that it is made of."""
+"""Decomposition of a transposed convolution into convolutions of stride 1."""
 
 from dataclasses import dataclass
 from math import gcd
@@ -6,10 +6,10 @@ from math import gcd
 
 @dataclass(frozen=True)
 class Phase:
-    """Along one axis: the outputs at first, first + stride, ..., a convolution of stride 1 over `length` inputs.
+    """One convolution of stride 1 along one axis; it computes the outputs at first, first + stride, ...
 
-    outputs: how many. taps: of the kernel, those that meet them. dilation: between taps, in inputs. start: the first
-    input that is read. before, after: pads.
+    outputs: number of them. taps: taps of the kernel that contribute to them. dilation: between these taps, in inputs.
+    start, length: the range of inputs that is read. before, after: padding, in inputs.
     """
 
     first: int
@@ -23,13 +23,14 @@ class Phase:
 
 
 def phases(length: int, outputs: int, kernel: int, stride: int, dilation: int, pad: int) -> tuple[Phase, ...]:
-    """Return the convolutions of one axis: output o sums input i times tap k wherever i * stride + k * dilation = o +
-    pad.
+    """Return the convolutions that compute one axis of a transposed convolution.
 
-    Outputs that agree modulo the stride meet the same taps. Those that no tap meets, and those whose every input would
-    lie outside, are bias alone and left out. length, outputs: of input and output. pad: before the output.
+    Output o sums input i times tap k wherever i * stride + k * dilation = o + pad, so outputs that agree modulo the
+    stride
+    use the same taps. Outputs to which no tap or no input contributes are the bias alone, and are left out.
+    length, outputs: of the input and the output. pad: before the output.
     """
-    found = []
+    convolutions = []
     step = stride // gcd(stride, dilation)  # between the taps of a phase
     for first in range(min(stride, outputs)):
         taps = tuple(k for k in range(kernel) if (first + pad - k * dilation) % stride == 0)
@@ -43,5 +44,5 @@ def phases(length: int, outputs: int, kernel: int, stride: int, dilation: int, p
             continue
         before, after = start - lowest, highest + 1 - stop
         spread = step * dilation // stride
-        found.append(Phase(first, count, taps, spread, start, stop - start, before, after))
-    return tuple(found)
+        convolutions.append(Phase(first, count, taps, spread, start, stop - start, before, after))
+    return tuple(convolutions)

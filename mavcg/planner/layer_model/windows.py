@@ -9,10 +9,9 @@ from mavcg.planner.layer_model.layer import ConvLayer
 
 @dataclass(frozen=True, slots=True)
 class InputWindow:
-    """Neighbouring rows of the input: `length` of them from `first` on. before, after: rows of padding that a tile
-    of the output reads besides.
+    """Input rows that a tile of the output reads: `length` rows from `first` on.
 
-    A window that is padding and nothing else has no length and begins at 0.
+    before, after: rows of padding around them. A window of padding alone has length 0 and begins at 0.
     """
 
     first: int
@@ -23,7 +22,10 @@ class InputWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """A layer along one direction. out: rows of output; taps: of the kernel; length: of input, without padding."""
+    """One dimension of a layer.
+
+    out: output rows. taps: of the kernel. length: input rows without padding. before: rows of padding before them.
+    """
 
     out: int
     taps: int
@@ -33,7 +35,7 @@ class WindowAxis:
     before: int
 
     def window(self, out_first: int, out_count: int, tap_first: int, tap_count: int) -> InputWindow:
-        """Return the rows of input that so many rows of output read through so many taps of the kernel."""
+        """Return the input rows that out_count output rows read through tap_count taps of the kernel."""
         begin = out_first * self.stride + tap_first * self.dilation - self.before
         span = (out_count - 1) * self.stride + (tap_count - 1) * self.dilation + 1
         first, last = max(0, begin), min(self.length, begin + span)
@@ -43,7 +45,7 @@ class WindowAxis:
 
 
 def axes(layer: ConvLayer) -> tuple[WindowAxis, WindowAxis]:
-    """Return the two directions of a layer: down, across."""
+    """Return the vertical and the horizontal axis of a layer."""
     down = WindowAxis(layer.oh, layer.kh, layer.ih, layer.stride[0], layer.dilation[0], layer.pads[0])
     across = WindowAxis(layer.ow, layer.kw, layer.iw, layer.stride[1], layer.dilation[1], layer.pads[1])
     return down, across
@@ -56,8 +58,10 @@ def cuts(length: int, part: int) -> Iterator[tuple[int, int]]:
 
 @cache
 def rows_read(axis: WindowAxis, out_part: int, tap_part: int) -> int:
-    """Return the number of rows of input in all windows of an axis that is cut into such tiles: a row counts as often
-    as a window has it."""
+    """Return the sum of the lengths of all windows of an axis in tiles of out_part outputs and tap_part taps.
+
+    A row counts once for each window that contains it.
+    """
     return sum(
         axis.window(*out, *taps).length for out in cuts(axis.out, out_part) for taps in cuts(axis.taps, tap_part)
     )

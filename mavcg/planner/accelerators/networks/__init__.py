@@ -22,7 +22,7 @@ def network(name: str, paper_variant: bool = False) -> Graph:
 
     Raises: MavcgError for another name.
     """
-    made = _NETWORKS.get(name)
-    if made is None:
-        raise MavcgError(f"network {name}: there is none of this name; there are {', '.join(NAMES)}")
-    return made(paper_variant)
+    build = _NETWORKS.get(name)
+    if build is None:
+        raise MavcgError(f"network {name}: unknown; choose one of {', '.join(NAMES)}")
+    return build(paper_variant)

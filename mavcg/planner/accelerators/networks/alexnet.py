@@ -5,10 +5,9 @@ from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 
 
 def alexnet(paper_variant: bool = False) -> Graph:
-    """Return AlexNet at 227x227, with two groups in conv2, conv4 and conv5 and response normalisation, as its authors
-    had it.
+    """Return AlexNet at 227x227 as published: two groups in conv2, conv4 and conv5, and response normalisation.
 
-    paper_variant: e-PlaNNer's, without groups (and without normalisation, of which the paper says nothing).
+    paper_variant: e-PlaNNer's, without groups (and without normalisation, which the paper does not mention).
     """
     groups = 1 if paper_variant else 2
     net = NetworkBuilder("alexnet", 227, 227)

@@ -1,4 +1,4 @@
-"""Layers with weights, written into a graph: what the five networks are made of."""
+"""Builder of the five networks: layers with weights, appended to a graph."""
 
 import numpy as np
 
@@ -9,15 +9,15 @@ LEAKY_SLOPE = 0.1  # Darknet's leaky ReLU
 
 
 class NetworkBuilder:
-    """A network of f32 images while it grows; names of layers become those of their nodes (origin).
+    """A network of f32 images under construction; layer names become the names of nodes (origin).
 
-    Weights and biases are inputs of the graph, named LAYER.w and LAYER.b: planning reads shapes alone, and nobody
-    has to make, keep or digest the 528 MiB of VGG-16's. The reference runs such a graph with any weights it is given.
-    Batch normalisation counts as folded into them.
+    Weights and biases are inputs of the graph, named LAYER.w and LAYER.b: planning reads shapes alone, so nobody has to
+    create or hash the 528 MiB of VGG-16's weights. The reference evaluates such a graph with any given weights. Batch
+    normalisation counts as folded into the weights.
     """
 
     def __init__(self, name: str, height: int, width: int) -> None:
-        """An image of three channels is the first input, `image`."""
+        """Begin a graph whose first input, `image`, has three channels."""
         self._graph = GraphBuilder(name)
         self.image = self._graph.input("image", TensorType("f32", (1, height, width, 3)))
 
@@ -36,19 +36,19 @@ class NetworkBuilder:
         groups: int = 1,
         act: str = "relu",
     ) -> str:
-        """Return a square convolution with bias; act: "relu", "leaky" or "" for none."""
+        """Add a square convolution with bias, and return its output. act: "relu", "leaky" or "" for none."""
         weights = self._weights(name, (out_ch, kernel, kernel, self.shape(x)[3] // groups))
-        made = self._graph.add("conv2d", (x, *weights), name, stride=(stride, stride), pads=(pad,) * 4, groups=groups)
-        return self.activation(made, name, act)
+        output = self._graph.add("conv2d", (x, *weights), name, stride=(stride, stride), pads=(pad,) * 4, groups=groups)
+        return self.activation(output, name, act)
 
     def dense(self, x: str, name: str, out_ch: int, act: str = "relu") -> str:
-        """Return a fully connected layer over everything that an image holds: [1, out_ch]."""
+        """Add a fully connected layer over all elements of x, and return its output, [1, out_ch]."""
         x = x if len(self.shape(x)) == 2 else self.flat(x)
         w, bias = self._weights(name, (out_ch, self.shape(x)[1]))
         return self.activation(self._graph.add("matmul", (x, w, bias), name, transpose_b=True), name, act)
 
     def activation(self, x: str, name: str, act: str) -> str:
-        """Return an activation as a node of its own, as importers write it; "" is none."""
+        """Add an activation as a separate node, as importers do, and return its output; "" adds none."""
         if not act:
             return x
         if act == "leaky":
@@ -60,7 +60,7 @@ class NetworkBuilder:
         return self._graph.add("clip", (x,), lo=0.0, hi=6.0)
 
     def upsample(self, x: str, factor: int) -> str:
-        """Return every position factor x factor times: nearest neighbours."""
+        """Repeat every row and column `factor` times: nearest-neighbour upsampling."""
         for axis in (1, 2):
             index = np.arange(factor * self.shape(x)[axis], dtype=np.int32)[:, None] // factor
             parts = self._graph.constant(index), self._graph.constant(np.ones(index.shape, np.float32))
@@ -68,27 +68,27 @@ class NetworkBuilder:
         return x
 
     def max_pool(self, x: str, kernel: int, stride: int, pads: tuple[int, int, int, int] = (0, 0, 0, 0)) -> str:
-        """Over square windows; pads: top, left, bottom, right."""
+        """Add a max pooling over square windows. pads: top, left, bottom, right."""
         return self._graph.add("max_pool2d", (x,), kernel=(kernel, kernel), stride=(stride, stride), pads=pads)
 
     def mean(self, x: str) -> str:
-        """Global average pooling: [1, 1, 1, C]."""
+        """Add a global average pooling; its output is [1, 1, 1, C]."""
         return self._graph.add("reduce_mean", (x,), axes=(1, 2), keepdims=True)
 
     def lrn(self, x: str, size: int, alpha: float, beta: float, bias: float) -> str:
-        """Local response normalisation over channels."""
+        """Add a local response normalisation over channels."""
         return self._graph.add("lrn", (x,), size=size, alpha=alpha, beta=beta, bias=bias)
 
     def concat(self, *parts: str) -> str:
-        """Along channels."""
+        """Concatenate along channels."""
         return self._graph.add("concat", parts, axis=3)
 
     def add(self, a: str, b: str, name: str, act: str = "") -> str:
-        """Return a residual sum."""
+        """Add a residual sum, and return its output."""
         return self.activation(self._graph.add("add", (a, b), name), name, act)
 
     def widen(self, x: str, out_ch: int, stride: int) -> str:
-        """Return every stride-th row and column, with channels of zeros behind its own: a shortcut without weights."""
+        """Return every stride-th row and column, padded with zero channels to out_ch: a shortcut without weights."""
         if stride > 1:
             steps = (1, stride, stride, 1)
             x = self._graph.add("slice", (x,), starts=(0,) * 4, stops=self.shape(x), steps=steps)
@@ -96,7 +96,7 @@ class NetworkBuilder:
         return self._graph.add("pad", (x,), before=(0,) * 4, after=(0, 0, 0, missing)) if missing else x
 
     def space_to_depth(self, x: str, block: int) -> str:
-        """Return every block x block of positions as channels of one."""
+        """Move each block x block of positions into the channels of one position."""
         n, height, width, channels = self.shape(x)
         rows, columns = height // block, width // block
         x = self._graph.add("reshape", (x,), shape=(n, rows, block, columns, block, channels))
@@ -104,11 +104,11 @@ class NetworkBuilder:
         return self._graph.add("reshape", (x,), shape=(n, rows, columns, block * block * channels))
 
     def softmax(self, x: str) -> str:
-        """Over the last axis."""
+        """Add a softmax over the last axis."""
         return self._graph.add("softmax", (x,), axis=-1)
 
     def flat(self, x: str) -> str:
-        """Return [1, elements]."""
+        """Reshape to [1, elements]."""
         return self._graph.add("reshape", (x,), shape=(1, self._graph.types[x].elements))
 
     def finish(self, output: str) -> Graph:

@@ -1,4 +1,4 @@
-"""Seeded weights for networks whose weights are inputs of the graph."""
+"""Random weights for networks whose weights are inputs of the graph."""
 
 from collections.abc import Sequence
 from math import prod
@@ -11,12 +11,12 @@ WEIGHTS_SEED = 20261123
 
 
 def drawn_constants(graph: Graph, names: Sequence[str]) -> dict[str, Array]:
-    """Return seeded normal weights for inputs of a graph that stand for them, variance 2 / fan-in (He et al., 2015)."""
+    """Return seeded random weights for these inputs of a graph: normal, of variance 2 / fan-in (He et al., 2015)."""
     rng = np.random.default_rng(WEIGHTS_SEED)
-    found: dict[str, Array] = {}
+    constants: dict[str, Array] = {}
     for name in sorted(names):
         shape = graph.types[name].shape
         fan_in = prod(shape[1:]) if len(shape) > 1 else 1
         scale = (2 / fan_in) ** 0.5 if len(shape) > 1 else 0.1
-        found[name] = (rng.standard_normal(shape, np.float32) * np.float32(scale)).astype(np.float32)
-    return found
+        constants[name] = (rng.standard_normal(shape, np.float32) * np.float32(scale)).astype(np.float32)
+    return constants

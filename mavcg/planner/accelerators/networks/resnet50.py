@@ -1,4 +1,4 @@
-"""ResNet-50 (He et al. 2015) with the stride on the 3x3 convolution of a block, as Darknet and "v1.5" have it."""
+"""ResNet-50 (He et al. 2015) with a block's stride on its 3x3 convolution, as in Darknet and "v1.5"."""
 
 from mavcg.graph import Graph
 from mavcg.planner.accelerators.networks.builder import NetworkBuilder
@@ -9,10 +9,12 @@ _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels inside a block, bl
 def resnet50(paper_variant: bool = False) -> Graph:
     """Return ResNet-50 at 224x224: 54 layers, with a projection (1x1 convolution) in the first block of each stage.
 
-    paper_variant: e-PlaNNer's 50 layers, those of Darknet's cfg/resnet50.cfg: at 256x256, a 2x2 pool, and no
-    projections. A shortcut between different shapes is there what Darknet makes of it: every other row and column where
-    the block has a stride, and zeros for the channels that it lacks. The last layer is fully connected, as table
-    8.1 counts it (Darknet's is a 1x1 convolution before the mean).
+    paper_variant: e-PlaNNer's 50 layers, those of Darknet's cfg/resnet50.cfg: at 256x256, a 2x2 pool, no projections. A
+    shortcut between different shapes then is Darknet's: every other row and column if the block has a stride, and zeros
+    for
+    the missing channels. The last layer is fully connected, as table 8.1 counts it (Darknet's is a 1x1 convolution
+    before
+    the mean).
     """
     side = 256 if paper_variant else 224
     net = NetworkBuilder("resnet50", side, side)

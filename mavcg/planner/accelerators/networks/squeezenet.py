@@ -8,9 +8,9 @@ _POOLED_BEFORE = (2, 4, 6)
 
 
 def squeezenet(paper_variant: bool = False, side: int = 224) -> Graph:
-    """Return SqueezeNet at 224x224, or side by side, pools rounding up: images of 111, 55, 27 and 13.
+    """Return SqueezeNet at 224x224 (or side x side), with pools that round up: maps of 111, 55, 27 and 13.
 
-    paper_variant: e-PlaNNer's, at 227x227 with pools padded by one all round as Darknet does it: 113, 57, 29, 15.
+    paper_variant: e-PlaNNer's, at 227x227 with pools padded by one on all sides as in Darknet: 113, 57, 29, 15.
     """
     side = 227 if paper_variant else side
     net = NetworkBuilder("squeezenet", side, side)

@@ -9,12 +9,14 @@ _GROUPS = ((32,), (64,), (128, 64, 128), (256, 128, 256), (512, 256, 512, 256, 5
 
 
 def yolov2(paper_variant: bool = False, conv2_kernel: int = 3) -> Graph:
-    """Return YOLOv2 at 416x416, 80 classes; its output is the map of 425 values a cell that boxes are read from.
+    """Return YOLOv2 at 416x416 with 80 classes.
 
-    The passthrough takes blocks of 2x2 positions as channels in row-major order; Darknet's own `reorg` has another
-    order of them, which only the order of the next layer's weights shows.
-
-    paper_variant: e-PlaNNer's, at 608x608. conv2_kernel: table 8.1 counts with 1 in place of 3, table 8.5 with 3.
+    Its output is the map of 425 values per cell from which boxes are decoded.
+    The passthrough takes blocks of 2x2 positions as channels in row-major order; Darknet's `reorg` has another order,
+    which
+    only permutes the next layer's weights. paper_variant: e-PlaNNer's, at 608x608. conv2_kernel: kernel size of the
+    second
+    convolution, 1 in table 8.1 and 3 in table 8.5.
     """
     side = 608 if paper_variant else 416
     net = NetworkBuilder("yolov2", side, side)
@@ -25,14 +27,14 @@ def yolov2(paper_variant: bool = False, conv2_kernel: int = 3) -> Graph:
         number += 1
         return net.conv(x, f"conv{number}", out_ch, kernel, pad=kernel // 2, act=act)
 
-    passed = x
+    passthrough = x
     for group, channels in enumerate(_GROUPS):
         if group:
-            passed = x  # in the end what the last pool reads
+            passthrough = x  # after the loop: the input of the last pool
             x = net.max_pool(x, 2, 2)
         for index, out_ch in enumerate(channels):
             kernel = conv2_kernel if number == 1 else (3, 1)[index % 2]
             x = conv(x, out_ch, kernel)
     x = conv(conv(x, 1024, 3), 1024, 3)
-    x = net.concat(net.space_to_depth(conv(passed, 64, 1), 2), x)
+    x = net.concat(net.space_to_depth(conv(passthrough, 64, 1), 2), x)
     return net.finish(conv(conv(x, 1024, 3), _OUTPUTS, 1, act=""))

@@ -1,1 +1,1 @@
-"""A plan as text: the intermediate representation of e-PlaNNer, chapter 7, with what it lacks."""
+"""Plans as text: the intermediate representation of e-PlaNNer, chapter 7, with extensions."""

@@ -1,4 +1,4 @@
-"""A plan -> one C file: a call for each command, in their order (e-PlaNNer, 7.2), over a library of plain loops."""
+"""A plan as one C file: a call for each command, in order (e-PlaNNer, 7.2), of functions that are plain loops."""
 
 from collections.abc import Iterator, Sequence
 from math import prod
@@ -31,18 +31,19 @@ LOWEST = {"f": "-1.0 / 0.0", "i8": "INT8_MIN", "i16": "INT16_MIN", "i32": "INT32
 
 
 def plan_c(plan: TextPlan, function: str = "run") -> str:
-    """Return C11 that defines `void run(const INPUT *input, const WEIGHT *weight, OUTPUT *output)`; no weight for
-    pooling.
+    """Return C11 that defines `void run(const INPUT *input, const WEIGHT *weight, OUTPUT *output)`.
 
-    The tensors are row-major as in the plan. The memories are static arrays, so run is for one thread at a time.
-    function: another name for it. Raises: MavcgError for a plan that is wrong, or of a type that C lacks.
+    A pooling has no parameter weight. Tensors are row-major as in the plan. Memories are static arrays, so only one
+    thread
+    may call it at a time. function: name in place of run. Raises: MavcgError for an invalid plan or a type that C
+    lacks.
     """
     verify_plan(plan)
     types = plan.info.types
     for name in (types.input, types.weight, types.output, types.psum):
         if name not in C_TYPES:
             raise MavcgError(
-                f"plan of {plan.name or 'a layer'}: type {name} is none of C's; take one of {', '.join(C_TYPES)}"
+                f"plan of {plan.name or 'a layer'}: C has no type {name}; choose one of {', '.join(C_TYPES)}"
             )
     writer = CWriter(plan)
     head = f"/* The plan of {comment(plan.name or 'a layer')}, as C. */\n"
@@ -51,18 +52,18 @@ def plan_c(plan: TextPlan, function: str = "run") -> str:
 
 
 def multiply_add(psum: str) -> str:
-    """Return the macro that adds a product to a sum of a type; whole numbers wrap round."""
+    """Return the macro that adds a product to a sum of type psum; integers wrap around."""
     if psum.startswith("f"):
         body = "((sum) + (psum_t)(a) * (psum_t)(b))"
     else:
-        # Unsigned arithmetic wraps round, where signed arithmetic must not overflow in C.
+        # Unsigned arithmetic wraps around; signed overflow is undefined in C.
         wide = "uint64_t" if psum == "i64" else "uint32_t"
         body = f"((psum_t)(({wide})(sum) + ({wide})(psum_t)(a) * ({wide})(psum_t)(b)))"
     return f"#define MULTIPLY_ADD(sum, a, b) {body}"
 
 
 def library_of(plans: Sequence[TextPlan], types: Types) -> Iterator[str]:
-    """Yield the functions of the library that the commands of plans of these types call."""
+    """Yield the C functions that the commands of plans of these types call."""
     head = c_library.HEAD.replace("@MULTIPLY_ADD@", multiply_add(types.psum))
     names = {"@INPUT@": types.input, "@WEIGHT@": types.weight, "@OUTPUT@": types.output, "@PSUM@": types.psum}
     for key, name in names.items():
@@ -92,26 +93,29 @@ def library_of(plans: Sequence[TextPlan], types: Types) -> Iterator[str]:
 
 
 def has_partial(plan: TextPlan) -> bool:
-    """True if a plan stores sums that are not complete."""
+    """True if a plan stores partial sums."""
     return any(isinstance(command, Store) and command.partial for command in plan.commands)
 
 
 def is_fc(tiles: dict[str, PlanTile], command: Conv) -> bool:
-    """True if one pixel goes through a 1x1 kernel. Pixels that are padding are no FC."""
+    """True if a command multiplies one pixel by a 1x1 kernel. A pixel of padding does not count."""
     return tiles[command.output].dims[2:] == tiles[command.weight].dims[2:] == tiles[command.input].dims[2:] == (1, 1)
 
 
 class CWriter:
-    """The memories, and the function that holds the commands."""
+    """Writer of a plan's memories and of the function with its commands."""
 
     def __init__(self, plan: TextPlan) -> None:
         self.plan = plan
         self.tiles = tiles_by_name(plan)
-        self.where: dict[str, str] = {}  # tile: the array that it is in
+        self.where: dict[str, str] = {}  # array of each tile
         self.regions = regions(plan, self.tiles)  # bytes of each (memory, operand)
 
     def array(self, memory: str, operand: str) -> str:
-        """Return the name of a memory's part for an operand: as the memory, where it holds nothing else."""
+        """Return the array of a memory's part for an operand.
+
+        It has the memory's name if the memory has no other part.
+        """
         alone, name = memory.startswith(("IN_", "WT_", "OT_")), c_identifier(memory.lower())
         return name if alone else f"{name}_{operand.lower()}"
 
@@ -120,7 +124,7 @@ class CWriter:
         for memory in self.plan.memories:
             for operand in memory.holds:
                 if (memory.name, operand) in self.regions:
-                    # A part of a shared memory is an array of its own: C lets no object have two types.
+                    # Each part of a shared memory is an array of its own, because a C array has one element type.
                     size = memory.size_bytes if len(memory.holds) == 1 else self.regions[memory.name, operand]
                     count = size // types.resident_bytes(operand)
                     yield f"static {_ON_CHIP[operand]} {self.array(memory.name, operand)}[{count}];"

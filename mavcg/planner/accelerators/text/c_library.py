@@ -1,6 +1,6 @@
-"""The C that every generated file begins with: copies of tiles, and the operators as plain loops.
+"""The C at the beginning of every generated file: copies of tiles, and the operators as plain loops.
 
-A user's own operators take the place of these: docs/plan-text.md says how.
+A user's own operators can replace these (docs/plan-text.md).
 """
 
 HEAD = """\
@@ -105,7 +105,7 @@ PLAN_APART void @NAME@(const input_t *in, psum_t *ot, const struct plan_conv *p)
 
 
 def pool(maximum: bool, lowest: str) -> str:
-    """Return the C of a pooling. lowest: the expression of the least value, what a maximum of nothing is."""
+    """Return the C of a pooling. lowest: C expression of the smallest value, the maximum of an empty window."""
     names = {
         "@HOOK@": "PLAN_MAXPOOL" if maximum else "PLAN_AVGPOOL",
         "@NAME@": "plan_maxpool_by_loops" if maximum else "plan_avgpool_by_loops",
@@ -129,7 +129,7 @@ PLAN_APART void plan_relu_by_loop(psum_t *ot, int count) {
 
 """
 
-# A tile is a run of elements only where it spans whole rows and columns; a figure 7.1 tile of 65 channels is 65 runs.
+# A tile is contiguous only if it spans whole rows and columns; a tile of 65 channels of figure 7.1 is 65 runs.
 COPIES = """\
 /* `rows` rows of `columns` elements in each of n1 x n0 planes, from a tensor to a dense tile; pitches in elements. */
 PLAN_APART void load(void *tile, const void *tensor, size_t item, int n0, int64_t pitch0, int n1, int64_t pitch1,

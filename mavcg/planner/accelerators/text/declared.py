@@ -1,4 +1,4 @@
-"""Checks of [info] and [var] by themselves: shapes go together, tiles are in tensors, memories suffice."""
+"""Checks of the sections [info] and [var]: shapes agree, tiles lie inside their tensors, memories are large enough."""
 
 from math import prod
 
@@ -6,12 +6,12 @@ from mavcg.errors import MavcgError
 from mavcg.planner.accelerators.text.boxes import box_of, inside
 from mavcg.planner.accelerators.text.plan import OPERANDS, Info, Load, PlanTile, Store, TextPlan, place, tiles_by_name
 
-# Coverage is checked on an array of a byte an element.
+# Coverage is checked on an array with one byte per element.
 MOST_ELEMENTS = 2**30
 
 
 def verify_declared(plan: TextPlan) -> dict[str, PlanTile]:
-    """Return the tiles by name. Raises: MavcgError with the line of the tile or memory that is wrong."""
+    """Return the tiles by name. Raises: MavcgError with the line of the first wrong tile or memory."""
     _shapes(plan)
     tiles = tiles_by_name(plan)
     for tile in plan.tiles:
@@ -37,15 +37,16 @@ def _wrong_shape(info: Info) -> str:
         if tensor and prod(tensor) > MOST_ELEMENTS:
             return f"{name}{tensor} has {prod(tensor)} elements; at most {MOST_ELEMENTS} can be checked"
     if info.input[0] != 1 or info.output[0] != 1:
-        return f"a batch of {info.input[0]} in and {info.output[0]} out; a plan is of one image: write 1"
+        return f"a batch of {info.input[0]} in and {info.output[0]} out; a plan covers one image: write 1"
     if info.weight is None:
         if info.output[1] != info.input[1] or info.groups != 1:
             return (
-                f"a pooling of {info.input[1]} to {info.output[1]} channels in {info.groups} groups; both are the same"
+                f"a pooling of {info.input[1]} to {info.output[1]} channels in {info.groups} groups; a pooling has as "
+                "many output as input channels, in one group"
             )
     else:
         if info.weight[0] != info.output[1]:
-            return f"weights for {info.weight[0]} channels, an output of {info.output[1]}; both have to be the same"
+            return f"weights for {info.weight[0]} channels, an output of {info.output[1]}; both must be the same"
         if info.weight[1] * info.groups != info.input[1] or info.weight[0] % info.groups:
             return (
                 f"{info.groups} groups of {info.weight[1]} input channels, an input of {info.input[1]} and an "
@@ -73,12 +74,12 @@ def _in_tensor(plan: TextPlan, tile: PlanTile) -> None:
         raise MavcgError(f"{place(plan, tile.line, tile.name)}: a pooling has no weights; remove the tile")
     if not inside(box_of(tile, tensor), tensor):
         raise MavcgError(
-            f"{place(plan, tile.line, tile.name)}: {tile.dims} from element {tile.offset} on leaves "
+            f"{place(plan, tile.line, tile.name)}: {tile.dims} from element {tile.offset} on extends beyond "
             f"{tile.operand}{tensor}; correct the offset or the dimensions"
         )
     if tile.operand == "INPUT" and tile.dims[0] != 1:
         raise MavcgError(
-            f"{place(plan, tile.line, tile.name)}: {tile.dims} has a batch of {tile.dims[0]}; a plan is of one image: "
+            f"{place(plan, tile.line, tile.name)}: {tile.dims} has a batch of {tile.dims[0]}; a plan covers one image: "
             "write 1"
         )
     if tile.operand != "INPUT" and not tile.elements:
@@ -86,19 +87,19 @@ def _in_tensor(plan: TextPlan, tile: PlanTile) -> None:
 
 
 def regions(plan: TextPlan, tiles: dict[str, PlanTile]) -> dict[tuple[str, str], int]:
-    """Return the bytes of each (memory, operand): of its largest tile. A memory is divided among its operands once for
-    all.
+    """Return the bytes of each (memory, operand), those of its largest tile.
 
-    The output's region of a memory has room for every tile that is stored from it or loaded into it.
+    A memory is divided among its operands once for the whole plan. The output's region has room for every tile that is
+    stored from the memory or loaded into it.
     """
-    found: dict[tuple[str, str], int] = {}
+    sizes: dict[tuple[str, str], int] = {}
     for command in plan.commands:
         if isinstance(command, Load | Store) and command.tile in tiles:
             tile = tiles[command.tile]
             size = tile.elements * plan.info.types.resident_bytes(tile.operand)
             key = (command.memory, tile.operand)
-            found[key] = max(found.get(key, 0), size)
-    return found
+            sizes[key] = max(sizes.get(key, 0), size)
+    return sizes
 
 
 def _memories(plan: TextPlan, tiles: dict[str, PlanTile]) -> None:

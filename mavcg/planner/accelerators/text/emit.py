@@ -1,4 +1,4 @@
-"""A tiled layer -> its plan: the off-chip loops walked in their order, a tile loaded only when another was there."""
+"""A tiled layer as a plan: the off-chip loops in their order; a tile is loaded only if another one took its place."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -12,7 +12,7 @@ from mavcg.planner.layer_model.loop_order import loop_order
 from mavcg.planner.layer_model.tiling import Tile, Tiling, trips
 from mavcg.planner.layer_model.windows import axes, cuts
 
-# Beyond this a plan is a list that nobody reads and no compiler takes; tiles of a few elements get there.
+# A longer plan could be neither read nor compiled; tiles of a few elements exceed this.
 MOST_STEPS = 4_000_000
 
 Index = tuple[int, ...]
@@ -23,7 +23,7 @@ def _check(layer: ConvLayer, tile: Tile) -> None:
     for name, factor in tile.factors.items():
         if not 1 <= factor <= layer.loops[name]:
             raise MavcgError(
-                f"plan of {layer.name or 'a layer'}: a tile of {factor} along {name}; 1 to {layer.loops[name]} will do"
+                f"plan of {layer.name or 'a layer'}: a tile of {factor} along {name}; give 1 to {layer.loops[name]}"
             )
     steps = layer.groups
     for count in trips(layer, tile).values():
@@ -36,7 +36,7 @@ def _check(layer: ConvLayer, tile: Tile) -> None:
 
 
 class _Tiles:
-    """The tiles of a layer's tensors by their place among the loops: `cut` has (first, count) of each trip."""
+    """The tiles of a layer's tensors, by their indices in the loops. cut: (first, count) of each trip of each loop."""
 
     def __init__(self, layer: ConvLayer, tile: Tile, info: Info) -> None:
         self.layer, self.info = layer, info
@@ -87,11 +87,11 @@ def _walk(tiles: _Tiles, order: tuple[str, ...], memories: tuple[str, str, str],
     in_mem, wt_mem, ot_mem = memories
     layer, cut = tiles.layer, tiles.cut
     reductions = len(cut["IC"]) * len(cut["KH"]) * len(cut["KW"])
-    done: dict[Index, int] = {}
+    reductions_done: dict[Index, int] = {}
     in_key, wt_key, ot_key = (), (), ()  # type: tuple[Index, Index, Index]
 
     def store_tile() -> Iterator[Command]:
-        name, complete = tiles.outputs[ot_key].name, done[ot_key] == reductions
+        name, complete = tiles.outputs[ot_key].name, reductions_done[ot_key] == reductions
         if relu and complete:
             yield Relu(name)
         yield Store(name, ot_mem, partial=not complete)
@@ -103,33 +103,34 @@ def _walk(tiles: _Tiles, order: tuple[str, ...], memories: tuple[str, str, str],
         if output != ot_key:
             if ot_key:
                 yield from store_tile()
-            if output in done:
+            if output in reductions_done:
                 yield Load(ot_mem, tiles.outputs[output].name)
             ot_key = output
         weight = (group, oc, ic, kh, kw)
         if weight != wt_key:
             yield Load(wt_mem, tiles.weights[weight].name)
             wt_key = weight
-        taken = (group, ic, oh, kh, ow, kw)
-        if taken != in_key:
-            if tiles.inputs[taken].elements:
-                yield Load(in_mem, tiles.inputs[taken].name)
-            in_key = taken
+        source = (group, ic, oh, kh, ow, kw)
+        if source != in_key:
+            if tiles.inputs[source].elements:
+                yield Load(in_mem, tiles.inputs[source].name)
+            in_key = source
         pads = window_pads(tiles.rows[oh, kh], tiles.columns[ow, kw])
-        names = tiles.outputs[output].name, tiles.inputs[taken].name, tiles.weights[weight].name
-        yield Conv(*names, layer.stride, pads, add=output in done)
-        done[output] = done.get(output, 0) + 1
+        names = tiles.outputs[output].name, tiles.inputs[source].name, tiles.weights[weight].name
+        yield Conv(*names, layer.stride, pads, add=output in reductions_done)
+        reductions_done[output] = reductions_done.get(output, 0) + 1
     yield from store_tile()
 
 
 def emit_plan(
     layer: ConvLayer, tiling: Tiling, accelerator: Accelerator, types: Types | None = None, relu: bool = False
 ) -> TextPlan:
-    """Emit the plan of a layer for an accelerator's nearest memories, in the loop order of layer_model/loop_order.py.
+    """Return the plan of a layer for an accelerator's nearest memories, in the loop order of layer_model/loop_order.py.
 
-    types: element types of the same sizes as layer.items; without them, `types_of`. relu: the output goes through one
-    before it is stored. Whether the tiles fit is `verify_plan`'s to say: the paper's own fit test leaves out the halo.
-    Raises: MavcgError for a tile that is not of this layer, or so small that there would be millions of commands.
+    types: element types with the sizes of layer.items; default: `types_of`. relu: apply a ReLU before outputs are
+    stored.
+    `verify_plan` checks whether the tiles fit, because the paper's own test leaves out the halo.
+    Raises: MavcgError for a tile that does not belong to this layer, or is so small that millions of commands result.
     """
     _check(layer, tiling.tile)
     info = Info(

@@ -1,4 +1,4 @@
-"""A tiled pooling -> its plan. Every tile is by itself: nothing is added up across tiles."""
+"""A tiled pooling as a plan. Tiles are independent: nothing is summed across tiles."""
 
 from itertools import product
 
@@ -14,19 +14,21 @@ from mavcg.planner.layer_model.windows import axes, cuts
 def emit_pool(
     layer: ConvLayer, tile: Tile, accelerator: Accelerator, maximum: bool, types: Types | None = None
 ) -> TextPlan:
-    """Emit the plan of a pooling. layer: as a depthwise convolution, a group a channel; tile.oc: channels of a tile.
+    """Return the plan of a pooling.
 
-    The kernel is never cut. Raises: MavcgError for a tile that is not of this layer, or a layer that is no pooling.
+    layer: as a depthwise convolution, one group per channel. tile.oc: channels of a tile. The kernel is never cut.
+    Raises:
+    MavcgError for a tile that does not belong to this layer, or a layer that is not a pooling.
     """
     if (layer.oc, layer.ic) != (1, 1) or (tile.ic, tile.kh, tile.kw) != (1, layer.kh, layer.kw):
         raise MavcgError(
-            f"plan of {layer.name or 'a layer'}: a pooling has one channel a group and its whole kernel in a tile, "
-            f"not {layer.ic} to {layer.oc} channels and {tile.ic}x{tile.kh}x{tile.kw} of them; take emit_plan"
+            f"plan of {layer.name or 'a layer'}: a pooling has one channel per group and its whole kernel in a tile, "
+            f"not {layer.ic} to {layer.oc} channels and {tile.ic}x{tile.kh}x{tile.kw} of them; use emit_plan"
         )
     channels = layer.groups
     for name, factor, most in (("OC", tile.oc, channels), ("OH", tile.oh, layer.oh), ("OW", tile.ow, layer.ow)):
         if not 1 <= factor <= most:
-            raise MavcgError(f"plan of {layer.name or 'a layer'}: a tile of {factor} along {name}; 1 to {most} will do")
+            raise MavcgError(f"plan of {layer.name or 'a layer'}: a tile of {factor} along {name}; give 1 to {most}")
     info = Info(
         (1, channels, layer.ih, layer.iw),
         None,

@@ -1,4 +1,4 @@
-"""Runs a plan on arrays, and counts the bytes that it moves."""
+"""Interpreter of plans: runs the commands on arrays, and counts the bytes that they move."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,13 +24,13 @@ from mavcg.planner.layer_model.traffic import Traffic
 
 Array = NDArray[Any]
 
-# float64 has every whole number up to here: sums of products below it are exact in any order.
+# Largest integer up to which float64 has all: sums of products below it are exact in any order.
 _EXACT = 2**53
 
 
 @dataclass(frozen=True)
 class CountedTraffic:
-    """Off-chip bytes by operand and direction; of the output, partial sums are loaded and stored too."""
+    """Off-chip bytes by operand and direction; those of the output include partial sums."""
 
     input_loaded_bytes: int
     weight_loaded_bytes: int
@@ -39,7 +39,7 @@ class CountedTraffic:
 
     @property
     def traffic(self) -> Traffic:
-        """The same by operand alone."""
+        """Bytes by operand, in both directions together."""
         return Traffic(
             self.input_loaded_bytes, self.weight_loaded_bytes, self.output_loaded_bytes + self.output_stored_bytes
         )
@@ -47,16 +47,16 @@ class CountedTraffic:
 
 @dataclass(frozen=True)
 class Ran:
-    """output: [1, channels, height, width]. moved: to make it."""
+    """Result of a run. output: [1, channels, height, width]. moved: off-chip bytes of the run."""
 
     output: Array
     moved: CountedTraffic
 
 
 def count_plan(plan: TextPlan) -> CountedTraffic:
-    """Return the bytes that a plan's LOAD and STORE commands move. Nothing is computed, and nothing verified.
+    """Return the bytes that a plan's LOAD and STORE commands move, without computing or verifying anything.
 
-    Raises: MavcgError where a command names no tile of the plan.
+    Raises: MavcgError if a command names a tile that the plan lacks.
     """
     tiles = tiles_by_name(plan)
     types = plan.info.types
@@ -85,28 +85,29 @@ def count_plan(plan: TextPlan) -> CountedTraffic:
 
 
 def _sum_type(plan: TextPlan, x: Array, w: Array | None) -> np.dtype[Any]:
-    """Return the type of sums: the arrays' own type, of as many bytes as the plan's partial sums have if that is
-    more."""
+    """Return the type of sums: the arrays' own kind, as wide as the wider of the arrays and the plan's partial sums."""
     both = np.result_type(x) if w is None else np.result_type(x, w)
     if both.kind not in "iuf":
-        raise MavcgError(f"plan of {plan.name or 'a layer'}: arrays of {both}; give whole numbers or floats")
+        raise MavcgError(f"plan of {plan.name or 'a layer'}: arrays of {both}; give integers or floats")
     size = max(both.itemsize, plan.info.types.resident_bytes("OUTPUT"))
     return np.dtype(f"{both.kind}{size}")
 
 
-def _check_shape(plan: TextPlan, what: str, array: Array | None, dims: Dims | None) -> None:
-    found = None if array is None else array.shape
-    if found != dims:
-        raise MavcgError(f"plan of {plan.name or 'a layer'}: {what} of shape {found}; {dims} is what [info] says")
+def _check_shape(plan: TextPlan, operand: str, array: Array | None, dims: Dims | None) -> None:
+    shape = None if array is None else array.shape
+    if shape != dims:
+        raise MavcgError(f"plan of {plan.name or 'a layer'}: {operand} of shape {shape}; [info] requires {dims}")
 
 
 def run_plan(plan: TextPlan, x: Array, w: Array | None) -> Ran:
-    """Verify a plan, then do what its commands say.
+    """Verify a plan and run its commands.
 
-    x: [1, channels, height, width]; w: [out channels, in channels of a group, height, width], None for pooling; whole
-    numbers or floats. Whole numbers are added as they are and wrap round as in C; the order of a float's sum is that of
-    the plan's commands, inside of one CONV NumPy's.
-    Raises: MavcgError for a plan that is wrong (`verify_plan`), or arrays that [info] does not describe.
+    x: [1, channels, height, width]. w: [out channels, in channels of a group, height, width], None for pooling. Both
+    are
+    integers or floats. Integer sums wrap around as in C; float sums follow the order of the plan's commands, and
+    NumPy's
+    order inside one CONV.
+    Raises: MavcgError for a wrong plan (`verify_plan`), or arrays of other shapes than [info] has.
     """
     verify_plan(plan)
     _check_shape(plan, "input", x, plan.info.input)
@@ -118,7 +119,7 @@ def run_plan(plan: TextPlan, x: Array, w: Array | None) -> Ran:
 
 
 class _Interpreter:
-    """Arrays off chip, and the tiles on chip as arrays of their own."""
+    """State of a run: off-chip arrays, and tiles on chip as separate arrays."""
 
     def __init__(self, plan: TextPlan, x: Array, w: Array | None) -> None:
         self.info = plan.info
@@ -136,7 +137,10 @@ class _Interpreter:
         return box_of(tile, dims)
 
     def is_small(self) -> bool:
-        """True if no sum of this layer leaves the whole numbers that float64 has (its products are far quicker)."""
+        """True if no sum of this layer exceeds the integers that float64 represents.
+
+        float64 products are much faster.
+        """
         if self.sum_type.kind == "f" or self.w is None or not self.x.size:
             return False
         largest = [max(abs(int(a.min())), abs(int(a.max()))) for a in (self.x, self.w)]
@@ -152,8 +156,8 @@ class _Interpreter:
             case Store(tile=name):
                 self.output[slices(self.boxes[name])] = self.chip[name]
             case Conv():
-                made = self.convolve(command)
-                self.chip[command.output] = self.chip[command.output] + made if command.add else made
+                products = self.convolve(command)
+                self.chip[command.output] = self.chip[command.output] + products if command.add else products
             case PoolCommand():
                 self.chip[command.output] = self.pool(command)
             case Relu(output=name):
@@ -167,15 +171,15 @@ class _Interpreter:
         return source[slices(self.boxes[name])]
 
     def take_tile(self, command: Conv | PoolCommand, outside: Any) -> Array:
-        """Return the input's tile with its padding, [channels, rows, columns]."""
+        """Return the input tile with its padding, [channels, rows, columns]. outside: value of the padding."""
         left, right, above, below = command.pads
-        # A tile that is nothing but padding is never loaded.
+        # A tile of padding alone is never loaded.
         tile = self.chip[command.input] if command.input in self.chip else self.fetch(command.input)
         padded = np.pad(tile[0], ((0, 0), (above, below), (left, right)), constant_values=outside)
         return padded.astype(np.float64 if self.through_floats else self.sum_type)
 
     def tap_window(self, padded: Array, command: Conv | PoolCommand, tap: tuple[int, int]) -> Array:
-        """Return the elements that a tap of the kernel meets, [channels, rows, columns] of the output."""
+        """Return the input elements that one tap of the kernel multiplies, [channels, rows, columns] of the output."""
         parts = []
         for axis in (0, 1):
             first = tap[axis] * self.info.dilation[axis]
@@ -193,7 +197,7 @@ class _Interpreter:
                 pixels = self.tap_window(padded, command, (kh, kw)).reshape(weight.shape[1], -1)
                 total += weight[:, :, kh, kw] @ pixels
         if self.through_floats:
-            # Through 64 bits: a sum that 32 do not hold wraps round, as it does in C.
+            # By way of int64, so that a sum beyond 32 bits wraps around as in C.
             total = total.astype(np.int64)
         return total.reshape(1, channels, rows, columns).astype(self.sum_type)
 
@@ -207,12 +211,12 @@ class _Interpreter:
         inside = self.input_count(command)
         total = sum(self.tap_window(padded, command, tap) for tap in taps)
         count = sum(self.tap_window(inside, command, tap) for tap in taps)
-        # Division towards zero, as in C. A window of padding alone makes 0.
+        # Division truncates, as in C. A window of padding alone has the mean 0.
         mean = np.trunc(total / np.maximum(count, 1)) if self.sum_type.kind in "iu" else total / np.maximum(count, 1)
         return np.asarray(mean, self.sum_type)[None]
 
     def input_count(self, command: PoolCommand) -> Array:
-        """Return 1 where the padded tile is input, 0 where it is padding."""
+        """Return a mask of the padded tile: 1 for input, 0 for padding."""
         left, right, above, below = command.pads
         ones = np.ones((1, *(count for _, count in self.boxes[command.input][2:])), self.sum_type)
         return np.pad(ones, ((0, 0), (above, below), (left, right)))

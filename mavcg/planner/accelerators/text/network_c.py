@@ -1,4 +1,4 @@
-"""A network's plans -> one C file that runs the whole network, and its weights as bytes (e-PlaNNer, chapter 7)."""
+"""A network's plans as one C file that runs the whole network, and its weights as bytes (e-PlaNNer, chapter 7)."""
 
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -16,16 +16,18 @@ from mavcg.text.safe_text import c_identifier, comment
 
 
 def network_c(text: NetworkText, name: str, constants: Mapping[str, Array]) -> tuple[str, bytes]:
-    """Return C11 that defines `int NAME(const float *weights, const float *input, float *output)`, and what `weights`
-    is.
+    """Return the C11 text of a network and the bytes of its weights.
 
-    It returns 0, or 1 where memory lacks. Tensors are as in the graph: images have rows, columns, channels.
-    constants: weights by name that the graph has as inputs.
-    Raises: MavcgError for another type than f32, or a node that this has no C for, naming it.
+    The text defines `int NAME(const float *weights, const float *input, float *output)`, which returns 0, or 1 if
+    memory
+    runs out. Tensors are as in the graph: images are [rows, columns, channels]. constants: values of weights that are
+    inputs
+    of the graph, by name.
+    Raises: MavcgError for a type other than f32, or naming a node that has no C here.
     """
     for tensor, kind in text.graph.types.items():
         if kind.dtype != "f32" and tensor not in text.graph.constants:
-            raise MavcgError(f"{text.graph.name}: tensor {tensor} is {kind.dtype}; a network as C is of f32")
+            raise MavcgError(f"{text.graph.name}: tensor {tensor} is {kind.dtype}; a network as C has f32 tensors only")
     writer = _NetworkWriter(text, {**text.graph.constants, **constants})
     body = list(writer.body())
     plans = list(text.plans.values())
@@ -41,7 +43,7 @@ def network_c(text: NetworkText, name: str, constants: Mapping[str, Array]) -> t
 
 
 class _NetworkWriter:
-    """Numbers of tensors, weights in the order of their use, and the function's lines."""
+    """Writer of a network's C: numbers of tensors, weights in the order of their use, and the lines of the function."""
 
     def __init__(self, text: NetworkText, constants: Mapping[str, Array]) -> None:
         self.text, self.graph, self.constants = text, text.graph, constants
@@ -57,13 +59,13 @@ class _NetworkWriter:
         self.nodes = NodeWriter(self.graph, self.value)
 
     def sources(self, node: Node) -> tuple[str, ...]:
-        """Return the tensors that a node's C reads: before the pads that its plan has in it."""
+        """Return the tensors that a node's C reads; a plan that includes a pad reads the tensor before the pad."""
         if node.output in self.text.plans:
             return (self.text.before_pads(node.inputs[0]), *node.inputs[1:])
         return node.inputs
 
     def memories(self) -> Iterator[str]:
-        """Declare the on-chip memories: an array each, as large as any layer has it."""
+        """Yield the declarations of the on-chip memories: one array for each, as large as the largest layer needs."""
         largest: dict[tuple[str, str], int] = {}
         for writer in self.writers:
             for line in writer.memories():
@@ -79,25 +81,27 @@ class _NetworkWriter:
             yield "\n".join(["static " + line if line.startswith("void") else line for line in lines]) + "\n\n"
 
     def constant(self, array: Array) -> str:
-        """Return a place in `weights` for an array in f32."""
-        place = f"weights + {self.elements}"
+        """Append an array to the weights, as f32, and return the C expression of its address."""
+        address = f"weights + {self.elements}"
         self.weights.append(np.ascontiguousarray(array, "<f4").tobytes())
         self.elements += array.size
-        return place
+        return address
 
     def value(self, name: str) -> str:
-        """Return C for a tensor that a node reads."""
+        """Return the C expression of a tensor that a node reads."""
         if name not in self.tensors:
             if name not in self.constants:
-                raise MavcgError(f"{self.graph.name}: no value for {name}")
+                raise MavcgError(f"{self.graph.name}: weights {name} have no value; give it in constants")
             self.tensors[name] = self.constant(self.constants[name])
         return self.tensors[name]
 
     def body(self) -> Iterator[str]:
-        """Yield the lines of the function: each tensor is allocated when it is made, and freed after its last
-        reader."""
-        made: list[str] = []
-        last: dict[str, int] = {}  # of a buffer, aliases included
+        """Yield the lines of the function.
+
+        Each tensor is allocated before the node that writes it, and freed after its last use.
+        """
+        allocated: list[str] = []
+        last: dict[str, int] = {}  # last reader of each buffer, aliases included
         for at, node in enumerate(self.graph.nodes):
             if node.output in self.text.skipped:
                 continue
@@ -113,18 +117,18 @@ class _NetworkWriter:
                 yield from (f"    {line}" for line in self.call(node, name))
                 self.tensors[node.output] = name
                 last[name] = self.readers[node.output]
-                made.append(name)
+                allocated.append(name)
             result = self.tensors.get(self.graph.outputs[0])
-            for name in [name for name in made if last[name] <= at and name != result]:
+            for name in [name for name in allocated if last[name] <= at and name != result]:
                 yield f"    free({name});"
-                made.remove(name)
+                allocated.remove(name)
         out = self.value(self.graph.outputs[0])
         yield f"    memcpy(output, {out}, sizeof(float) * {prod(self.graph.types[self.graph.outputs[0]].shape)});"
-        yield from (f"    free({name});" for name in made)
+        yield from (f"    free({name});" for name in allocated)
         yield "    return 0;"
 
     def function(self, name: str, body: list[str]) -> Iterator[str]:
-        """Yield the function that is called from outside."""
+        """Yield the exported function."""
         arguments = "const float *weights, const float *input, float *output"
         yield f"int {name}({arguments});"
         yield f"int {name}({arguments}) {{"
@@ -132,12 +136,11 @@ class _NetworkWriter:
         yield "}"
 
     def call(self, node: Node, out: str) -> Iterator[str]:
-        """Return the lines that compute a node into a buffer."""
+        """Yield the lines that compute a node into a buffer."""
         return self.layer(node, out) if node.output in self.text.plans else self.nodes.call(node, out)
 
     def layer(self, node: Node, out: str) -> Iterator[str]:
-        """Yield a plan between images of the graph: channels first, the plan's function, bias, residual and
-        activation."""
+        """Yield a plan's call: the image with channels first, the plan's function, bias, residual and activation."""
         plan = self.text.plans[node.output]
         _, channels, rows, columns = plan.info.input
         _, out_ch, out_h, out_w = plan.info.output

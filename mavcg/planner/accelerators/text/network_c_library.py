@@ -1,4 +1,4 @@
-"""The C that stands between the layers of a network: images have rows, columns, channels, as the graph has them."""
+"""The C functions between the layers of a network; images are [rows, columns, channels], as in the graph."""
 
 LIBRARY = """\
 #include <math.h>

@@ -1,4 +1,4 @@
-"""The nodes of a network as C that are no products: calls of network_c_library.py's functions."""
+"""C of the nodes of a network other than products: calls of the functions of network_c_library.py."""
 
 from collections.abc import Callable, Iterator
 from math import prod
@@ -12,18 +12,18 @@ _BINARY = {"add": "+", "sub": "-", "mul": "*"}
 
 
 def refuse(node: Node, what: str) -> MavcgError:
-    """Return the error for a form of a node that has no C."""
+    """Return the error for a form of a node that has no C here."""
     return MavcgError(f"{node_location(node)}: a network as C has no {node.op} {what}; emit single layers by --layer")
 
 
 class NodeWriter:
-    """Lines of nodes. value: C for a tensor that a node reads."""
+    """Writer of the C lines of nodes. value: function that returns the C expression of a tensor."""
 
     def __init__(self, graph: Graph, value: Callable[[str], str]) -> None:
         self.graph, self.value = graph, value
 
     def call(self, node: Node, out: str) -> Iterator[str]:
-        """Yield the lines that compute a node into a buffer. Raises: MavcgError for a node that this has no C for."""
+        """Yield the lines that compute a node into a buffer. Raises: MavcgError for a node that has no C here."""
         make: Callable[[Node, str], Iterator[str]] | None = {
             "max_pool2d": self.pool, "avg_pool2d": self.pool, "reduce_mean": self.mean, "concat": self.concat,
             "softmax": self.softmax, "lrn": self.lrn, "transpose": self.transpose,
@@ -37,13 +37,13 @@ class NodeWriter:
         yield from make(node, out)
 
     def act(self, node: Node, act: str, values: list[float]) -> tuple[str, str] | None:
-        """Return the function and the rest of the arguments of an activation; None for none."""
+        """Return the C function of an activation and its further arguments; None for no activation."""
         if act and act not in _ACTS:
             raise refuse(node, f"with {act}")
         return (f"act_{act}", "".join(f", (float){value!r}" for value in values)) if act else None
 
     def activation(self, node: Node, out: str) -> Iterator[str]:
-        """Yield an activation on its own."""
+        """Yield the C of an activation that is a node."""
         count = prod(self.graph.types[node.output].shape)
         act = self.act(node, node.op, [float(node.attr(name)) for name in _ACTS[node.op]])
         assert act
@@ -61,7 +61,7 @@ class NodeWriter:
             yield f"{act[0]}({out}, {count}{act[1]});"
 
     def pool(self, node: Node, out: str) -> Iterator[str]:
-        """Yield the C of a pooling over windows of an image; a mean leaves pads out."""
+        """Yield the C of a pooling over windows of an image; an average excludes padding."""
         if node.op == "avg_pool2d" and any(node.attr("count_pads")):
             raise refuse(node, "that counts pads")
         (_, rows, columns, channels), (_, out_h, out_w, _) = (
@@ -83,7 +83,7 @@ class NodeWriter:
         yield f"pool({self.value(node.inputs[0])}, {out}, 0, {', '.join(map(str, sizes))});"
 
     def concat(self, node: Node, out: str) -> Iterator[str]:
-        """Yield the C of a concatenation along any dimension: runs of each tensor, one after the other."""
+        """Yield the C of a concatenation along any dimension: for each tensor, copies of its contiguous runs."""
         shape, axis = self.graph.types[node.output].shape, node.attr("axis") % len(self.graph.types[node.output].shape)
         outer, pitch, begin = prod(shape[:axis]), prod(shape[axis:]), 0
         for name in node.inputs:

@@ -1,4 +1,4 @@
-"""The text of plans (docs/plan-text.md) -> plans. Only its form is judged here; text/verify.py judges its sense."""
+"""Parser of the text of plans (docs/plan-text.md). It checks the syntax only; text/verify.py checks the meaning."""
 
 import json
 import re
@@ -56,7 +56,7 @@ _COMMANDS = {
 
 @dataclass
 class _PlanParser:
-    """One plan while its lines come in."""
+    """State of parsing one plan, line by line."""
 
     file: str
     line: int
@@ -75,16 +75,16 @@ class _PlanParser:
         parts = [part.strip() for part in text.split(",")]
         if len(parts) not in counts or not all(part.isdecimal() and part.isascii() for part in parts):
             expected = " or ".join(map(str, counts))
-            self.fail(f"({text}) is not {expected} whole numbers with commas between; write {expected}")
-        found = tuple(int(part) if len(part) < 20 else _MOST for part in parts)
-        if max(found) >= _MOST:
+            self.fail(f"({text}) is not {expected} integers separated by commas; write {expected}")
+        values = tuple(int(part) if len(part) < 20 else _MOST for part in parts)
+        if max(values) >= _MOST:
             self.fail(f"({text}) has a number of {_MOST} or more; no tensor is that large")
-        return found
+        return values
 
     def dims(self, text: str) -> Dims:
-        """Parse four dimensions; three of the figure's input tiles lack the batch, which is 1 then."""
-        found = self.numbers(text, 3, 4)
-        a, b, c, d = found if len(found) == 4 else (1, *found)
+        """Parse four dimensions; with three, as in the input tiles of figure 7.1, the batch is 1."""
+        sizes = self.numbers(text, 3, 4)
+        a, b, c, d = sizes if len(sizes) == 4 else (1, *sizes)
         return a, b, c, d
 
     def pads(self, text: str) -> Dims:
@@ -92,21 +92,21 @@ class _PlanParser:
         return a, b, c, d
 
     def stride(self, text: str) -> tuple[int, int]:
-        found = self.numbers(text.strip("()"), 1, 2)
-        if not all(found):
+        strides = self.numbers(text.strip("()"), 1, 2)
+        if not all(strides):
             self.fail(f"a stride of {text}; write 1 or more")
-        return found[0], found[-1]
+        return strides[0], strides[-1]
 
     @property
     def missing(self) -> str:
-        """The section that has to come next, nothing after the last."""
+        """The section that must come next; "" after the last."""
         return "".join(_SECTIONS[_SECTIONS.index(self.section) + 1 :][:1]) if self.section else _SECTIONS[0]
 
     def open_section(self, name: str) -> None:
         if name not in _SECTIONS:
             self.fail(f"section [{name}]; the sections are [info], [var] and [text], in this order")
         if name != self.missing:
-            self.fail(f"[{name}] where [{self.missing or 'layer NAME'}] has to come; the order is [info] [var] [text]")
+            self.fail(f"[{name}] where [{self.missing or 'layer NAME'}] must come; the order is [info] [var] [text]")
         self.section = name
 
     def read(self, text: str) -> None:
@@ -121,10 +121,12 @@ class _PlanParser:
                 self.fail(f"{text!r} before any section; begin with [info]")
 
     def read_entry(self, text: str) -> None:
-        found = _ENTRY.fullmatch(text)
-        if not found or (found[1] not in _ENTRIES and found[1] != "TYPE"):
-            self.fail(f"{text!r} is no entry of [info]; write NAME(NUMBERS) with one of {', '.join(_ENTRIES)}, TYPE")
-        name, values = found[1], found[2]
+        match = _ENTRY.fullmatch(text)
+        if not match or (match[1] not in _ENTRIES and match[1] != "TYPE"):
+            self.fail(
+                f"{text!r} is not an entry of [info]; write NAME(NUMBERS) with one of {', '.join(_ENTRIES)}, TYPE"
+            )
+        name, values = match[1], match[2]
         if name in self.entries or (name == "TYPE" and self.types):
             self.fail(f"{name} is given twice; remove one")
         if name == "TYPE":
@@ -144,16 +146,16 @@ class _PlanParser:
         return Types(*(names * 4)[:4])
 
     def read_variable(self, text: str) -> None:
-        if found := _TILE.fullmatch(text):
-            if found[1] not in OPERANDS:
-                self.fail(f"tile {found[1]}_{found[2]}; a tile's name begins with one of {', '.join(OPERANDS)}")
-            name, (offset,) = f"{found[1]}_{found[2]}", self.numbers(found[3], 1)
-            self.tiles.append(PlanTile(name, offset, self.dims(found[4]), self.line))
-        elif found := _MEMORY.fullmatch(text):
-            if found[1] not in MEMORY_KINDS:
-                self.fail(f"memory {found[1]}_{found[2]}; a memory's name begins with one of {', '.join(MEMORY_KINDS)}")
-            (size,) = self.numbers(found[3], 1)
-            self.memories.append((f"{found[1]}_{found[2]}", size, bool(found[4]), self.line))
+        if match := _TILE.fullmatch(text):
+            if match[1] not in OPERANDS:
+                self.fail(f"tile {match[1]}_{match[2]}; a tile's name begins with one of {', '.join(OPERANDS)}")
+            name, (offset,) = f"{match[1]}_{match[2]}", self.numbers(match[3], 1)
+            self.tiles.append(PlanTile(name, offset, self.dims(match[4]), self.line))
+        elif match := _MEMORY.fullmatch(text):
+            if match[1] not in MEMORY_KINDS:
+                self.fail(f"memory {match[1]}_{match[2]}; a memory's name begins with one of {', '.join(MEMORY_KINDS)}")
+            (size,) = self.numbers(match[3], 1)
+            self.memories.append((f"{match[1]}_{match[2]}", size, bool(match[4]), self.line))
         else:
             self.fail(
                 f"{text!r} is neither a memory, NAME_n(SIZE), nor a tile, NAME_n[OFFSET](DIMS); write one of these"
@@ -162,23 +164,23 @@ class _PlanParser:
     def read_command(self, text: str) -> None:
         word = text.split()[0]
         if word not in _FORMS:
-            self.fail(f"{word!r} is no command; the commands are {', '.join(_FORMS)}")
-        found = _COMMANDS[word].fullmatch(text)
-        if not found:
+            self.fail(f"{word!r} is not a command; the commands are {', '.join(_FORMS)}")
+        match = _COMMANDS[word].fullmatch(text)
+        if not match:
             self.fail(f"{text!r}; write {_FORMS[word]}")
         match word:
             case "LOAD":
-                self.commands.append(Load(found[1], found[2], self.line))
+                self.commands.append(Load(match[1], match[2], self.line))
             case "STORE":
-                self.commands.append(Store(found[1], found[2], bool(found[3]), self.line))
+                self.commands.append(Store(match[1], match[2], bool(match[3]), self.line))
             case "CONV":
-                stride, pads = self.stride(found[4]), self.pads(found[5])
-                self.commands.append(Conv(found[1], found[2], found[3], stride, pads, bool(found[6]), self.line))
+                stride, pads = self.stride(match[4]), self.pads(match[5])
+                self.commands.append(Conv(match[1], match[2], match[3], stride, pads, bool(match[6]), self.line))
             case "RELU":
-                self.commands.append(Relu(found[1], self.line))
+                self.commands.append(Relu(match[1], self.line))
             case _:
-                stride, pads = self.stride(found[3]), self.pads(found[4])
-                self.commands.append(PoolCommand(word == "MAXPOOL", found[1], found[2], stride, pads, self.line))
+                stride, pads = self.stride(match[3]), self.pads(match[4])
+                self.commands.append(PoolCommand(word == "MAXPOOL", match[1], match[2], stride, pads, self.line))
 
     def finish(self) -> TextPlan:
         if self.missing:
@@ -228,23 +230,23 @@ def _two(values: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _layer_name(file: str, number: int, text: str) -> str:
-    found = _HEADER.fullmatch(text)
+    match = _HEADER.fullmatch(text)
     try:
-        if found and found[1]:
-            name = json.loads(found[1])
+        if match and match[1]:
+            name = json.loads(match[1])
             assert isinstance(name, str)
             return name
-        if found and PLAIN_NAME.fullmatch(found[2]):
-            return found[2]
+        if match and PLAIN_NAME.fullmatch(match[2]):
+            return match[2]
     except ValueError:
         pass
-    raise MavcgError(f'{file}:{number}: {text!r} names no layer; write [layer NAME] or [layer "ANY NAME"]')
+    raise MavcgError(f'{file}:{number}: {text!r} does not name a layer; write [layer NAME] or [layer "ANY NAME"]')
 
 
 def parse_plans(text: str, file: str = "<plan>") -> tuple[TextPlan, ...]:
-    """Return all plans of a text: each begins with its [layer NAME], or with [info] where it has no name.
+    """Return all plans of a text; each begins with its [layer NAME], or with [info] if it has no name.
 
-    Raises: MavcgError with file, line, what is wrong and what to write.
+    Raises: MavcgError with file, line, the mistake and its correction.
     """
     plans: list[TextPlan] = []
     reader: _PlanParser | None = None
@@ -275,8 +277,8 @@ def parse_plans(text: str, file: str = "<plan>") -> tuple[TextPlan, ...]:
 
 
 def parse_plan(text: str, file: str = "<plan>") -> TextPlan:
-    """Return the one plan of a text. Raises: MavcgError, also where there are several."""
+    """Return the single plan of a text. Raises: MavcgError if it is wrong or there are several."""
     plans = parse_plans(text, file)
     if len(plans) > 1:
-        raise MavcgError(f"{file}: {len(plans)} plans where one is expected; take parse_plans or cut the file")
+        raise MavcgError(f"{file}: {len(plans)} plans where one is expected; use parse_plans or split the file")
     return plans[0]

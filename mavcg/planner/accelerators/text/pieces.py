@@ -1,4 +1,4 @@
-"""Pieces of all plans, whatever the layer: memories, types, and numbers as the text has them."""
+"""Parts that all plans share: memories, types, padding and offsets in the order of the text."""
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import MemoryLevel
@@ -8,21 +8,21 @@ from mavcg.planner.layer_model.windows import InputWindow
 
 
 def types_of(items: ItemBytes) -> Types:
-    """Return the types that a layer's sizes suggest: whole numbers where an operand has one byte, else floats.
+    """Return the element types for a layer's element sizes: integers if an operand has one byte, else floats.
 
-    Raises: MavcgError for a size that no type has.
+    Raises: MavcgError for a size without a type.
     """
     sizes = (items.input, items.weight, items.output, items.psum)
     kind = "i" if 1 in sizes else "f"
     names = [f"{kind}{8 * size}" for size in sizes]
     for name, size in zip(names, sizes, strict=True):
         if name not in ITEM_BYTES:
-            raise MavcgError(f"plan: no element type has {size} bytes; 1, 2, 4 and 8 are there")
+            raise MavcgError(f"plan: no element type has {size} bytes; the sizes are 1, 2, 4 and 8")
     return Types(*names)
 
 
 def memories_of(level: MemoryLevel) -> tuple[PlanMemory, ...]:
-    """Return a memory of each operand, or the one that all share."""
+    """Return one memory for each operand, or the one that all share."""
     if level.shared_bytes:
         return (PlanMemory("MEM_0", level.shared_bytes),)
     sizes = {"IN_MEM_0": level.input_bytes, "WT_MEM_0": level.weight_bytes, "OT_MEM_0": level.output_bytes}
@@ -41,5 +41,5 @@ def element_offset(dims: Dims, channel: int, row: int, column: int) -> int:
 
 
 def window_pads(rows: InputWindow, columns: InputWindow) -> Dims:
-    """Return the padding of one tile, in the order of the paper's CONV."""
+    """Return the padding of one tile in the order of the paper's CONV: left, right, above, below."""
     return columns.before, columns.after, rows.before, rows.after

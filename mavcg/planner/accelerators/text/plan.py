@@ -1,6 +1,6 @@
-"""A plan: the tiles of a layer's tensors, the memories on chip, and the commands that move and compute them.
+"""A plan: the tiles of a layer's tensors, the on-chip memories, and the commands that move and compute tiles.
 
-The paper's three sections (e-PlaNNer, 7.1 and figure 7.1) as values; docs/plan-text.md has the text's grammar.
+The paper's three sections (e-PlaNNer, 7.1 and figure 7.1) as values; docs/plan-text.md has the grammar of the text.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from mavcg.errors import MavcgError
 Dims = tuple[int, int, int, int]
 
 OPERANDS = ("INPUT", "WEIGHT", "OUTPUT")
-# A memory's kind is how its name begins; MEM holds a tile of every operand.
+# Operands of a memory, by the beginning of its name; MEM holds a tile of every operand.
 MEMORY_KINDS = {"IN_MEM": ("INPUT",), "WT_MEM": ("WEIGHT",), "OT_MEM": ("OUTPUT",), "MEM": OPERANDS}
 
 ITEM_BYTES = {"f16": 2, "f32": 4, "f64": 8, "i8": 1, "i16": 2, "i32": 4, "i64": 8}
@@ -19,7 +19,7 @@ ITEM_BYTES = {"f16": 2, "f32": 4, "f64": 8, "i8": 1, "i16": 2, "i32": 4, "i64": 
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """Element types, by the names of ITEM_BYTES; psum: of a partial sum, on chip and off chip."""
+    """Element types, by the names of ITEM_BYTES. psum: of partial sums, on chip and off chip."""
 
     input: str = "f32"
     weight: str = "f32"
@@ -27,20 +27,21 @@ class Types:
     psum: str = "f32"
 
     def item_bytes(self, operand: str) -> int:
-        """Return the bytes of an element of an operand off chip."""
+        """Return the bytes per off-chip element of an operand."""
         return ITEM_BYTES[{"INPUT": self.input, "WEIGHT": self.weight, "OUTPUT": self.output}[operand]]
 
     def resident_bytes(self, operand: str) -> int:
-        """Return the bytes of an element of an operand on chip: outputs are partial sums there."""
+        """Return the bytes per on-chip element of an operand; outputs are partial sums there."""
         return ITEM_BYTES[self.psum] if operand == "OUTPUT" else self.item_bytes(operand)
 
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """[info] of a layer. Tensors are batch, channel, height, width.
+    """Section [info] of a layer. Tensors are batch, channel, height, width.
 
-    weight: absent for pooling, which has `kernel` (height, width) of its own. input channels are those of all groups,
-    the weight's second dimension is the channels of one. pads: left, right, above, below, as in the paper's CONV.
+    weight: None for pooling, which has `kernel` (height, width) instead. Input channels are those of all groups; the
+    second
+    dimension of weight has the channels of one group. pads: left, right, above, below, as in the paper's CONV.
     """
 
     input: Dims
@@ -54,7 +55,7 @@ class Info:
     types: Types = Types()
 
     def dims(self, operand: str) -> Dims | None:
-        """Return the elements of the whole tensor."""
+        """Return the shape of an operand's whole tensor."""
         return {"INPUT": self.input, "WEIGHT": self.weight, "OUTPUT": self.output}[operand]
 
     @property
@@ -65,7 +66,7 @@ class Info:
 
 @dataclass(frozen=True, slots=True)
 class PlanMemory:
-    """A memory on chip. line: of the text it came from, as everywhere here; 0 if from none."""
+    """An on-chip memory. line: line number in the plan's text, here and in all classes below; 0 if there is no text."""
 
     name: str
     size_bytes: int
@@ -73,13 +74,13 @@ class PlanMemory:
 
     @property
     def holds(self) -> tuple[str, ...]:
-        """Operands that may lie in it. Of each it holds one tile at a time: another one takes its place."""
+        """Operands that it may hold, one tile of each at a time; loading another tile replaces it."""
         return MEMORY_KINDS[self.name.rsplit("_", 1)[0]]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanTile:
-    """A box of a tensor. offset: of its first element from the tensor's, in elements, row-major."""
+    """A box of a tensor. offset: of its first element in the tensor, in elements, row-major."""
 
     name: str
     offset: int
@@ -88,18 +89,18 @@ class PlanTile:
 
     @property
     def operand(self) -> str:
-        """The tensor that it is of: how its name begins."""
+        """Operand that the tile belongs to, by the beginning of its name."""
         return self.name.split("_", 1)[0]
 
     @property
     def elements(self) -> int:
-        """Number of elements; none where a window is nothing but padding."""
+        """Number of elements; 0 if the tile's window is padding alone."""
         return prod(self.dims)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Command that loads a tile; one of the output brings its partial sums back."""
+    """LOAD: move a tile on chip. A tile of the output is its partial sums."""
 
     memory: str
     tile: str
@@ -108,7 +109,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A tile of the output goes off chip: complete, or as partial sums that are loaded again later."""
+    """STORE: move a tile of the output off chip, complete or as partial sums that are loaded again later."""
 
     tile: str
     memory: str
@@ -118,9 +119,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """Sums of products of two tiles. add: onto what the output's tile holds; else it is begun anew.
+    """CONV: sums of products of two tiles. add: add to the output's tile; otherwise start new sums.
 
-    pads: left, right, above, below: zeros round this tile of the input.
+    pads: left, right, above, below: zeros around this tile of the input.
     """
 
     output: str
@@ -134,7 +135,7 @@ class Conv:
 
 @dataclass(frozen=True, slots=True)
 class PoolCommand:
-    """The maximum, or else the average, of every window. Padding is left out of both."""
+    """MAXPOOL or AVGPOOL: maximum or average of every window, without padding."""
 
     maximum: bool
     output: str
@@ -146,7 +147,7 @@ class PoolCommand:
 
 @dataclass(frozen=True, slots=True)
 class Relu:
-    """Command that sets values below zero in a complete tile of the output to zero, on chip."""
+    """RELU: set negative values in a complete on-chip tile of the output to zero."""
 
     output: str
     line: int = field(default=0, compare=False)
@@ -157,7 +158,7 @@ Command = Load | Store | Conv | PoolCommand | Relu
 
 @dataclass(frozen=True)
 class TextPlan:
-    """A layer's plan. name: of the layer, or nothing. file: that the text came from, for messages."""
+    """A layer's plan. name: of the layer, or "". file: where the text was read from, for messages."""
 
     name: str
     info: Info
@@ -167,35 +168,38 @@ class TextPlan:
     file: str = field(default="", compare=False)
 
 
-def place(plan: TextPlan, line: int, what: str) -> str:
-    """Return the beginning of a message: file and line, or the layer of a plan that was never text, and its object."""
-    where = f"{plan.file}:{line}" if line else f"plan of {plan.name or 'a layer'}"
-    return f"{where}: {what}"
+def place(plan: TextPlan, line: int, object_name: str) -> str:
+    """Return the beginning of a message.
+
+    File and line, or the layer if the plan was never text, then the object's name.
+    """
+    location = f"{plan.file}:{line}" if line else f"plan of {plan.name or 'a layer'}"
+    return f"{location}: {object_name}"
 
 
 def tiles_by_name(plan: TextPlan) -> dict[str, PlanTile]:
-    """Return the tiles of a plan by their names. Raises: MavcgError where two tiles share a name."""
-    found: dict[str, PlanTile] = {}
+    """Return the tiles of a plan by name. Raises: MavcgError if two tiles share a name."""
+    tiles: dict[str, PlanTile] = {}
     for tile in plan.tiles:
-        if tile.name in found:
+        if tile.name in tiles:
             raise MavcgError(f"{place(plan, tile.line, tile.name)}: declared twice; give one another name")
-        found[tile.name] = tile
-    return found
+        tiles[tile.name] = tile
+    return tiles
 
 
 def output_memories(plan: TextPlan) -> list[str | None]:
-    """Per command: where the output's tile that it computes lies, None if the plan never states it.
+    """Return for each command the memory of the output tile that it computes; None if the plan never states it.
 
-    A command names a tile, not its memory. It lies where the tile's next STORE takes it from.
+    A command names a tile, not its memory: the tile lies where its next STORE takes it from.
     """
     next_store: dict[str, str] = {}
-    found: list[str | None] = [None] * len(plan.commands)
+    memories: list[str | None] = [None] * len(plan.commands)
     for i in range(len(plan.commands) - 1, -1, -1):
         match plan.commands[i]:
             case Store(tile=tile, memory=memory):
                 next_store[tile] = memory
             case Conv(output=tile) | PoolCommand(output=tile) | Relu(output=tile):
-                found[i] = next_store.get(tile)
+                memories[i] = next_store.get(tile)
             case Load():
                 pass
-    return found
+    return memories

@@ -1,4 +1,4 @@
-"""A plan -> its text (docs/plan-text.md), from which text/parser.py makes the same plan again."""
+"""Printer of plans (docs/plan-text.md); text/parser.py parses the result into an equal plan."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from mavcg.planner.accelerators.text.plan import (
     Types,
 )
 
-# Names of layers that stand in a header as they are; any other is quoted as a JSON string.
+# Layer names that are printed in a header without quotes; any other is quoted as a JSON string.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.:+-]+(?:/[A-Za-z0-9_.:+-]+)*")
 
 
@@ -26,7 +26,7 @@ def _numbers(values: Iterable[int]) -> str:
 
 
 def _pair(pair: tuple[int, int]) -> str:
-    """Return one number where both are the same, as the paper has its stride."""
+    """Return one number if both are the same, as the paper writes its stride."""
     return str(pair[0]) if pair[0] == pair[1] else _numbers(pair)
 
 
@@ -56,14 +56,14 @@ def _info(info: Info) -> Iterator[str]:
 def _memory(memory: PlanMemory, types: Types) -> str:
     sizes = {types.resident_bytes(operand) for operand in memory.holds}
     item = sizes.pop()
-    # Elements, as in the paper, unless operands of several sizes share the memory or it holds no whole number of them.
+    # In elements, as in the paper, unless operands of several sizes share it or its size is not a multiple of one.
     if sizes or memory.size_bytes % item:
         return f"{memory.name}({memory.size_bytes} bytes)"
     return f"{memory.name}({memory.size_bytes // item})"
 
 
 def print_command(command: Command) -> str:
-    """Print a command as one line of [text]."""
+    """Return a command as one line of [text]."""
     match command:
         case Load(memory, tile):
             return f"LOAD {memory} {tile}"
@@ -94,10 +94,10 @@ def _lines(plan: TextPlan) -> Iterator[str]:
 
 
 def print_plan(plan: TextPlan) -> str:
-    """Return the whole text, a newline at its end. A layer's name stands above it as [layer NAME]."""
+    """Return the whole text, with a final newline. The layer's name precedes it as [layer NAME]."""
     return "\n".join(_lines(plan)) + "\n"
 
 
 def print_plans(plans: Iterable[TextPlan]) -> str:
-    """Return the plans of several layers, one after the other."""
+    """Return the text of several plans, one after the other."""
     return "\n".join(map(print_plan, plans))

@@ -1,4 +1,4 @@
-"""Check that a command's tile of the input, with its padding, is just what its tile of the output reads."""
+"""Check that a command's input tile, with its padding, is exactly what its output tile reads."""
 
 from mavcg.planner.accelerators.text.boxes import Box
 from mavcg.planner.accelerators.text.plan import Dims, Info
@@ -6,7 +6,7 @@ from mavcg.planner.layer_model.windows import WindowAxis
 
 
 def axes_of(info: Info) -> tuple[WindowAxis, WindowAxis]:
-    """Return the layer's two directions: down, across."""
+    """Return the layer's vertical and horizontal axis."""
     kh, kw = info.taps
     left, _, above, _ = info.pads
     down = WindowAxis(info.output[2], kh, info.input[2], info.stride[0], info.dilation[0], above)
@@ -23,11 +23,11 @@ def _channels(info: Info, output: Box, source: Box, weight: Box) -> str:
         per_group = info.output[1] // info.groups
         group = out_first // per_group
         if (out_first + out_count - 1) // per_group != group:
-            return f"output channels {_range(output[1])} are of two groups; {per_group} channels are one group"
+            return f"output channels {_range(output[1])} belong to two groups; {per_group} channels are one group"
         first, count = weight[1]
         expected = (group * info.weight[1] + first, count)
     if source[1] != expected:
-        return f"an input of channels {_range(source[1])}, where {_range(expected)} belong to output and weights"
+        return f"an input of channels {_range(source[1])}, where {_range(expected)} match output and weights"
     return ""
 
 
@@ -37,7 +37,7 @@ def _range(part: tuple[int, int]) -> str:
 
 
 def verify_reads(info: Info, output: Box, source: Box, weight: Box, stride: tuple[int, int], pads: Dims) -> str:
-    """Return the fault of a command's channels, rows, columns, padding or stride, and the remedy; "" if nothing."""
+    """Return the fault in a command's channels, rows, columns, padding or stride, with its correction; "" if none."""
     if stride != info.stride:
         return f"stride {stride}, the layer's is {info.stride}; write that, or correct STRIDE in [info]"
     if wrong := _channels(info, output, source, weight):

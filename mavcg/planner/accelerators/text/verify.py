@@ -1,4 +1,4 @@
-"""Verify that a plan can be run and computes its layer, so that every backend may rely on it."""
+"""Verifier of plans: a verified plan can be run and computes its layer, so every backend may rely on it."""
 
 from mavcg.errors import MavcgError
 from mavcg.planner.accelerators.text.boxes import Box, box_of, overlap, volume
@@ -20,7 +20,11 @@ from mavcg.planner.accelerators.text.reads import verify_reads
 
 
 class _Sums:
-    """The sums of one tile of the output: which boxes of (IC, KH, KW) they have in them."""
+    """The sums of one output tile.
+
+    terms: boxes of (IC, KH, KW) that they include. volume: number of terms. saved: number of boxes stored off chip as
+    partial sums. complete: stored completely. rectified: RELU was applied.
+    """
 
     __slots__ = ("complete", "rectified", "saved", "terms", "volume")
 
@@ -33,19 +37,21 @@ class _Sums:
 
 
 def verify_plan(plan: TextPlan) -> None:
-    """Find out whether a plan is right.
+    """Check that a plan is correct.
 
-    Tiles lie in their tensors and fit the memories with all else that lives there; nothing is used before it is loaded
-    or stored before it is computed; each command reads just what its output and padding need; no sums are lost or
-    added twice; and at the end every element of the output has been stored, complete, once.
-    Raises: MavcgError with the line, or the layer and the command of a plan that never was text.
+    Tiles lie inside their tensors and fit the memories together with all other resident tiles; nothing is used before
+    it is
+    loaded or stored before it is computed; each command reads exactly what its output and padding need; no sums are
+    lost or
+    added twice; and at the end every element of the output has been stored completely, once.
+    Raises: MavcgError with the line, or the layer and the command if the plan has no text.
     """
     tiles = verify_declared(plan)
     _PlanVerifier(plan, tiles).all()
 
 
 class _PlanVerifier:
-    """A plan while its commands run: what lies where."""
+    """State while a plan's commands are checked in order: the contents of the memories and the sums of each tile."""
 
     def __init__(self, plan: TextPlan, tiles: dict[str, PlanTile]) -> None:
         self.plan, self.tiles = plan, tiles
@@ -70,7 +76,7 @@ class _PlanVerifier:
     def tile(self, name: str, operand: str) -> PlanTile:
         tile = self.tiles.get(name)
         if tile is None or tile.operand != operand:
-            raise self.fail(f"{name} is no tile of {operand} in [var]; declare it or name one that is there")
+            raise self.fail(f"{name} is not a tile of {operand} in [var]; declare it or name one that is declared")
         return tile
 
     def all(self) -> None:
@@ -91,12 +97,12 @@ class _PlanVerifier:
         self.end()
 
     def put(self, memory_name: str, tile: PlanTile) -> None:
-        """Put a tile in the place of the one of its operand in a memory."""
+        """Put a tile into a memory, in place of the resident tile of the same operand."""
         memory = self.memories.get(memory_name)
         if memory is None:
-            raise self.fail(f"{memory_name} is no memory in [var]; declare it or name one that is there")
+            raise self.fail(f"{memory_name} is not a memory in [var]; declare it or name one that is declared")
         if tile.operand not in memory.holds:
-            raise self.fail(f"{memory_name} holds {', '.join(memory.holds)}, not {tile.operand}; take another memory")
+            raise self.fail(f"{memory_name} holds {', '.join(memory.holds)}, not {tile.operand}; use another memory")
         before = self.holds.get((memory_name, tile.operand))
         if before == tile.name:
             return
@@ -113,7 +119,7 @@ class _PlanVerifier:
     def load(self, command: Load) -> None:
         tile = self.tiles.get(command.tile)
         if tile is None:
-            raise self.fail(f"{command.tile} is no tile in [var]; declare it or name one that is there")
+            raise self.fail(f"{command.tile} is not a tile in [var]; declare it or name one that is declared")
         if tile.operand == "OUTPUT":
             sums = self.sums.get(tile.name)
             if sums is None or not sums.saved or sums.complete:
@@ -129,7 +135,7 @@ class _PlanVerifier:
             raise self.fail(f"{name} is not on chip: not loaded, or another tile took its place; LOAD it before")
 
     def start_sums(self, output: PlanTile, target: str | None) -> _Sums:
-        """Return the sums that begin at this command."""
+        """Return new sums of an output tile, which begin at this command."""
         if output.name in self.sums:
             raise self.fail(f"{output.name} was begun before and would begin anew; write ADD, or remove the command")
         if target is None:
@@ -168,7 +174,7 @@ class _PlanVerifier:
         output, source = self.tile(command.output, "OUTPUT"), self.tile(command.input, "INPUT")
         self.resident(source.name)
         if self.plan.info.weight is not None:
-            raise self.fail("[info] has a WEIGHT, so this is no pooling; write KERNEL(HEIGHT,WIDTH) there instead")
+            raise self.fail("[info] has a WEIGHT, so this is not a pooling; write KERNEL(HEIGHT,WIDTH) there instead")
         whole = (self.boxes[output.name][1], (0, 1), *((0, taps) for taps in self.plan.info.taps))
         wrong = verify_reads(
             self.plan.info, self.boxes[output.name], self.boxes[source.name], whole, command.stride, command.pads
@@ -211,7 +217,7 @@ class _PlanVerifier:
             sums.complete = True
 
     def end(self) -> None:
-        """Check that every element of the output is in one tile, and that that one is stored."""
+        """Check that every output element belongs to exactly one tile, and that this tile is stored."""
         for name, sums in self.sums.items():
             if not sums.complete:
                 tile = self.tiles[name]
@@ -220,9 +226,9 @@ class _PlanVerifier:
                 )
         batch, *shape = self.plan.info.output
         boxes = {self.boxes[name][1:]: name for name in self.sums}
-        both = overlap([self.boxes[name][1:] for name in self.sums], tuple(shape))
-        if both is not None:
-            tile = self.tiles[boxes[both]]
+        shared = overlap([self.boxes[name][1:] for name in self.sums], tuple(shape))
+        if shared is not None:
+            tile = self.tiles[boxes[shared]]
             raise MavcgError(
                 f"{place(self.plan, tile.line, tile.name)}: shares elements of the output with another tile that is "
                 "stored; cut the output into tiles that do not overlap"

@@ -121,8 +121,8 @@ def test_comments_spaces_and_a_missing_batch_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("[var]\n", "", "p:5: 'IN_MEM_0(16)' is no entry of [info]"),
-        ("[var]", "[text]", "p:5: [text] where [var] has to come"),
+        ("[var]\n", "", "p:5: 'IN_MEM_0(16)' is not an entry of [info]"),
+        ("[var]", "[text]", "p:5: [text] where [var] must come"),
         ("[var]", "[data]", "p:5: section [data]; the sections are"),
         ("INPUT(1,1,4,4)\n", "", "[info] has no INPUT"),
         ("WEIGHT(1,1,1,1)\n", "", "[info] needs either WEIGHT"),
@@ -135,12 +135,12 @@ def test_comments_spaces_and_a_missing_batch_do_not_matter() -> None:
         ("IN_MEM_0(16)", "XX_MEM_0(16)", "p:6: memory XX_MEM_0; a memory's name begins with"),
         ("IN_MEM_0(16)", "IN_MEM_0 16", "p:6: 'IN_MEM_0 16' is neither a memory"),
         ("INPUT_0[0]", "BIAS_0[0]", "p:9: tile BIAS_0; a tile's name begins with"),
-        ("LOAD IN_MEM_0 INPUT_0", "FETCH IN_MEM_0", "p:14: 'FETCH' is no command; the commands are LOAD,"),
+        ("LOAD IN_MEM_0 INPUT_0", "FETCH IN_MEM_0", "p:14: 'FETCH' is not a command; the commands are LOAD,"),
         ("LOAD IN_MEM_0 INPUT_0", "LOAD IN_MEM_0", "p:14: 'LOAD IN_MEM_0'; write LOAD MEMORY TILE"),
         ("1 (0,0,0,0)", "0 (0,0,0,0)", "p:15: a stride of 0"),
         ("1 (0,0,0,0)", "1 (0,0,0)", "p:15: (0,0,0) is not 4 whole numbers"),
         ("1 (0,0,0,0)", "1 (0,0,0,0) PLUS", "write CONV OUTPUT_n INPUT_n WEIGHT_n STRIDE"),
-        ("[info]", "[layer a b]\n[info]", "p:1: '[layer a b]' names no layer"),
+        ("[info]", "[layer a b]\n[info]", "p:1: '[layer a b]' does not name a layer"),
         ("[info]\n", "", "p:1: 'INPUT(1,1,4,4)' before any section"),
     ],
 )
