@@ -1,4 +1,4 @@
-"""The application of the paper's section 6.4: CNNs, partitions, parallel sets and schedules, as values."""
+"""An application as values: CNNs, partitions, parallel sets and schedules (section 6.4 of the paper)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from functools import cached_property
 
 from mavcg.errors import MavcgError
 
-# Kinds of layers whose output rows need only some input rows. All others read their whole input at once.
+# Kinds of layers whose output rows need only some input rows; all others read their whole input.
 BY_PARTS = frozenset(("conv", "depthwise", "pool", "add", "activation", "concat", "pad", "output"))
 
 
 @dataclass(frozen=True)
 class RowWindow:
-    """Input rows of an output row: `rows` from `row * stride - pad` on."""
+    """Input rows of an output row: `rows` rows from row * stride - pad on."""
 
     rows: int = 1
     stride: int = 1
@@ -21,8 +21,11 @@ class RowWindow:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of a CNN. out_rows: rows of its output, the most phases that it can have; weights: parameters, in
-    elements."""
+    """A layer of a CNN.
+
+    out_rows: rows of its output, which bound its phases. window: input rows of an output row. weights: number of
+    parameters.
+    """
 
     name: str
     kind: str = "conv"
@@ -32,14 +35,20 @@ class Layer:
 
     @property
     def by_parts(self) -> bool:
-        """True if the layer can process its data by parts (thesis, chapter 4: conv and pool with their windows)."""
+        """True if the layer can compute its output row by row (thesis, chapter 4.
+
+        Convolutions and poolings by their windows).
+        """
         return self.kind in BY_PARTS and self.out_rows > 1
 
 
 @dataclass(frozen=True)
 class DataEdge:
-    """Data that layer `source` writes and layer `target` reads: `elements` in `rows` rows. window: of the target's rows
-    on this data; None: the layer's (a residual has a window of its own)."""
+    """Data that layer `source` writes and layer `target` reads: `elements` in `rows` rows.
+
+    window: rows of this data that an output row of the target needs; None: the target's own (a residual has another
+    one).
+    """
 
     source: str
     target: str
@@ -50,7 +59,7 @@ class DataEdge:
 
 @dataclass(frozen=True)
 class Cnn:
-    """A directed acyclic graph of layers, which are listed in a valid order."""
+    """A directed acyclic graph of layers, listed in a valid execution order."""
 
     name: str
     layers: tuple[Layer, ...]
@@ -67,7 +76,7 @@ class Cnn:
 
 @dataclass(frozen=True)
 class ScheduleBlock:
-    """Firings that are repeated: [a, b, c] x times; an entry is a layer's name or another block."""
+    """Repeated firings, [a, b, c] x times. Entries are names of layers or further blocks."""
 
     entries: tuple["str | ScheduleBlock", ...]
     times: int = 1
@@ -79,8 +88,10 @@ class ScheduleBlock:
 
 @dataclass(frozen=True)
 class Partition:
-    """Layers of one CNN that run in one thread of control, one after the other, by a schedule. fixed: the schedule is
-    the user's: a layer has as many phases as it has firings there, and no search changes them."""
+    """Layers of one CNN that run one after the other in one thread of control, by a schedule.
+
+    fixed: the schedule is the user's: a layer has as many phases as it has firings in it, and no search changes it.
+    """
 
     name: str
     cnn: str
@@ -91,8 +102,11 @@ class Partition:
 
 @dataclass(frozen=True)
 class Application:
-    """The paper's tuple but for B, which is computed. cnns, partitions: in order; a CNN's partitions run in the order
-    given, one after the other unless they are parallel. parallel (J): sets of partitions that run at the same time."""
+    """The application of the paper without its buffers B, which are computed.
+
+    cnns, partitions: in order; the partitions of a CNN run in this order, one after the other unless they are parallel.
+    parallel (J): sets of partitions that run at the same time.
+    """
 
     cnns: tuple[Cnn, ...]
     partitions: tuple[Partition, ...]
@@ -104,19 +118,19 @@ class Application:
         object.__setattr__(self, "_pairs", frozenset(_parallel_pairs(self)))
 
     def runs_with(self, a: str, b: str) -> bool:
-        """True if the partitions run at the same time."""
+        """True if two partitions run at the same time."""
         return (a, b) in self._pairs
 
     def cnn(self, name: str) -> Cnn:
-        """Return a CNN by its name."""
+        """Return a CNN by name."""
         return self._cnn_by_name[name]
 
     def partition_of(self, cnn: str, layer: str) -> Partition:
         """Return the partition that runs a layer."""
-        return self._home[(cnn, layer)]
+        return self._partition_by_layer[(cnn, layer)]
 
     def partitions_of(self, cnn: str) -> tuple[Partition, ...]:
-        """Return a CNN's partitions, in their order."""
+        """Return a CNN's partitions, in order."""
         return tuple(p for p in self.partitions if p.cnn == cnn)
 
     @cached_property
@@ -124,24 +138,26 @@ class Application:
         return {cnn.name: cnn for cnn in self.cnns}
 
     @cached_property
-    def _home(self) -> Mapping[tuple[str, str], Partition]:
+    def _partition_by_layer(self) -> Mapping[tuple[str, str], Partition]:
         return {(p.cnn, layer): p for p in self.partitions for layer in p.layers}
 
 
 def _parallel_pairs(app: Application) -> Iterator[tuple[str, str]]:
-    """Yield pairs of partitions that may run at the same time.
+    """Yield the pairs of partitions that may run at the same time.
 
-    Where partitions of two CNNs are in one set, all partitions of these CNNs are parallel: nothing says how far one
-    is when the other begins.
+    If partitions of two CNNs are in one set, all partitions of these CNNs are parallel, because nothing synchronises
+    them.
     """
-    own = {p.name: p.cnn for p in app.partitions}
+    cnn_of = {p.name: p.cnn for p in app.partitions}
     for group in app.parallel:
         for a in group:
             for b in group:
-                if own[a] == own[b]:
+                if cnn_of[a] == cnn_of[b]:
                     yield from [(a, b)] if a != b else []
                 else:
-                    yield from ((p.name, q.name) for p in app.partitions_of(own[a]) for q in app.partitions_of(own[b]))
+                    yield from (
+                        (p.name, q.name) for p in app.partitions_of(cnn_of[a]) for q in app.partitions_of(cnn_of[b])
+                    )
 
 
 def firings(schedule: ScheduleBlock) -> Iterator[str]:
@@ -160,13 +176,13 @@ def in_order(layers: Sequence[str]) -> ScheduleBlock:
 
 
 def sequential(cnn: Cnn) -> Partition:
-    """Return the one partition of a CNN that runs layer by layer."""
+    """Return the single partition of a CNN that runs layer by layer."""
     names = tuple(layer.name for layer in cnn.layers)
     return Partition(cnn.name, cnn.name, names, in_order(names))
 
 
 def whole_phases(app: Application) -> Mapping[tuple[str, str], int]:
-    """Return one phase for each layer: no data processing by parts."""
+    """Return one phase for each layer: nothing is processed by parts."""
     return {(cnn.name, layer.name): 1 for cnn in app.cnns for layer in cnn.layers}
 
 
@@ -179,7 +195,7 @@ def check_application(app: Application) -> None:
         order = {layer.name: number for number, layer in enumerate(cnn.layers)}
         for edge in cnn.edges:
             if edge.source not in order or edge.target not in order:
-                raise MavcgError(f"{cnn.name}: edge {edge.source} -> {edge.target}: names no layer; correct it")
+                raise MavcgError(f"{cnn.name}: edge {edge.source} -> {edge.target}: names an unknown layer; correct it")
             if order[edge.source] >= order[edge.target]:
                 raise MavcgError(f"{cnn.name}: edge {edge.source} -> {edge.target}: goes back; list layers in order")
             if edge.elements < 1 or edge.rows < 1 or edge.elements % edge.rows:
@@ -190,7 +206,7 @@ def check_application(app: Application) -> None:
         covered = [layer for p in app.partitions_of(cnn.name) for layer in p.layers]
         if sorted(covered) != sorted(order):
             missing = sorted(set(order) ^ set(covered)) or covered
-            raise MavcgError(f"{cnn.name}: partitions cover {missing[0]} not once; put every layer in one partition")
+            raise MavcgError(f"{cnn.name}: layer {missing[0]} must be in exactly one partition; correct the partitions")
         stage = {layer: n for n, p in enumerate(app.partitions_of(cnn.name)) for layer in p.layers}
         for edge in cnn.edges:
             if stage[edge.source] > stage[edge.target]:
@@ -201,13 +217,13 @@ def check_application(app: Application) -> None:
     names = {p.name for p in app.partitions}
     for group in app.parallel:
         for name in sorted(group - names):
-            raise MavcgError(f"parallel: '{name}' is no partition; there are {', '.join(sorted(names))}")
+            raise MavcgError(f"parallel: '{name}' is not a partition; choose one of {', '.join(sorted(names))}")
     for p in app.partitions:
         if p.cnn not in {cnn.name for cnn in app.cnns} or set(firings(p.schedule)) != set(p.layers):
             raise MavcgError(f"partition {p.name}: its schedule and its layers differ; name each layer in both")
 
 
-def _unique(what: str, names: Sequence[str]) -> None:
+def _unique(kind: str, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise MavcgError(f"{what} '{name}' is there twice; give each a name of its own")
+            raise MavcgError(f"{kind} '{name}' appears twice; give each a different name")

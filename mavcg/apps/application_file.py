@@ -1,4 +1,4 @@
-"""Read app.toml: networks, limits, partitions, what runs together."""
+"""Reader of app.toml: networks, limits, partitions, and what runs at the same time."""
 
 import re
 import tomllib
@@ -24,9 +24,14 @@ _NETWORK = {
 
 @dataclass(frozen=True)
 class NetworkEntry:
-    """A [[network]] of app.toml. throughput: T^c in frames per second, None for none. partitions: "" for one, "auto:n",
-    or the first layers of the partitions after the first. line: of the table. schedules: one for each partition, none
-    where the plan makes them; schedule_place: of the key, for messages."""
+    """A [[network]] of app.toml.
+
+    throughput: T^c in frames per second, or None. partitions: "" for one, "auto:n", or the first layers of the
+    partitions
+    after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
+    schedule_place:
+    location of the key, for messages.
+    """
 
     name: str
     file: Path
@@ -41,8 +46,12 @@ class NetworkEntry:
 
 @dataclass(frozen=True)
 class ApplicationFile:
-    """memory: M^c in bytes of weights and buffers, None for none. parallel: names of networks or partitions. networks:
-    in the order in which they run."""
+    """The contents of app.toml.
+
+    memory: M^c, limit in bytes of weights and buffers, or None. parallel: sets of names of networks or partitions.
+    networks:
+    in execution order.
+    """
 
     path: Path
     memory: int | None
@@ -51,14 +60,14 @@ class ApplicationFile:
 
 
 class _Place:
-    """The lines of a file's keys, for messages."""
+    """Locations of a file's keys, for messages."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.lines = path, text.splitlines()
         self.tables = [n for n, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*network\s*\]\]", line)]
 
     def of(self, key: str, network: int | None = None) -> str:
-        """Return "app.toml: line 3: network[0].file" of a key, or of its table where the key is not found."""
+        """Return a key's location, as "app.toml: line 3: network[0].file"; its table's line if the key is missing."""
         start, end = 0, self.tables[0] if self.tables else len(self.lines)
         if network is not None:
             start = self.tables[network] if network < len(self.tables) else 0
@@ -70,7 +79,7 @@ class _Place:
 
 
 def read_application_file(path: Path) -> ApplicationFile:
-    """Read the file; files of networks are relative to it. Raises: MavcgError naming file, line, key and remedy."""
+    """Read app.toml; paths of networks are relative to it. Raises: MavcgError naming file, line, key and remedy."""
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
@@ -86,7 +95,7 @@ def read_application_file(path: Path) -> ApplicationFile:
     memory = _bytes(place.of("memory"), table["memory"]) if "memory" in table else None
     parallel = table.get("parallel", [])
     if not all(isinstance(group, list) and all(isinstance(name, str) for name in group) for group in parallel):
-        raise MavcgError(f'{place.of("parallel")} = {value_text(parallel)}: is no list of lists; write [["a", "b"]]')
+        raise MavcgError(f'{place.of("parallel")} = {value_text(parallel)}: is not a list of lists; write [["a", "b"]]')
     networks = tuple(_network(place, number, entry) for number, entry in enumerate(entries))
     names = [entry.name for entry in networks]
     for number, name in enumerate(names):
@@ -105,7 +114,7 @@ def read_application_file(path: Path) -> ApplicationFile:
 def _check(place: _Place, table: dict[str, Any], kinds: dict[str, Any], network: int | None) -> None:
     for key, value in table.items():
         if key not in kinds:
-            raise MavcgError(f"{place.of(key, network)}: is not known; keys are {', '.join(kinds)}")
+            raise MavcgError(f"{place.of(key, network)}: unknown key; the keys are {', '.join(kinds)}")
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
             kind = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
             words = " or ".join({"str": "a string", "list": "a list", "dict": "a table"}.get(k.__name__, "a number")
@@ -121,7 +130,7 @@ def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
     file = place.path.parent / table["file"]
     if not file.is_file():
         raise MavcgError(
-            f"{place.of('file', number)} = '{table['file']}': is not there; name an .onnx, .tflite or .prototxt file"
+            f"{place.of('file', number)} = '{table['file']}': does not exist; name an .onnx, .tflite or .prototxt file"
         )
     precision = table.get("precision", "fp32")
     if precision not in PRECISIONS:
@@ -156,19 +165,19 @@ def _schedules(location: str, value: str | list[Any]) -> tuple[ScheduleBlock, ..
     texts = [value] if isinstance(value, str) else value
     if not texts or not all(isinstance(text, str) for text in texts):
         raise MavcgError(
-            f'{location} = {value_text(value)}: is no schedule; write "a, [b, c] x 8", a string a partition'
+            f'{location} = {value_text(value)}: is not a schedule; write "a, [b, c] x 8", one string for each partition'
         )
-    found = []
+    parsed = []
     for text in texts:
         try:
-            found.append(parse_schedule(text))
+            parsed.append(parse_schedule(text))
         except ScheduleTextError as error:
             raise MavcgError(f"{location} = {value_text(text)}: {error}") from error
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _bytes(location: str, text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise MavcgError(f'{location} = \'{text}\': is no size; write it with a unit, as in "2 MB" or "512 KiB"')
+        raise MavcgError(f'{location} = \'{text}\': is not a size; write it with a unit, as in "2 MB" or "512 KiB"')
     return int(float(match[1]) * _UNITS[match[2]])

@@ -1,4 +1,7 @@
-"""Buffers of an application: naive allocation, live intervals, and Algorithm 8, greedy reuse (sections 6.4, 6.5.1)."""
+"""Buffers of an application.
+
+Naive allocation, live intervals, and greedy reuse by Algorithm 8 (sections 6.4, 6.5.1).
+"""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -9,7 +12,7 @@ from mavcg.apps.application import Application, DataEdge, Partition, firings
 
 @dataclass(frozen=True)
 class StepSpan:
-    """Steps of a partition's schedule at which data is in memory: first to last, both included, from 0."""
+    """Steps of a partition's schedule in which data is live: first to last, inclusive, from 0."""
 
     partition: str
     first: int
@@ -18,10 +21,12 @@ class StepSpan:
 
 @dataclass(frozen=True)
 class EdgeData:
-    """The data of an edge, or one copy of it: pipelined partitions exchange data through copies, which change places
-    after each frame (e(1) with the writer, e(2) with the reader).
+    """The data of an edge, or one copy of it.
 
-    copy: 0 if there is one only. size: elements of its buffer. spans: in every partition in which it is live.
+    Pipelined partitions exchange data through copies, which are swapped after each frame: e(1) is the writer's, e(2)
+    the
+    reader's. copy: number of the copy; 0 if there is only one. size: elements of its buffer. spans: live steps in every
+    partition in which it is live.
     """
 
     cnn: str
@@ -32,19 +37,19 @@ class EdgeData:
 
     @property
     def label(self) -> str:
-        """The name in tables: cnn:source->target, with the copy's number in brackets."""
+        """Name in tables: cnn:source->target, with the number of the copy in brackets."""
         number = f"({self.copy})" if self.copy else ""
         return f"{self.cnn}:{self.edge.source}->{self.edge.target}{number}"
 
     @property
     def home(self) -> str:
-        """The partition that is visited for this data in Algorithm 8."""
+        """Partition in which Algorithm 8 visits this data."""
         return self.spans[0].partition
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory that edges share, in elements."""
+    """Memory that the data of several edges shares, in elements."""
 
     edges: tuple[EdgeData, ...]
     size: int
@@ -54,14 +59,17 @@ Sizes = Mapping[tuple[str, str, str], int]
 
 
 def edge_data(app: Application, sizes: Sizes | None = None) -> tuple[EdgeData, ...]:
-    """Return the data of all edges with their live intervals, ordered by partition and edge.
+    """Return the data of all edges with live intervals, ordered by partition and edge.
 
-    A pair of pipelined partitions that an edge connects has a copy each, and so has every pipelined partition
-    between them: data of several frames is in flight. Where writer and reader are not parallel there is one copy,
-    which belongs to both partitions and is live in all of the CNN's partitions between them.
-    sizes: of the buffers, by (cnn, source, target), in elements; without them, all of the data.
+    Each of two pipelined partitions joined by an edge has a copy, and so has every pipelined partition between them,
+    because
+    data of several frames is live. If writer and reader are not parallel there is one copy, which is live in both
+    partitions
+    and in all of the CNN's partitions between them. sizes: of the buffers, by (cnn, source, target), in elements; None:
+    the
+    whole data.
     """
-    found: list[EdgeData] = []
+    data: list[EdgeData] = []
     steps = {p.name: _steps(p) for p in app.partitions}
     for cnn in app.cnns:
         parts = app.partitions_of(cnn.name)
@@ -71,36 +79,37 @@ def edge_data(app: Application, sizes: Sizes | None = None) -> tuple[EdgeData, .
             begin, end = steps[source.name][0][edge.source][0], steps[target.name][0][edge.target][1]
             if source == target:  # the writer may go on after the last read, with rows that nothing needs
                 end = max(end, steps[source.name][0][edge.source][1])
-                found.append(EdgeData(cnn.name, edge, 0, size, (StepSpan(source.name, begin, end),)))
+                data.append(EdgeData(cnn.name, edge, 0, size, (StepSpan(source.name, begin, end),)))
                 continue
             passed = parts[parts.index(source) : parts.index(target) + 1]
             spans = [StepSpan(p.name, 0, steps[p.name][1] - 1) for p in passed]
             spans[0] = StepSpan(source.name, begin, spans[0].last)
             spans[-1] = StepSpan(target.name, 0, end)
             if app.runs_with(source.name, target.name):
-                found += [
+                data += [
                     EdgeData(cnn.name, edge, number, edge.elements, (span,)) for number, span in enumerate(spans, 1)
                 ]
             else:
-                found.append(EdgeData(cnn.name, edge, 0, edge.elements, tuple(spans)))
+                data.append(EdgeData(cnn.name, edge, 0, edge.elements, tuple(spans)))
     order = {p.name: number for number, p in enumerate(app.partitions)}
-    return tuple(sorted(found, key=lambda data: order[data.home]))
+    return tuple(sorted(data, key=lambda item: order[item.home]))
 
 
 def _steps(partition: Partition) -> tuple[dict[str, tuple[int, int]], int]:
-    """Return the first and last step of each layer, and the number of steps."""
-    found: dict[str, tuple[int, int]] = {}
+    """Return (first, last) step of each layer, and the number of steps."""
+    spans: dict[str, tuple[int, int]] = {}
     step = -1
     for step, layer in enumerate(firings(partition.schedule)):
-        found[layer] = (found.get(layer, (step, step))[0], step)
-    return found, step + 1
+        spans[layer] = (spans.get(layer, (step, step))[0], step)
+    return spans, step + 1
 
 
 def live_together(app: Application, a: EdgeData, b: EdgeData) -> bool:
-    """True if both are in memory at some time: in parallel partitions, or at a common step of one partition.
+    """True if both data are live at the same time: in parallel partitions, or at a common step of one partition.
 
     The paper's Algorithm 8 lets data of two partitions share a buffer whenever these are not parallel. That is unsafe
-    for an edge between partitions that follow each other: it is live in both, and spans say so.
+    for an
+    edge between consecutive partitions: it is live in both, which the spans express.
     """
     for p in a.spans:
         for q in b.spans:
@@ -112,36 +121,40 @@ def live_together(app: Application, a: EdgeData, b: EdgeData) -> bool:
 
 
 def naive_buffers(data: Sequence[EdgeData]) -> tuple[Buffer, ...]:
-    """Return a buffer for each edge and copy (Table 6.1)."""
-    return tuple(Buffer((each,), each.size) for each in data)
+    """Return one buffer for each edge and copy (Table 6.1)."""
+    return tuple(Buffer((item,), item.size) for item in data)
 
 
 def reuse_buffers(app: Application, data: Sequence[EdgeData], within_cnn: bool = False) -> tuple[Buffer, ...]:
-    """Share buffers greedily: Algorithm 8 (Tables 6.2 and 6.3).
+    """Return buffers shared greedily by Algorithm 8 (Tables 6.2 and 6.3).
 
-    Each edge, in order, takes the buffer that has to grow least and holds nothing that is live with it; of equal ones
-    the first. The order of edges decides about the result.
-    within_cnn: share inside of each CNN only, as the methodology that the paper compares with ([76]).
+    Each edge, in order, takes the buffer that has to grow least among those without data live at the same time; ties go
+    to
+    the first. The result depends on the order of edges. within_cnn: share only within each CNN, as the methodology that
+    the
+    paper compares with ([76]).
     """
     parallel = {p.name: {q.name for q in app.partitions if app.runs_with(p.name, q.name)} for p in app.partitions}
     buffers: list[_SharedBuffer] = []
-    for each in data:
-        # Those that need not grow, in order; then those that have to, the largest first: sorted() keeps the order.
-        fits = [buffer for buffer in buffers if buffer.size >= each.size]
-        grows = sorted((b for b in buffers if b.size < each.size), key=lambda buffer: -buffer.size)
+    for item in data:
+        # Buffers that need not grow come first, in order; then the others, largest first (sorted() is stable).
+        fits = [buffer for buffer in buffers if buffer.size >= item.size]
+        grows = sorted((b for b in buffers if b.size < item.size), key=lambda buffer: -buffer.size)
         for buffer in (*fits, *grows):
-            if (not within_cnn or buffer.edges[0].cnn == each.cnn) and buffer.free_for(each, parallel):
+            if (not within_cnn or buffer.edges[0].cnn == item.cnn) and buffer.free_for(item, parallel):
                 break
         else:
             buffer = _SharedBuffer()
             buffers.append(buffer)
-        buffer.add(each)
+        buffer.add(item)
     return tuple(Buffer(tuple(buffer.edges), buffer.size) for buffer in buffers)
 
 
 class _SharedBuffer:
-    """A buffer while it is shared: the steps of each partition at which it is in use, in two sorted lists. No two of
-    its edges are live together, so that of all spans only the neighbours of a new one can meet it."""
+    """A buffer while it is filled. used: by partition, sorted lists of the first and last steps of its data.
+
+    No two of its data are live together, so only the neighbours of a new span can overlap it.
+    """
 
     def __init__(self) -> None:
         self.edges: list[EdgeData] = []
@@ -149,7 +162,7 @@ class _SharedBuffer:
         self.used: dict[str, tuple[list[int], list[int]]] = {}
 
     def free_for(self, data: EdgeData, parallel: Mapping[str, set[str]]) -> bool:
-        """True if the data is not live together with any here (live_together)."""
+        """True if the data is not live together with any data of the buffer (live_together)."""
         for span in data.spans:
             if not parallel[span.partition].isdisjoint(self.used):
                 return False
@@ -161,7 +174,7 @@ class _SharedBuffer:
         return True
 
     def add(self, data: EdgeData) -> None:
-        """Put data here that it is free for."""
+        """Add data for which the buffer is free."""
         self.edges.append(data)
         self.size = max(self.size, data.size)
         for span in data.spans:
@@ -172,11 +185,11 @@ class _SharedBuffer:
 
 
 def total_size(buffers: Sequence[Buffer]) -> int:
-    """Return the number of elements of all buffers (equation 2.7, without the size of a token)."""
+    """Return the elements of all buffers (equation 2.7, without the size of a token)."""
     return sum(buffer.size for buffer in buffers)
 
 
 def memory_cost(app: Application, buffers: Sequence[Buffer], weight_bytes: int, data_bytes: int) -> int:
-    """Return the bytes of weights and buffers (equation 2.5). weight_bytes, data_bytes: of an element each."""
+    """Return the bytes of weights and buffers (equation 2.5). weight_bytes, data_bytes: of one element."""
     weights = sum(layer.weights for cnn in app.cnns for layer in cnn.layers)
     return weights * weight_bytes + total_size(buffers) * data_bytes

@@ -1,4 +1,4 @@
-"""Checks of what app.toml requires of a library, before anything is built."""
+"""Checks of app.toml before a library is built from it."""
 
 from itertools import combinations
 
@@ -8,7 +8,7 @@ from mavcg.graph import Graph
 
 
 def check_buildable(file: ApplicationFile) -> None:
-    """Raise MavcgError naming the line of a setting that a library cannot be built with."""
+    """Raise MavcgError naming the line of a setting with which no library can be built."""
     for entry in file.networks:
         location = f"{file.path}: line {entry.line}: network '{entry.name}'"
         if entry.schedules and entry.partitions:
@@ -24,17 +24,18 @@ def check_buildable(file: ApplicationFile) -> None:
 
 
 def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
-    """Check that a network's file has the precision that app.toml says, which a build does not change.
+    """Check that a network's file has the precision in app.toml, since a build does not convert it.
 
-    graph: optimised. int8: every convolution and product of matrices with constant weights is of 8 bits. fp16: there is
-    data in f16. fp32, the default, takes any file. Raises: MavcgError naming the node and the remedy.
+    graph: optimised. int8: every convolution and matrix product with constant weights must be 8-bit. fp16: some data
+    must be
+    f16. fp32, the default, accepts any file. Raises: MavcgError naming the node and the remedy.
     """
     if entry.precision == "int8":
         for node in graph.nodes:
             if node.op in ("conv2d", "primitive_conv2d", "matmul") and node.inputs[1] in graph.constants:
                 raise MavcgError(
                     f"{location}: precision = 'int8': node '{node.origin or node.output}' of {entry.file.name} is "
-                    f"computed in {graph.types[node.inputs[0]].dtype}: a build does not quantise; give a file in 8 "
+                    f"computed in {graph.types[node.inputs[0]].dtype}: a build does not quantize; give a file in 8 "
                     "bits (ONNX: onnxruntime.quantization.quantize_static in QDQ format; TFLite: a converter with "
                     "representative_dataset), or leave precision out"
                 )
@@ -48,20 +49,21 @@ def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
 def parallel_pairs(file: ApplicationFile) -> frozenset[frozenset[int]]:
     """Return the pairs of networks, by number, that may run at the same time.
 
-    A partition, NETWORK.0 and on, stands for its network: nothing says how far the others of a pipeline are.
-    Raises: MavcgError for unknown names.
+    A partition, NETWORK.0 and so on, stands for its network, because nothing synchronises the partitions of a pipeline
+    with
+    it. Raises: MavcgError for unknown names.
     """
     numbers = [{_number(file, name) for name in group} for group in file.parallel]
     return frozenset(frozenset(pair) for group in numbers for pair in combinations(sorted(group), 2))
 
 
 def _number(file: ApplicationFile, name: str) -> int:
-    """Return the number of the network that a name, or that of one of its partitions, is of."""
+    """Return the number of the network with this name, or with a partition of this name."""
     for number, entry in enumerate(file.networks):
         if name == entry.name or (entry.partitions and _is_partition(name, entry)):
             return number
     names = ", ".join(entry.name for entry in file.networks)
-    raise MavcgError(f"{file.path}: parallel: '{name}' is no network; there are {names}")
+    raise MavcgError(f"{file.path}: parallel: '{name}' is not a network; choose one of {names}")
 
 
 def _is_partition(name: str, entry: NetworkEntry) -> bool:

@@ -1,7 +1,7 @@
-"""A partition as a cyclo-static dataflow graph, its least buffers and a schedule (sections 4.5.2 and 6.5.2).
+"""A partition as a cyclo-static dataflow graph, with its smallest buffers and a schedule (sections 4.5.2 and 6.5.2).
 
-Chapter 4 of the thesis, with Algorithms 3 and 4, is not part of the paper: phases are output rows, and a row of data is
-a token. Buffers are rings of rows, so that rows that the next phase reads again stay where they are.
+Chapter 4 of the thesis, with Algorithms 3 and 4, is not part of the paper: phases are output rows, and a token is a row
+of data. Buffers are rings of rows, so rows that the next phase reads again stay in place.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,10 +14,11 @@ from mavcg.errors import MavcgError
 
 @dataclass(frozen=True)
 class Channel:
-    """An edge inside of a partition. Rates are in rows, one entry a phase.
+    """An edge inside a partition. Rates are in rows, one entry per phase.
 
-    production: of the source. window: rows that are there when the target fires, counted from the first one of the
-    data. consumption: rows that the target is done with after each phase.
+    production: rows that the source writes. window: rows that must have been written when the target fires, counted
+    from
+    the first row. consumption: rows that the target releases after each phase.
     """
 
     edge: DataEdge
@@ -33,7 +34,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class CsdfGraph:
-    """phases: of each actor, in an order in which sources come before targets."""
+    """A cyclo-static dataflow graph. phases: number of phases of each actor, in topological order."""
 
     phases: Mapping[str, int]
     channels: tuple[Channel, ...]
@@ -41,14 +42,17 @@ class CsdfGraph:
 
 @dataclass(frozen=True)
 class CsdfSchedule:
-    """firings: of a whole iteration; capacities: rows that each channel needs for it, in the graph's order."""
+    """A schedule of one iteration.
+
+    firings: in order. capacities: rows that each channel needs, in the graph's order.
+    """
 
     firings: tuple[str, ...]
     capacities: tuple[int, ...]
 
 
 def to_csdf(cnn: Cnn, partition: Partition, phases: Mapping[str, int]) -> CsdfGraph:
-    """Convert a partition with numbers of phases by layer (Algorithm 4).
+    """Return the dataflow graph of a partition, with the number of phases of each layer (Algorithm 4).
 
     Raises: MavcgError for a number of phases that is neither 1 nor the layer's rows.
     """
@@ -77,7 +81,7 @@ def _channel(edge: DataEdge, rows: RowWindow, writes: int, reads: int) -> Channe
 
 
 def _rows_of(window: RowWindow, rows: int, phase: int, phases: int) -> tuple[int, int]:
-    """Return the rows that a phase needs and the rows that none after it reads, each counted from the first."""
+    """Return (rows that a phase needs, rows that no later phase reads), both counted from the first row."""
     if phases == 1:
         return rows, rows
     start = phase * window.stride - window.pad
@@ -90,25 +94,28 @@ def _clamp(row: int, rows: int, least: int = 1) -> int:
 
 
 def schedule_csdf(graph: CsdfGraph) -> CsdfSchedule:
-    """Return a schedule that fires on demand, and the rows that each channel holds at most while it runs.
+    """Return a schedule that fires on demand, and the largest number of rows in each channel while it runs.
 
-    The last actor that is not done fires as soon as its rows are there; else the writer of a missing row fires, as late
-    as possible. Every actor fires all of its phases once and every channel ends empty, so that the schedule can be
-    repeated for ever within these capacities: this is the proof that there is no deadlock (Bilsen et al.,
-    "Cyclo-static dataflow", 1996: a periodic schedule of a consistent graph). For chains no capacities are smaller.
-    Raises: MavcgError if an actor waits for itself, which no acyclic graph does.
+    The last unfinished actor fires as soon as its rows are there; otherwise the writer of a missing row fires, as late
+    as
+    possible. Every actor fires all its phases once and every channel ends empty, so the schedule can be repeated for
+    ever
+    within these capacities, which proves the absence of deadlock (Bilsen et al., "Cyclo-static dataflow", 1996: a
+    periodic
+    schedule of a consistent graph). For chains no capacities are smaller.
+    Raises: MavcgError if an actor waits for itself, which is impossible in an acyclic graph.
     """
     state = _State(graph)
     for actor in reversed(state.order):
         while state.fired[actor] < graph.phases[actor]:
             state.demand(actor)
-    return CsdfSchedule(tuple(state.firings), tuple(state.most))
+    return CsdfSchedule(tuple(state.firings), tuple(state.peak_rows))
 
 
 def run_schedule(graph: CsdfGraph, firings: Iterable[str]) -> CsdfSchedule:
-    """Return a schedule that is given, and the rows that each channel holds at most while it runs.
+    """Return a given schedule with the largest number of rows in each channel while it runs.
 
-    Raises: MavcgError for a firing whose rows are not there, and for phases that are left over.
+    Raises: MavcgError for a firing whose rows are missing, or for phases that do not run.
     """
     state = _State(graph)
     for layer in firings:
@@ -122,7 +129,7 @@ def run_schedule(graph: CsdfGraph, firings: Iterable[str]) -> CsdfSchedule:
     for layer, phases in graph.phases.items():
         if state.fired[layer] != phases:
             raise MavcgError(f"layer {layer}: runs {state.fired[layer]} of its {phases} phases")
-    return CsdfSchedule(tuple(state.firings), tuple(state.most))
+    return CsdfSchedule(tuple(state.firings), tuple(state.peak_rows))
 
 
 class _State:
@@ -135,11 +142,11 @@ class _State:
         for number, channel in enumerate(graph.channels):
             self.reads[channel.edge.target].append(number)
             self.writes[channel.edge.source].append(number)
-        self.produced, self.consumed, self.most = ([0] * len(graph.channels) for _ in range(3))
+        self.produced, self.consumed, self.peak_rows = ([0] * len(graph.channels) for _ in range(3))
         self.firings: list[str] = []
 
     def missing(self, actor: str) -> str | None:
-        """Return a writer that has to fire before the actor's next phase; None if the actor can fire."""
+        """Return a writer that must fire before the actor's next phase; None if the actor can fire."""
         phase = self.fired[actor]
         lacks = [
             self.graph.channels[n].edge.source
@@ -149,7 +156,7 @@ class _State:
         return max(lacks, key=self.rank.__getitem__) if lacks else None
 
     def demand(self, actor: str) -> None:
-        """Fire the actor once, after all that has to fire before."""
+        """Fire the actor once, after all firings that it needs."""
         waiting = [actor]
         while waiting:
             writer = self.missing(waiting[-1])
@@ -164,16 +171,19 @@ class _State:
         phase = self.fired[actor]
         for n in self.writes[actor]:
             self.produced[n] += self.graph.channels[n].production[phase]
-            self.most[n] = max(self.most[n], self.produced[n] - self.consumed[n])
+            self.peak_rows[n] = max(self.peak_rows[n], self.produced[n] - self.consumed[n])
         for n in self.reads[actor]:
             self.consumed[n] += self.graph.channels[n].consumption[phase]
-        # A phase that skips rows may be done with some that are not there yet: they are dropped as they come.
+        # A phase that skips rows may release rows before they are written; these are dropped when they arrive.
         self.fired[actor] += 1
         self.firings.append(actor)
 
 
 def compress(names: Sequence[str], longest: int = 64) -> ScheduleBlock:
-    """Write a schedule with repeated blocks: the run that covers most firings first, at each place."""
+    """Return a sequence of firings as repeated blocks.
+
+    At each position the repetition that covers most firings is taken.
+    """
     entries: list[str | ScheduleBlock] = []
     at = 0
     while at < len(names):

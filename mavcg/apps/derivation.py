@@ -1,5 +1,7 @@
-"""Algorithm 10: an application with data processing by parts in chosen layers, with buffers of least size that are
-reused (section 6.5.2)."""
+"""Algorithm 10.
+
+An application with data processing by parts in chosen layers, and smallest reused buffers (section 6.5.2).
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -9,16 +11,19 @@ from mavcg.apps.application import Application, Cnn, Layer, Partition, ScheduleB
 from mavcg.apps.buffers import Buffer, EdgeData, edge_data, reuse_buffers
 from mavcg.apps.csdf import CsdfGraph, CsdfSchedule, run_schedule, schedule_csdf, to_csdf
 
-LayerId = tuple[str, str]  # of a CNN and its layer
+LayerId = tuple[str, str]  # names of a CNN and its layer
 Chromosome = frozenset[LayerId]  # the layers that process data by parts
 _NO_GENES: Chromosome = frozenset()
-_Scheduled = tuple[CsdfGraph, CsdfSchedule, ScheduleBlock, dict[str, int]]  # with the phases of each layer
+_Scheduled = tuple[CsdfGraph, CsdfSchedule, ScheduleBlock, dict[str, int]]  # the last: phases of each layer
 
 
 @dataclass(frozen=True)
 class Derived:
-    """app: with schedules of phases. phases: of each layer. data: each edge's, with the least size. buffers: reused.
-    capacities: rows of each edge's ring, by (cnn, source, target)."""
+    """An application derived from a chromosome.
+
+    app: with schedules of phases. phases: of each layer. data: of each edge, with its smallest size. buffers: reused.
+    capacities: rows of each edge's ring, by (cnn, source, target).
+    """
 
     app: Application
     phases: Mapping[LayerId, int]
@@ -28,33 +33,33 @@ class Derived:
 
 
 def phases_of(layer: Layer, by_parts: bool) -> int:
-    """Return the number of phases of a layer: its output rows, or 1 (equation 6.1)."""
+    """Return the number of phases of a layer: its output rows by parts, else 1 (equation 6.1)."""
     return layer.out_rows if by_parts and layer.by_parts else 1
 
 
 def all_by_parts(app: Application) -> Chromosome:
-    """Return the chromosome of the methodology in [65]: parts in every layer that can."""
+    """Return the chromosome of the methodology in [65]: parts in every layer that allows them."""
     return frozenset(free_genes(app))
 
 
 def free_genes(app: Application) -> list[LayerId]:
-    """Return the layers that can process data by parts and whose schedule is not given, in order."""
+    """Return the layers that can process data by parts and whose schedule is not fixed, in order."""
     fixed = {(p.cnn, layer) for p in app.partitions if p.fixed for layer in p.layers}
     ids = [(cnn.name, layer.name) for cnn in app.cnns for layer in cnn.layers if layer.by_parts]
     return [gene for gene in ids if gene not in fixed]
 
 
 class Derivation:
-    """Algorithm 10 for many chromosomes of one application; a partition's schedule is made once for its genes."""
+    """Algorithm 10 for many chromosomes of one application; each partition's schedule is cached by its genes."""
 
     def __init__(self, app: Application) -> None:
         self.app = app
-        self._known: dict[tuple[str, Chromosome], _Scheduled] = {}
+        self._cache: dict[tuple[str, Chromosome], _Scheduled] = {}
 
     def derive(
         self, chromosome: Chromosome, reuse: Callable[..., tuple[Buffer, ...]] = reuse_buffers
     ) -> Derived:  # fmt: skip
-        """Derive the application for a chromosome; reuse: Algorithm 8, or what takes its place."""
+        """Derive the application of a chromosome. reuse: Algorithm 8, or a replacement."""
         app, phases, sizes, capacities = self.app, dict[LayerId, int](), {}, {}
         partitions: list[Partition] = []
         for cnn in app.cnns:
@@ -76,11 +81,11 @@ class Derivation:
         cnn = self.app.cnn(partition.cnn)
         genes = frozenset((cnn.name, name) for name in partition.layers) & chromosome
         key = (partition.name, _NO_GENES if partition.fixed else genes)
-        if key not in self._known:
-            self._known[key] = (
+        if key not in self._cache:
+            self._cache[key] = (
                 _fixed_schedule(cnn, partition) if partition.fixed else _make_scheduled(cnn, partition, genes)
             )
-        return self._known[key]
+        return self._cache[key]
 
 
 def _fixed_schedule(cnn: Cnn, partition: Partition) -> _Scheduled:
@@ -96,5 +101,5 @@ def _make_scheduled(cnn: Cnn, partition: Partition, genes: Chromosome) -> _Sched
     if max(own.values()) == 1:  # layer by layer, in the order that the application has
         whole = CsdfSchedule(tuple(own), tuple(channel.edge.rows for channel in graph.channels))
         return graph, whole, partition.schedule, own
-    found = schedule_csdf(graph)
-    return graph, found, ScheduleBlock(found.firings), own
+    schedule = schedule_csdf(graph)
+    return graph, schedule, ScheduleBlock(schedule.firings), own

@@ -1,11 +1,14 @@
-"""The exact front of live peak against time of one network, by dynamic programming over its series of blocks.
+"""The exact Pareto front of live peak against time for one network, by dynamic programming over its series of blocks.
 
-A network from one input to one output is a series: layers that every path passes (cut layers), and between two of them
-a block: an edge, or parallel branches. A cut layer that is computed whole separates what comes before from what comes
-after, and so does a block with a layer that is computed whole: all before it has run, and nothing after it has begun.
-Between two such separators all is by parts, and in memory at once. So the live peak is the largest of those of the
-regions between neighbouring separators, the time is the sum of the layers', and prefixes that are beaten in both can
-be dropped. For a chain all blocks are edges. Blocks are not divided: all sets of their layers by parts are tried.
+A network from one input to one output is a series of cut layers, which every path passes, and between each two of them
+a
+block: an edge, or parallel branches. A cut layer that is computed whole separates what comes before from what comes
+after, and so does a block with a layer that is computed whole: everything before it has run, and nothing after it has
+begun. Between two such separators all layers are by parts, and live at once. So the live peak is the largest of those
+of
+the regions between neighbouring separators, the time is the sum over layers, and dominated prefixes can be dropped. In
+a
+chain all blocks are edges. Blocks are not divided: all sets of their layers by parts are tried.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +21,13 @@ from mavcg.apps.derivation import Chromosome, Derivation, Derived, phases_of
 from mavcg.apps.throughput import NO_TIME, Times
 from mavcg.memory.placement_search import LiveBuffer, live_peak
 
-MOST_FIRINGS = 2_000_000  # of all regions together: some ten seconds
-MOST_SETS = 128  # of a block's layers by parts
+MOST_FIRINGS = 2_000_000  # limit of the firings of all regions together: some ten seconds
+MOST_SETS = 128  # limit of the sets of a block's layers by parts
 
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A solution of the front: live peak in the edges' unit, modelled ms of a frame, layers by parts."""
+    """A solution of the front: live peak in the unit of the edges, modelled ms per frame, layers by parts."""
 
     peak: int
     ms: float
@@ -33,8 +36,12 @@ class FrontPoint:
 
 @dataclass(frozen=True)
 class _Separator:
-    """A separator of regions: a whole cut layer, or (block) the block before a cut layer, with its layers that are
-    by parts, and with whether the cut layers around it are whole. cut: the cut layer's number; that after the block."""
+    """A separator of regions: a whole cut layer, or (block) the block before a cut layer.
+
+    cut: number of the cut layer. parts: layers of the block that are by parts. whole_before, whole_after: the cut
+    layers
+    around the block are whole.
+    """
 
     cut: int
     parts: frozenset[str] = frozenset()
@@ -44,25 +51,27 @@ class _Separator:
 
     @property
     def rank(self) -> int:
-        """Place in the series."""
+        """Position in the series."""
         return 2 * self.cut - self.block
 
 
 class NoExactFront(Exception):
-    """The network has no such series, or too large blocks, or layers that run on after their readers."""
+    """Raised if the network is no such series, has too large blocks, or layers that outlast their readers."""
 
 
 def derived_peak(derived: Derived) -> int:
-    """Return the largest sum of data in memory at a step of one partition's schedule."""
+    """Return the largest amount of live data at a step of one partition's schedule."""
     return live_peak([LiveBuffer(data.size, data.spans[0].first, data.spans[0].last + 1) for data in derived.data])
 
 
 def exact_front(app: Application, times: Times, most_firings: int = MOST_FIRINGS) -> list[FrontPoint] | None:
-    """Return the front of an application of one network in one partition, by increasing peak; None for any other.
+    """Return the exact front of an application of one network in one partition, by increasing peak; None for any other.
 
     None also for networks with several inputs or outputs, for blocks with more than MOST_SETS sets of layers by parts,
-    where schedules of all regions have more than so many firings, and where windows leave rows unread that no other
-    layer reads: their writer then runs on after all others, so that regions depend on each other.
+    for
+    more than most_firings firings in all regions' schedules, and for networks in which a layer writes rows that no
+    window
+    reads: it then runs after all its readers, so that regions depend on each other.
     """
     if len(app.cnns) != 1 or len(app.partitions) != 1 or app.partitions[0].fixed:
         return None
@@ -74,7 +83,7 @@ def exact_front(app: Application, times: Times, most_firings: int = MOST_FIRINGS
 
 class _Series:
     def __init__(self, app: Application, times: Times, most_firings: int) -> None:
-        self.app, self.cnn, self.times, self.left = app, app.cnns[0], times, most_firings
+        self.app, self.cnn, self.times, self.remaining_firings = app, app.cnns[0], times, most_firings
         layers, numbers = self.cnn.layers, {layer.name: n for n, layer in enumerate(self.cnn.layers)}
         spans = [(numbers[edge.source], numbers[edge.target]) for edge in self.cnn.edges]
         sources, targets = {a for a, _ in spans}, {b for _, b in spans}
@@ -84,14 +93,18 @@ class _Series:
         self.readers = {n: sorted({b for a, b in spans if a == n}) for n in range(len(layers))}
 
     def front(self) -> list[FrontPoint]:
-        """Return the front. Of each separator the points of all that comes before it are kept, with and without a layer
-        by parts: a network without any keeps its own order of layers."""
-        separators = [each for cut in range(len(self.cuts)) for each in self._separators(cut)]
+        """Return the front.
+
+        For each separator the points of everything before it are front, with and without a layer by parts, because a
+        network
+        without any keeps its own order of layers.
+        """
+        separators = [separator for cut in range(len(self.cuts)) for separator in self._separators(cut)]
         known: dict[_Separator | None, dict[bool, list[FrontPoint]]] = {
             None: {False: [FrontPoint(0, 0.0, frozenset())], True: []}
         }
         for target in [*separators, None]:
-            made: dict[bool, list[FrontPoint]] = {False: [], True: []}
+            extended: dict[bool, list[FrontPoint]] = {False: [], True: []}
             for source in known:
                 if not any(known[source].values()) or not self._may_follow(source, target):
                     continue
@@ -100,18 +113,18 @@ class _Series:
                 for mixed, points in known[source].items():
                     own = parts | (target.parts if target else frozenset())
                     genes = frozenset((self.cnn.name, name) for name in own)
-                    made[mixed or bool(own)] += [
+                    extended[mixed or bool(own)] += [
                         FrontPoint(max(p.peak, peak), p.ms + ms, p.chromosome | genes) for p in points
                     ]
-            known[target] = {mixed: _front(points) for mixed, points in made.items()}
+            known[target] = {mixed: _front(points) for mixed, points in extended.items()}
             if target is None:
                 break
         whole = Derivation(self.app).derive(frozenset(), lambda app, data: ())
         layers = [self._ms(layer, False) for layer in self.cnn.layers]
-        return _front([*made[True], FrontPoint(derived_peak(whole), sum(layers), frozenset())])
+        return _front([*extended[True], FrontPoint(derived_peak(whole), sum(layers), frozenset())])
 
     def _separators(self, cut: int) -> Iterator[_Separator]:
-        """Yield the separators of the block before a cut layer, and of the layer."""
+        """Yield the separators of the block before a cut layer, then the cut layer itself."""
         inner = self._inner(cut)
         free = [layer.name for layer in inner if layer.by_parts]
         if 2 ** len(free) > MOST_SETS:
@@ -119,7 +132,7 @@ class _Series:
         ends = [self.cnn.layers[self.cuts[number]].by_parts for number in (max(0, cut - 1), cut)]
         for count in range(len(free) + 1):
             for parts in combinations(free, count):
-                if count < len(inner):  # a layer is whole
+                if count < len(inner):  # at least one layer is whole
                     for before, after in product(*((True, False) if by_parts else (True,) for by_parts in ends)):
                         yield _Separator(cut, frozenset(parts), True, before, after)
         yield _Separator(cut)
@@ -129,7 +142,7 @@ class _Series:
         return self.cnn.layers[self.cuts[cut - 1] + 1 : self.cuts[cut]] if cut else ()
 
     def _may_follow(self, source: _Separator | None, target: _Separator | None) -> bool:
-        """True if the two can be neighbours: with all between them by parts."""
+        """True if two separators can be neighbours, with all layers between them by parts."""
         first, last = source.rank if source else -1, target.rank if target else 2 * len(self.cuts) - 1
         if first >= last:
             return False
@@ -137,18 +150,17 @@ class _Series:
             return False
         if target and target.block and target.whole_before != (first == last - 1):
             return False
-        names = self._names_between(first, last)
-        return all(self.cnn.layer(name).by_parts for name in names)
+        return all(self.cnn.layer(name).by_parts for name in self._names_between(first, last))
 
     def _names_between(self, first: int, last: int) -> list[str]:
-        """Return the layers between two places of the series."""
-        found = []
+        """Return the layers between two positions of the series."""
+        names = []
         for rank in range(first + 1, last):
             if rank % 2:
-                found += [layer.name for layer in self._inner((rank + 1) // 2)]
+                names += [layer.name for layer in self._inner((rank + 1) // 2)]
             else:
-                found.append(self.cnn.layers[self.cuts[rank // 2]].name)
-        return found
+                names.append(self.cnn.layers[self.cuts[rank // 2]].name)
+        return names
 
     def _parts_between(self, source: _Separator | None, target: _Separator | None) -> frozenset[str]:
         first, last = source.rank if source else -1, target.rank if target else 2 * len(self.cuts) - 1
@@ -159,7 +171,7 @@ class _Series:
         return time.by_phases(phases_of(layer, parts), 0) if time.ms else 0.0
 
     def _ms_between(self, source: _Separator | None, target: _Separator | None, parts: frozenset[str]) -> float:
-        """Return the time of the layers after a separator, to the next one's last."""
+        """Return the time of the layers after a separator, up to and including the next one."""
         own = [self._ms(self.cnn.layer(name), True) for name in sorted(parts)]
         if target and target.block:
             own += [self._ms(layer, layer.name in target.parts) for layer in self._inner(target.cut)]
@@ -168,7 +180,7 @@ class _Series:
         return sum(own)
 
     def _region_peak(self, source: _Separator | None, target: _Separator | None, between: frozenset[str]) -> int:
-        """Return the live peak from one separator to the next, with all data that either has in memory."""
+        """Return the live peak from one separator to the next, including the data live at either."""
         begin, end, parts = 0, self.cuts[-1], set(between)
         if source:
             begin, parts = self.cuts[source.cut - source.block], parts | source.parts
@@ -189,8 +201,8 @@ class _Series:
         own = Cnn(self.cnn.name, tuple(layers.values()), edges)
         names = tuple(layers)
         phases = {name: phases_of(layer, name in parts) for name, layer in layers.items()}
-        self.left -= sum(phases.values())
-        if self.left < 0:
+        self.remaining_firings -= sum(phases.values())
+        if self.remaining_firings < 0:
             raise NoExactFront
         graph = to_csdf(own, Partition(own.name, own.name, names, in_order(names)), phases)
         schedule = schedule_csdf(graph)
@@ -208,7 +220,7 @@ class _Series:
         ])  # fmt: skip
 
     def _separates(self, target: _Separator | None, first: dict[str, int], last: dict[str, int]) -> bool:
-        """True if all before the block has run when what is after it begins."""
+        """True if everything before the block has run when the layers after it begin."""
         if not target or not target.block:
             return True
         before, after = (self.cnn.layers[self.cuts[number]].name for number in (target.cut - 1, target.cut))
@@ -216,16 +228,18 @@ class _Series:
 
 
 def _front(points: Sequence[FrontPoint]) -> list[FrontPoint]:
-    kept: list[FrontPoint] = []
+    front: list[FrontPoint] = []
     for point in sorted(points, key=lambda p: (p.peak, p.ms, sorted(p.chromosome))):
-        if not kept or point.ms < kept[-1].ms:
-            kept.append(point)
-    return kept
+        if not front or point.ms < front[-1].ms:
+            front.append(point)
+    return front
 
 
 def front_gap(exact: Sequence[FrontPoint], searched: Sequence[tuple[int, float]]) -> float:
-    """Return by how much more live peak searched solutions (peak, ms) need at most, as a share, than exact ones no
-    faster; infinite where there is no solution as fast."""
+    """Return the largest relative excess of live peak of searched solutions over exact ones that are as fast.
+
+    searched: (peak, ms) of each. Infinity if the search has no solution as fast as an exact one.
+    """
     gap = 0.0
     for point in exact:
         peak = min((peak for peak, ms in searched if ms <= point.ms * (1 + 1e-9)), default=float("inf"))

@@ -1,4 +1,4 @@
-"""Schedules that the user gives for the partitions of a network, checked against its layers and data."""
+"""Schedules that the user gives for a network's partitions, checked against its layers and data."""
 
 import difflib
 from collections import Counter
@@ -13,12 +13,11 @@ from mavcg.errors import MavcgError
 def with_schedules(
     cnn: Cnn, partitions: Sequence[Partition], schedules: Sequence[ScheduleBlock], location: str
 ) -> list[Partition]:
-    """Return a CNN's partitions with the schedules given, in order; inputs that they leave out run first.
+    """Return a CNN's partitions with the given schedules, in order; inputs that a schedule omits run first.
 
-    Every layer runs once, or as often as it has output rows: then it is computed by parts. location: of the schedules,
-    for messages.
-    Raises: MavcgError naming the layer that is unknown, left out, or run too often, too early or in parts that it
-    cannot have.
+    Every layer runs once, or as often as it has output rows, which means that it is computed by parts. location: of the
+    schedules, for messages.
+    Raises: MavcgError naming a layer that is unknown, missing, or runs too often, too early or in unsupported parts.
     """
     if len(schedules) != len(partitions):
         raise MavcgError(
@@ -32,15 +31,13 @@ def _fix_partition(cnn: Cnn, partition: Partition, schedule: ScheduleBlock, loca
     named = set(_names(schedule))
     for name in sorted(named - set(own)):
         if any(layer.name == name for layer in cnn.layers):
-            raise MavcgError(
-                f"{location}: '{name}' is a layer of another partition than {partition.name}; move it there"
-            )
+            raise MavcgError(f"{location}: '{name}' belongs to another partition than {partition.name}; move it there")
         near = ", ".join(difflib.get_close_matches(name, own, n=3) or list(own)[:3])
-        raise MavcgError(f"{location}: '{name}' is no layer of {cnn.name}; there are {near}, ..")
+        raise MavcgError(f"{location}: '{name}' is not a layer of {cnn.name}; did you mean {near}?")
     inputs = tuple(name for name, layer in own.items() if layer.kind == "input" and name not in named)
     left_out = [name for name in own if name not in named and name not in inputs]
     if left_out:
-        raise MavcgError(f"{location}: layer '{left_out[0]}' of {partition.name} is not there; add it")
+        raise MavcgError(f"{location}: layer '{left_out[0]}' of {partition.name} is missing; add it")
     whole = ScheduleBlock((*inputs, *schedule.entries))
     phases = Counter(firings(whole))
     for name, count in phases.items():
@@ -56,7 +53,7 @@ def _fix_partition(cnn: Cnn, partition: Partition, schedule: ScheduleBlock, loca
 
 
 def _names(schedule: ScheduleBlock) -> Iterator[str]:
-    """Yield the layers that a schedule names, not repeated for repeated blocks."""
+    """Yield the layers that a schedule names, once for each mention."""
     for entry in schedule.entries:
         if isinstance(entry, ScheduleBlock):
             yield from _names(entry)

@@ -1,4 +1,4 @@
-"""Builds the library of an application: each network's engine, one memory for all, pipelines of partitions."""
+"""Builder of an application's library: each network's engine, one memory for all, pipelines of partitions."""
 
 import contextlib
 import time
@@ -48,7 +48,7 @@ ARENA_ALIGN = 4096  # of csrc/engine.h
 
 @dataclass(frozen=True)
 class ApplicationResult:
-    """The library that was built, with its description of itself (note); sizes in bytes."""
+    """A built library, with its note; sizes in bytes."""
 
     output: Path
     application: ApplicationProgram
@@ -64,9 +64,10 @@ def build_application(
 ) -> ApplicationResult:
     """Build one library of all networks of an application.
 
-    request: what a build of a model has, but for the model and its shapes; its output is the library.
-    Raises: MavcgError for bad models, names that collide in C, settings that only `mavcg app plan` knows, a limit on
-    memory that is not met; with nothing written.
+    request: options of a model build; its model and shapes are ignored, its output is the library.
+    Raises: MavcgError for bad models, names that collide in C, settings that only `mavcg app plan` supports, or a
+    memory
+    limit that is not met; nothing is written then.
     """
     started = time.monotonic()
     name = library_stem(request.output)
@@ -75,7 +76,7 @@ def build_application(
     check_companions(name, request.output, cpp=False)
     pairs = parallel_pairs(file)
     pipelined = [_prepare_pipelined(file, entry, request, progress) for entry in file.networks]
-    networks, balances = [each.prepared for each in pipelined], [each.balance for each in pipelined]
+    networks, balances = [model.prepared for model in pipelined], [model.balance for model in pipelined]
     application = place_networks(name, [each.planned.program for each in networks], pairs)
     if file.memory is not None and _excess(file, application) > 0:
         networks = _by_parts(file, networks, request, pairs, progress)
@@ -85,7 +86,7 @@ def build_application(
     specs = tuple(dict.fromkeys(spec for network in networks for spec in network.planned.specs))
     tiles = TilePlan({key: macro for network in networks for key, macro in network.tiles.tiles.items()})
     with scratch_folder("mavcg-app-") as folder:
-        others: list[Any] = [
+        shared_tasks: list[Any] = [
             selector_task(core_set, load_cores(), request.target, folder),
             application_task(application_tables(application), request.target, folder),
         ]
@@ -93,21 +94,21 @@ def build_application(
             own = folder / f"network-{number}"
             own.mkdir()
             planned = network.planned
-            others += engine_tasks(
+            shared_tasks += engine_tasks(
                 planned.program, partial(packed_weights, planned.memory, planned.lowered.graph.constants),
                 version_symbols(planned.specs, tuple(machines)), core_set, request.target, own, request.threads,
                 default_spin_us(request.board), network_symbol(planned.program.name), in_application=True,
             )  # fmt: skip
         tasks = kernel_tasks(specs, machines, request.cores, request.target, folder, request.tuning, tiles)
-        made = run_tasks([*others, *tasks], request.workers, progress)
-        kernels = kernel_code(made[len(others) :], machines, tiles)
+        objects = run_tasks([*shared_tasks, *tasks], request.workers, progress)
+        kernels = kernel_code(objects[len(shared_tasks) :], machines, tiles)
         note = _note(file, application, networks, balances, kernels)
         notes = [note, *({"made_with": made_with(entry.file, application=True)} for entry in file.networks)]
         note_objects = [folder / f"note-{number}.o" for number in range(len(notes))]
         for document, path in zip(notes, note_objects, strict=True):
             assemble(note_assembly(document, request.target), path, request.target, "the library's note")
         progress(f"linking {request.output}")
-        objects = [*kernels.objects, *made[: len(others)], *note_objects]
+        objects = [*kernels.objects, *objects[: len(shared_tasks)], *note_objects]
         link_shared(objects, request.output, request.target, options=LinkOptions(strip=request.strip))
     companions = write_application_companions(application, request.output, request.threads)
     return ApplicationResult(
@@ -117,9 +118,9 @@ def build_application(
 
 
 def place_networks(name: str, programs: Sequence[Program], together: frozenset[frozenset[int]]) -> ApplicationProgram:
-    """Place the networks' buffers and scratch in one memory. together: pairs that may run at the same time.
+    """Place the networks' arenas and scratch in one memory. together: pairs that may run at the same time.
 
-    Nothing lives from one run to the next, so that networks that never run together begin at the same byte.
+    Nothing is live between two runs, so networks that never run together start at the same byte.
     """
     arena = place_together([program.arena_bytes for program in programs], together, ARENA_ALIGN)
     scratch = place_together(
@@ -139,7 +140,7 @@ def _prepare(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
 ) -> PreparedModel:
     own = replace(request, model=entry.file, shapes=entry.shapes)
-    if entry.partitions:  # a stage has its steps whole
+    if entry.partitions:  # stages do not divide steps
         own = replace(own, depth_first=OFF)
     try:
         return prepare_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
@@ -152,8 +153,8 @@ def _prepare(
 def _prepare_pipelined(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
 ) -> PipelinedModel:
-    """Prepare a network, and cut it into the stages of a pipeline where it has partitions."""
-    if entry.partitions or entry.schedules:  # stages go layer by layer, schedules in the order given
+    """Prepare a network, and cut it into the stages of a pipeline if it has partitions."""
+    if entry.partitions or entry.schedules:  # stages run layer by layer, schedules in the given order
         request = replace(request, image_rows=bool(entry.schedules), depth_first="off")
     prepared = _prepare(file, entry, request, progress)
     check_precision(entry, prepared.choice.graph, f"{file.path}: line {entry.line}: network '{entry.name}'")
@@ -171,21 +172,22 @@ def _by_parts(
     pairs: frozenset[frozenset[int]],
     progress: Callable[[str], None],
 ) -> list[PreparedModel]:
-    """Return the networks, those computed by parts of rows whose buffers take more than the limit leaves beside all
-    weights. Pipelines, networks with a
-    schedule, and those that run at the same time as others, stay as they are."""
-    made = list(networks)
-    left = (file.memory or 0) - sum(network.planned.program.constants_bytes for network in networks)
+    """Return the networks; those whose arena exceeds the memory left beside all weights are computed by parts of rows.
+
+    Pipelines, networks with a schedule, and networks that run at the same time as others stay unchanged.
+    """
+    objects = list(networks)
+    room = (file.memory or 0) - sum(network.planned.program.constants_bytes for network in networks)
     for number, entry in enumerate(file.networks):
         alone = not entry.partitions and not entry.schedules and not any(number in pair for pair in pairs)
-        if alone and left > 0 and made[number].planned.program.arena_bytes > left:
+        if alone and room > 0 and objects[number].planned.program.arena_bytes > room:
             with contextlib.suppress(ArenaTooLargeError):
-                made[number] = _prepare(file, entry, replace(request, max_arena_bytes=left), progress)
-    return made
+                objects[number] = _prepare(file, entry, replace(request, max_arena_bytes=room), progress)
+    return objects
 
 
 def _excess(file: ApplicationFile, application: ApplicationProgram) -> int:
-    """Return the bytes of weights and buffers above the limit."""
+    """Return the bytes of weights and buffers beyond the limit."""
     weights = sum(network.program.constants_bytes for network in application.networks)
     return weights + application.arena_bytes - (file.memory or 0)
 
@@ -232,5 +234,5 @@ def _note(
 
 
 def _code_bytes(specs: Sequence[KernelSpec], labels: Sequence[str], code: Mapping[str, int]) -> int:
-    """Return the bytes of these kernels' versions; networks may share kernels."""
+    """Return the bytes of code of these kernels' versions; networks may share kernels."""
     return sum(code.get(symbol, 0) for symbol in version_symbols(specs, labels))

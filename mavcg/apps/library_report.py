@@ -1,4 +1,4 @@
-"""Reports of `mavcg app build`, and of `mavcg inspect` on an application's library."""
+"""Reports of `mavcg app build`, and of `mavcg inspect` for an application's library."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def application_json(result: ApplicationResult) -> dict[str, Any]:
-    """Return the document of `mavcg app build --json`; sizes in bytes, counted."""
+    """Return the document of `mavcg app build --json`; sizes are counted, in bytes."""
     note = result.note
     return {
         "output": str(result.output),
@@ -29,7 +29,7 @@ def application_json(result: ApplicationResult) -> dict[str, Any]:
 
 
 def show_application(note: Mapping[str, Any], to: "Console") -> None:
-    """Print the memory map of an application's library, by its note."""
+    """Print the memory map of an application's library from its note."""
     from rich.table import Table
 
     to.print(f"application {note['application']}: {len(note['networks'])} networks")

@@ -1,17 +1,17 @@
-"""A picture of an arena over time: each edge's data as a rectangle from its first step to its last."""
+"""Picture of an arena over time: the data of each edge is a rectangle from its first live step to its last."""
 
 from pathlib import Path
 
 from mavcg.apps.plan import ApplicationPlan
 from mavcg.drawing.svg_plots import save_plot, start_plots
 
-# What text takes of the picture's height and width: a line and a letter, level and upright.
+# Fractions of the picture's height and width that a line and a letter take, horizontal and rotated.
 _LINE_HIGH, _LETTER_WIDE = 0.03, 0.007
 _LINE_WIDE, _LETTER_HIGH = 0.018, 0.014
 
 
 def draw_memory_map(plan: ApplicationPlan, path: Path) -> None:
-    """Write the chosen solution's map; a colour a network. Raises: MavcgError where it cannot be written."""
+    """Write the chosen solution's memory map, one colour per network. Raises: MavcgError if it cannot be written."""
     start_plots()
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch, Rectangle

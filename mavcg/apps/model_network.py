@@ -1,4 +1,4 @@
-"""A model's graph as a CNN of the paper's: layers, rows, windows, and the bytes of each edge."""
+"""A model's graph as a CNN of the paper: layers, rows, windows, and the bytes of each edge."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,29 +9,29 @@ from mavcg.memory.storage import IN_PLACE
 
 _POINTWISE = IN_PLACE | {"cast", "quantize", "dequantize", "requantize", "where"}
 _WINDOWS = ("conv", "depthwise", "pool")
-# Read whole by every phase, and kept to the last: a gate of squeeze and excite, for example.
+# Input that every phase reads whole, so that it is live to the last one: the gate of squeeze-and-excite, for example.
 _WHOLE = RowWindow(1, 0, 0)
-# Bytes of an element of data and of weights, for those that a file has in f32 (paper, Table 6.8).
+# Bytes per element of data and of weights that are f32 in the file (paper, Table 6.8).
 PRECISIONS: Mapping[str, tuple[int, int]] = {"fp32": (4, 4), "fp16": (2, 2), "mixed": (2, 1), "int8": (1, 1)}
 
 
 def network_of(graph: Graph, name: str, precision: str = "fp32") -> Cnn:
-    """Return the CNN of a graph: sizes of edges and weights in bytes, images in rows of NHWC.
+    """Return the CNN of a graph; sizes of edges and weights are in bytes, images are rows of NHWC.
 
-    Inputs are layers of their own, whose data is there at once; outputs lie in the caller's memory and are no edges.
-    precision: of PRECISIONS; what the file has in other types than f32 stays as it is.
+    Inputs are layers, whose data is there at once; outputs lie in the caller's memory and are not edges. precision: of
+    PRECISIONS; data of types other than f32 keeps its size.
     """
     data_bytes, weight_bytes = PRECISIONS[precision]
     layers, edges = list[Layer](), dict[tuple[str, str], DataEdge]()
     names = layer_names(graph)
     borders = _borders(graph)
-    made = {tensor: f"input {tensor}" for tensor in graph.inputs}
+    writer = {tensor: f"input {tensor}" for tensor in graph.inputs}
     for tensor in graph.inputs:
-        layers.append(Layer(made[tensor], "input", _rows(graph, tensor)))
+        layers.append(Layer(writer[tensor], "input", _rows(graph, tensor)))
     for number, node in enumerate(graph.nodes):
         layer = names[number]
         if node.outputs[0] in borders:
-            made[node.outputs[0]] = made[node.inputs[0]]
+            writer[node.outputs[0]] = writer[node.inputs[0]]
             continue
         kind, window = _kind(graph, node)
         weights = sum(
@@ -39,7 +39,7 @@ def network_of(graph: Graph, name: str, precision: str = "fp32") -> Cnn:
         )
         layers.append(Layer(layer, kind, _rows(graph, node.outputs[0]), window, weights))
         for index, tensor in enumerate(node.inputs):
-            if tensor in made and (made[tensor], layer) not in edges:
+            if tensor in writer and (writer[tensor], layer) not in edges:
                 size = _bytes(graph, tensor, data_bytes)
                 rows = _rows(graph, tensor)
                 own = _edge_window(graph, node, index)
@@ -47,16 +47,19 @@ def network_of(graph: Graph, name: str, precision: str = "fp32") -> Cnn:
                     rows = _rows(graph, borders[tensor].inputs[0])
                     size = -(-size // rows) * rows
                     own = replace(window, pad=window.pad + int(borders[tensor].attr("before")[1]))
-                edges[(made[tensor], layer)] = DataEdge(made[tensor], layer, max(size, rows), rows, own)
-        made |= {tensor: layer for tensor in node.outputs if tensor}
+                edges[(writer[tensor], layer)] = DataEdge(writer[tensor], layer, max(size, rows), rows, own)
+        writer |= {tensor: layer for tensor in node.outputs if tensor}
     return Cnn(name, tuple(layers), tuple(edges.values()))
 
 
 def _borders(graph: Graph) -> dict[str, Node]:
-    """Return the pads of images that only windows read, by their output: the writer's rows lie inside of the border
-    at once (memory/storage.py), so that a pad is no layer and its data no edge. The border counts with the rows.
+    """Return the pad nodes of images that only windows read, by their output.
+
+    The writer's rows lie inside the border from the start (memory/storage.py), so such a pad is not a layer and its
+    input is
+    not an edge. The border counts with the rows.
     """
-    found = {}
+    borders = {}
     for node in graph.nodes:
         if node.op != "pad" or node.attr("mode") != "constant" or node.inputs[0] in graph.constants:
             continue
@@ -66,21 +69,24 @@ def _borders(graph: Graph) -> dict[str, Node]:
         if image and graph.types[node.outputs[0]].shape[0] == 1 and node.outputs[0] not in graph.outputs and all(
             _kind(graph, other)[0] in _WINDOWS and other.inputs.index(node.outputs[0]) == 0 for other in readers
         ):  # fmt: skip
-            found[node.outputs[0]] = node
-    return found
+            borders[node.outputs[0]] = node
+    return borders
 
 
 def layer_names(graph: Graph) -> list[str]:
-    """Return a name for each node: the user's file's, with the operator where several nodes come from one there."""
+    """Return a name for each node.
+
+    The name in the user's file, with the operator if several nodes come from one there.
+    """
     counts: dict[str, int] = {}
-    found = []
+    borders = []
     for node in graph.nodes:
         name = node.origin or node.outputs[0]
         if sum(other.origin == node.origin for other in graph.nodes) > 1 or not node.origin:
             name = f"{name}:{node.op}"
         counts[name] = counts.get(name, 0) + 1
-        found.append(name if counts[name] == 1 else f"{name}#{counts[name]}")
-    return found
+        borders.append(name if counts[name] == 1 else f"{name}#{counts[name]}")
+    return borders
 
 
 def _rows(graph: Graph, tensor: str) -> int:
@@ -94,7 +100,7 @@ def _bytes(graph: Graph, tensor: str, f32_bytes: int) -> int:
 
 
 def _kind(graph: Graph, node: Node) -> tuple[str, RowWindow]:
-    """Return the layer's kind and its window; kinds that are not by parts have their operator's name."""
+    """Return the layer's kind and window; kinds that cannot be computed by parts are the operator's name."""
     out = graph.types[node.outputs[0]].shape
     if len(node.outputs) != 1 or len(out) != 4 or out[0] != 1:
         return node.op, RowWindow()
@@ -117,7 +123,7 @@ def _kind(graph: Graph, node: Node) -> tuple[str, RowWindow]:
 
 
 def _edge_window(graph: Graph, node: Node, index: int) -> RowWindow | None:
-    """Return a window of this input alone, where it is not the layer's."""
+    """Return the window of this input if it differs from the layer's, else None."""
     if node.op == "conv2d" and index == 3:  # a residual, added row by row
         return RowWindow()
     out = graph.types[node.outputs[0]].shape

@@ -1,4 +1,4 @@
-"""An application of models' files: graphs, predicted times, partitions."""
+"""An application read from model files: graphs, predicted times, partitions."""
 
 from collections.abc import Callable, Sequence
 
@@ -25,7 +25,7 @@ def read_application(
 ) -> tuple[Application, dict[LayerId, LayerTime], Constraints]:
     """Import all networks, predict their layers on the board, and cut them into partitions.
 
-    Raises: MavcgError for models that cannot be read, names of layers, partitions and networks that are not there.
+    Raises: MavcgError for models that cannot be read, and unknown names of layers, partitions and networks.
     """
     cnns, partitions, times = list[Cnn](), list[Partition](), dict[LayerId, LayerTime]()
     pipelined: list[frozenset[str]] = []
@@ -34,7 +34,7 @@ def read_application(
         progress(f"{entry.name}: reading {entry.file.name}")
         graphs.append(order_nodes(optimise(import_model(entry.file, entry.shapes))).graph)
         cnns.append(network_of(graphs[-1], entry.name, entry.precision))
-    # Without times first: wrong names are reported before the predictions, which take a while.
+    # Partitions are first made without times, so that wrong names are reported before the slow predictions.
     unbalanced = [
         p for entry, cnn in zip(file.networks, cnns, strict=True) for p in _partitions(file, entry, cnn, {}, board)
     ]
@@ -53,7 +53,7 @@ def read_application(
 def predict_layers(
     cnn: Cnn, graph: Graph, board: Board, workers: int, progress: Callable[[str], None]
 ) -> dict[LayerId, LayerTime]:
-    """Predict the layers of a CNN, made of this optimised graph, on one core of each of the board's clusters."""
+    """Predict the layers of a CNN on one core of each of the board's clusters. graph: the CNN's optimised graph."""
     source = lower_for_board(cnn.name, graph, board, progress)
     progress(f"{cnn.name}: predicting on {board.name}")
     prediction = predict(source.name, source.works, source.specs, board, 1, None, workers, progress, plan=source.plan)
@@ -63,10 +63,11 @@ def predict_layers(
 def _layer_times(
     cnn: Cnn, graph: Graph, prediction: Prediction, board: Board
 ) -> dict[LayerId, LayerTime]:  # fmt: skip
-    """Give each layer the time of the steps that come from its node of the user's file.
+    """Return each layer's time: that of the steps that come from its node in the user's file.
 
-    Where several layers come from one node, those of the same operator share it evenly; what no layer takes is the
-    first one's.
+    If several layers come from one node, those of the same operator share its time evenly. Steps of no layer count for
+    the
+    first layer.
     """
     machines = cluster_machines(board)
     labels = [info.label for info in prediction.clusters]
@@ -85,29 +86,31 @@ def _layer_times(
             tasks[name] = max(tasks[name], layer.work.tasks // len(names))
             for number, label in enumerate(labels):
                 ms[name][number] += layer.on[label].ms / len(names)
-    found = {}
-    for each in cnn.layers:
+    layer_times = {}
+    for cnn_layer in cnn.layers:
         cost = []
         for info in prediction.clusters:
             levels = machines[info.number].accelerator.levels
             sizes, rates = [v.shared_bytes for v in levels], [v.bandwidth_gb_per_s for v in levels]
-            cost.append(phase_cost_ms(each.weights, sizes, rates, info.ghz, machines[info.number].fit.steps))
-        found[(cnn.name, each.name)] = LayerTime(tuple(ms[each.name]), tasks[each.name], tuple(cost))
-    return found
+            cost.append(phase_cost_ms(cnn_layer.weights, sizes, rates, info.ghz, machines[info.number].fit.steps))
+        layer_times[(cnn.name, cnn_layer.name)] = LayerTime(
+            tuple(ms[cnn_layer.name]), tasks[cnn_layer.name], tuple(cost)
+        )
+    return layer_times
 
 
 def _partitions(
     file: ApplicationFile, entry: NetworkEntry, cnn: Cnn, times: dict[LayerId, LayerTime], board: Board
 ) -> list[Partition]:
-    found = _cut_partitions(file, entry, cnn, times, board)
+    partitions = _cut_partitions(file, entry, cnn, times, board)
     if not entry.schedules:
-        return found
+        return partitions
     if isinstance(entry.partitions, str) and entry.partitions:
         raise MavcgError(
             f"{entry.schedule_place}: partitions = '{entry.partitions}' is not known before the plan; "
             "name the first layers of the partitions, or leave schedule out"
         )
-    return with_schedules(cnn, found, entry.schedules, entry.schedule_place)
+    return with_schedules(cnn, partitions, entry.schedules, entry.schedule_place)
 
 
 def _cut_partitions(
@@ -130,7 +133,7 @@ def _cut_partitions(
 
                 near = difflib.get_close_matches(name, names, n=3) or names[:3]
                 raise MavcgError(
-                    _partitions_message(file, entry, f"'{name}' is no layer; there are {', '.join(near)}, ..")
+                    _partitions_message(file, entry, f"'{name}' is not a layer; did you mean {', '.join(near)}?")
                 )
         cuts = [names.index(name) for name in entry.partitions]
         if cuts != sorted(set(cuts)) or 0 in cuts:
@@ -141,7 +144,10 @@ def _cut_partitions(
 
 
 def cut_network(cnn: Cnn, cuts: Sequence[int]) -> list[Partition]:
-    """Return a CNN's partitions, NAME.0 and on. cuts: the first layer's number of each one after the first."""
+    """Return a CNN's partitions, NAME.0 and so on.
+
+    cuts: number of the first layer of each partition after the first.
+    """
     names = [layer.name for layer in cnn.layers]
     bounds = zip([0, *cuts], [*cuts, len(names)], strict=True)
     return [
@@ -150,17 +156,17 @@ def cut_network(cnn: Cnn, cuts: Sequence[int]) -> list[Partition]:
     ]
 
 
-def _partitions_message(file: ApplicationFile, entry: NetworkEntry, words: str) -> str:
-    return f"{file.path}: line {entry.line}: network '{entry.name}': partitions: {words}"
+def _partitions_message(file: ApplicationFile, entry: NetworkEntry, message: str) -> str:
+    return f"{file.path}: line {entry.line}: network '{entry.name}': partitions: {message}"
 
 
 def _parallel(file: ApplicationFile, group: tuple[str, ...], partitions: list[Partition]) -> frozenset[str]:
-    """Return the partitions of a set of networks and partitions that run at the same time."""
-    found: list[str] = []
+    """Return the partitions of a set of names of networks and partitions that run at the same time."""
+    names: list[str] = []
     for name in group:
         own = [p.name for p in partitions if name in (p.name, p.cnn)]
         if not own:
             known = ", ".join(dict.fromkeys([*(p.cnn for p in partitions), *(p.name for p in partitions)]))
-            raise MavcgError(f"{file.path}: parallel: '{name}' is no network or partition; there are {known}")
-        found += own
-    return frozenset(found)
+            raise MavcgError(f"{file.path}: parallel: '{name}' is not a network or partition; choose one of {known}")
+        names += own
+    return frozenset(names)

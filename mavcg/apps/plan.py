@@ -1,4 +1,4 @@
-"""Plan an application: every use of memory side by side, the front of memory and throughput, the choice."""
+"""Plan of an application: memory with and without reuse, the front of memory against throughput, and the choice."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from mavcg.apps.token_simulator import simulate_schedule
 
 @dataclass(frozen=True)
 class MemorySolution:
-    """A point of the front: layers by parts, with the arena's bytes and the modelled frames per second of each CNN."""
+    """A point of the front: layers by parts, their arena, and the modelled frames per second of each CNN."""
 
     derived: Derived
     arena: JointArena
@@ -32,17 +32,22 @@ class MemorySolution:
 
     @property
     def phases(self) -> Mapping[LayerId, int]:
-        """Phases of every layer."""
+        """Number of phases of every layer."""
         return self.derived.phases
 
 
 @dataclass(frozen=True)
 class ApplicationPlan:
-    """All sizes in bytes. naive, reuse_per_cnn, reuse_joint: no layer by parts. parts: parts in every layer that can,
-    with buffers that are not shared ([65]). front: by increasing memory. chosen: its number there; meets: True if it
-    meets all constraints. early: True if reuse alone was enough and nothing was searched.
-    exact: the exact front of one network, whose solutions are in the front too. front_gap: the share of live peak that
-    the search's own solutions need more at most, at the same time; None without an exact front."""
+    """The plan of an application; all sizes are in bytes.
+
+    naive, reuse_per_cnn, reuse_joint: memory without layers by parts. parts: with parts in every layer that allows them
+    and
+    buffers that are not shared ([65]). front: by increasing memory. chosen: index of the chosen solution in the front.
+    meets: it meets all constraints. early: reuse alone met the memory limit, and nothing was searched. exact: the exact
+    front of a single network, whose solutions are in the front too. front_gap: largest relative excess of live peak of
+    the
+    search's own solutions at the same time; None without an exact front.
+    """
 
     app: Application
     weights: int
@@ -66,12 +71,13 @@ def plan_application(
     limits: GeneticLimits,
     progress: Callable[[str], None] = lambda message: None,
 ) -> ApplicationPlan:
-    """Plan the application by Algorithm 9; data lies in an arena (joint_arena.py), which the limit counts.
+    """Plan the application by Algorithm 9; data lies in an arena (joint_arena.py), to which the memory limit applies.
 
-    Where a limit of memory is given and reuse alone meets all constraints, no layer is computed by parts. The search's
-    own fitness is the memory of Algorithm 8's buffers, as in the paper; each point of its front is then placed in an
-    arena, and the chosen one's schedule is executed token by token.
-    Raises: ScheduleFault if that fails: a fault of this program.
+    If there is a memory limit and reuse alone meets all constraints, no layer is computed by parts. The fitness of the
+    search
+    is the memory of Algorithm 8's buffers, as in the paper; each point of its front is then placed in an arena, and the
+    chosen one's schedule is executed token by token.
+    Raises: ScheduleFault if that fails, which is a bug in mavcg.
     """
     derivation, data = Derivation(app), edge_data(app)
     weights = sum(layer.weights for cnn in app.cnns for layer in cnn.layers)
@@ -96,17 +102,17 @@ def plan_application(
             fps = throughputs(app, derived.phases, times)
             return (float(total_size(derived.buffers)), *(-fps[cnn.name] for cnn in app.cnns))
 
-        found = search_chromosomes(genes, fitness, limits, progress)
-        progress("looking for the exact front")
+        individuals = search_chromosomes(genes, fitness, limits, progress)
+        progress("computing the exact front")
         exact = exact_front(app, times) or []
-        progress(f"placing {len(found) + len(exact)} solutions")
-        searched = [solution(one.chromosome) for one in found]
+        progress(f"placing {len(individuals) + len(exact)} solutions")
+        searched = [solution(individual.chromosome) for individual in individuals]
         if exact:
             name = app.cnns[0].name
             gap = front_gap(exact, [(derived_peak(s.derived), 1e3 / s.throughput[name]) for s in searched])
         front = _front([*searched, *(solution(point.chromosome) for point in exact)])
     chosen, meets = choose_solution(
-        [each.arena.size + weights for each in front], [each.throughput for each in front], constraints
+        [option.arena.size + weights for option in front], [option.throughput for option in front], constraints
     )
     progress("executing the schedule")
     simulate_schedule(front[chosen].derived, front[chosen].arena.rings, limits.seed)
@@ -118,17 +124,17 @@ def plan_application(
 
 
 def _front(solutions: list[MemorySolution]) -> list[MemorySolution]:
-    """Return the solutions that none dominates, with the arena's bytes for the memory of the search's fitness."""
+    """Return the solutions that no other dominates; memory is the arena's size here, not the fitness of the search."""
     names = sorted(solutions[0].throughput)
     rows = [
-        Individual(frozenset([("", str(number))]), (each.arena.size, *(-each.throughput[name] for name in names)))
-        for number, each in enumerate(solutions)
+        Individual(frozenset([("", str(number))]), (option.arena.size, *(-option.throughput[name] for name in names)))
+        for number, option in enumerate(solutions)
     ]
     return [solutions[int(next(iter(row.chromosome))[1])] for row in pareto_front(rows)]
 
 
 def plan_json(plan: ApplicationPlan) -> dict[str, object]:
-    """Return what `mavcg app plan --json` prints."""
+    """Return the document of `mavcg app plan --json`."""
     best = plan.front[plan.chosen]
     return {
         "weights_bytes": plan.weights,
@@ -140,15 +146,15 @@ def plan_json(plan: ApplicationPlan) -> dict[str, object]:
         "lower_bound_bytes": best.arena.lower_bound,
         "front": [
             {
-                "bytes": each.arena.size,
-                "throughput": dict(each.throughput),
+                "bytes": option.arena.size,
+                "throughput": dict(option.throughput),
                 "is": "modelled",
                 "phases": {
-                    cnn.name: {layer.name: each.phases[(cnn.name, layer.name)] for layer in cnn.layers}
+                    cnn.name: {layer.name: option.phases[(cnn.name, layer.name)] for layer in cnn.layers}
                     for cnn in plan.app.cnns
                 },
             }
-            for each in plan.front
+            for option in plan.front
         ],
         "chosen": plan.chosen,
         "optimal": best.arena.optimal,

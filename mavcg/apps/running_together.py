@@ -1,4 +1,4 @@
-"""The largest sets of networks, and of partitions, that run at the same time."""
+"""Maximal sets of networks, and of partitions, that run at the same time."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -6,16 +6,18 @@ from mavcg.apps.application import Application
 
 
 def cliques_of(names: Sequence[str], linked: Callable[[str, str], bool]) -> list[tuple[str, ...]]:
-    """Return the maximal sets of names that are all linked to each other, in order (Bron and Kerbosch, 1973)."""
+    """Return the maximal sets of names that are pairwise linked, in order (Bron and Kerbosch, 1973)."""
 
-    def extend(chosen: tuple[str, ...], left: Sequence[str], done: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        if not left and not done:
+    def extend(
+        chosen: tuple[str, ...], candidates: Sequence[str], excluded: Sequence[str]
+    ) -> Iterator[tuple[str, ...]]:
+        if not candidates and not excluded:
             yield chosen
-        for number, name in enumerate(left):
-            later = [*left[:number], *done]
+        for number, name in enumerate(candidates):
+            later = [*candidates[:number], *excluded]
             yield from extend(
                 (*chosen, name),
-                [other for other in left[number + 1 :] if linked(name, other)],
+                [other for other in candidates[number + 1 :] if linked(name, other)],
                 [other for other in later if linked(name, other)],
             )
 

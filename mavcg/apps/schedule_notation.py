@@ -1,7 +1,7 @@
-"""Schedules as text, as the paper writes them: {l1}, {l2}, [{l3}, {l4}, {l5}] x 32.
+"""Text form of schedules, in the paper's notation: {l1}, {l2}, [{l3}, {l4}, {l5}] x 32.
 
-Braces hold a layer's name; a name without blanks, commas, brackets and braces needs none. Brackets hold steps that are
-repeated; blocks may lie in blocks. Commas may be left out, and a pair of braces may enclose the whole sequence.
+Braces enclose a layer's name; a name without blanks, commas, brackets and braces needs none. Brackets enclose repeated
+steps, and may be nested. Commas may be omitted, and a pair of braces may enclose the enclosed sequence.
 """
 
 import re
@@ -18,27 +18,27 @@ _BARE = re.compile(r"[^\s,\[\]{}]+")
 
 
 class ScheduleTextError(MavcgError):
-    """A text that is no schedule."""
+    """Raised for a text that is not a schedule."""
 
 
 def parse_schedule(text: str) -> ScheduleBlock:
-    """Return the schedule that a text describes. Raises: ScheduleTextError naming the column and the remedy."""
-    whole = _WHOLE.fullmatch(text)
+    """Parse a schedule. Raises: ScheduleTextError naming the column and the remedy."""
+    enclosed = _WHOLE.fullmatch(text)
     start, inner = 0, text
-    if whole and "{" in whole[1] and _is_balanced(whole[1]):
-        start, inner = whole.start(1), whole[1]
+    if enclosed and "{" in enclosed[1] and _is_balanced(enclosed[1]):
+        start, inner = enclosed.start(1), enclosed[1]
     reader = _ScheduleReader(text, start, start + len(inner))
     return reader.schedule()
 
 
 def write_schedule(schedule: ScheduleBlock) -> str:
-    """Return the text of a schedule; parse_schedule reads it. Raises: ScheduleTextError for a name with braces."""
+    """Return the text of a schedule, for parse_schedule. Raises: ScheduleTextError for a name with braces."""
     return _write_node(schedule)
 
 
 def _write_node(entry: str | ScheduleBlock) -> str:
     if isinstance(entry, ScheduleBlock):
-        inside = ", ".join(_write_node(each) for each in entry.entries)
+        inside = ", ".join(_write_node(nested) for nested in entry.entries)
         return f"[{inside}] x {entry.times}" if entry.times > 1 else inside
     if _BARE.fullmatch(entry) and not _is_count(entry):
         return entry
@@ -48,17 +48,17 @@ def _write_node(entry: str | ScheduleBlock) -> str:
 
 
 def _is_count(word: str) -> bool:
-    """True if a word could be taken for the repetition of a block."""
+    """True if a word could be read as a repetition count."""
     return word in ("x", "×") or _COUNT.fullmatch(word) is not None
 
 
 def _is_balanced(text: str) -> bool:
-    """True if braces in a text enclose names that do not hold braces."""
+    """True if all braces in a text enclose names without braces."""
     return re.fullmatch(r"(?:[^{}]|\{[^{}]*\})*", text) is not None
 
 
 class _ScheduleReader:
-    """Reads tokens from `at` to before `end` of a text."""
+    """Reader of the tokens from position `at` to before `end` of a text."""
 
     def __init__(self, text: str, at: int, end: int) -> None:
         self.text, self.at, self.end = text, at, end
@@ -71,14 +71,14 @@ class _ScheduleReader:
         return ScheduleBlock(entries)
 
     def entries(self, depth: int) -> tuple[tuple[str | ScheduleBlock, ...], int]:
-        """Read steps to the end, or past the bracket that closes them; with the number of their firings."""
-        found: list[str | ScheduleBlock] = []
+        """Return the steps up to the end, or past the closing bracket, and the number of their firings."""
+        steps: list[str | ScheduleBlock] = []
         firings = 0
         while (token := self.token()) is not None:
             if token["sign"] == "]":
                 if not depth:
                     raise self.error('closes no bracket; write "["', token)
-                return tuple(found), firings
+                return tuple(steps), firings
             if token["sign"] == "[":
                 if depth == _DEEPEST:
                     raise self.error(f"is in more than {_DEEPEST} brackets; write it flatter", token)
@@ -87,28 +87,28 @@ class _ScheduleReader:
                     raise self.error("holds no steps; write layers in it", token)
                 times = self.times()
                 firings += count * times
-                found.append(ScheduleBlock(inside, times))
+                steps.append(ScheduleBlock(inside, times))
             elif token["sign"] != ",":
-                found.append(self.name(token))
+                steps.append(self.name(token))
                 firings += 1
             if firings > MOST_FIRINGS:
                 raise self.error(f"more than {MOST_FIRINGS:,} steps; repeat less", token)
         if depth:
             raise self.error('a bracket is open; close it with "]"')
-        return tuple(found), firings
+        return tuple(steps), firings
 
     def name(self, token: re.Match[str]) -> str:
         if token["other"]:
-            raise self.error("is no step; write a layer's name, or {name}", token)
+            raise self.error("is not a step; write a layer's name, or {name}", token)
         name = token["word"] or (token["braced"] or "").strip()
         if not name:
-            raise self.error("names no layer; write {name}", token)
+            raise self.error("is not the name of a layer; write {name}", token)
         if token["word"] and _is_count(name):
             raise self.error("repeats nothing: it follows no bracket; write {" + name + "} for a layer", token)
         return name
 
     def times(self) -> int:
-        """Read what follows a closing bracket: "x 32", "× 32", "x32", "32"; 1 without it."""
+        """Return the count after a closing bracket: "x 32", "× 32", "x32" or "32"; 1 without one."""
         start = self.at
         token = self.token()
         if token is None or not token["word"] or not _is_count(token["word"]):
@@ -118,7 +118,7 @@ class _ScheduleReader:
             token = self.token()
         match = None if token is None or not token["word"] else _COUNT.fullmatch(token["word"])
         if match is None or not 1 <= int(match[1][:9]) <= MOST_FIRINGS:
-            raise self.error(f'is no number of repetitions from 1 to {MOST_FIRINGS:,}; write "] x 32"', token)
+            raise self.error(f'is not a number of repetitions from 1 to {MOST_FIRINGS:,}; write "] x 32"', token)
         return int(match[1])
 
     def token(self) -> re.Match[str] | None:
@@ -130,7 +130,9 @@ class _ScheduleReader:
         self.at = match.end()
         return match
 
-    def error(self, words: str, token: re.Match[str] | None = None) -> ScheduleTextError:
+    def error(self, message: str, token: re.Match[str] | None = None) -> ScheduleTextError:
         if token is None or token.lastgroup is None:
-            return ScheduleTextError(f"column {self.end + 1}: {words}")
-        return ScheduleTextError(f"column {token.start(token.lastgroup) + 1}: '{token[token.lastgroup][:40]}': {words}")
+            return ScheduleTextError(f"column {self.end + 1}: {message}")
+        return ScheduleTextError(
+            f"column {token.start(token.lastgroup) + 1}: '{token[token.lastgroup][:40]}': {message}"
+        )

@@ -1,4 +1,4 @@
-"""Makes a prepared network run in the order of the schedule that app.toml gives."""
+"""Ordering of a prepared network's steps by the schedule in app.toml."""
 
 from collections import Counter
 from dataclasses import replace
@@ -16,12 +16,14 @@ from mavcg.passes.graph.pipeline import optimise
 
 
 def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedModel:
-    """Return the network in the order of its schedule; buffers are windows of the rows that it needs at once.
+    """Return the network with its steps in the order of its schedule; buffers hold only the rows needed at once.
 
-    prepared: with kernels that go by rows of the image. A layer that runs once for each of its output rows is computed
-    row by row where its kernel can: others, such as Winograd's, whole when their first row is due. Layers for which
-    nothing runs, a concatenation in place for one, are left out; what the engine runs beside the layers, such as
-    conversions of layouts, comes just before it is read. Raises: MavcgError as with_schedules.
+    prepared: with kernels that work by rows of the image. A layer that runs once per output row is computed row by row
+    if its
+    kernel can; others, such as Winograd's, are computed whole when their first row is due. Layers without steps, such
+    as a
+    concatenation in place, are left out; steps that belong to no layer, such as conversions of layouts, run just before
+    their output is read. Raises: MavcgError as with_schedules.
     """
     cnn = network_of(optimise(import_model(entry.file, entry.shapes)), entry.name)
     (partition,) = with_schedules(cnn, [sequential(cnn)], entry.schedules, entry.schedule_place)
@@ -31,10 +33,10 @@ def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedMod
 def in_schedule_order(planned: PlannedModel, schedule: ScheduleBlock) -> PlannedModel:
     """Return the program with the steps of each layer in the order of a schedule of all layers."""
     order = list(firings(schedule))
-    parts, done = Counter(order), Counter[str]()
+    parts, parts_done = Counter(order), Counter[str]()
     steps = {layer: steps_of_layer(planned.lowered.steps, layer) for layer in parts}
-    made = []
+    ordered = []
     for layer in order:
-        made += [(step, done[layer], parts[layer]) for step in steps[layer]]
-        done[layer] += 1
-    return plan_in_order(planned, made)
+        ordered += [(step, parts_done[layer], parts[layer]) for step in steps[layer]]
+        parts_done[layer] += 1
+    return plan_in_order(planned, ordered)

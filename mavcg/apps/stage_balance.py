@@ -1,4 +1,4 @@
-"""Balances the stages of a pipeline: where a program is cut, and which cores compute each stage.
+"""Balance of a pipeline's stages: where a program is cut, and which cores compute each stage.
 
 Pipe-it (Wang et al., "High-Throughput CNN Inference on Embedded ARM big.LITTLE Multi-Core Processors", IEEE TCAD 2020)
 searches cuts and cores by a heuristic; the search here is exact, by dynamic programming over cut points.
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from mavcg.lowering.stage_memory import BufferUse
 from mavcg.memory.arena import align_size
 
-_EQUAL = 1 + 1e-9  # times that differ by less are one
+_EQUAL = 1 + 1e-9  # times within this ratio count as equal
 
 
 @dataclass(frozen=True)
 class StageCores:
-    """Cores of one cluster, by the cluster's number on the board, that compute a stage."""
+    """Cores that compute a stage: number of the cluster on the board, and number of its cores."""
 
     cluster: int
     cores: int
@@ -27,8 +27,12 @@ class StageCores:
 
 @dataclass(frozen=True)
 class StageBalance:
-    """cuts: the first step of each stage after the first. teams: of each stage. ms: predicted for each; bytes: of
-    buffers, with the live peak for what a stage alone uses."""
+    """Cuts and cores of a pipeline.
+
+    cuts: first step of each stage after the first. teams: of each stage. ms: predicted, of each stage. bytes: of
+    buffers,
+    with the live peak for the buffers that one stage alone uses.
+    """
 
     cuts: tuple[int, ...]
     teams: tuple[StageCores, ...]
@@ -37,15 +41,15 @@ class StageBalance:
 
     @property
     def per_second(self) -> float:
-        """Frames per second: the slowest stage's."""
+        """Frames per second, by the slowest stage."""
         return 1e3 / max(self.ms) if max(self.ms) > 0 else float("inf")
 
 
 def core_teams(cluster_cores: Sequence[int], count: int) -> tuple[StageCores, ...]:
-    """Return `count` teams of a board's cores: its clusters, the largest divided where there are too few.
+    """Return `count` teams of a board's cores: its clusters, of which the largest are halved if there are too few.
 
-    cluster_cores: cores of each cluster. With more clusters than teams, all clusters: the search leaves some out. With
-    more teams than cores, all cores, one each.
+    cluster_cores: number of cores of each cluster. With more clusters than `count`, all clusters are returned, and the
+    search leaves some out; with fewer cores than `count`, one team for each core.
     """
     teams = [StageCores(number, cores) for number, cores in enumerate(cluster_cores) if cores]
     while len(teams) < count and max(team.cores for team in teams) > 1:
@@ -64,12 +68,14 @@ def balance_stages(
     per_second: float | None = None,
     fixed: Sequence[int] | None = None,
 ) -> StageBalance | None:
-    """Return the best pipeline of `count` stages: of those that reach per_second the one with the least buffers; where
-    none does, or none is required, the fastest, with the least buffers of equally fast ones. None where there are
-    fewer teams or cut points.
+    """Return the best pipeline of `count` stages; None if there are fewer teams or cut points.
 
-    team_ms: each step's predicted time on each team. uses: the program's buffers. nodes: each step's node; a node's
-    steps stay together. fixed: the cuts, if they are given; teams alone are then chosen.
+    Among pipelines that reach per_second it is the one with the smallest buffers; if none does, or none is required, it
+    is
+    the fastest, and among equally fast ones the one with the smallest buffers. team_ms: predicted time of each step, by
+    team. uses: the program's buffers. nodes: node of each step; the steps of a node stay together. fixed: given cuts,
+    so
+    that only teams are chosen.
     """
     rows = list(team_ms)
     steps = len(nodes)
@@ -96,7 +102,10 @@ def balance_stages(
 
 @dataclass(frozen=True)
 class _StagePath:
-    """points: numbers of cut points, the first and the last included; teams: of the stages between them."""
+    """A path through the cut points.
+
+    points: indices of the cut points, combined ends included. teams: of the stages between.
+    """
 
     cost: float
     points: tuple[int, ...]
@@ -104,16 +113,16 @@ class _StagePath:
 
 
 def _search(cost: Sequence[NDArray[np.float64]], count: int, join: np.ufunc) -> _StagePath | None:
-    """Return the cheapest path through all points in `count` stages, each by another team.
+    """Return the cheapest path through all points in `count` stages, each computed by a different team.
 
-    cost: of a stage from one point to another, by team; join: adds the costs of stages, or takes the largest.
+    cost: of a stage from one point to another, by team. join: combines the costs of stages, by sum or maximum.
     """
     points = cost[0].shape[0]
     start = np.full(points, np.inf)
     start[0] = 0
-    best: dict[int, NDArray[np.float64]] = {0: start}  # by the set of teams that are used, as bits
-    came: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-    backwards = np.tri(points, dtype=bool)  # a stage has a step at least
+    best: dict[int, NDArray[np.float64]] = {0: start}  # by the set of used teams, as bits
+    previous: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+    backwards = np.tri(points, dtype=bool)  # a stage has at least one step
     layer = [0]
     for _ in range(count):
         following: dict[int, None] = {}
@@ -121,17 +130,17 @@ def _search(cost: Sequence[NDArray[np.float64]], count: int, join: np.ufunc) -> 
             for team in range(len(cost)):
                 if used >> team & 1:
                     continue
-                both = join(best[used][:, None], cost[team])
-                both[backwards] = np.inf
-                source = both.argmin(axis=0)
-                value = both[source, np.arange(points)]
+                combined = join(best[used][:, None], cost[team])
+                combined[backwards] = np.inf
+                source = combined.argmin(axis=0)
+                value = combined[source, np.arange(points)]
                 key = used | 1 << team
                 if key not in best:
                     best[key] = np.full(points, np.inf)
-                    came[key] = (np.zeros(points, np.int64), np.zeros(points, np.int64))
+                    previous[key] = (np.zeros(points, np.int64), np.zeros(points, np.int64))
                 better = value < best[key]
                 best[key][better] = value[better]
-                came[key][0][better], came[key][1][better] = source[better], team
+                previous[key][0][better], previous[key][1][better] = source[better], team
                 following[key] = None
         layer = list(following)
     end = min(layer, key=lambda used: best[used][points - 1])
@@ -139,7 +148,7 @@ def _search(cost: Sequence[NDArray[np.float64]], count: int, join: np.ufunc) -> 
         return None
     at, used, path, teams = points - 1, end, [points - 1], list[int]()
     while used:
-        source, team = int(came[used][0][at]), int(came[used][1][at])
+        source, team = int(previous[used][0][at]), int(previous[used][1][at])
         path.append(source)
         teams.append(team)
         at, used = source, used & ~(1 << team)
@@ -147,10 +156,13 @@ def _search(cost: Sequence[NDArray[np.float64]], count: int, join: np.ufunc) -> 
 
 
 def _stage_bytes(uses: Sequence[BufferUse], points: Sequence[int]) -> NDArray[np.float64]:
-    """Return the bytes that a stage between two cut points adds: the live peak of what it alone uses, and a copy of
-    each buffer that it hands on, its own or that of a stage before: so a buffer counts once more for each cut."""
+    """Return [from, to]: the bytes that a stage between two cut points adds.
+
+    They are the live peak of the buffers that it alone uses, and a copy of each buffer that it passes on, its own or an
+    earlier stage's: so a buffer counts once more for each cut that it crosses.
+    """
     steps = points[-1]
-    made = np.zeros((len(points), len(points)))
+    stage_bytes = np.zeros((len(points), len(points)))
     for a, begin in enumerate(points[:-1]):
         live, peak = np.zeros(steps), 0.0
         inside = sorted((u for u in uses if u.first >= begin), key=lambda u: u.last)
@@ -163,5 +175,5 @@ def _stage_bytes(uses: Sequence[BufferUse], points: Sequence[int]) -> NDArray[np
                 at += 1
             peak = float(live[begin:end].max(initial=0.0))
             crossing = [u for u in uses if u.first < end and u.last >= begin and (u.first < begin or u.last >= end)]
-            made[a, b] = peak + sum(align_size(u.bytes) for u in crossing)
-    return made
+            stage_bytes[a, b] = peak + sum(align_size(u.bytes) for u in crossing)
+    return stage_bytes

@@ -1,4 +1,4 @@
-"""Finds where a program is cut into the stages that app.toml names."""
+"""Positions at which a program is cut into the stages named in app.toml."""
 
 import difflib
 import re
@@ -9,14 +9,15 @@ from mavcg.lowering.lower import LoweredStep
 
 _NAME = re.compile(r"(?P<origin>.*?)(?::(?P<op>\w+))?(?:#(?P<number>\d+))?")
 
-_BEFORE = ("pad", "convert_layout")  # what is done to a layer's input, as a part of the layer
+_BEFORE = ("pad", "convert_layout")  # operations on a layer's input that belong to the layer
 
 
 def cuts_at(steps: Sequence[LoweredStep], layers: Sequence[str], location: str) -> tuple[int, ...]:
     """Return the number of the first step of each stage after the first.
 
-    layers: the first layers of these stages, as `mavcg app plan` and `mavcg inspect` name them. location: for messages.
-    Raises: MavcgError for a layer that is not there, or layers that are not in the order of the steps.
+    layers: first layers of these stages, as `mavcg app plan` and `mavcg inspect` name them. location: for messages.
+    Raises:
+    MavcgError for an unknown layer, or layers that are not in the order of the steps.
     """
     cuts: list[int] = []
     for layer in layers:
@@ -24,10 +25,11 @@ def cuts_at(steps: Sequence[LoweredStep], layers: Sequence[str], location: str) 
         if cut is None:
             names = list(dict.fromkeys(step.name for step in steps))
             near = ", ".join(difflib.get_close_matches(layer, names, n=3) or names[:3])
-            raise MavcgError(f"{location}: '{layer}' is no layer that is computed; there are {near}, ..")
+            raise MavcgError(f"{location}: '{layer}' is not a computed layer; did you mean {near}?")
         if cut <= (cuts[-1] if cuts else 0):
             raise MavcgError(
-                f"{location}: '{layer}' is not behind the first layer of the partition before; name the first layers "
+                f"{location}: '{layer}' does not come after the first layer of the previous partition; name the "
+                "first layers "
                 "of later partitions, in the network's order"
             )
         cuts.append(cut)
@@ -35,7 +37,7 @@ def cuts_at(steps: Sequence[LoweredStep], layers: Sequence[str], location: str) 
 
 
 def steps_of_layer(steps: Sequence[LoweredStep], layer: str) -> list[int]:
-    """Return the numbers of the steps that compute a layer, as `mavcg app plan` names it; none where nothing runs."""
+    """Return the numbers of the steps that compute a layer, named as by `mavcg app plan`; empty if it has no steps."""
     match = _NAME.fullmatch(layer)
     own = [number for number, step in enumerate(steps) if step.name == layer]
     if not own and match is not None:
@@ -52,7 +54,7 @@ def steps_of_layer(steps: Sequence[LoweredStep], layer: str) -> list[int]:
 
 
 def _first_step(steps: Sequence[LoweredStep], layer: str) -> int | None:
-    """Return the first step of a layer, with those just before it that come from the same node of the file."""
+    """Return the first step of a layer, or of the preceding operations on its input; None if it has no steps."""
     own = steps_of_layer(steps, layer)
     if not own:
         return None

@@ -1,4 +1,4 @@
-"""Describes a pipeline in the note of its library."""
+"""Description of a pipeline in the note of its library."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from mavcg.specs.model_program import Program
 def pipeline_note(program: Program, balance: StageBalance | None) -> dict[str, Any]:
     """Return a pipeline's stages and the buffers between them; sizes in bytes, times in ms.
 
-    stages: the first step and the number of steps, cores and threads where they were predicted, with the predicted
-    time. ring_bytes: of buffers between stages, all copies of them.
+    stages: first step and number of steps; cores, threads and time if they were predicted. ring_bytes: of the buffers
+    between stages, with all copies.
     """
     stages = []
     for number, stage in enumerate(program.stages):

@@ -1,4 +1,4 @@
-"""Makes a pipeline of a prepared network: cuts by name or balanced, and the CPUs of each stage, by prediction."""
+"""Pipelining of a prepared network: cuts by name or by balance, and the predicted CPUs of each stage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from mavcg.specs.model_program import ProgramStage
 
 @dataclass(frozen=True)
 class PipelinedModel:
-    """prepared: with stages. balance: predicted times of the stages; None where no board was given."""
+    """A network with stages. balance: predicted times of the stages; None if no board was given."""
 
     prepared: PreparedModel
     balance: StageBalance | None
@@ -33,8 +33,7 @@ def pipeline_of(
 ) -> PipelinedModel:
     """Cut a network into the stages that app.toml requests.
 
-    Raises: MavcgError for layers that are not there, for `auto` without a board, for more partitions than the network
-    has steps.
+    Raises: MavcgError for unknown layers, `auto` without a board, or more partitions than the network has steps.
     """
     location = f"{file.path}: line {entry.line}: network '{entry.name}': partitions"
     planned = prepared.planned
@@ -72,7 +71,7 @@ def pipeline_of(
 
 
 def _count(partitions: str, request: ModelRequest, location: str) -> int:
-    """Return the number of stages of `auto` or `auto:n`."""
+    """Return the number of stages that `auto` or `auto:n` requests."""
     if request.board is None:
         raise MavcgError(
             f"{location} = '{partitions}': is balanced by predictions for a board; name a --board, or write the first "

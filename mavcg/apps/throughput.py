@@ -1,4 +1,4 @@
-"""Throughput of an application's CNNs, by the prediction of its models on a board; all of it is modelled."""
+"""Modelled throughput of an application's CNNs, by the prediction of its models on a board."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,19 @@ from mavcg.hardware.cost_fit import StepFit
 
 @dataclass(frozen=True)
 class LayerTime:
-    """ms: of the whole layer, by cluster, on one core. tasks: calls of its kernels that it takes anyhow. phase_ms: what
-    each further phase costs, by cluster: its start, and its weights read again."""
+    """Predicted time of a layer.
+
+    ms: of the whole layer on one core, by cluster. tasks: kernel calls that it takes anyway. phase_ms: cost of each
+    further
+    phase, by cluster: its start, and a read of its weights.
+    """
 
     ms: tuple[float, ...]
     tasks: int
     phase_ms: tuple[float, ...]
 
     def by_phases(self, phases: int, cluster: int) -> float:
-        """Return the time of the layer in so many phases."""
+        """Return the time of the layer in this many phases, in ms."""
         return self.ms[cluster] + max(0, phases - max(1, self.tasks)) * self.phase_ms[cluster]
 
 
@@ -29,10 +33,11 @@ NO_TIME = LayerTime((), 1, ())
 def phase_cost_ms(
     weight_bytes: int, level_bytes: Sequence[int], level_gb_per_s: Sequence[float], ghz: float, fit: StepFit
 ) -> float:
-    """Return the time of a further phase: a step's and a call's cycles, and weights from where they lie.
+    """Return the time of one more phase of a layer, in ms: cycles of a step and a call, and a read of the weights.
 
-    level_bytes, level_gb_per_s: of each level of memory, and of what is behind it. Weights that do not fit a level
-    come from behind it; nothing overlaps. fit: of the core's kind.
+    level_bytes, level_gb_per_s: size of each memory level, and the bandwidth behind it. Weights that do not fit a level
+    come
+    from behind it; nothing overlaps. fit: of the core's kind.
     """
     start_ns = (fit.step_cycles + fit.call_cycles) / ghz
     behind = [rate for size, rate in zip(level_bytes, level_gb_per_s, strict=True) if weight_bytes > size]
@@ -40,12 +45,13 @@ def phase_cost_ms(
 
 
 def throughputs(app: Application, phases: Mapping[LayerId, int], times: Times) -> dict[str, float]:
-    """Return frames per second of each CNN, while it runs.
+    """Return the frames per second of each CNN while it runs.
 
-    A CNN in one partition runs on the fastest cluster, cluster 0; partitions that run together run on one cluster each,
-    in their order, the last ones sharing the last cluster; partitions that do not add up.
+    A CNN in one partition runs on the fastest cluster, cluster 0. Parallel partitions run on one cluster each, in
+    order, the
+    last ones sharing the last cluster; the times of other partitions add up.
     """
-    found = {}
+    fps = {}
     for cnn in app.cnns:
         parts, stages = app.partitions_of(cnn.name), list[float]()
         clusters = max((len(time.ms) for time in times.values()), default=1) or 1
@@ -56,14 +62,16 @@ def throughputs(app: Application, phases: Mapping[LayerId, int], times: Times) -
             stages.append(sum(times[i].by_phases(phases[i], cluster) for i in ids if i in times and times[i].ms))
         pipelined = all(app.runs_with(a.name, b.name) for a in parts for b in parts if a != b) and len(parts) > 1
         ms = max(stages) if pipelined else sum(stages)
-        found[cnn.name] = 1e3 / ms if ms else float("inf")
-    return found
+        fps[cnn.name] = 1e3 / ms if ms else float("inf")
+    return fps
 
 
 def balanced_cuts(cnn: Cnn, times: Times, count: int) -> list[int]:
-    """Return where the layers are cut into so many partitions, one a cluster, so that the slowest is fastest.
+    """Return the cuts of a CNN's layers into `count` partitions, one per cluster, that make the slowest one fastest.
 
-    Exact, by dynamic programming over prefixes. Returns the first layer's number of each partition after the first.
+    The result has the number of the first layer of each partition after the first. It is exact, by dynamic programming
+    over
+    prefixes.
     """
     layers = [times.get((cnn.name, layer.name), NO_TIME) for layer in cnn.layers]
     clusters = max((len(time.ms) for time in layers), default=1) or 1

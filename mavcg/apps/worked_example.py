@@ -1,4 +1,4 @@
-"""The worked example of the paper: Figure 6.1, Tables 6.1 to 6.4."""
+"""The worked example of the paper: figure 6.1, tables 6.1 to 6.4."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ CHROMOSOME: Chromosome = frozenset(("CNN1", name) for name in ("l3", "l4", "l5")
 
 
 def example_application() -> Application:
-    """Return APP of section 6.4: two CNNs, of which the second runs as a pipeline of two partitions.
+    """Return the application of section 6.4: two CNNs, of which the second is a pipeline of two partitions.
 
-    Sizes of edges are Table 6.1's; rows are those that 32 phases and the sizes of Table 6.3 require.
+    Sizes of edges are table 6.1's; rows are those that 32 phases and the sizes of table 6.3 require.
     """
     first = Cnn(
         "CNN1",
@@ -38,16 +38,18 @@ def example_application() -> Application:
 
 
 def example_tables() -> dict[str, Any]:
-    """Return Tables 6.1 to 6.3 and the phases and schedules of section 6.5.2, in elements.
+    """Return tables 6.1 to 6.3 and the phases and schedules of section 6.5.2, in elements.
 
-    The naive buffers add up to 51466; the paper prints 51446, though its Table 6.1 has the same sizes.
+    The naive buffers add up to 51466; the paper prints 51446, though its table 6.1 has the same sizes.
     """
     app = example_application()
     data = edge_data(app)
     derived = Derivation(app).derive(CHROMOSOME)
     tables = {"naive": naive_buffers(data), "reuse": reuse_buffers(app, data), "reduced": derived.buffers}
     listed = {
-        name: [{"edges": [each.label for each in buffer.edges], "size": buffer.size} for buffer in buffers]
+        name: [
+            {"edges": [data_of_edge.label for data_of_edge in buffer.edges], "size": buffer.size} for buffer in buffers
+        ]
         for name, buffers in tables.items()
     }
     return {

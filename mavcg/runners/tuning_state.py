@@ -8,7 +8,7 @@ from mavcg.runners.bench_lines import JobFailed, JobTimes, Rounds
 from mavcg.runners.spot import MeasuredCore
 from mavcg.selection.costs.database import CostDb, Record
 from mavcg.selection.costs.provider import MEASURED, Cost
-from mavcg.selection.measure.interleaved import CandidateGroup, contests_of
+from mavcg.selection.measure.interleaved import CandidateGroup, candidate_groups
 from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.trials.check import block_of
 
@@ -90,7 +90,7 @@ class TuningState:
 
         Raises: TimeIsUp.
         """
-        groups = contests_of(self.plan, self._known_cost)
+        groups = candidate_groups(self.plan, self._known_cost)
         self.measurements = len(groups)
         if groups:
             self.check_time()

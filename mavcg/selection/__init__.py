@@ -1,1 +1,1 @@
-"""Selection of a primitive and a layout for each node of a network."""
+"""Selection of a primitive and a layout for each node of a network (PBQP; Anderson and Gregg, CGO 2018)."""

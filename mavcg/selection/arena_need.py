@@ -1,8 +1,8 @@
-"""Memory that a network needs while it runs: live images, conversions and workspace beside them.
+"""Memory that a network needs while it runs: live images, their conversions, and the workspace of the node at work.
 
-Nodes run in their order. An image is alive from the node that makes it to the last one that reads it; what it is
-converted into, while its reader works. Every image counts as in the largest layout that it may be written in (blocks
-of CHWc are filled up), so that only the node at work and the conversions before it depend on the choice.
+Nodes run in order. An image is live from the node that writes it to the last node that reads it; its conversions are
+live only while their reader runs. Every image counts with the largest layout in which it may be written (blocks of CHWc
+are padded), so only the running node and the conversions before it depend on the choice.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,10 +14,12 @@ from mavcg.specs.primitive import F32_BYTES, Layout
 
 
 @dataclass(frozen=True)
-class Read:
-    """An image that a node reads. links: by number, all that carry it there; dies: nobody reads it later.
+class ImageRead:
+    """An image that a node reads.
 
-    copy_bytes: of what it is converted into.
+    links: numbers of all links that carry it to the node. dies: true if no later node reads it. copy_bytes: size of
+    each
+    layout that it is converted into.
     """
 
     bytes: int
@@ -28,18 +30,22 @@ class Read:
 
 @dataclass(frozen=True)
 class ArenaStep:
-    """A node at work. made: bytes of its own images; others: of those that it neither reads nor makes."""
+    """Memory while one node runs.
+
+    made: bytes of its own images. others: bytes of live images that it does not touch.
+    """
 
     node: str
     made: int
     others: int
-    reads: tuple[Read, ...]
+    reads: tuple[ImageRead, ...]
 
     def need(self, copies: Callable[[int], int], workspace: int) -> int:
-        """Return the bytes at a node where a link's image is copied so many times, one after another, and the node
-        needs a workspace.
+        """Return the bytes needed at the node.
 
-        First everything is converted; then the node works, and an image of which it reads nothing but copies is gone.
+        copies: number of conversions, one after another, of a link's image. First all images are converted; then the
+        node runs,
+        and an image of which it reads only converted copies is freed.
         """
         converting = working = self.others
         working += self.made + workspace
@@ -53,46 +59,49 @@ class ArenaStep:
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes at the node that takes most."""
+    """Peak memory, in bytes, and the node where it occurs."""
 
     bytes: int
     node: str
 
 
 def image_bytes(size: Size, block: int) -> int:
-    """Return the bytes of an image in its largest layout, in blocks of so many channels; 1: in any other layout."""
+    """Return the bytes of an image with its channels padded to a multiple of `block`; 1: without padding."""
     return -(-size.c // block) * block * size.h * size.w * size.n * F32_BYTES
 
 
 def steps_of(problem: Problem, block: int) -> tuple[ArenaStep, ...]:
-    """Return the arena steps, one for each node, in their order. block: channels of a block of CHWc."""
+    """Return the arena steps, one for each node, in order. block: channels per block of CHWc."""
     network = problem.network
     at = {name: number for number, name in enumerate(network.nodes)}
     sizes: dict[str, int] = {}
-    since: dict[str, int] = {}
-    until: dict[str, int] = {}
+    written_at: dict[str, int] = {}
+    last_read_at: dict[str, int] = {}
     copies: dict[str, int] = {}
     for link in network.links:
         copies[link.tensor] = image_bytes(link.size, block)
         blocked = any(alternative.layout_out is Layout.CHWC for alternative in problem.alternatives[link.source])
         sizes[link.tensor] = image_bytes(link.size, block if blocked else 1)
-        since[link.tensor] = at[link.source]
-        until[link.tensor] = max(until.get(link.tensor, 0), at[link.target])
-    carried: dict[str, dict[str, list[int]]] = {name: {} for name in network.nodes}
+        written_at[link.tensor] = at[link.source]
+        last_read_at[link.tensor] = max(last_read_at.get(link.tensor, 0), at[link.target])
+    links_read: dict[str, dict[str, list[int]]] = {name: {} for name in network.nodes}
     for number, link in enumerate(network.links):
-        carried[link.target].setdefault(link.tensor, []).append(number)
-    found = []
+        links_read[link.target].setdefault(link.tensor, []).append(number)
+    steps = []
     for name, now in at.items():
-        alive = [tensor for tensor in sizes if since[tensor] <= now <= until[tensor]]
-        reads = [Read(sizes[t], copies[t], tuple(links), until[t] == now) for t, links in carried[name].items()]
-        made = sum(sizes[tensor] for tensor in alive if since[tensor] == now)
-        others = sum(sizes[t] for t in alive if since[t] < now and t not in carried[name])
-        found.append(ArenaStep(name, made, others, tuple(reads)))
-    return tuple(found)
+        alive = [tensor for tensor in sizes if written_at[tensor] <= now <= last_read_at[tensor]]
+        reads = [
+            ImageRead(sizes[t], copies[t], tuple(links), last_read_at[t] == now)
+            for t, links in links_read[name].items()
+        ]
+        made = sum(sizes[tensor] for tensor in alive if written_at[tensor] == now)
+        others = sum(sizes[t] for t in alive if written_at[t] < now and t not in links_read[name])
+        steps.append(ArenaStep(name, made, others, tuple(reads)))
+    return tuple(steps)
 
 
 def copies_of(problem: Problem, number: int, source: Alternative, target: Alternative) -> int:
-    """Return how many conversions a link's image goes through; 0 also if they change nothing in memory."""
+    """Return the number of conversions of a link's image; 0 if they change nothing in memory."""
     from_, to = source.layout_out, problem.layout_read(problem.network.links[number], target)
     graph = problem.graphs[number]
     if from_ is to or graph.ms(from_, to) == 0:
@@ -101,13 +110,13 @@ def copies_of(problem: Problem, number: int, source: Alternative, target: Altern
 
 
 def workspace_of(problem: Problem, node: str, alternative: Alternative) -> int:
-    """Return a node's workspace, in bytes."""
+    """Return the workspace of a node, in bytes."""
     scenario = problem.network.nodes[node].scenario
     return alternative.primitive.workspace_bytes(scenario) if alternative.primitive and scenario else 0
 
 
 def need_at(problem: Problem, step: ArenaStep, chosen: Mapping[str, Alternative]) -> int:
-    """Return the bytes at a node, with these alternatives."""
+    """Return the bytes needed at a node with the chosen alternatives."""
     links = problem.network.links
 
     def copies(number: int) -> int:
@@ -117,7 +126,7 @@ def need_at(problem: Problem, step: ArenaStep, chosen: Mapping[str, Alternative]
 
 
 def peak(problem: Problem, chosen: Mapping[str, Alternative], block: int) -> Need:
-    """Return the greatest need of memory of a choice, with its node."""
-    found = [(need_at(problem, step, chosen), step.node) for step in steps_of(problem, block)]
-    most = max(bytes_ for bytes_, _ in found)
-    return next(Need(bytes_, node) for bytes_, node in found if bytes_ == most)
+    """Return the peak memory of a choice, and its node."""
+    needs = [(need_at(problem, step, chosen), step.node) for step in steps_of(problem, block)]
+    most = max(bytes_ for bytes_, _ in needs)
+    return next(Need(bytes_, node) for bytes_, node in needs if bytes_ == most)

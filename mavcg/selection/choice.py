@@ -1,7 +1,8 @@
-"""Choosing a primitive and a layout for every node of a network: the PBQP instance, and what a choice costs.
+"""A network's selection as a PBQP instance, and the cost of a choice.
 
-A node's vector has what its alternatives cost by themselves, an edge's matrix what it costs to bring the image from
-the layout that the one writes into the layout that the other reads (CGO 2018, section 5.1).
+A node's vector has the costs of its alternatives, an edge's matrix the cost of converting the image from the layout
+that
+the writer's alternative writes into the layout that the reader's reads (CGO 2018, section 5.1).
 """
 
 import math
@@ -24,7 +25,7 @@ FREE = Cost(0.0, "none")
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on primitives: the error that they may make (Primitive.error_bound), bytes of workspace."""
+    """Limits on primitives: largest error bound (Primitive.error_bound), and largest workspace in bytes."""
 
     max_error: float = math.inf
     workspace_bytes: int | None = None
@@ -38,7 +39,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Alternative:
-    """An alternative for a node: a primitive with its layouts, or None and one layout for all that a dummy touches."""
+    """An alternative of a node.
+
+    A primitive with its layouts, or for a dummy node None and one layout for all its images.
+    """
 
     primitive: Primitive | None
     layout_in: Layout
@@ -47,15 +51,15 @@ class Alternative:
 
     @property
     def name(self) -> str:
-        """The name of the primitive, or of the layout."""
+        """Name of the primitive, or of the layout."""
         return self.primitive.name if self.primitive else str(self.layout_in)
 
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """Bytes that images alive at once, conversions and the workspace at work may take together (arena_need.py).
+    """Limit of the bytes that live images, conversions and the running node's workspace take together (arena_need.py).
 
-    block: channels of a block of CHWc.
+    block: channels per block of CHWc.
     """
 
     bytes: int
@@ -64,10 +68,11 @@ class MemoryLimit:
 
 @dataclass(frozen=True)
 class Problem:
-    """A network with every node's alternatives and every image's DT graph.
+    """A network with the alternatives of every node and the DT graph of every link.
 
-    shared: an image that several nodes read is converted once for all that want it in the same layout; else every
-    reader pays for itself. graphs: one for each link. memory: that a choice has to keep to, if any; not where shared.
+    shared: an image that several nodes read is converted once for all that read the same layout; else each reader pays
+    for
+    its own conversion. graphs: one for each link. memory: limit that a choice must keep to, if any; None if shared.
     """
 
     network: Network
@@ -77,7 +82,7 @@ class Problem:
     memory: MemoryLimit | None = None
 
     def layout_read(self, link: Link, chosen: Alternative) -> Layout:
-        """Return the layout in which the link's reader takes the image, with this alternative."""
+        """Return the layout in which the link's reader reads the image, with its chosen alternative."""
         return chosen.layout_out if link.residual else chosen.layout_in
 
 
@@ -88,19 +93,19 @@ def make_problem(
     limits: Limits = Limits(),
     shared: bool = False,
 ) -> Problem:
-    """Look up the costs of everything that a network could be done with.
+    """Return the selection problem of a network, with the costs of all alternatives within the limits.
 
-    A primitive without a cost cannot be chosen. Raises: MavcgError for a convolution that nothing is left for.
+    A primitive without a cost cannot be chosen. Raises: MavcgError for a convolution without any alternative.
     """
-    known = tuple(primitives)
-    of: dict[Scenario, tuple[Alternative, ...]] = {}
+    candidates = tuple(primitives)
+    by_scenario: dict[Scenario, tuple[Alternative, ...]] = {}
     alternatives = {}
     for node in network.nodes.values():
-        if node.scenario is not None and node.scenario not in of:
-            of[node.scenario] = tuple(_price(node.scenario, costs, known, limits))
-        alternatives[node.name] = of[node.scenario] if node.scenario is not None else _dummies(node)
+        if node.scenario is not None and node.scenario not in by_scenario:
+            by_scenario[node.scenario] = tuple(_price(node.scenario, costs, candidates, limits))
+        alternatives[node.name] = by_scenario[node.scenario] if node.scenario is not None else _dummies(node)
         if not alternatives[node.name]:
-            raise MavcgError(f"node '{node.name}': {_missing_primitive(node, known, limits)}")
+            raise MavcgError(f"node '{node.name}': {_missing_primitive(node, candidates, limits)}")
     graph_of = dt_graphs(costs)
     return Problem(network, alternatives, tuple(graph_of(link.size) for link in network.links), shared)
 
@@ -119,15 +124,15 @@ def _missing_primitive(node: NetworkNode, primitives: Iterable[Primitive], limit
     assert node.scenario is not None
     able = [primitive for primitive in primitives if primitive.applies(node.scenario)]
     if not able:
-        return f"no primitive computes {node.scenario}; leave more primitives to choose from"
+        return f"no primitive computes {node.scenario}; allow more primitives"
     if not any(limits.admit(primitive, node.scenario) for primitive in able):
         error = min(primitive.error_bound for primitive in able)
         memory = min(primitive.workspace_bytes(node.scenario) for primitive in able)
         return (
-            f"none of {len(able)} primitives keeps to the limits; the least error bound among them is {error:g}, the "
-            f"least workspace {memory} bytes: allow more"
+            f"none of {len(able)} primitives is within the limits; their least error bound is {error:g}, their "
+            f"least workspace {memory} bytes: raise the limits"
         )
-    return f"there is no cost of any of {len(able)} primitives; measure them, or allow modelled costs"
+    return f"none of {len(able)} primitives has a cost; measure them, or allow modelled costs"
 
 
 def _dummies(node: NetworkNode) -> tuple[Alternative, ...]:
@@ -135,67 +140,70 @@ def _dummies(node: NetworkNode) -> tuple[Alternative, ...]:
 
 
 def instance_of(problem: Problem, allowed: Mapping[str, Iterable[int]] | None = None) -> Instance:
-    """Return the PBQP instance: a node for each of the network's and, where conversions are shared, for each shared
-    image.
+    """Return the PBQP instance: a node for each network node, and for each image whose conversions are shared.
 
-    allowed: alternatives of some nodes, by number; all others of these nodes cost infinitely much.
+    allowed: numbers of the allowed alternatives of some nodes; all other alternatives of these nodes cost infinity.
     """
     nodes: dict[str, NDArray[np.float64]] = {}
-    for name, found in problem.alternatives.items():
-        nodes[name] = np.array([one.cost.ms for one in found])
+    for name, alternatives in problem.alternatives.items():
+        nodes[name] = np.array([alternative.cost.ms for alternative in alternatives])
         if allowed is not None and name in allowed:
-            rest = np.ones(len(found), bool)
-            rest[list(allowed[name])] = False
-            nodes[name][rest] = np.inf
+            forbidden = np.ones(len(alternatives), bool)
+            forbidden[list(allowed[name])] = False
+            nodes[name][forbidden] = np.inf
     edges: list[PbqpEdge] = []
     images = shared_images(problem)
     for image in images:
-        made, links = cheapest_sets(image.graph), [problem.network.links[i] for i in image.links]
+        layout_sets, links = cheapest_sets(image.graph), [problem.network.links[i] for i in image.links]
         name = image.name
-        nodes[name] = np.array([one.ms for one in made])
+        nodes[name] = np.array([layout_set.ms for layout_set in layout_sets])
         writes = _layouts(problem, links[0], False)
-        begins = np.array([NUMBER_OF[one.begin] for one in made])
+        begins = np.array([NUMBER_OF[layout_set.begin] for layout_set in layout_sets])
         edges.append(PbqpEdge(links[0].source, name, np.where(writes[:, None] == begins[None, :], 0.0, np.inf)))
-        has = np.array([[layout in one.layouts for layout in LAYOUTS] for one in made])
+        has = np.array([[layout in layout_set.layouts for layout in LAYOUTS] for layout_set in layout_sets])
         for link in links:
             edges.append(PbqpEdge(name, link.target, np.where(has[:, _layouts(problem, link, True)], 0.0, np.inf)))
-    taken = {i for image in images for i in image.links}
+    shared = {i for image in images for i in image.links}
     for i, (link, graph) in enumerate(zip(problem.network.links, problem.graphs, strict=True)):
-        if i not in taken:
+        if i not in shared:
             from_, to = _layouts(problem, link, False), _layouts(problem, link, True)
             edges.append(PbqpEdge(link.source, link.target, graph.shortest[np.ix_(from_, to)]))
     return make_instance(nodes, edges)
 
 
 def _layouts(problem: Problem, link: Link, reads: bool) -> NDArray[np.int64]:
-    """Return the layout's number for every alternative of the link's reader, or of its writer."""
+    """Return the number of the layout of each alternative of the link's reader (reads) or writer."""
     if reads:
-        return np.array([NUMBER_OF[problem.layout_read(link, one)] for one in problem.alternatives[link.target]])
-    return np.array([NUMBER_OF[one.layout_out] for one in problem.alternatives[link.source]])
+        readers = problem.alternatives[link.target]
+        return np.array([NUMBER_OF[problem.layout_read(link, alternative)] for alternative in readers])
+    return np.array([NUMBER_OF[alternative.layout_out] for alternative in problem.alternatives[link.source]])
 
 
 def shared_images(problem: Problem) -> tuple[SharedImage, ...]:
-    """Return the images that several links carry, where their conversions are to be counted once."""
+    """Return the images that several links carry, if conversions are counted once for all readers."""
     if not problem.shared:
         return ()
-    of: dict[str, list[int]] = {}
+    by_tensor: dict[str, list[int]] = {}
     for i, link in enumerate(problem.network.links):
-        of.setdefault(link.tensor, []).append(i)
-    taken = set(problem.network.nodes)
-    found = []
-    for tensor, links in of.items():
+        by_tensor.setdefault(link.tensor, []).append(i)
+    names = set(problem.network.nodes)
+    images = []
+    for tensor, links in by_tensor.items():
         if len(links) > 1:
             name = f"image {tensor}"
-            while name in taken:
+            while name in names:
                 name += "'"
-            taken.add(name)
-            found.append(SharedImage(name, tensor, tuple(links), problem.graphs[links[0]]))
-    return tuple(found)
+            names.add(name)
+            images.append(SharedImage(name, tensor, tuple(links), problem.graphs[links[0]]))
+    return tuple(images)
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A conversion that a choice pays for: readers: of the image in the last layout of the chain."""
+    """A conversion that a choice pays for.
+
+    source: node that writes the image. readers: nodes that read it in the last layout of the chain. kind: of its cost.
+    """
 
     source: str
     readers: tuple[str, ...]
@@ -207,7 +215,10 @@ class Converted:
 
 @dataclass(frozen=True)
 class Choice:
-    """One alternative for each node, and all conversions that this takes. total_ms: infinite where one is missing."""
+    """One alternative for each node, and the conversions that follow.
+
+    total_ms is infinite if a conversion is missing.
+    """
 
     chosen: Mapping[str, Alternative]
     conversions: tuple[Converted, ...]
@@ -215,24 +226,25 @@ class Choice:
     @property
     def nodes_ms(self) -> float:
         """Time of the primitives alone, in ms."""
-        return math.fsum(one.cost.ms for one in self.chosen.values())
+        return math.fsum(alternative.cost.ms for alternative in self.chosen.values())
 
     @property
     def conversions_ms(self) -> float:
         """Time of the conversions alone, in ms."""
-        return math.fsum(one.ms for one in self.conversions)
+        return math.fsum(conversion.ms for conversion in self.conversions)
 
     @property
     def total_ms(self) -> float:
-        """Time of the network, in ms: primitives and conversions, added up anew."""
+        """Time of the network, primitives and conversions, in ms; summed from the costs, not taken from a solver."""
         return math.fsum((*(o.cost.ms for o in self.chosen.values()), *(o.ms for o in self.conversions)))
 
 
 def make_choice(problem: Problem, numbers: Mapping[str, int]) -> Choice:
-    """Return the choice of alternatives, by node and number, with its conversions; costs are taken from the DT
-    graphs, not from the instance.
+    """Return the choice of these alternatives, numbers by node, with its conversions.
+
+    Costs are taken from the DT graphs, not from the instance.
     """
-    chosen = {name: found[numbers[name]] for name, found in problem.alternatives.items()}
+    chosen = {name: alternatives[numbers[name]] for name, alternatives in problem.alternatives.items()}
     images = shared_images(problem)
     shared = {i for image in images for i in image.links}
     converted = []
@@ -252,12 +264,12 @@ def _convert_once(problem: Problem, image: SharedImage, chosen: Mapping[str, Alt
     begin = chosen[links[0].source].layout_out
     layouts_read = [(problem.layout_read(link, chosen[link.target]), link.target) for link in links]
     layouts = {layout for layout, _ in layouts_read}
-    able = [one for one in cheapest_sets(image.graph) if one.begin is begin and one.layouts >= layouts]
+    able = [made for made in cheapest_sets(image.graph) if made.begin is begin and made.layouts >= layouts]
     if not able:
         readers = tuple(dict.fromkeys(reader for _, reader in layouts_read))
         yield Converted(links[0].source, readers, image.tensor, (), math.inf, "")
         return
-    for from_, to in min(able, key=lambda one: (one.ms, len(one.layouts))).steps:
+    for from_, to in min(able, key=lambda made: (made.ms, len(made.layouts))).steps:
         ms = float(image.graph.direct[NUMBER_OF[from_], NUMBER_OF[to]])
         readers = tuple(dict.fromkeys(reader for layout, reader in layouts_read if layout is to))
         yield Converted(links[0].source, readers, image.tensor, (from_, to), ms, image.graph.kind((from_, to)))

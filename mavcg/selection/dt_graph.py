@@ -1,7 +1,7 @@
-"""The DT graph of an image: what it costs to bring it from one layout into another, over as many routines as it takes.
+"""The DT graph of an image: costs of converting it between layouts, over chains of routines.
 
-Nodes are layouts, edges are routines that convert one into another (Anderson and Gregg, CGO 2018, section 4). What
-a routine costs depends on the image, so that there is a graph, and shortest paths, for each size of image.
+Nodes are layouts, edges are routines that convert one into another (Anderson and Gregg, CGO 2018, section 4). The cost
+of a routine depends on the image, so each size of image has its own graph and shortest paths.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Size:
-    """Size of an image: channels, rows, columns; n: images of a batch, which are converted one after the other."""
+    """Size of an image: channels, rows, columns. n: images of a batch, which are converted one after the other."""
 
     c: int
     h: int
@@ -34,10 +34,10 @@ class Size:
 
 @dataclass(frozen=True)
 class DtGraph:
-    """All shortest paths between layouts of images of one size.
+    """All shortest paths between the layouts of images of one size.
 
-    shortest: [from, to], ms, by the layouts' numbers; infinite where no chain of routines leads. following: the layout
-    that comes next on the path. direct: the routines' own costs. kind: "measured" and so on; of several, all of them.
+    direct: costs of single routines. shortest: [from, to] by layout number, in ms; infinite if no chain leads there.
+    following: the next layout on the path. kinds: kind of each routine's cost, "measured" and so on.
     """
 
     size: Size
@@ -47,31 +47,30 @@ class DtGraph:
     kinds: tuple[tuple[str, ...], ...]
 
     def ms(self, layout_from: Layout, layout_to: Layout) -> float:
-        """Return the cost of the cheapest chain, in ms; 0 from a layout into itself."""
+        """Return the cost of the cheapest chain, in ms; 0 from a layout to itself."""
         return float(self.shortest[NUMBER_OF[layout_from], NUMBER_OF[layout_to]])
 
     def chain(self, layout_from: Layout, layout_to: Layout) -> tuple[Layout, ...]:
-        """Return the layouts that the cheapest chain goes through, both ends among them; () where there is none."""
-        at, end = NUMBER_OF[layout_from], NUMBER_OF[layout_to]
-        if np.isinf(self.shortest[at, end]):
+        """Return the layouts of the cheapest chain, both ends included; () if there is none."""
+        layout, end = NUMBER_OF[layout_from], NUMBER_OF[layout_to]
+        if np.isinf(self.shortest[layout, end]):
             return ()
-        found = [at]
-        while at != end:
-            at = self.following[at][end]
-            found.append(at)
-        return tuple(LAYOUTS[number] for number in found)
+        path = [layout]
+        while layout != end:
+            layout = self.following[layout][end]
+            path.append(layout)
+        return tuple(LAYOUTS[number] for number in path)
 
     def kind(self, chain: tuple[Layout, ...]) -> str:
-        """Return the kind of the costs of a chain's routines."""
+        """Return the kinds of the costs of a chain's routines, separated by commas."""
         steps = zip(chain, chain[1:], strict=False)
         return ", ".join(sorted({self.kinds[NUMBER_OF[a]][NUMBER_OF[b]] for a, b in steps}))
 
 
 def dt_graph(costs: CostProvider, size: Size) -> DtGraph:
-    """Return the shortest paths by Floyd and Warshall, with the paths; a chain only where it costs less than the
-    routine itself.
+    """Return the DT graph of a size, with all shortest paths (Floyd and Warshall).
 
-    A routine that the provider has no cost of is not there.
+    A chain replaces a routine only if it costs less. A routine without a cost is absent.
     """
     count = len(LAYOUTS)
     direct = np.full((count, count), np.inf)
@@ -79,10 +78,10 @@ def dt_graph(costs: CostProvider, size: Size) -> DtGraph:
     kinds = [[""] * count for _ in LAYOUTS]
     for a in LAYOUTS:
         for b in LAYOUTS:
-            found = None if a is b else _direct(costs, a, b, size)
-            if found is not None:
-                direct[NUMBER_OF[a], NUMBER_OF[b]] = found.ms
-                kinds[NUMBER_OF[a]][NUMBER_OF[b]] = found.kind
+            cost = None if a is b else _direct(costs, a, b, size)
+            if cost is not None:
+                direct[NUMBER_OF[a], NUMBER_OF[b]] = cost.ms
+                kinds[NUMBER_OF[a]][NUMBER_OF[b]] = cost.kind
     shortest = direct.copy()
     following = [list(range(count)) for _ in LAYOUTS]
     numbers = range(count)
@@ -99,25 +98,27 @@ def dt_graph(costs: CostProvider, size: Size) -> DtGraph:
 def _direct(costs: CostProvider, a: Layout, b: Layout, size: Size) -> Cost | None:
     if same_in_memory(a, b, size):
         return Cost(0.0, SAME)
-    one = costs.conversion(a, b, size.c, size.h, size.w)
-    return one if one is None or size.n == 1 else replace(one, ms=one.ms * size.n, spread_ms=one.spread_ms * size.n)
+    cost = costs.conversion(a, b, size.c, size.h, size.w)
+    return (
+        cost if cost is None or size.n == 1 else replace(cost, ms=cost.ms * size.n, spread_ms=cost.spread_ms * size.n)
+    )
 
 
 SAME = "same in memory"
 
 
 def same_in_memory(a: Layout, b: Layout, size: Size) -> bool:
-    """True if both layouts put every element of such an image at the same address, as CHW and HWC of 1 x 1 do."""
+    """True if both layouts store every element of such an image at the same address, as CHW and HWC of 1 x 1 do."""
     return same_order(a, b, size.c, size.h, size.w)
 
 
 def dt_graphs(costs: CostProvider) -> Callable[[Size], DtGraph]:
-    """Return the graph of each size, made once."""
+    """Return a function that returns the DT graph of a size, computed once."""
     known: dict[Size, DtGraph] = {}
 
-    def of(size: Size) -> DtGraph:
+    def graph_of(size: Size) -> DtGraph:
         if size not in known:
             known[size] = dt_graph(costs, size)
         return known[size]
 
-    return of
+    return graph_of

@@ -1,4 +1,4 @@
-"""Gain of a foreign library for a network: the optimum with its primitives beside the one without."""
+"""Gain of foreign libraries for a network: the optimum with their primitives compared with the one without."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +15,11 @@ from mavcg.specs.primitive import Primitive
 
 @dataclass(frozen=True)
 class ForeignGain:
-    """The optimum without foreign primitives, and what is chosen with them.
+    """Times of the optimum without and with foreign primitives.
 
-    measured: convolutions with a foreign primitive whose cost is known. taken: those that are computed by one in the
-    optimum.
+    measured: convolutions with a foreign primitive whose cost is known. taken: foreign primitive of each convolution
+    that
+    has one in the optimum.
     """
 
     libraries: tuple[ForeignLibrary, ...]
@@ -29,21 +30,21 @@ class ForeignGain:
 
     @property
     def gain(self) -> float:
-        """Fraction of the time without them that they save."""
+        """Fraction of the time without them that foreign primitives save."""
         return 1.0 - self.with_ms / self.without_ms if self.without_ms else 0.0
 
 
 def check_host(libraries: Sequence[ForeignLibrary], board: str) -> None:
-    """Raise MavcgError where foreign libraries are to be used for another machine than this one."""
+    """Raise MavcgError if foreign libraries are requested for a machine other than this one."""
     if libraries and board != HOST:
         raise MavcgError(
             f"--foreign {libraries[0].name}: is a library of this machine and cannot be used for {board}; "
-            f"leave it out, or take --board {HOST}"
+            f"leave it out, or use --board {HOST}"
         )
 
 
 def primitives_of(libraries: Sequence[ForeignLibrary]) -> tuple[Primitive, ...]:
-    """Return the primitives that call these libraries. Raises: MavcgError for one that is named twice."""
+    """Return the primitives that call these libraries. Raises: MavcgError if a library is named twice."""
     labels = [library.label for library in libraries]
     if len(set(labels)) < len(labels):
         raise MavcgError(f"--foreign: {', '.join(labels)}: name each library once")
@@ -57,7 +58,7 @@ def _is_foreign(alternative: Alternative) -> bool:
 def foreign_gain(
     problem: Problem, libraries: Sequence[ForeignLibrary], best: Selected, time_limit_s: float
 ) -> ForeignGain:
-    """Solve a problem without its foreign primitives. best: the optimum with them."""
+    """Solve a problem without its foreign primitives, and compare. best: the optimum with them."""
     own = {name: tuple(a for a in each if not _is_foreign(a)) for name, each in problem.alternatives.items()}
     without = select(replace(problem, alternatives=own), time_limit_s=time_limit_s)
     measured = tuple(name for name, each in problem.alternatives.items() if len(own[name]) < len(each))
@@ -66,7 +67,7 @@ def foreign_gain(
 
 
 def foreign_json(gain: ForeignGain) -> dict[str, Any]:
-    """Return what the libraries bring as JSON."""
+    """Return the gain of foreign libraries as JSON."""
     libraries = [
         {"name": each.name, "version": each.version, "digest": each.digest, "path": each.path}
         for each in gain.libraries
@@ -82,7 +83,7 @@ def foreign_json(gain: ForeignGain) -> dict[str, Any]:
 
 
 def foreign_sentences(gain: ForeignGain) -> list[str]:
-    """Return what the libraries bring in words."""
+    """Return the gain of foreign libraries in sentences."""
     names = ", ".join(library.label for library in gain.libraries)
     if not gain.measured:
         return [
@@ -91,6 +92,6 @@ def foreign_sentences(gain: ForeignGain) -> list[str]:
     first = (
         f"foreign: {names} computes {len(gain.taken)} of {len(gain.measured)} convolutions that it was measured for in "
         f"the optimum, which takes {gain.with_ms:.4f} ms with it and {gain.without_ms:.4f} ms without ({gain.gain:.1%} "
-        "less); `mavcg build` cannot take it"
+        "less); `mavcg build` cannot use it"
     )
     return [first, *(f"foreign: {node} by {name}" for node, name in gain.taken.items())]

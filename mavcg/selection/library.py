@@ -1,6 +1,6 @@
-"""Turns a selection into what a library needs: algorithms of conv2d nodes, and primitives and layouts of all others.
+"""Converts a selection into the input of a library: algorithms of conv2d nodes, primitives and layouts of the others.
 
-The engine computes some primitives by itself, as conv2d nodes. A selected primitive is computed by the engine's own
+The engine computes some primitives itself, as conv2d nodes. A selected primitive is computed by the engine's own
 algorithm wherever there is one.
 """
 
@@ -21,9 +21,9 @@ _ENDS = f"_{Layout.HWC.lower()}_{Layout.HWC.lower()}"
 
 
 def engine_algorithm(node: Node, graph: Graph, primitive: str) -> str | None:
-    """Return the engine's algorithm (lowering.other_algorithms) that computes a conv2d or qconv2d as a primitive does.
+    """Return the engine's algorithm (lowering.other_algorithms) that equals a primitive of a conv2d or qconv2d.
 
-    "" is the default of the node's family; None: the engine has none.
+    "" is the default algorithm of the node's family; None means that the engine has none.
     """
     if node.op == "qconv2d":
         return next(name for name in ("", IM2ROW) if eight_bit_primitive(node, graph, name) == primitive)
@@ -35,15 +35,17 @@ def engine_algorithm(node: Node, graph: Graph, primitive: str) -> str | None:
 
 
 def primitive_of(node: Node, graph: Graph, algorithm: str) -> str:
-    """Return the primitive that one of the engine's algorithms for a conv2d or qconv2d is; "": the default
-    algorithm."""
+    """Return the primitive that equals one of the engine's algorithms for a conv2d or qconv2d.
+
+    "": the default algorithm.
+    """
     if node.op == "qconv2d":
         return eight_bit_primitive(node, graph, algorithm)
     return algorithm + _ENDS if algorithm else USUAL[is_depthwise(node, graph)]
 
 
 def engine_primitives(graph: Graph, network: Network) -> dict[str, frozenset[str]]:
-    """Return by convolution of the network the names of the primitives that the engine computes by itself."""
+    """Return for each convolution of the network the names of the primitives that the engine computes itself."""
     producers = graph.producers()
     primitives = {}
     for convolution in network.convolutions:
@@ -54,11 +56,10 @@ def engine_primitives(graph: Graph, network: Network) -> dict[str, frozenset[str
 
 
 def without_computed_weights(network: Network, graph: Graph) -> Network:
-    """Return the network with convolutions left as they are whose weights a library gets when it runs: nobody packs
-    these."""
+    """Return the network with convolutions fixed whose weights are computed at run time and so cannot be packed."""
     producers = graph.producers()
     nodes = {
-        name: NetworkNode(name, node.op, Kind.FIXED, why="has weights that are no constants", tensor=node.tensor)
+        name: NetworkNode(name, node.op, Kind.FIXED, why="has weights that are not constants", tensor=node.tensor)
         if node.scenario is not None and producers[node.tensor].inputs[1] not in graph.constants
         else node
         for name, node in network.nodes.items()
@@ -68,15 +69,18 @@ def without_computed_weights(network: Network, graph: Graph) -> Network:
 
 @dataclass(frozen=True)
 class LibraryChoice:
-    """layouts: primitives and layouts that legalise writes into the graph. algorithms: of conv2d nodes that stay, by
-    their outputs, for lower_graph."""
+    """A selection in terms of the graph's tensors.
+
+    layouts: primitives and layouts that legalise writes into the graph. algorithms: of the remaining conv2d nodes, by
+    output tensor, for lower_graph.
+    """
 
     layouts: LayoutChoice
     algorithms: Mapping[str, str]
 
 
 def library_choice(choice: Choice, network: Network, graph: Graph, block: int) -> LibraryChoice:
-    """Restate a selection by the graph's tensors. block: channels of a block of CHWc."""
+    """Return a selection in terms of the graph's tensors. block: channels per block of CHWc."""
     producers = graph.producers()
     primitives, layouts, algorithms = {}, {}, {}
     for name, alternative in choice.chosen.items():
@@ -99,17 +103,16 @@ def _chosen_primitive(primitive: Primitive, image: str, pads: tuple[int, int]) -
 
 
 def chains_of(choice: Choice) -> dict[tuple[str, Layout], tuple[Layout, ...]]:
-    """Return (tensor, a layout that a node reads) -> the chain of layouts to it, from the layout in which it is
-    made."""
-    before: dict[tuple[str, Layout], Layout] = {}
-    whole: dict[tuple[str, Layout], tuple[Layout, ...]] = {}
-    for one in choice.conversions:
-        whole[one.tensor, one.chain[-1]] = one.chain
-        before[one.tensor, one.chain[-1]] = one.chain[-2]
-    found = {}
-    for (tensor, layout), chain in whole.items():
-        # Of conversions that are counted once, each is a single step of a tree: its beginning may be made by another.
-        while (tensor, chain[0]) in before:
-            chain = (before[tensor, chain[0]], *chain)
-        found[tensor, layout] = chain
-    return found
+    """Return the chain of conversions to each (tensor, layout that a node reads), from the layout that is written."""
+    previous: dict[tuple[str, Layout], Layout] = {}
+    chains: dict[tuple[str, Layout], tuple[Layout, ...]] = {}
+    for conversion in choice.conversions:
+        chains[conversion.tensor, conversion.chain[-1]] = conversion.chain
+        previous[conversion.tensor, conversion.chain[-1]] = conversion.chain[-2]
+    complete = {}
+    for (tensor, layout), chain in chains.items():
+        # A shared conversion is one edge of a tree: another one may make the layout that it starts from.
+        while (tensor, chain[0]) in previous:
+            chain = (previous[tensor, chain[0]], *chain)
+        complete[tensor, layout] = chain
+    return complete

@@ -1,8 +1,9 @@
-"""The cheapest choice that keeps to a limit of memory: branch and bound over PBQP instances.
+"""The cheapest choice within a memory limit: branch and bound over PBQP instances.
 
-What a pair of alternatives on an edge needs by itself is an infinite cost where it is too much: of nodes that read one
-image that is all there is. Where a node reads several, all of which may be converted, an optimum without regard to
-this is looked at: a node that takes too much is branched on, until an optimum keeps to the limit.
+A pair of alternatives on an edge that needs too much memory by itself gets an infinite cost; for nodes that read one
+image this is all. If nodes read several images, all of which may be converted, the optimum that ignores this is tried:
+a
+node that exceeds the limit is branched on, until an optimum keeps to it.
 """
 
 import heapq
@@ -21,14 +22,17 @@ from mavcg.selection.pbqp import Infeasible, Instance, Solution, make_instance, 
 from mavcg.specs.primitive import Layout
 
 Allowed = Mapping[str, tuple[int, ...]]
-# Of the time, for a first choice that keeps to the limit; of a bound, at least.
+# Fraction of the time limit for a first choice within the memory limit; least seconds for a bound.
 _FIRST_SHARE, _LEAST_S = 0.25, 0.1
-_MOST_COPIES = 2  # of an image that are alive at once, of however many conversions
+_MOST_COPIES = 2  # copies of an image that are live at once, whatever the number of conversions
 
 
 @dataclass(frozen=True)
-class Kept:
-    """choice: by node, the alternative's number. lower_bound: no choice that keeps to the limit costs less."""
+class LimitedChoice:
+    """Result of `solve_within`.
+
+    choice: number of the alternative by node. lower_bound: cost that no choice within the limit can undercut.
+    """
 
     choice: Mapping[str, int]
     cost: float
@@ -39,7 +43,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class _Forbidden:
-    """Choices that need too much memory. alone: alternatives by node; pairs: [of its source, of its target] by link."""
+    """Choices that need too much memory.
+
+    alone: mask of alternatives by node. pairs: mask [alternatives of the source, of the target] by link.
+    """
 
     alone: Mapping[str, NDArray[np.bool_]]
     pairs: Mapping[int, NDArray[np.bool_]]
@@ -47,8 +54,12 @@ class _Forbidden:
 
 @dataclass(frozen=True)
 class _Limited:
-    """plain: forbidden by themselves: every choice within the limit is left. cautious: forbidden if all other images
-    that the node reads were converted: nothing is left that does not keep to the limit."""
+    """A problem with what its memory limit forbids.
+
+    plain: alternatives and pairs that exceed the limit whatever else is chosen: no choice within the limit is lost.
+    cautious: those that exceed it if all other images that the node reads are converted: every choice left is within
+    it.
+    """
 
     problem: Problem
     memory: MemoryLimit
@@ -57,42 +68,46 @@ class _Limited:
     cautious: _Forbidden
 
     def instance(self, allowed: Allowed, cautious: bool) -> Instance:
-        """The instance without forbidden alternatives."""
-        made, forbidden = instance_of(self.problem, allowed), self.cautious if cautious else self.plain
-        nodes = {name: np.where(forbidden.alone[name], np.inf, costs) for name, costs in made.nodes.items()}
+        """Return the PBQP instance without the forbidden alternatives."""
+        instance, forbidden = instance_of(self.problem, allowed), self.cautious if cautious else self.plain
+        nodes = {name: np.where(forbidden.alone[name], np.inf, costs) for name, costs in instance.nodes.items()}
         edges = [
             replace(edge, costs=np.where(forbidden.pairs[number], np.inf, edge.costs))
-            for number, edge in enumerate(made.edges)
+            for number, edge in enumerate(instance.edges)
         ]
         return make_instance(nodes, edges)
 
     def choose(self, choice: Mapping[str, int]) -> dict[str, Alternative]:
-        return {name: found[choice[name]] for name, found in self.problem.alternatives.items()}
+        return {name: alternatives[choice[name]] for name, alternatives in self.problem.alternatives.items()}
 
     def over(self, choice: Mapping[str, int]) -> ArenaStep | None:
-        """Return the node that takes most beyond the limit, if any does."""
+        """Return the node that exceeds the limit most, None if none does."""
         chosen = self.choose(choice)
-        found = [(need_at(self.problem, step, chosen), step) for step in self.steps]
-        most, step = max(found, key=lambda each: each[0])
+        needs = [(need_at(self.problem, step, chosen), step) for step in self.steps]
+        most, step = max(needs, key=lambda pair: pair[0])
         return step if most > self.memory.bytes else None
 
     def branches(self, step: ArenaStep, choice: Mapping[str, int], allowed: Allowed) -> Iterator[Allowed]:
-        """Yield all choices but those that read the same layouts at this node, from sources that write the same, and
-        take too much: no two of these sets have a choice in common."""
+        """Yield disjoint subsets of the allowed choices; together they are all but those that exceed the limit alike.
+
+        Left out are the choices whose node reads the same layouts, from sources that write the same layouts, and needs
+        too
+        much: the given choice and those like it at `step`.
+        """
         chosen, links = self.choose(choice), self.problem.network.links
         numbers = [link for read in step.reads for link in read.links]
-        mine = chosen[step.node]
+        current = chosen[step.node]
 
         def alike(alternative: Alternative) -> bool:
             read = self.problem.layout_read
-            same = all(read(links[n], alternative) is read(links[n], mine) for n in numbers)
+            same = all(read(links[n], alternative) is read(links[n], current) for n in numbers)
             return same and self._needs(step, chosen, alternative) > self.memory.bytes
 
         too_much = [i for i, alternative in enumerate(self.problem.alternatives[step.node]) if alike(alternative)]
         yield from self._narrow(allowed, step.node, too_much, False)
-        now = next(self._narrow(allowed, step.node, too_much, True), None)
+        remaining = next(self._narrow(allowed, step.node, too_much, True), None)
         for source in dict.fromkeys(links[number].source for number in numbers):
-            if now is None:
+            if remaining is None:
                 return
             written = chosen[source].layout_out
             same = [
@@ -100,18 +115,21 @@ class _Limited:
                 for i, alternative in enumerate(self.problem.alternatives[source])
                 if alternative.layout_out is written
             ]
-            yield from self._narrow(now, source, same, False)
-            now = next(self._narrow(now, source, same, True), None)
+            yield from self._narrow(remaining, source, same, False)
+            remaining = next(self._narrow(remaining, source, same, True), None)
 
     def _needs(self, step: ArenaStep, chosen: Mapping[str, Alternative], alternative: Alternative) -> int:
         return need_at(self.problem, step, {**chosen, step.node: alternative})
 
     def _narrow(self, allowed: Allowed, node: str, some: list[int], stay: bool) -> Iterator[Allowed]:
-        """Return the problem with only these alternatives of a node, or without them; None if none is left."""
+        """Yield the allowed alternatives restricted to `some` of a node (stay), or without them.
+
+        Nothing if none is left.
+        """
         before = allowed.get(node, tuple(range(len(self.problem.alternatives[node]))))
-        left = tuple(number for number in before if (number in some) is stay)
-        if left:
-            yield {**allowed, node: left}
+        remaining = tuple(number for number in before if (number in some) is stay)
+        if remaining:
+            yield {**allowed, node: remaining}
 
 
 def _limit(problem: Problem, memory: MemoryLimit) -> _Limited:
@@ -133,17 +151,19 @@ def _limit(problem: Problem, memory: MemoryLimit) -> _Limited:
 
 
 def _pairs(problem: Problem, step: ArenaStep, link: int, workspaces: list[int], others: int) -> NDArray[np.int64]:
-    """Return [alternatives of the link's source, of its target]: what they need where other images are copied so
-    often."""
-    carries = problem.network.links[link]
-    sources = problem.alternatives[carries.source]
+    """Return the bytes needed by [alternatives of the link's source, of its target].
+
+    others: number of copies of each other image that the target reads.
+    """
+    link_of_image = problem.network.links[link]
+    sources = problem.alternatives[link_of_image.source]
     written = {alternative.layout_out: alternative for alternative in sources}
     rows = {layout: number for number, layout in enumerate(written)}
     by_key: dict[tuple[Layout, int], int] = {}
     table: list[list[int]] = []
     columns = []
     for alternative, workspace in zip(problem.alternatives[step.node], workspaces, strict=True):
-        key = (problem.layout_read(carries, alternative), workspace)
+        key = (problem.layout_read(link_of_image, alternative), workspace)
         if key not in by_key:
             by_key[key] = len(table)
             own = [copies_of(problem, link, source, alternative) for source in written.values()]
@@ -157,10 +177,10 @@ def _counts(link: int, own: int, others: int) -> Callable[[int], int]:
     return lambda number: own if number == link else others
 
 
-def solve_within(problem: Problem, allowed: Allowed | None, time_limit_s: float) -> Kept:
-    """Return the cheapest choice of what is allowed within problem.memory, or the best that was found in the time.
+def solve_within(problem: Problem, allowed: Allowed | None, time_limit_s: float) -> LimitedChoice:
+    """Return the cheapest allowed choice within problem.memory, or the best that was found in the time.
 
-    Raises: Infeasible where nothing keeps to the limit; MavcgError where time runs out before anything does.
+    Raises: Infeasible if no choice is within the limit; MavcgError if time runs out before one is found.
     """
     assert problem.memory is not None
     begin = time.monotonic()
@@ -169,15 +189,15 @@ def solve_within(problem: Problem, allowed: Allowed | None, time_limit_s: float)
     best = _attempt(limited, everything, True, time_limit_s * _FIRST_SHARE)
     numbers = count()
     queue: list[tuple[float, int, Allowed, Solution]] = []
-    floor = np.inf  # of what was looked at without a proof
+    floor = np.inf  # least lower bound of the solutions that were found within the limit
 
-    def look(there: Allowed) -> None:
-        left = max(_LEAST_S, begin + time_limit_s - time.monotonic())
-        found = _attempt(limited, there, False, left)
-        if found is not None and (best is None or found.lower_bound < best.cost):
-            heapq.heappush(queue, (found.lower_bound, next(numbers), there, found))
+    def enqueue(subset: Allowed) -> None:
+        remaining_s = max(_LEAST_S, begin + time_limit_s - time.monotonic())
+        solution = _attempt(limited, subset, False, remaining_s)
+        if solution is not None and (best is None or solution.lower_bound < best.cost):
+            heapq.heappush(queue, (solution.lower_bound, next(numbers), subset, solution))
 
-    look(everything)
+    enqueue(everything)
     while queue and (best is None or queue[0][0] < best.cost) and time.monotonic() - begin < time_limit_s:
         _, _, here, solution = heapq.heappop(queue)
         step = limited.over(solution.choice)
@@ -185,15 +205,15 @@ def solve_within(problem: Problem, allowed: Allowed | None, time_limit_s: float)
             floor = min(floor, solution.lower_bound)
             best = solution if best is None or solution.cost < best.cost else best
             continue
-        for there in limited.branches(step, solution.choice, here):
-            look(there)
+        for subset in limited.branches(step, solution.choice, here):
+            enqueue(subset)
     if best is None:
-        words = f"memory of {problem.memory.bytes} bytes: "
+        limit = f"memory of {problem.memory.bytes} bytes: "
         if not queue:
-            raise Infeasible(f"{words}no choice keeps to it; allow more, or more primitives")
-        raise MavcgError(f"{words}no choice that keeps to it was found in {time_limit_s:g} s; raise the time limit")
+            raise Infeasible(f"{limit}no choice keeps to it; raise the limit, or allow more primitives")
+        raise MavcgError(f"{limit}no choice that keeps to it was found in {time_limit_s:g} s; raise the time limit")
     bound = min(best.cost, floor, queue[0][0] if queue else np.inf)
-    return Kept(best.choice, best.cost, bound, bound >= best.cost, time.monotonic() - begin)
+    return LimitedChoice(best.choice, best.cost, bound, bound >= best.cost, time.monotonic() - begin)
 
 
 def _attempt(limited: _Limited, allowed: Allowed, cautious: bool, time_limit_s: float) -> Solution | None:
@@ -204,17 +224,17 @@ def _attempt(limited: _Limited, allowed: Allowed, cautious: bool, time_limit_s: 
 
 
 def _verify(limited: _Limited, allowed: Allowed) -> None:
-    """Raise Infeasible naming the node that takes most by itself, however it is done, where that is too much."""
+    """Raise Infeasible if a node by itself needs more than the limit with any alternative, naming the worst."""
     most, where = 0, ""
     for step in limited.steps:
-        found = limited.problem.alternatives[step.node]
-        numbers = allowed.get(step.node, tuple(range(len(found))))
-        workspace = min(workspace_of(limited.problem, step.node, found[number]) for number in numbers)
+        alternatives = limited.problem.alternatives[step.node]
+        numbers = allowed.get(step.node, tuple(range(len(alternatives))))
+        workspace = min(workspace_of(limited.problem, step.node, alternatives[number]) for number in numbers)
         least = step.need(lambda _: 0, workspace)
         if least > most:
             most, where = least, step.node
     if most > limited.memory.bytes:
         raise Infeasible(
-            f"node '{where}': takes {most} bytes at the least, with what is alive beside it, and the limit is "
-            f"{limited.memory.bytes}; allow more"
+            f"node '{where}': needs at least {most} bytes together with the images live beside it, and the limit is "
+            f"{limited.memory.bytes}; raise the limit"
         )

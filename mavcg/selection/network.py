@@ -1,8 +1,8 @@
-"""A graph as what primitives are selected for: convolutions by scenario, everything else as nodes that cost nothing.
+"""A graph as a network for selection: convolutions described by scenarios, all other nodes as dummies without cost.
 
-After Anderson and Gregg (CGO 2018, section 5.1): a node that is no convolution is a dummy that takes an image in any
-layout and gives it on in the same one, so that conversions are paid for where they are made, and only there. What reads
-or writes an image by its place in memory keeps the order of the engine, HWC, and so do a network's inputs and outputs.
+After Anderson and Gregg (CGO 2018, section 5.1): a node that is not a convolution is a dummy that reads an image in any
+layout and writes the same one, so that each conversion is paid for exactly once. Operators that depend on the positions
+of elements in memory keep the engine's order, HWC, and so do a network's inputs and outputs.
 """
 
 from collections.abc import Iterator
@@ -20,19 +20,21 @@ ENGINE_LAYOUT = Layout.HWC
 
 
 class Kind(StrEnum):
-    """The kind of alternatives that a node has."""
+    """Kind of a node, by its alternatives."""
 
-    CONVOLUTION = "convolution"  # a primitive
-    ANY_LAYOUT = "any layout"  # one layout for all that it reads and writes, of those that it can be done in
-    FIXED = "fixed"  # nothing: HWC
+    CONVOLUTION = "convolution"  # a primitive is chosen
+    ANY_LAYOUT = "any layout"  # one layout is chosen for all images that it reads and writes
+    FIXED = "fixed"  # nothing is chosen: HWC
 
 
 @dataclass(frozen=True)
 class NetworkNode:
-    """A node of the graph, or one of its inputs or outputs (op: "input", "output"). scenario: of convolutions only.
+    """A node of the graph, or an input or output of it (op: "input", "output").
 
-    why: of a convolution that is fixed, what no primitive computes. tensor: of the graph, that it makes first. image:
-    of a convolution, the tensor before the pads that are its scenario's. layouts: that a node of any layout is done in.
+    scenario: of a convolution. why: reason why a fixed convolution has no primitive. tensor: the graph's tensor that it
+    writes first. image: of a convolution, the tensor before the pads that its scenario includes. layouts: those in
+    which a
+    node of any layout can be computed.
     """
 
     name: str
@@ -47,8 +49,10 @@ class NetworkNode:
 
 @dataclass(frozen=True)
 class Link:
-    """An image that one node makes and another reads. residual: it is added to a convolution's output, and is read in
-    the layout of that."""
+    """An image that one node writes and another reads.
+
+    residual: it is added to a convolution's output, and read in the layout of that output.
+    """
 
     source: str
     target: str
@@ -59,9 +63,9 @@ class Link:
 
 @dataclass(frozen=True)
 class Network:
-    """An image's path through a graph.
+    """The nodes and images of a graph that matter for selection.
 
-    nodes: by name, in the graph's order: those that touch an image, and convolutions that are left out. links: by
+    nodes: by name, in the graph's order: those that read or write images, and convolutions that are left out. links: by
     reader, in the same order.
     """
 
@@ -71,22 +75,23 @@ class Network:
 
     @property
     def convolutions(self) -> tuple[NetworkNode, ...]:
-        """The nodes that a primitive is selected for."""
+        """Nodes for which a primitive is selected."""
         return tuple(node for node in self.nodes.values() if node.kind is Kind.CONVOLUTION)
 
     @property
     def left_out(self) -> tuple[NetworkNode, ...]:
-        """Convolutions that no scenario describes: they stay as they are, in HWC, and count for nothing."""
+        """Convolutions without a scenario: they stay in HWC, and their cost is not counted."""
         return tuple(node for node in self.nodes.values() if node.why)
 
 
 def network_of(graph: Graph, block: int = MOST_BLOCK) -> Network:
-    """Return the network of a graph after passes; pads that are the same on opposite sides become the next
-    convolution's.
+    """Return the network of a graph after passes; pads equal on opposite sides become part of the next convolution.
 
-    Images are an f32 tensor of N, H, W, C; those of 8 bits stay in HWC, and are no links. Weights and other constants
-    are laid out when a library is built, and cost nothing. block: channels of a block of CHWc; what is possible in
-    blocks of 16 is in those of 8, too.
+    Images are f32 tensors [N, H, W, C]; 8-bit images stay in HWC, and are not links. Weights and other constants are
+    laid
+    out when a library is built, and cost nothing. block: channels per block of CHWc; what is possible in blocks of 16
+    is
+    possible in blocks of 8, too.
     """
     return _Reader(graph, block).network()
 
@@ -95,17 +100,17 @@ class _Reader:
     def __init__(self, graph: Graph, block: int) -> None:
         self.graph, self.block = graph, block
         self.producers = graph.producers()
-        self.names: dict[str, str] = {}  # of the network's node that makes a tensor
+        self.names: dict[str, str] = {}  # name of the network node that writes a tensor
         self.nodes: dict[str, NetworkNode] = {}
         self.links: list[Link] = []
 
     def network(self) -> Network:
-        kept = self._kept_nodes()
-        reads = {name for node in kept for name, _ in self._images_read(node)} | set(self.graph.outputs)
+        kept_nodes = self._kept_nodes()
+        reads = {name for node in kept_nodes for name, _ in self._images_read(node)} | set(self.graph.outputs)
         for name in self.graph.inputs:
             if name in reads and self._is_image(name):
                 self._add(NetworkNode(f"input {name}", "input", Kind.FIXED), (name,))
-        for node in kept:
+        for node in kept_nodes:
             images, described = list(self._images_read(node)), self._describe(node)
             if images or described.why or described.scenario or any(map(self._is_image, node.outputs)):
                 self._link(self._add(described, node.outputs), images)
@@ -115,7 +120,7 @@ class _Reader:
         return Network(self.graph.name, self.nodes, tuple(self.links))
 
     def _kept_nodes(self) -> list[Node]:
-        """Return the graph's nodes without pads that all their readers do themselves."""
+        """Return the graph's nodes without pads that all their readers include."""
         needed, kept = set(self.graph.outputs), list[Node]()
         for node in reversed(self.graph.nodes):
             if node.op == "pad" and node.output not in needed:
@@ -156,7 +161,7 @@ class _Reader:
         return NetworkNode(name, node.op, kind, tensor=tensor, layouts=layouts)
 
     def _images_read(self, node: Node) -> Iterator[tuple[str, bool]]:
-        """Yield (tensor, whether it is a residual), once for each time that it is read."""
+        """Yield (tensor, is a residual) for each image that a node reads."""
         if is_entry(node, self.graph):
             return
         if node.op != "conv2d":
@@ -172,10 +177,9 @@ class _Reader:
                 yield node.inputs[3], True
 
     def _skip_pads(self, node: Node) -> tuple[str, tuple[int, int] | None]:
-        """Return the image before pads that are the same on opposite sides, as far back as there are any, and their
-        sum.
+        """Return the image before all pads that can be merged into a convolution, and the merged pads.
 
-        The last of the convolution's own pads that differ keep it from being a scenario: then None.
+        Pads can be merged while opposite sides are equal in sum; None if the convolution's own pads are not.
         """
         name, pads = node.inputs[0], tuple(node.attr("pads"))
         best = (name, _symmetric(pads))
@@ -189,8 +193,8 @@ class _Reader:
             name = before.inputs[0]
             if min(added) < 0:
                 break
-            if (even := _symmetric(pads)) is not None:
-                best = (name, even)
+            if (merged := _symmetric(pads)) is not None:
+                best = (name, merged)
             before = self.producers.get(name)
         return best
 
@@ -203,12 +207,12 @@ class _Reader:
         n, h, w, c = self.graph.shape(image)
         m, *kernel, _ = self.graph.shape(node.inputs[1])
         stride, dilation = node.attr("stride"), node.attr("dilation")
-        made = Scenario(
+        scenario = Scenario(
             c, h, w, stride[0], kernel[0], m, pads[0], node.attr("groups"), dilation[0],
             across=AxisWindow(kernel[1], stride[1], pads[1], dilation[1]), batch=n,
         )  # fmt: skip
         weights = self.graph.constants.get(node.inputs[1])
-        return made if weights is None else with_sparsity(made, weights)
+        return scenario if weights is None else with_sparsity(scenario, weights)
 
     def _eight_bit_scenario(self, node: Node) -> Scenario:
         x = self.graph.types[node.inputs[0]]
@@ -221,7 +225,7 @@ class _Reader:
         )  # fmt: skip
 
     def _eight_bit_reason(self, node: Node) -> str:
-        """Return the reason why no scenario describes a qconv2d; "" where one does."""
+        """Return the reason why a qconv2d has no scenario; "" if it has one."""
         if any(name not in self.graph.constants for name in node.inputs[1:4]):
             return "has weights that the graph computes"
         if 0 in (*self.graph.shape(node.output), *self.graph.shape(node.inputs[1])):
@@ -229,7 +233,7 @@ class _Reader:
         return "has a border of its own" if any(node.attr("pads")) else ""
 
     def _reason(self, node: Node) -> str:
-        """Return the reason why no scenario describes a conv2d; "" where one does."""
+        """Return the reason why a conv2d has no scenario; "" if it has one."""
         x, w = self.graph.types[node.inputs[0]], self.graph.types[node.inputs[1]]
         if x.dtype != "f32" or w.dtype != "f32":
             return f"is of {x.dtype}"
@@ -252,6 +256,6 @@ class _Reader:
 
 
 def _symmetric(pads: tuple[int, ...]) -> tuple[int, int] | None:
-    """Return the rows above and the columns left of top, left, bottom, right; None where opposite sides differ."""
+    """Return (rows above, columns left) of pads (top, left, bottom, right); None if opposite sides differ."""
     top, left, bottom, right = pads
     return (top, left) if (top, left) == (bottom, right) else None

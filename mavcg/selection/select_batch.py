@@ -1,9 +1,9 @@
-"""Division of a batch of images among threads: all threads on one image, or several images at a time, or in one call.
+"""Division of a batch of images among threads: all threads on one image, several images at once, or several per call.
 
-With few threads an image each needs no handing over of steps and reads weights once an image; all threads on one image
-need the least memory and give the first result soonest. What is faster depends on how well a network's layers divide,
-and on what threads take from one another: caches and bandwidth. A library of several images a call may read weights
-once for all of them. The CGO 2018 paper names batches as further work.
+With few threads, one image per thread needs no synchronisation between steps and reads weights once per image; all
+threads on one image need the least memory and give the first result soonest. Which is faster depends on how well a
+network's layers divide, and on how threads share caches and bandwidth. A library that computes several images per call
+may read weights once for all of them. The CGO 2018 paper names batches as further work.
 """
 
 import heapq
@@ -27,12 +27,14 @@ IMAGES_A_CALL = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """A batch by so many groups of as many threads at a time.
+    """A division of a batch among groups of threads that work at the same time.
 
-    workers: of all threads, those of a group one after the other. images_a_call: images that the library computes in a
-    call, in one group. image_ms: of an image, by the group of threads that computes it; all groups run one library,
-    whose primitives are selected for the first, fastest one. batch_ms: of all images, each call computed by the group
-    that ends it first.
+    at_a_time: number of groups. threads_each: threads of a group. workers: of all threads, group by group. image_ms:
+    time
+    per image by group; all groups run one library, whose primitives are selected for the first, fastest group.
+    batch_ms:
+    time of all images, where each call goes to the group that ends it first. images_a_call: images that the library
+    computes per call.
     """
 
     at_a_time: int
@@ -49,19 +51,18 @@ class BatchPlan:
 
 
 def plan_batch(network: Network, board: str, question: SelectQuestion, images: int) -> tuple[BatchPlan, ...]:
-    """Return every division of the question's threads into groups of equal size and of the images into calls of 1, 2, 4
-    or 8.
+    """Return all divisions of the threads into equal groups and of the images into calls, fastest first.
 
-    The one that takes least first.
-
-    Raises: MavcgError for a number of images that is none, an unknown board, and what a selection raises.
+    A call computes 1, 2, 4 or 8 images. Raises: MavcgError for a number of images below 1 or too large, an unknown
+    board,
+    and what a selection raises.
     """
     if not 1 <= images <= MOST_IMAGES:
         raise MavcgError(f"--batch {images}: give 1 to {MOST_IMAGES} images")
     workers = workers_of(board_of(board), question.core, question.threads)
     plans = []
     divisors = [groups for groups in range(1, len(workers) + 1) if len(workers) % groups == 0]
-    for together in (each for each in IMAGES_A_CALL if images % each == 0):
+    for together in (count for count in IMAGES_A_CALL if images % count == 0):
         batched = of_batch(network, together)
         for groups in divisors:
             size = len(workers) // groups
@@ -73,10 +74,10 @@ def plan_batch(network: Network, board: str, question: SelectQuestion, images: i
 
 
 def of_batch(network: Network, images: int) -> Network:
-    """Return a network of one image as that of so many images a call.
+    """Return a network of one image as the network of `images` images per call.
 
-    In blocks of channels, constants and slices of a batch have no form (passes/graph/layout_forms.py): nodes that are
-    not over images alone keep to other layouts.
+    In blocks of channels, constants and slices of a batch have no form (passes/graph/layout_forms.py): nodes that read
+    anything but whole images use other layouts.
     """
     if images == 1:
         return network
@@ -95,7 +96,7 @@ def of_batch(network: Network, images: int) -> Network:
 
 
 def batch_time(image_ms: Sequence[float], images: int) -> float:
-    """Return the time of `images` images, each computed by the group that ends it first. image_ms: of each group."""
+    """Return the time of `images` images, each computed by the group that ends it first. image_ms: by group."""
     ends = [(ms, ms) for ms in image_ms]
     heapq.heapify(ends)
     last = 0.0
@@ -109,18 +110,18 @@ def batch_time(image_ms: Sequence[float], images: int) -> float:
 def _times_of_groups(
     network: Network, workers: Sequence[ClusterMachine], size: int, question: SelectQuestion
 ) -> tuple[float, ...]:
-    """Return the time of an image by each group, by the primitives that are selected for the first."""
-    found: dict[tuple[ClusterMachine, ...], float] = {}
+    """Return the time per image of each group, with the primitives that are selected for the first group."""
+    known: dict[tuple[ClusterMachine, ...], float] = {}
     selected: Selected | None = None
     times = []
     for first in range(0, len(workers), size):
         team = tuple(workers[first : first + size])
-        if team not in found:
+        if team not in known:
             problem, _ = problem_on(network, team, question)
             if selected is None:
                 selected = select(problem, question.strategy, question.time_limit_s)
-            found[team] = _time_of(selected, problem)
-        times.append(found[team])
+            known[team] = _time_of(selected, problem)
+        times.append(known[team])
     return tuple(times)
 
 
@@ -129,6 +130,6 @@ def _time_of(selected: Selected, problem: Problem) -> float:
     numbers = {}
     for node, chosen in selected.choice.chosen.items():
         same = (chosen.name, chosen.layout_in, chosen.layout_out)
-        named = [(one.name, one.layout_in, one.layout_out) for one in problem.alternatives[node]]
+        named = [(other.name, other.layout_in, other.layout_out) for other in problem.alternatives[node]]
         numbers[node] = named.index(same)
     return make_choice(problem, numbers).total_ms

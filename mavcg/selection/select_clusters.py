@@ -1,8 +1,9 @@
-"""Selections that each cluster of a board would make for itself, and the one for a library of the whole board.
+"""Selections for each cluster of a board, and one selection for a library of the whole board.
 
-All versions of a library's kernels compute alike, so that a node has one primitive on every core. The choice is the
-optimum for the cores that are named; where none are, every cluster counts the same: what is least is the mean of
-the clusters' times, each as a part of the cluster's own optimum.
+All versions of a library's kernels compute the same algorithm, so a node has one primitive on every core. The joint
+choice is the optimum for the named cores; if none are named, it minimises the mean over clusters of the time relative
+to
+the cluster's own optimum.
 """
 
 import contextlib
@@ -20,13 +21,13 @@ from mavcg.selection.select_network import SelectQuestion, costs_on, problem_of,
 from mavcg.selection.select_workers import board_of, by_speed, label_of, workers_of
 from mavcg.selection.strategies import PBQP, Selected, select
 
-# A primitive suits a core where it takes no more than so many times what the best of its node takes there.
+# A primitive suits a core if its time there is at most this multiple of the best primitive's of the same node.
 SUITS = 1.25
 
 
 @dataclass(frozen=True)
 class OnCluster:
-    """A cluster: what would be chosen for it alone, and what the board's choice costs there."""
+    """A cluster: the selection for it alone, and the board's joint choice with its costs there."""
 
     own: Selection
     joint: Choice
@@ -40,7 +41,10 @@ class OnCluster:
 
 @dataclass(frozen=True)
 class BoardSelection:
-    """A selection for a whole board. best_for: the cores that the choice is the optimum for; "": all clusters alike."""
+    """A selection for a whole board.
+
+    best_for: cores for which the choice is optimal; "" for all clusters with equal weight.
+    """
 
     model: str
     board: str
@@ -51,21 +55,21 @@ class BoardSelection:
 
     @property
     def optimal(self) -> bool:
-        """True if it is proven that nothing is better by this measure."""
+        """True if no choice is better by this measure, which is proven."""
         return self.selected.strategy == PBQP and self.selected.proven
 
     def suits(self, node: str) -> tuple[str, ...]:
-        """Return the cores on which a node's primitive takes little longer than the best for that node by itself."""
-        found = []
-        for each in self.clusters:
-            best = min(one.cost.ms for one in each.own.problem.alternatives[node])
-            if each.joint.chosen[node].cost.ms <= SUITS * best:
-                found.append(each.own.core)
-        return tuple(found)
+        """Return the cores on which a node's primitive is nearly as fast as the best one for that node alone."""
+        cores = []
+        for cluster in self.clusters:
+            best = min(alternative.cost.ms for alternative in cluster.own.problem.alternatives[node])
+            if cluster.joint.chosen[node].cost.ms <= SUITS * best:
+                cores.append(cluster.own.core)
+        return tuple(cores)
 
 
 def select_clusters(model: str, network: Network, board: str, question: SelectQuestion) -> BoardSelection:
-    """Select for each cluster, for as many threads as are given or as it has cores, and for the board.
+    """Select for each cluster and for the board; threads: those given, at most the cluster's cores.
 
     Raises: MavcgError as select_network.
     """
@@ -77,12 +81,12 @@ def select_clusters(model: str, network: Network, board: str, question: SelectQu
     own = [select_on(model, network, board, each, question) for each in workers]
     if question.core or question.threads > 1:
         chosen_workers = workers_of(facts, question.core, question.threads)
-        problem, words = problem_on(network, chosen_workers, question)[0], _words(chosen_workers)
+        problem, best_for = problem_on(network, chosen_workers, question)[0], _words(chosen_workers)
     else:
-        problem, words = _mean(network, workers, own, question), ""
+        problem, best_for = _mean(network, workers, own, question), ""
     selected = select(problem, question.strategy, question.time_limit_s)
     on = tuple(OnCluster(each, _again(each.problem, selected.choice.chosen)) for each in own)
-    return BoardSelection(model, board, words, problem, selected, on)
+    return BoardSelection(model, board, best_for, problem, selected, on)
 
 
 def _cores(board: Board, core: str) -> int:
@@ -96,7 +100,7 @@ def _words(workers: Sequence[ClusterMachine]) -> str:
 def _mean(
     network: Network, workers: Sequence[Sequence[ClusterMachine]], own: Sequence[Selection], question: SelectQuestion
 ) -> Problem:
-    """Return the mean in ms of the fastest cluster."""
+    """Return the problem whose costs are the mean over clusters, in ms of the fastest cluster."""
     first = own[0].choice.total_ms
     weights = [first / each.choice.total_ms / len(own) if each.choice.total_ms else 1.0 for each in own]
     with contextlib.ExitStack() as stack:
@@ -105,9 +109,11 @@ def _mean(
 
 
 def _again(problem: Problem, chosen: Mapping[str, Alternative]) -> Choice:
-    """Return the same primitives and layouts at another problem's costs."""
+    """Return the choice of the same primitives and layouts with another problem's costs."""
     numbers = {}
-    for name, found in problem.alternatives.items():
+    for name, alternatives in problem.alternatives.items():
         chosen_alternative = (chosen[name].name, chosen[name].layout_in, chosen[name].layout_out)
-        numbers[name] = [(one.name, one.layout_in, one.layout_out) for one in found].index(chosen_alternative)
+        numbers[name] = [(other.name, other.layout_in, other.layout_out) for other in alternatives].index(
+            chosen_alternative
+        )
     return make_choice(problem, numbers)

@@ -1,4 +1,4 @@
-"""Selects a model's primitives and layouts for a library, as `mavcg build --strategy` requires."""
+"""Selection of a model's primitives and layouts for a library (`mavcg build --strategy`)."""
 
 import contextlib
 import math
@@ -43,11 +43,12 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """Options of a selection for a library. strategy: of mavcg.selection.strategies. db: of costs, None: this user's,
-    if any.
+    """Options of a selection for a library.
 
-    max_error, max_workspace_bytes: of each primitive. safety_factors: of alternatives to the engine's default;
-    None: those of the fastest core's kind.
+    strategy: of mavcg.selection.strategies. db: cost database; None for this user's, if any. max_error,
+    max_workspace_bytes: of each primitive. safety_factors: of alternatives to the engine's default; None for those of
+    the
+    fastest core's kind.
     """
 
     strategy: str = PBQP
@@ -60,11 +61,12 @@ class ModelQuestion:
 
 @dataclass(frozen=True)
 class SelectedModel:
-    """graph: with primitives, layouts and conversions written into it; algorithms: of its conv2d nodes, for
-    lower_graph.
+    """A model's selection, written into its graph.
 
-    problem: with costs as in a library; selected: what was chosen; core: that costs are of; threads: numbers of threads
-    that it is chosen for, by the geometric mean of their times.
+    graph: with primitives, layouts and conversions. algorithms: of its conv2d nodes, for lower_graph. problem: with
+    costs as
+    in a library. core: of the costs. threads: numbers of threads; the choice minimises the geometric mean of their
+    times.
     """
 
     graph: Graph
@@ -80,22 +82,21 @@ class SelectedModel:
         return self.selected.choice
 
     def as_json(self) -> dict[str, Any]:
-        """Return the selection for reports and a library's note:
-
-        nodes, conversions, costs in ms by the tables that were read.
-        """
+        """Return the selection for reports and a library's note: nodes and conversions, with their costs in ms."""
         choice, network = self.choice, self.problem.network
         nodes = []
         for node in network.convolutions:
-            one = choice.chosen[node.name]
+            alternative = choice.chosen[node.name]
             nodes.append({
-                "name": node.name, "primitive": one.name, "layout_in": str(one.layout_in),
-                "layout_out": str(one.layout_out), "cost_ms": one.cost.ms, "cost_is": one.cost.kind,
+                "name": node.name, "primitive": alternative.name,
+                "layout_in": str(alternative.layout_in), "layout_out": str(alternative.layout_out),
+                "cost_ms": alternative.cost.ms, "cost_is": alternative.cost.kind,
             })  # fmt: skip
         conversions = [
-            {"tensor": one.tensor, "chain": [str(layout) for layout in one.chain], "source": one.source,
-             "readers": list(one.readers), "cost_ms": one.ms, "cost_is": one.kind}
-            for one in choice.conversions
+            {"tensor": conversion.tensor, "chain": [str(layout) for layout in conversion.chain],
+             "source": conversion.source, "readers": list(conversion.readers), "cost_ms": conversion.ms,
+             "cost_is": conversion.kind}
+            for conversion in choice.conversions
         ]  # fmt: skip
         return {
             "strategy": self.selected.strategy,
@@ -118,25 +119,25 @@ def select_for_library(
     engine: PredictedAlgorithms,
     progress: Progress = lambda message: None,
 ) -> SelectedModel | None:
-    """Select for an optimised graph, and write the choice into it; None where it has no convolution to choose for.
+    """Select for an optimised graph, and write the choice into it; None if it has no convolution to select for.
 
-    A library is run with one thread or with several, and costs are the geometric mean of those of one core of the
-    board's fastest cluster and of all its cores together, as for the engine's algorithms. engine: what is predicted of
-    these, and the algorithms of convolutions that no scenario describes.
-    Raises: MavcgError for an unknown strategy or one that cannot do the network, for a limit that leaves nothing.
+    A library runs with one thread or with several, so costs are the geometric mean of those of one core of the board's
+    fastest cluster and of all its cores together, as for the engine's algorithms. engine: predicted costs of these
+    algorithms, and the algorithms of convolutions without a scenario.
+    Raises: MavcgError for an unknown strategy, one that cannot compute the network, or limits that leave no primitive.
     """
     progress("selecting primitives and layouts")
     network = without_computed_weights(network_of(graph, packing.lanes), graph)
     if not network.convolutions:
         return None
     workers, between = _workers(board), _bytes_of(graph)
-    modelled = _mean([model_on(each, between) for each in workers])
+    modelled = _mean([model_on(team, between) for team in workers])
     model = LibraryModel(modelled, modelled_costs(workers[0][0], 1, between), len(workers[-1]))
     safety = question.safety_factors or safety_factors_of(workers[0][0].fit)
     primitives, max_error = _admit(question.max_error)
     limits = Limits(max_error, question.max_workspace_bytes)
     with contextlib.ExitStack() as stack:
-        costs = [costs_on(each, question.db, stack, between)[0] for each in workers]
+        costs = [costs_on(team, question.db, stack, between)[0] for team in workers]
         network_costs = conversions_in_network(_mean(costs), modelled, safety)
         plain = make_problem(network, network_costs, primitives, limits, shared=True)
     check_strategy(question.strategy, (ENGINE, *strategy_names(plain)))
@@ -144,26 +145,26 @@ def select_for_library(
     selected = select(problem, question.strategy, question.time_limit_s)
     chosen = {node.tensor for node in network.convolutions}
     others = {tensor: name for tensor, name in engine.fastest.items() if tensor not in chosen}
-    threads = tuple(len(each) for each in workers)
+    threads = tuple(len(team) for team in workers)
     return write_choice(graph, packing, workers[0][0].cluster.core, threads, problem, selected, others)
 
 
 def _admit(max_error: float) -> tuple[tuple[Primitive, ...], float]:
-    """Return the primitives to select from, and what they may be off by.
+    """Return the primitives to select from, and the limit of their error.
 
-    In a library no error is too small: below what any is bounded by, all sums are by their definition, as those of the
+    No limit is too small for a library: below every primitive's error bound, all sums follow the definition, as in the
     engine's own algorithms.
     """
-    known = all_primitives()
-    least = min(primitive.error_bound for primitive in known)
+    primitives = all_primitives()
+    least = min(primitive.error_bound for primitive in primitives)
     if max_error < least:
-        known, max_error = tuple(primitive for primitive in known if primitive.plain_sums), least
-    return (*known, *eight_bit_primitives()), max_error
+        primitives, max_error = tuple(primitive for primitive in primitives if primitive.plain_sums), least
+    return (*primitives, *eight_bit_primitives()), max_error
 
 
 def _workers(board: Board) -> tuple[tuple[ClusterMachine, ...], ...]:
-    """Return one worker on the fastest core, and one for all of its cluster, where it has more than one."""
-    alone = workers_of(board)  # every version of a kernel computes alike, so that one kind of core speaks for all
+    """Return one worker on the fastest core, and one worker for each core of its cluster if there are several."""
+    alone = workers_of(board)  # all versions of a kernel compute the same, so one kind of core represents all
     count = len(alone[0].cluster.cpus)
     return (alone,) if count == 1 else (alone, workers_of(board, threads=count))
 
@@ -173,22 +174,22 @@ def _mean(costs: Sequence[CostProvider]) -> CostProvider:
 
 
 def _bytes_of(graph: Graph) -> float:
-    """Return the bytes that are touched until a layer comes again: all constants, and the outputs of nodes."""
-    made = sum(graph.types[name].bytes for node in graph.nodes for name in node.outputs if name)
-    return float(sum(np.asarray(array).nbytes for array in graph.constants.values()) + made)
+    """Return the bytes touched between two runs of the same layer: all constants, and the outputs of all nodes."""
+    output_bytes = sum(graph.types[name].bytes for node in graph.nodes for name in node.outputs if name)
+    return float(sum(np.asarray(array).nbytes for array in graph.constants.values()) + output_bytes)
 
 
 def within_weights(
-    found: SelectedModel, graph: Graph, packing: Packing, limit_bytes: int, time_limit_s: float = TIME_LIMIT_S
+    selected_model: SelectedModel, graph: Graph, packing: Packing, limit_bytes: int, time_limit_s: float = TIME_LIMIT_S
 ) -> SelectedModel:
-    """Return the same strategy's selection for a graph with at most so many bytes of convolutions' packed weights.
+    """Return the same strategy's selection with at most limit_bytes of packed convolution weights.
 
-    Raises: TooSmall where they take more however they are computed.
+    Raises: TooSmall if every choice takes more.
     """
     problem, selected = select_within(
-        found.problem, found.selected.strategy, limit_bytes, packing.lanes, time_limit_s
+        selected_model.problem, selected_model.selected.strategy, limit_bytes, packing.lanes, time_limit_s
     )  # fmt: skip
-    return write_choice(graph, packing, found.core, found.threads, problem, selected, {})
+    return write_choice(graph, packing, selected_model.core, selected_model.threads, problem, selected, {})
 
 
 def write_choice(
@@ -200,12 +201,14 @@ def write_choice(
     selected: Selected,
     others: Mapping[str, str],
 ) -> SelectedModel:
-    """Return a choice written into the graph. others: algorithms of conv2d nodes that nothing is chosen for.
+    """Return a choice written into the graph. others: algorithms of conv2d nodes without a choice.
 
-    Raises: MavcgError where a conversion that it needs has no cost.
+    Raises: MavcgError if a conversion that the choice needs has no cost.
     """
     if math.isinf(selected.total_ms):
-        raise MavcgError(f"--strategy {selected.strategy}: a conversion that it needs has no cost; take another")
+        raise MavcgError(
+            f"--strategy {selected.strategy}: a conversion that it needs has no cost; choose another strategy"
+        )
     chosen = library_choice(selected.choice, problem.network, graph, packing.lanes)
     algorithms = {**others, **chosen.algorithms}
     if not chosen.layouts.primitives and not chosen.layouts.layouts:

@@ -1,4 +1,4 @@
-"""A network's primitives selected for one core of a board: the question of `mavcg select` and its answer."""
+"""Selection of a network's primitives for cores of a board: the options and the work of `mavcg select`."""
 
 import contextlib
 import math
@@ -38,11 +38,13 @@ from mavcg.specs.foreign_library import ForeignLibrary
 
 @dataclass(frozen=True)
 class SelectQuestion:
-    """Options of a selection. core: of the board, or several with commas; "" for its fastest. threads: each has a core.
+    """Options of a selection.
 
-    max_error, max_workspace_bytes: of each primitive. max_arena_bytes: of images that are alive at once, conversions
-    and workspace. shared: conversions of an image that several nodes read are counted once. db: of costs; None: this
-    user's, where there is one. foreign: libraries whose primitives are offered too, for this machine alone.
+    core: of the board, or several separated by commas; "" for its fastest. threads: each on its own core. max_error,
+    max_workspace_bytes: of each primitive. max_arena_bytes: of live images, conversions and workspace together. shared:
+    count conversions of an image that several nodes read once. db: cost database; None for this user's, if any.
+    foreign:
+    libraries whose primitives are candidates too, on this machine only.
     """
 
     strategy: str = PBQP
@@ -58,18 +60,18 @@ class SelectQuestion:
 
 
 def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
-    """Return a built-in network, or a model's file, after the passes that every model goes through.
+    """Return a built-in network, or the network of a model file after the passes that every model goes through.
 
-    Raises: MavcgError for what is neither, for a file that cannot be imported, and where there is no convolution that
+    Raises: MavcgError for a name that is neither, a file that cannot be imported, or a model without a convolution that
     primitives compute.
     """
-    # A model build loads this module for a file of its own: it needs no built-in networks.
+    # Imported here because a model build loads this module and needs no built-in networks.
     from mavcg.planner.accelerators.networks import NAMES
     from mavcg.planner.accelerators.networks import network as built_in
 
     if model in NAMES:
         if shapes:
-            raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
+            raise MavcgError(f"--shape: {model} is a built-in network with a fixed shape; name a model file instead")
         return network_of(optimise(built_in(model)))
     path = Path(model)
     if not path.exists() and path.suffix.lower() not in SUFFIXES:
@@ -77,20 +79,21 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
             f"{model}: is neither a file nor a built-in network; name a model file (.onnx, .tflite or .prototxt), "
             f"or one of {', '.join(NAMES)}"
         )
-    found = network_of(optimise(import_model(path, shapes)))
-    if not found.convolutions:
-        why = "; ".join(sorted({f"{node.name} {node.why}" for node in found.left_out})[:3])
+    network = network_of(optimise(import_model(path, shapes)))
+    if not network.convolutions:
+        why = "; ".join(sorted({f"{node.name} {node.why}" for node in network.left_out})[:3])
         raise MavcgError(
             f"{model}: has no convolution that primitives compute{': ' + why if why else ''}; name a model with "
             f"convolutions whose weights are constants"
         )
-    return found
+    return network
 
 
 def select_network(model: str, network: Network, board: str, question: SelectQuestion) -> Selection:
-    """Select by the question's strategy, and by all others to compare; costs of the database first, then of the model.
+    """Select by the requested strategy, and by all others for comparison.
 
-    Raises: MavcgError for an unknown board, core or strategy, a limit that leaves nothing, a database that is none.
+    Costs are the database's first, then modelled.
+    Raises: MavcgError for an unknown board, core or strategy, limits that leave no primitive, or an invalid database.
     """
     check_host(question.foreign, board)
     facts = board_of(board)
@@ -100,13 +103,13 @@ def select_network(model: str, network: Network, board: str, question: SelectQue
 def select_on(
     model: str, network: Network, board: str, workers: Sequence[ClusterMachine], question: SelectQuestion
 ) -> Selection:
-    """Select as select_network does, on these cores.
+    """Select like select_network, on these cores.
 
-    With several of them the strategies are compared on the first alone, too.
+    With several cores the strategies are also compared on the first alone.
     """
     problem, notes = problem_on(network, workers, question)
     compared = compare(problem, question.time_limit_s)
-    # Asked again where it is unknown or cannot do the network, to say why.
+    # Selecting again raises the error for a strategy that is unknown or cannot compute the network.
     selected = compared.get(question.strategy) or select(problem, question.strategy, question.time_limit_s)
     best = selected if question.strategy == PBQP else compared.get(PBQP)
     gain = foreign_gain(problem, question.foreign, best, question.time_limit_s) if question.foreign and best else None
@@ -125,7 +128,7 @@ def select_on(
 def problem_on(
     network: Network, workers: Sequence[ClusterMachine], question: SelectQuestion
 ) -> tuple[Problem, tuple[str, ...]]:
-    """Return the problem with costs of these cores, and what there is to say of the costs."""
+    """Return the selection problem with the costs of these cores, and notes about the costs."""
     with contextlib.ExitStack() as stack:
         costs, known = costs_on(workers, question.db, stack)
         problem = problem_of(network, costs, question, threaded_costs(workers).block)
@@ -133,28 +136,33 @@ def problem_on(
 
 
 def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, block: int) -> Problem:
-    """Return the problem within the question's limits. block: channels of a block of CHWc. Raises: MavcgError."""
+    """Return the selection problem within the requested limits.
+
+    block: channels per block of CHWc. Raises: MavcgError.
+    """
     if question.max_arena_bytes is not None and question.shared:
-        raise MavcgError("--max-arena: counts conversions for each reader; leave --share-conversions out")
+        raise MavcgError("--max-arena: counts conversions for each reader; leave out --share-conversions")
     limits = Limits(question.max_error, question.max_workspace_bytes)
     primitives = (*all_primitives(), *eight_bit_primitives(), *primitives_of(question.foreign))
     if question.foreign:
         costs = ForeignCosts(costs, find_primitive(USUAL[False]))
-    made = make_problem(network, costs, primitives, limits, question.shared)
+    problem = make_problem(network, costs, primitives, limits, question.shared)
     memory = None if question.max_arena_bytes is None else MemoryLimit(question.max_arena_bytes, block)
-    return replace(made, memory=memory)
+    return replace(problem, memory=memory)
 
 
 def costs_on(
     workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack, between_bytes: float = 0.0
 ) -> tuple[CostProvider, KnownCosts | None]:
-    """Return the costs of a thread on each of these cores, open as long as the stack is, and what the database knows of
-    them.
+    """Return the costs of one thread on each of these cores, and the database's costs.
 
-    What the database has goes first, then what is modelled. db: None is this user's database, where there is one.
-    What is known of a single thread alone is taken as many times as long as the model says that several take.
-    between_bytes: that a network touches until a primitive's weights are read again (CoreModel). What was measured of
-    a primitive that runs again and again takes as much longer as the model says that it does so.
+    Both are open while the stack is.
+    Costs of the database come first, then modelled ones. db: None for this user's database, if there is one. Costs
+    known
+    only for a single thread are scaled by the modelled ratio of several threads to one. between_bytes: bytes that a
+    network
+    touches until a primitive's weights are read again (CoreModel); costs measured in repeated runs of one primitive are
+    corrected by the modelled difference.
     """
     path, model = _database(db), model_on(workers, between_bytes)
     if path is None:
@@ -172,42 +180,45 @@ def costs_on(
 
 
 def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> CostProvider:
-    """Return the modelled rates of a thread on each of these cores."""
+    """Return the modelled costs of one thread on each of these cores."""
     if len(workers) == 1:
         return modelled_costs(workers[0], 1, between_bytes)
     return threaded_costs(workers, between_bytes)
 
 
 def _describe_outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
-    """Describe how many of the costs that were looked up are of other kernels, or by another compiler."""
-    others = known.outdated_costs()
-    if not others.measured and not others.imported:
+    """Yield sentences about the costs in the database that belong to other kernels or another compiler."""
+    outdated = known.outdated_costs()
+    if not outdated.measured and not outdated.imported:
         return
     kind_of = {
-        text_of((node.scenario, one.name)): one.cost.kind
+        text_of((node.scenario, alternative.name)): alternative.cost.kind
         for node in problem.network.convolutions
         if node.scenario is not None
-        for one in problem.alternatives[node.name]
+        for alternative in problem.alternatives[node.name]
     }
-    unused = sum(text in others.measured and kind not in (MEASURED, SIMULATED) for text, kind in kind_of.items())
+    unused = sum(text in outdated.measured and kind not in (MEASURED, SIMULATED) for text, kind in kind_of.items())
     if unused:
         yield (
-            f"{unused} costs that were measured or simulated are of other kernels or another compiler than these, "
-            f"and are not used: `mavcg tune` makes them again"
+            f"{unused} measured or simulated costs belong to other kernels or another compiler than these, "
+            f"and are not used: `mavcg tune` measures them again"
         )
-    used = sum(text in others.imported and kind == IMPORTED for text, kind in kind_of.items())
+    used = sum(text in outdated.imported and kind == IMPORTED for text, kind in kind_of.items())
     if used:
-        yield f"{used} imported costs are of other kernels or another compiler than these"
+        yield f"{used} imported costs belong to other kernels or another compiler than these"
 
 
 def _database(db: Path | None) -> Path | None:
-    """Return the path of the cost database. Raises: MavcgError where one is named that is not there."""
+    """Return the path of the cost database, None if there is none.
+
+    Raises: MavcgError if a named file does not exist.
+    """
     if db is not None:
         if not db.exists():
-            raise MavcgError(f"--db {db}: there is no such file; `mavcg tune MODEL --db {db}` makes it")
+            raise MavcgError(f"--db {db}: does not exist; `mavcg tune MODEL --db {db}` creates it")
         return db
     try:
         path = default_path()
     except MavcgError:
-        return None  # this user keeps nothing
+        return None  # this user's cache is off
     return path if path.exists() else None

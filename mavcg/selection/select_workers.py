@@ -1,4 +1,4 @@
-"""The cores of a board that threads are to run on, for the costs of a selection."""
+"""The cores of a board on which threads run, for the costs of a selection."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,17 +15,16 @@ def board_of(name: str) -> Board:
 
 
 def by_speed(board: Board) -> list[int]:
-    """Clusters by number, the one with the fastest cores first. Raises: MavcgError for a board without clusters."""
+    """Return the numbers of the clusters, fastest cores first. Raises: MavcgError for a board without clusters."""
     machines = cluster_machines(board)
     return sorted(range(len(machines)), key=lambda n: (-machines[n].accelerator.peak_gmac_per_s, n))
 
 
 def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterMachine, ...]:
-    """Return a machine for each thread, the fastest first: as many on the fastest cluster as it has cores, and so on.
+    """Return a machine for each thread, fastest first: the fastest cluster is filled, then the next.
 
-    core: a core's name, or several with commas between them: no other cores. Each machine has the shares of caches and
-    bandwidth that so many leave to it. Raises: MavcgError for a core that the board has not, and for more threads than
-    cores.
+    core: name of a core, or several separated by commas; others are not used. Each machine has its share of caches and
+    bandwidth beside the other threads. Raises: MavcgError for a core that the board lacks, or more threads than cores.
     """
     if threads < 1:
         raise MavcgError(f"--threads {threads}: give 1 or more threads")
@@ -36,12 +35,14 @@ def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterM
         left -= counts[number]
     if left:
         where = f"of {core}" if core else f"on {board.name}"
-        raise MavcgError(f"--threads {threads}: there are {threads - left} cores {where}; ask for no more threads")
-    found: list[ClusterMachine] = []
+        raise MavcgError(
+            f"--threads {threads}: there are only {threads - left} cores {where}; give at most as many threads"
+        )
+    workers: list[ClusterMachine] = []
     for number, count in counts.items():
         if count:
-            found += [cluster_machine(board, number, count, threads - count)] * count
-    return tuple(found)
+            workers += [cluster_machine(board, number, count, threads - count)] * count
+    return tuple(workers)
 
 
 def _named_clusters(board: Board, names: str) -> list[int]:
@@ -56,7 +57,10 @@ def _named_clusters(board: Board, names: str) -> list[int]:
 
 
 def label_of(workers: Sequence[ClusterMachine]) -> str:
-    """Return the key of these threads' costs: the core's name; of several, with how many threads each has."""
+    """Return the key of these threads' costs.
+
+    The core's name, or for several cores NxCORE+NxCORE, with threads per core.
+    """
     counts = Counter(machine.cluster.core for machine in workers)
     if len(counts) == 1:
         return next(iter(counts))

@@ -1,7 +1,8 @@
-"""Conversions of an image that several nodes read, each made once for all who want it.
+"""Shared conversions: an image that several nodes read is converted once into each layout that any of them reads.
 
-As a PBQP: one more node for the image, whose alternatives are the layouts that are made of it. Its cost is the least
-that makes them all, from one another; its edges forbid a reader a layout that is not among them.
+In the PBQP the image is one more node, whose alternatives are sets of layouts. A set costs the cheapest conversions
+that
+make all its layouts, from one another; edges forbid a reader the layouts that are not in the set.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from mavcg.specs.primitive import Layout
 
 @dataclass(frozen=True)
 class SharedImage:
-    """An image that several links carry. name: of its node in the instance; links: by number; graph: of its size."""
+    """An image that several links carry. name: of its PBQP node. links: their numbers. graph: DT graph of its size."""
 
     name: str
     tensor: str
@@ -26,7 +27,7 @@ class SharedImage:
 
 @dataclass(frozen=True)
 class MadeSet:
-    """Layouts in which an image is there, and the conversions that make them of the one in which it is written."""
+    """A set of layouts of one image, and the conversions that make them from the layout in which it is written."""
 
     begin: Layout
     layouts: frozenset[Layout]
@@ -35,27 +36,27 @@ class MadeSet:
 
 
 def cheapest_sets(graph: DtGraph) -> tuple[MadeSet, ...]:
-    """Return each layout with each set of others that can be made of it, for the least; an arborescence of direct
-    routines.
+    """Return for each initial layout and each set of further layouts the cheapest conversions that make the set.
 
-    A layout that is only passed through is in the set like any other, so that no chains are needed.
+    The conversions form an arborescence of direct routines. An intermediate layout is in the set like any other, so no
+    chains are needed.
     """
     return _sets(tuple(map(tuple, graph.direct.tolist())))
 
 
 @cache
 def _sets(direct: tuple[tuple[float, ...], ...]) -> tuple[MadeSet, ...]:
-    found: list[MadeSet] = []
+    sets: list[MadeSet] = []
     for begin in LAYOUTS:
         others = [layout for layout in LAYOUTS if layout is not begin]
         best = {frozenset((begin,)): MadeSet(begin, frozenset((begin,)), 0.0, ())}
         for count in range(1, len(others) + 1):
-            for some in combinations(others, count):
-                layouts = frozenset((begin, *some))
-                # The layout that is made last is a leaf: all others are there without it.
+            for targets in combinations(others, count):
+                layouts = frozenset((begin, *targets))
+                # The layout that is made last is a leaf: all others can be made without it.
                 chains = [
                     (best[layouts - {last}], from_, last)
-                    for last in some
+                    for last in targets
                     if layouts - {last} in best
                     for from_ in LAYOUTS
                     if from_ in layouts - {last}
@@ -64,5 +65,5 @@ def _sets(direct: tuple[tuple[float, ...], ...]) -> tuple[MadeSet, ...]:
                 if costs and np.isfinite(min(costs)):
                     chain, a, b = chains[costs.index(min(costs))]
                     best[layouts] = MadeSet(begin, layouts, min(costs), (*chain.steps, (a, b)))
-        found += best.values()
-    return tuple(found)
+        sets += best.values()
+    return tuple(sets)

@@ -1,8 +1,8 @@
-"""Ways to select primitives, to be compared: the global optimum, and what is done without it.
+"""Strategies of selection: the global optimum, and simpler ones to compare it with.
 
-As in the paper (CGO 2018, sections 2.2 and 5.4): "sum2d" is the baseline; "family:NAME" replaces it, layer by layer,
-by the family's fastest primitive where that is faster, whatever conversions this takes; "local" keeps every image in
-CHW and takes the fastest primitive that does; "pbqp" is the optimum over all of them with the conversions.
+As in the paper (CGO 2018, sections 2.2 and 5.4): "sum2d" is the baseline; "family:NAME" replaces it, layer by layer, by
+the family's fastest primitive if that is faster, whatever conversions this needs; "local" keeps every image in CHW and
+uses the fastest primitive that reads and writes CHW; "pbqp" is the optimum over all primitives, with conversions.
 """
 
 import time
@@ -26,7 +26,7 @@ TIME_LIMIT_S = 60.0
 
 @dataclass(frozen=True)
 class Selected:
-    """The choice of a strategy. lower_bound_ms: no choice at all costs less; None where that is not known.
+    """Result of a strategy. lower_bound_ms: cost that no choice can undercut; None if unknown.
 
     solver_seconds: of the solver alone, without computing costs.
     """
@@ -39,12 +39,12 @@ class Selected:
 
     @property
     def total_ms(self) -> float:
-        """Primitives and conversions."""
+        """Time of primitives and conversions, in ms."""
         return self.choice.total_ms
 
 
 def strategy_names(problem: Problem) -> tuple[str, ...]:
-    """Return the names of all strategies, for the families that the network's alternatives are of."""
+    """Return the names of all strategies; the families are those of the network's alternatives."""
     families = dict.fromkeys(
         alternative.primitive.family
         for found in problem.alternatives.values()
@@ -55,19 +55,19 @@ def strategy_names(problem: Problem) -> tuple[str, ...]:
 
 
 def check_strategy(strategy: str, names: Sequence[str]) -> None:
-    """Raise MavcgError for a strategy that is not of these: unknown, or of a family that computes nothing here."""
+    """Raise MavcgError for a strategy that is unknown, or whose family computes no convolution of this network."""
     if strategy in names:
         return
     families = {f"{FAMILY}{primitive.family}" for primitive in (*all_primitives(), *eight_bit_primitives())}
-    why = "computes none of these convolutions within the limits" if strategy in families else "there is none"
-    raise MavcgError(f"--strategy {strategy}: {why}; there are {', '.join(names)}")
+    why = "computes none of these convolutions within the limits" if strategy in families else "unknown strategy"
+    raise MavcgError(f"--strategy {strategy}: {why}; choose one of {', '.join(names)}")
 
 
 def select(problem: Problem, strategy: str = PBQP, time_limit_s: float = TIME_LIMIT_S) -> Selected:
-    """Choose by a strategy; the costs are counted anew from what was chosen.
+    """Choose by a strategy; the total is summed anew from the chosen alternatives.
 
-    Raises: MavcgError for an unknown strategy, for a node that it has nothing for; Infeasible where conversions that
-    would be needed have no cost.
+    Raises: MavcgError for an unknown strategy; NothingFor for a node without a usable primitive; Infeasible if required
+    conversions have no cost.
     """
     check_strategy(strategy, strategy_names(problem))
     if strategy == PBQP:
@@ -82,41 +82,40 @@ def select(problem: Problem, strategy: str = PBQP, time_limit_s: float = TIME_LI
         if node.kind is Kind.CONVOLUTION
     }
     spent = time.monotonic() - begin
-    found = _solve(problem, strategy, allowed, time_limit_s)
-    return Selected(strategy, found.choice, None, False, found.solver_seconds + spent)
+    selected = _solve(problem, strategy, allowed, time_limit_s)
+    return Selected(strategy, selected.choice, None, False, selected.solver_seconds + spent)
 
 
 def compare(problem: Problem, time_limit_s: float = TIME_LIMIT_S) -> dict[str, Selected | None]:
-    """Return the solution of every strategy; None for one that cannot do this network."""
-    found: dict[str, Selected | None] = {}
+    """Return the result of every strategy; None for one that cannot compute this network."""
+    results: dict[str, Selected | None] = {}
     for name in strategy_names(problem):
         try:
-            found[name] = select(problem, name, time_limit_s)
+            results[name] = select(problem, name, time_limit_s)
         except (Infeasible, NothingFor):
-            found[name] = None
-    return found
+            results[name] = None
+    return results
 
 
 class NothingFor(MavcgError):
-    """A strategy has no primitive for a node."""
+    """Raised if a strategy has no primitive for a node."""
 
 
 def _solve(
     problem: Problem, strategy: str, allowed: Mapping[str, tuple[int, ...]] | None, time_limit_s: float
 ) -> Selected:
-    """Return the optimum over what is allowed: for given primitives, over the layouts of all dummies."""
+    """Return the optimum of the allowed alternatives; for fixed primitives it is over the layouts of dummies only."""
     if problem.memory is not None:
-        kept = solve_within(problem, allowed, time_limit_s)
-        choice = make_choice(problem, kept.choice)
-        return Selected(strategy, choice, kept.lower_bound, kept.optimal, kept.seconds)
+        limited = solve_within(problem, allowed, time_limit_s)
+        choice = make_choice(problem, limited.choice)
+        return Selected(strategy, choice, limited.lower_bound, limited.optimal, limited.seconds)
     solution = solve(instance_of(problem, allowed), time_limit_s)
     choice = make_choice(problem, {name: solution.choice[name] for name in problem.alternatives})
     return Selected(strategy, choice, solution.lower_bound, solution.optimal, solution.seconds)
 
 
 def _local(problem: Problem) -> Selected:
-    """Return the fastest of each node that reads and writes CHW; conversions only where the engine's order needs
-    them."""
+    """Return the fastest primitive of each node that reads and writes CHW; conversions only at nodes fixed to HWC."""
     begin = time.monotonic()
     chosen = {}
     for node in problem.network.nodes.values():
@@ -130,14 +129,14 @@ def _local(problem: Problem) -> Selected:
         need = peak(problem, choice.chosen, problem.memory.block)
         if need.bytes > problem.memory.bytes:
             raise NothingFor(
-                f"node '{need.node}': {LOCAL} takes {need.bytes} bytes, and the limit is {problem.memory.bytes}; take "
+                f"node '{need.node}': {LOCAL} needs {need.bytes} bytes, and the limit is {problem.memory.bytes}; use "
                 f"--strategy {PBQP}"
             )
     return Selected(LOCAL, choice, None, False, time.monotonic() - begin)
 
 
 def is_baseline(alternative: Alternative) -> bool:
-    """True for a primitive that every strategy may fall back on: sum2d, and the engine's default of 8 bits."""
+    """True for a primitive that every strategy may use: sum2d, and the engine's 8-bit default."""
     return alternative.primitive is not None and (
         alternative.primitive.family == SUM2D or alternative.name in EIGHT_BIT_DEFAULTS
     )
@@ -152,7 +151,7 @@ def _canonical(alternative: Alternative) -> bool:
 
 
 def _best_of(problem: Problem, node: str, family: str) -> int:
-    """Return the fastest of a family and of the baseline."""
+    """Return the fastest alternative of a family or the baseline."""
 
     def is_allowed(alternative: Alternative) -> bool:
         return alternative.primitive is not None and (
@@ -162,12 +161,12 @@ def _best_of(problem: Problem, node: str, family: str) -> int:
     return _fastest(problem, node, family, is_allowed)
 
 
-def _fastest(problem: Problem, node: str, words: str, allowed: Callable[[Alternative], bool]) -> int:
-    found = problem.alternatives[node]
-    able = [i for i, alternative in enumerate(found) if allowed(alternative)]
+def _fastest(problem: Problem, node: str, strategy: str, allowed: Callable[[Alternative], bool]) -> int:
+    alternatives = problem.alternatives[node]
+    able = [i for i, alternative in enumerate(alternatives) if allowed(alternative)]
     if not able:
         raise NothingFor(
-            f"node '{node}': {words} has no primitive for it that has a cost and is within the limits; "
-            f"take --strategy {PBQP}"
+            f"node '{node}': {strategy} has no primitive for it that has a cost and is within the limits; "
+            f"use --strategy {PBQP}"
         )
-    return min(able, key=lambda i: (found[i].cost.ms, i))
+    return min(able, key=lambda i: (alternatives[i].cost.ms, i))

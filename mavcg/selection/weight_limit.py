@@ -1,8 +1,8 @@
-"""A selection that keeps to a number of bytes of packed weights.
+"""Selection within a limit of bytes of packed weights.
 
-A byte gets a price, which is added to what every alternative costs; any strategy then gives up time where a byte costs
-least of it. The least price at which all fits is searched for. Alternatives that it makes no difference for, such as
-layers of one shape, change all at once at some price: so what there is room for is taken back, layer by layer.
+A price per byte is added to the cost of every alternative; any strategy then trades time for bytes where that is
+cheapest. The smallest price at which all weights fit is found by bisection. Equal layers change together at some price,
+which may save more than needed: the remaining room is filled by faster alternatives, layer by layer.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,16 +19,16 @@ from mavcg.selection.strategies import FAMILY, LOCAL, PBQP, Selected, is_baselin
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Primitive, Scenario
 
 T = TypeVar("T")
-FIRST_PRICE = 1e-9  # ms of a byte: a millisecond for a megabyte
+FIRST_PRICE = 1e-9  # ms per byte: a millisecond per megabyte
 MOST_PRICE = 1e3
-STEPS = 12  # of the search between two prices
-SLOWER = 12.0  # alternatives that take so many times as long as the fastest are not looked at
-SLACK = 1.05  # over the definition's bytes, with panels filled up, as little as any primitive packs
+STEPS = 12  # bisection steps between two prices
+SLOWER = 12.0  # alternatives beyond this multiple of the fastest one's time are not considered
+SLACK = 1.05  # multiple of the weights' own bytes, padded to panels, that counts as the smallest packing
 
 
 @dataclass(frozen=True)
 class Option:
-    """An alternative: its ms, and its bytes of weights."""
+    """An alternative: its time in ms, and its bytes of packed weights."""
 
     name: str
     ms: float
@@ -36,81 +36,85 @@ class Option:
 
 
 class TooSmall(MavcgError):
-    """Nothing fits. least_bytes: what would."""
+    """Raised if no choice fits the limit. least_bytes: the smallest limit that would do."""
 
     def __init__(self, least_bytes: int) -> None:
-        super().__init__(f"weights take {least_bytes} bytes at least")
+        super().__init__(f"weights take at least {least_bytes} bytes")
         self.least_bytes = least_bytes
 
 
 @lru_cache(4096)
 def weight_bytes(primitive: Primitive, scenario: Scenario, block: int) -> int:
     """Return the bytes of a primitive's packed weights."""
-    weights = mask_of(scenario).astype(np.float32)  # as many zeros as the scenario says, somewhere
+    weights = mask_of(scenario).astype(np.float32)  # as many zeros as in the scenario, at arbitrary positions
     return primitive.lower(scenario, weights, Epilogue(), block).weights_bytes
 
 
 def by_price(choose: Callable[[float], T], bytes_of: Callable[[T], int], limit_bytes: int) -> T:
-    """Return the choice at the least price at which it fits, found by bisection.
+    """Return the choice at the smallest price at which it fits, by bisection.
 
-    choose: at a price in ms of a byte; its bytes do not rise with it. Raises: TooSmall where no price is enough.
+    choose: returns the choice at a price in ms per byte; its bytes do not rise with the price. Raises: TooSmall if no
+    price
+    is high enough.
     """
-    found = choose(0.0)
-    if bytes_of(found) <= limit_bytes:
-        return found
+    fitting = choose(0.0)
+    if bytes_of(fitting) <= limit_bytes:
+        return fitting
     low, high = 0.0, FIRST_PRICE
-    while bytes_of(found := choose(high)) > limit_bytes:
+    while bytes_of(fitting := choose(high)) > limit_bytes:
         if high >= MOST_PRICE:
-            raise TooSmall(bytes_of(found))
+            raise TooSmall(bytes_of(fitting))
         low, high = high, high * 8
     for _ in range(STEPS):
         middle = (low + high) / 2
         alternative = choose(middle)
         if bytes_of(alternative) <= limit_bytes:
-            high, found = middle, alternative
+            high, fitting = middle, alternative
         else:
             low = middle
-    return found
+    return fitting
 
 
 def options_within(options: Mapping[str, tuple[Option, ...]], limit_bytes: int) -> dict[str, Option]:
-    """Return one option of each, the fastest that fit together. Raises: TooSmall."""
+    """Return one option for each name: nearly the fastest that fit the limit together. Raises: TooSmall."""
 
     def choose(price: float) -> dict[str, Option]:
         return {
-            name: min(some, key=lambda alternative: alternative.ms + price * alternative.bytes)
-            for name, some in options.items()
+            name: min(alternatives, key=lambda alternative: alternative.ms + price * alternative.bytes)
+            for name, alternatives in options.items()
         }
 
     def size(chosen: Mapping[str, Option]) -> int:
         return sum(alternative.bytes for alternative in chosen.values())
 
-    found = by_price(choose, size, limit_bytes)
-    room = limit_bytes - size(found)
-    for name, alternative in _gains(found, options):
-        more = alternative.bytes - found[name].bytes
-        if alternative.ms < found[name].ms and more <= room:
-            found[name], room = alternative, room - more
-    return found
+    fitting = by_price(choose, size, limit_bytes)
+    room = limit_bytes - size(fitting)
+    for name, alternative in _gains(fitting, options):
+        more = alternative.bytes - fitting[name].bytes
+        if alternative.ms < fitting[name].ms and more <= room:
+            fitting[name], room = alternative, room - more
+    return fitting
 
 
-def _gains(found: Mapping[str, Option], options: Mapping[str, tuple[Option, ...]]) -> list[tuple[str, Option]]:
-    """List the primitives that would be faster, with the most time saved per byte first."""
+def _gains(current: Mapping[str, Option], options: Mapping[str, tuple[Option, ...]]) -> list[tuple[str, Option]]:
+    """Return the faster alternatives of all names, those with the most time saved per byte first."""
     faster = [
-        (name, alternative) for name, some in options.items() for alternative in some if alternative.ms < found[name].ms
+        (name, alternative)
+        for name, alternatives in options.items()
+        for alternative in alternatives
+        if alternative.ms < current[name].ms
     ]
-    return sorted(faster, key=lambda pair: (pair[1].ms - found[pair[0]].ms) / max(1, pair[1].bytes))
+    return sorted(faster, key=lambda pair: (pair[1].ms - current[pair[0]].ms) / max(1, pair[1].bytes))
 
 
 def select_within(
     problem: Problem, strategy: str, limit_bytes: int, block: int, time_limit_s: float
 ) -> tuple[Problem, Selected]:
-    """Select by a strategy so that the convolutions' packed weights keep to a limit.
+    """Select by a strategy with the convolutions' packed weights within a limit.
 
-    Returns: the problem with the alternatives that were looked at, and what was selected. Raises: TooSmall, and what
-    select raises.
+    Returns: the problem with the alternatives that were considered, and the selection. Raises: TooSmall, and as select.
     """
-    few, sizes = _worth_looking_at(problem, strategy, block)
+    few, sizes = _undominated(problem, strategy, block)
 
     def choose(price: float) -> Selected:
         priced = {
@@ -129,8 +133,8 @@ def select_within(
         }
         return replace(at_price, choice=make_choice(few, numbers), lower_bound_ms=None, proven=False)
 
-    found = by_price(choose, lambda alternative: _size(few, alternative, sizes), limit_bytes)
-    return few, _fill(few, found, sizes, limit_bytes - _size(few, found, sizes))
+    fitting = by_price(choose, lambda alternative: _size(few, alternative, sizes), limit_bytes)
+    return few, _fill(few, fitting, sizes, limit_bytes - _size(few, fitting, sizes))
 
 
 def _dearer(alternative: Alternative, ms: float) -> Alternative:
@@ -142,9 +146,9 @@ def _size(problem: Problem, selected: Selected, sizes: Mapping[str, tuple[int, .
     return sum(some[problem.alternatives[name].index(chosen[name])] for name, some in sizes.items())
 
 
-def _fill(problem: Problem, found: Selected, sizes: Mapping[str, tuple[int, ...]], room: int) -> Selected:
-    """Return the selection with faster primitives of the same layouts, as far as there is room."""
-    chosen = dict(found.choice.chosen)
+def _fill(problem: Problem, fitting: Selected, sizes: Mapping[str, tuple[int, ...]], room: int) -> Selected:
+    """Return the selection with faster primitives of the same layouts while there is room for their weights."""
+    chosen = dict(fitting.choice.chosen)
     current, options = {}, {}
     for name, some in sizes.items():
         own = chosen[name]
@@ -161,39 +165,40 @@ def _fill(problem: Problem, found: Selected, sizes: Mapping[str, tuple[int, ...]
             current[name], room = alternative, room - more
     numbers = {name: problem.alternatives[name].index(alternative) for name, alternative in chosen.items()}
     numbers |= {name: int(alternative.name) for name, alternative in current.items()}
-    return replace(found, choice=make_choice(problem, numbers))
+    return replace(fitting, choice=make_choice(problem, numbers))
 
 
-def _worth_looking_at(problem: Problem, strategy: str, block: int) -> tuple[Problem, dict[str, tuple[int, ...]]]:
-    """Return the problem with those alternatives that no other of the same layouts beats in time and bytes; their
-    bytes.
+def _undominated(problem: Problem, strategy: str, block: int) -> tuple[Problem, dict[str, tuple[int, ...]]]:
+    """Return the problem without alternatives that another of the same layouts beats in time and bytes.
 
-    Of the strategy alone: nothing is packed only to know how large what it cannot take would be.
+    Returns with it the bytes of the remaining ones. Only alternatives that the strategy can choose are packed to learn
+    their
+    size.
     """
-    kept: dict[str, tuple[Alternative, ...]] = dict(problem.alternatives)
+    considered: dict[str, tuple[Alternative, ...]] = dict(problem.alternatives)
     sizes: dict[str, tuple[int, ...]] = {}
-    for name, some in problem.alternatives.items():
+    for name, alternatives in problem.alternatives.items():
         scenario = problem.network.nodes[name].scenario
         if scenario is None:
             continue
-        able = sorted(
-            (alternative for alternative in some if _is_of(alternative, strategy)),
+        usable = sorted(
+            (alternative for alternative in alternatives if _is_of(alternative, strategy)),
             key=lambda alternative: alternative.cost.ms,
         )
         front: list[tuple[Alternative, int]] = []
-        for alternative in able:
-            alike = [size for other, size in front if _layouts(other) == _layouts(alternative)]
-            if min(alike, default=_enough(scenario, block) + 1) <= _enough(scenario, block):
+        for alternative in usable:
+            same_layouts = [size for other, size in front if _layouts(other) == _layouts(alternative)]
+            if min(same_layouts, default=_enough(scenario, block) + 1) <= _enough(scenario, block):
                 continue
-            if front and alternative.cost.ms > SLOWER * front[0][0].cost.ms and (alike or strategy == PBQP):
+            if front and alternative.cost.ms > SLOWER * front[0][0].cost.ms and (same_layouts or strategy == PBQP):
                 continue
             assert alternative.primitive is not None
             size = weight_bytes(alternative.primitive, scenario, block)
-            if size < min(alike, default=size + 1):
+            if size < min(same_layouts, default=size + 1):
                 front.append((alternative, size))
-        kept[name] = tuple(alternative for alternative, _ in front)
+        considered[name] = tuple(alternative for alternative, _ in front)
         sizes[name] = tuple(size for _, size in front)
-    return replace(problem, alternatives=kept), sizes
+    return replace(problem, alternatives=considered), sizes
 
 
 def _layouts(alternative: Alternative) -> tuple[str, str]:
@@ -207,6 +212,9 @@ def _is_of(alternative: Alternative, strategy: str) -> bool:
 
 
 def _enough(s: Scenario, block: int) -> int:
-    """Return the bytes that nothing is looked for below: the definition's, with panels of output channels filled up."""
+    """Return the bytes at which a packing counts as the smallest.
+
+    The weights' own, padded to panels, and some slack.
+    """
     panels = -(-(s.m // s.groups) // block) * block * s.groups
     return int(SLACK * panels * (s.c // s.groups) * s.taps * F32_BYTES)

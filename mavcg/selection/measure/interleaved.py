@@ -1,9 +1,8 @@
-"""Candidates for the fastest primitive of a scenario, and the ratios that interleaved measurements give them.
+"""Candidates for the fastest primitive of a scenario, and their ratios from interleaved measurements.
 
-Of many figures that were measured one after the other the least is often one that came out well by chance, and the more
-so on a machine with other work. So candidates that may be the fastest are measured again, interleaved with the others,
-and what counts is its ratio to one of them, the base, in the same round: what disturbs a round disturbs all that are in
-it. The base is what the engine computes a convolution by when nothing is selected.
+The least of many figures measured one after another is often a lucky one, the more so on a busy machine. So candidates
+that may be the fastest are measured again, interleaved, and each one's figure is its ratio to a base candidate in the
+same round: a disturbance affects all candidates of its round. The base is the engine's default for the convolution.
 """
 
 import math
@@ -16,20 +15,20 @@ from mavcg.selection.costs.provider import Cost
 from mavcg.selection.measure.work_list import USUAL_NAMES, Job, Plan
 from mavcg.specs.primitive import Scenario
 
-# Who takes so many times as long as the fastest, each measured by itself, is not measured again: on a busy machine one
-# figure in a hundred is off by more (docs/tuning-models.md).
+# Candidates beyond this multiple of the fastest one's time, each measured by itself, are not measured again: on a busy
+# machine one figure in a hundred is off by more (docs/tuning-models.md).
 NEAR = 1.5
-GROUP = 8  # that are measured interleaved, the base among them: their memory is held at once
-CONFIDENCE = 0.99  # of an interval; it is looked at again after each process, so that some chance adds up
+GROUP = 8  # candidates of an interleaved measurement, with the base: their memory is allocated at the same time
+CONFIDENCE = 0.99  # of an interval; it is tested again after each process, so the error probability adds up somewhat
 
 Known = Callable[[Job], Cost | None]
 
 
 @dataclass(frozen=True)
 class CandidateGroup:
-    """The candidates of a scenario:
+    """The base of a scenario, and the candidates (others) measured interleaved with it.
 
-    the base and those measured interleaved with it. rest: all others that were measured.
+    rest: all other measured jobs.
     """
 
     scenario: Scenario
@@ -38,23 +37,23 @@ class CandidateGroup:
     rest: tuple[Job, ...] = ()
 
     def groups(self, entrants: Sequence[Job]) -> Iterator[tuple[Job, ...]]:
-        """Yield the base with some of these, and with the next ones."""
+        """Yield the base with the first candidates, then with the next ones, GROUP jobs at a time."""
         for first in range(0, len(entrants), GROUP - 1):
             yield (self.base, *entrants[first : first + GROUP - 1])
 
 
-def contests_of(plan: Plan, known: Known) -> list[CandidateGroup]:
-    """Return one for each scenario of which not all that may be the fastest were measured interleaved.
+def candidate_groups(plan: Plan, known: Known) -> list[CandidateGroup]:
+    """Return a group for each scenario whose candidates for the fastest were not all measured interleaved.
 
-    known: what was measured of a job of these kernels. Besides those near to the fastest the base takes part, and what
-    the model takes for the fastest.
+    known: returns the measured cost of a job. Candidates are those near the fastest, the base, and the fastest by the
+    model.
     """
-    of: dict[Scenario, list[Job]] = {scenario.dense: [] for scenario in plan.scenarios}
+    by_scenario: dict[Scenario, list[Job]] = {scenario.dense: [] for scenario in plan.scenarios}
     for job in plan.jobs:
         if job.primitive is not None and isinstance(job.what, tuple):
-            of[job.what[0].dense].append(job)
-    found = []
-    for scenario, jobs in of.items():
+            by_scenario[job.what[0].dense].append(job)
+    groups = []
+    for scenario, jobs in by_scenario.items():
         costs = {job: cost for job in jobs if (cost := known(job)) is not None}
         if len(costs) < 2:
             continue
@@ -66,15 +65,15 @@ def contests_of(plan: Plan, known: Known) -> list[CandidateGroup]:
             continue
         others.sort(key=lambda job: (costs[job].ms, job.name))
         rest = tuple(job for job in costs if job != base and job not in others)
-        found.append(CandidateGroup(scenario, base, tuple(others), rest))
-    return found
+        groups.append(CandidateGroup(scenario, base, tuple(others), rest))
+    return groups
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Ratio of a job to the base:
+    """Ratio of a job's time to the base's.
 
-    the median over rounds, and the interval that holds the true median with CONFIDENCE.
+    The median over rounds, with a confidence interval (low, high) of CONFIDENCE.
     """
 
     middle: float
@@ -84,15 +83,16 @@ class Ratio:
 
     @property
     def open(self) -> bool:
-        """True if it may be either faster or slower than the base."""
+        """True if the interval contains 1: the job may be faster or slower than the base."""
         return self.low <= 1.0 <= self.high
 
 
 def ratio_of(ratios: Sequence[float]) -> Ratio:
-    """Return the ratio by order statistics, which assume no distribution of noise:
+    """Return the median ratio and its confidence interval by order statistics, without assuming a noise distribution.
 
-    the median lies between the k-th least and the k-th largest of n values unless fewer than k are below or above it,
-    which the binomial distribution says.
+    The median lies between the k-th least and the k-th largest of n values, unless fewer than k values are below or
+    above
+    it, whose probability is binomial.
     """
     ordered = sorted(ratios)
     k = _rank(len(ordered))
@@ -101,7 +101,7 @@ def ratio_of(ratios: Sequence[float]) -> Ratio:
 
 @cache
 def _rank(count: int) -> int:
-    """Return the largest k >= 1 such that k-th values from both ends enclose the median with CONFIDENCE, or 1."""
+    """Return the largest k >= 1 for which the k-th values from both ends enclose the median with CONFIDENCE, else 1."""
     k, outside = 0, 0.0
     while 2 * (outside := outside + math.comb(count, k) / 2**count) <= 1 - CONFIDENCE:
         k += 1
@@ -109,9 +109,9 @@ def _rank(count: int) -> int:
 
 
 def leaders(ratios: Mapping[Job, Ratio]) -> list[Job]:
-    """Return candidates that are faster than the base and may be the fastest:
+    """Return the candidates that are faster than the base and may be the fastest.
 
-    the interval of each begins below the end of every other one.
+    The interval of each begins below the end of every other one's.
     """
     faster = {job: ratio for job, ratio in ratios.items() if ratio.high < 1.0}
     end = min((ratio.high for ratio in faster.values()), default=0.0)
@@ -121,21 +121,21 @@ def leaders(ratios: Mapping[Job, Ratio]) -> list[Job]:
 def costs_of(
     group: CandidateGroup, base_ms: Sequence[float], ratios: Mapping[Job, Ratio], first: Mapping[Job, Cost], runs: int
 ) -> dict[Job, Cost]:
-    """Return the costs of all measured primitives of the scenario on one scale: the base's median times each one's
-    ratio.
+    """Return the costs of all measured primitives of a scenario on one scale: the base's median times each one's ratio.
 
-    first: what each was measured at by itself. Who took no part is as many times as slow as the fastest of the first
-    figures as it was then; so it stays slower than that one, however well it came out. runs: of one interleaved job.
+    first: cost of each job measured by itself. A job that was not interleaved keeps its first ratio to the fastest job,
+    so
+    it stays slower than that one. runs: of one interleaved job.
     """
     (kind,) = {cost.kind for cost in first.values()}
     middle = statistics.median(base_ms)
-    found = {group.base: Cost(middle, kind, 0.0, runs, len(base_ms))}
+    costs = {group.base: Cost(middle, kind, 0.0, runs, len(base_ms))}
     for job, ratio in ratios.items():
         spread_ms = middle * (ratio.high - ratio.middle)
-        found[job] = Cost(middle * ratio.middle, kind, spread_ms, runs, ratio.rounds)
-    fastest = min((job for job in found), key=lambda job: first[job].ms)
-    scale = found[fastest].ms / first[fastest].ms
+        costs[job] = Cost(middle * ratio.middle, kind, spread_ms, runs, ratio.rounds)
+    fastest = min(costs, key=lambda job: first[job].ms)
+    scale = costs[fastest].ms / first[fastest].ms
     for job in group.rest:
         cost = first[job]
-        found[job] = Cost(cost.ms * scale, kind, cost.spread_ms * scale, cost.runs)
-    return found
+        costs[job] = Cost(cost.ms * scale, kind, cost.spread_ms * scale, cost.runs)
+    return costs

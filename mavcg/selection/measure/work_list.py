@@ -1,4 +1,4 @@
-"""List the measurements that a network's selection of primitives and conversions needs, in their order."""
+"""The work list of a tuning: measurements that a network's selection of primitives and conversions needs, in order."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,17 +14,20 @@ from mavcg.selection.network import Kind, Link, Network
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 from mavcg.trials.check import verify_scenario
 
-# A primitive that is predicted to take so many times as long as the best one is not measured; nor one that takes so
-# many times as long as another with the conversions from and to its layouts: that would be taken in its place.
+# A primitive is not measured if its predicted time is beyond WORSE times the best one's, or beyond WORSE_THAN_CONVERTED
+# times that of another primitive with the conversions from and to its layouts, which would then be chosen converted_ms.
 WORSE, WORSE_THAN_CONVERTED = 4.0, 2.0
-# What the engine computes a convolution by when nothing is selected, by whether it is depthwise: always measured.
+# The engine's default primitives of a convolution, by whether it is depthwise; they are always measured.
 USUAL = {False: "implicit_gemm_hwc_hwc", True: "implicit_depthwise_hwc_hwc"}
 USUAL_NAMES = frozenset((*USUAL.values(), *DEFAULTS))  # and of 8 bits
 
 
 @dataclass(frozen=True)
 class Job:
-    """One figure to be measured. predicted_ms: by the model. primitive: of a scenario, else it is a conversion."""
+    """One cost to be measured: of a primitive for a scenario, or of a conversion (primitive is None).
+
+    predicted_ms: by the model.
+    """
 
     what: tuple[Scenario, str] | Conversion
     predicted_ms: float
@@ -32,7 +35,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The job's name for people."""
+        """Name of the job for messages."""
         if isinstance(self.what, Conversion):
             return f"{self.what.layout_from} to {self.what.layout_to}, {self.what.c}x{self.what.h}x{self.what.w}"
         return f"{self.what[1]}, {self.what[0].text}"
@@ -40,10 +43,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """The measurements of a network. jobs: of each scenario the default one, then the most promising; pruned: how many
-    more there would be without the model.
+    """The measurements of a network.
 
-    left_out: scenarios that are too large, in words.
+    jobs: for each scenario the default primitive, then the most promising ones. pruned: number of measurements that the
+    model makes unnecessary. left_out: scenarios that are too large to measure, as messages.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -54,34 +57,35 @@ class Plan:
 
 
 def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvider) -> Plan:
-    """Return every scenario of a network once, by each primitive that may be the best; every conversion of its images.
+    """Return the measurements of a network.
 
-    Raises: MavcgError where the network has no convolution that primitives compute.
+    Each scenario by each promising primitive, and all conversions of its images.
+    Raises: MavcgError if the network has no convolution that primitives compute.
     """
-    found = dict.fromkeys(node.scenario for node in network.convolutions if node.scenario is not None)
-    if not found:
+    scenarios = dict.fromkeys(node.scenario for node in network.convolutions if node.scenario is not None)
+    if not scenarios:
         raise MavcgError(f"{network.name}: has no convolution that primitives compute; there is nothing to tune")
-    queues, pruned, left_out, kept = [], 0, [], []
-    for scenario in found:
+    queues, pruned, left_out, measurable = [], 0, [], []
+    for scenario in scenarios:
         try:
             verify_scenario(scenario)
         except MavcgError as error:
             left_out.append(str(error))
             continue
-        kept.append(scenario)
+        measurable.append(scenario)
         queue, dropped = _order_by_promise(scenario, primitives, model)
         queues.append(queue)
         pruned += dropped
-    # Between two ends that cannot choose nothing is converted.
+    # Nothing is converted between two nodes of fixed layout.
     free = (link for link in network.links if any(network.nodes[n].kind is not Kind.FIXED for n in _ends(link)))
     sizes = tuple(dict.fromkeys(replace(link.size, n=1) for link in free))
     queues += [_conversions(size, model) for size in sizes]
-    # Interleaved, so that a tuning that is cut short knows the most promising ones of everything.
+    # Round robin over the queues, so that an interrupted tuning has the most promising jobs of each.
     interleaved = (job for jobs_of_rank in zip_longest(*queues) for job in jobs_of_rank if job is not None)
     jobs = tuple(
         {job.what: job for job in interleaved}.values()
     )  # of scenarios that differ in sparsity, dense ones once
-    return Plan(tuple(kept), sizes, jobs, pruned, tuple(left_out))
+    return Plan(tuple(measurable), sizes, jobs, pruned, tuple(left_out))
 
 
 def unsure_jobs(plan: Plan, safety: float) -> tuple[Job, ...]:
@@ -111,7 +115,10 @@ def _ends(link: Link) -> tuple[str, str]:
 def _order_by_promise(
     scenario: Scenario, primitives: Sequence[Primitive], model: CostProvider
 ) -> tuple[list[Job], int]:
-    """Return the usual one, then best first, and how many more apply. What the model does not know is measured last."""
+    """Return the default primitive, then the others by predicted time, and the number of pruned ones.
+
+    Primitives that the model does not know are measured last.
+    """
     jobs = []
     for primitive in primitives:
         if primitive.applies(scenario):
@@ -123,30 +130,30 @@ def _order_by_promise(
                     primitive,
                 )
             )
-    known = [job for job in jobs if job.predicted_ms < math.inf]
+    predicted = [job for job in jobs if job.predicted_ms < math.inf]
     ends = (
         dt_graph(model, Size(scenario.c, scenario.h, scenario.w, scenario.batch)),
         dt_graph(model, Size(scenario.m, scenario.out_h, scenario.out_w, scenario.batch)),
     )
-    best = min((job.predicted_ms for job in known), default=0.0)
+    best = min((job.predicted_ms for job in predicted), default=0.0)
     fastest_of: dict[tuple[Layout, Layout], float] = {}
-    for job in known:
+    for job in predicted:
         pair = _layouts(job)
         fastest_of[pair] = min(job.predicted_ms, fastest_of.get(pair, math.inf))
 
-    def instead(pair: tuple[Layout, Layout]) -> float:
-        """Return the ms of the fastest that there is for these layouts, conversions counted."""
+    def converted_ms(pair: tuple[Layout, Layout]) -> float:
+        """Return the time of the fastest primitive of any layouts with the conversions from and to these, in ms."""
         chain_ms = (ends[0].ms(pair[0], a) + ms + ends[1].ms(b, pair[1]) for (a, b), ms in fastest_of.items())
         return min(chain_ms, default=math.inf)
 
-    limit = {pair: min(WORSE * best, WORSE_THAN_CONVERTED * instead(pair)) for pair in fastest_of}
+    limit = {pair: min(WORSE * best, WORSE_THAN_CONVERTED * converted_ms(pair)) for pair in fastest_of}
 
     def promising(job: Job) -> bool:
         return _name(job) in USUAL_NAMES or job.predicted_ms == math.inf or job.predicted_ms <= limit[_layouts(job)]
 
-    kept = [job for job in jobs if promising(job)]
-    order = sorted(kept, key=lambda job: (_name(job) not in USUAL_NAMES, job.predicted_ms))
-    return order, len(jobs) - len(kept)
+    promising_jobs = [job for job in jobs if promising(job)]
+    order = sorted(promising_jobs, key=lambda job: (_name(job) not in USUAL_NAMES, job.predicted_ms))
+    return order, len(jobs) - len(promising_jobs)
 
 
 def _name(job: Job) -> str:
@@ -169,14 +176,15 @@ def _conversions(size: Size, model: CostProvider) -> list[Job]:
 
 
 def fastest(plan: Plan, costs: CostProvider, primitives: Sequence[Primitive]) -> Iterator[tuple[Scenario, str, Cost]]:
-    """Return for each scenario the primitive of least cost by itself, of those whose cost is known.
+    """Yield for each scenario the primitive of least cost by itself, among those with a known cost.
 
-    Each counts for the upper end of what it may cost: one that was measured interleaved with the default has to be
-    faster than that beyond doubt.
+    Compared is the upper end of each cost: a primitive that was measured interleaved with the default must be faster
+    with
+    confidence.
     """
     for scenario in plan.scenarios:
         known = [(costs.primitive(scenario, p), p.name) for p in primitives if p.applies(scenario)]
-        found = [(cost.cautious_ms, name, cost) for cost, name in known if cost is not None]
-        if found:
-            _, name, cost = min(found, key=lambda each: each[:2])
+        ranked = [(cost.cautious_ms, name, cost) for cost, name in known if cost is not None]
+        if ranked:
+            _, name, cost = min(ranked, key=lambda entry: entry[:2])
             yield scenario, name, cost

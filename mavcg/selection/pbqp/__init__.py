@@ -1,7 +1,8 @@
-"""Partitioned Boolean quadratic programming: one alternative for every node, so that all costs together are least.
+"""Solver of partitioned boolean quadratic problems (PBQP): choose one alternative per node at the least total cost.
 
 Each alternative of a node has a cost, and so has each pair of alternatives of two joined nodes. `solve` finds the
-optimum and says so, or what it found in the time and how far from the optimum that can be.
+optimum
+and proves it, or returns the best choice found in the time, with a bound of its distance from the optimum.
 """
 
 from mavcg.selection.pbqp.instance import Instance, PbqpEdge, make_instance, total_cost

@@ -1,12 +1,13 @@
-"""Parts of a problem that hang on the rest by one node: what they cost is a cost of that node."""
+"""Leaf blocks: parts of a problem that one node separates from the rest, so that their cost is a cost of that node."""
 
 from mavcg.selection.pbqp.problem import PbqpProblem
 
 
 def leaf_block(problem: PbqpProblem) -> tuple[int, list[int]] | None:
-    """Return (cut, nodes): removing the node `cut` parts these nodes, ascending and without it, from all others.
+    """Return (cut, nodes): removing the node `cut` separates these nodes, ascending and without `cut`, from all others.
 
-    Of a connected problem; the smallest such part that has no smaller one in it, None where no single node parts any.
+    The problem must be connected. Returns the smallest such part that contains no smaller one; None if no single node
+    separates any.
     Source: Hopcroft and Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", CACM 1973 (low points).
     """
     root = min(problem.costs)
@@ -14,7 +15,7 @@ def leaf_block(problem: PbqpProblem) -> tuple[int, list[int]] | None:
     order = [root]
     unvisited = {root: iter(sorted(problem.edges[root]))}
     path = [root]
-    found: list[tuple[int, int, int]] = []  # nodes beyond the cut, the cut, the first of them
+    blocks: list[tuple[int, int, int]] = []  # (number of nodes, cut, first node)
     last: dict[int, int] = {}
     has_cut_below: dict[int, bool] = {}
     while path:
@@ -36,12 +37,12 @@ def leaf_block(problem: PbqpProblem) -> tuple[int, list[int]] | None:
             above = parent[node]
             low[above] = min(low[above], low[node])
             beyond = last[node] - number[node]
-            parts_more = beyond + 1 < len(problem.costs)
-            if low[node] >= number[above] and parts_more and not has_cut_below.get(node, False):
-                found.append((beyond, above, node))
+            separates = beyond + 1 < len(problem.costs)
+            if low[node] >= number[above] and separates and not has_cut_below.get(node, False):
+                blocks.append((beyond, above, node))
             if low[node] >= number[above] or has_cut_below.get(node, False):
                 has_cut_below[above] = True
-    if not found:
+    if not blocks:
         return None
-    _, cut, first = min(found)
+    _, cut, first = min(blocks)
     return cut, sorted(order[number[first] : last[first]])

@@ -1,4 +1,7 @@
-"""Lower bounds of what no reduction solves, and what they rule out: costs are moved until the nodes hold them all."""
+"""Lower bounds by dual ascent, and the alternatives that they rule out.
+
+Costs move along edges until the nodes hold them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +14,11 @@ from mavcg.selection.pbqp.problem import DeadEnd, Indices, PbqpProblem
 
 @dataclass(frozen=True)
 class _Matching:
-    """Edges no two of which share a node, side by side: one operation of arrays moves costs along all of them.
+    """Disjoint edges (no two share a node), so that one array operation moves costs along all of them.
 
-    a, b: [edges], positions of their nodes. costs: [edges, most of a's, most of b's], infinite beyond a node's own.
+    a, b: [edges], positions of their nodes. costs: [edges, largest number of alternatives of a, of b], infinite beyond
+    a
+    node's own alternatives.
     """
 
     a: Indices
@@ -22,13 +27,13 @@ class _Matching:
 
 
 class Bound:
-    """A problem's costs as blocks of arrays, while they are moved; `write_back` gives them to the problem again.
+    """Costs of a problem as blocks of arrays, while they are moved; `write_back` returns them to the problem.
 
-    No choice costs more or less by what is done here, but for those that `rule_out` removes.
+    The cost of every choice stays the same, except for choices that `rule_out` removes.
     """
 
     def __init__(self, problem: PbqpProblem) -> None:
-        """Every edge of the problem must be normalised."""
+        """Copy the problem's costs. Every edge of the problem must be normalised."""
         self._problem = problem
         self._nodes = sorted(problem.costs)
         most = max(len(costs) for costs in problem.costs.values())
@@ -45,26 +50,28 @@ class Bound:
         matrices = [self._problem.edges[a][b] for a, b in pairs]
         shape = (len(pairs), max(len(m) for m in matrices), max(m.shape[1] for m in matrices))
         costs = np.full(shape, np.inf)
-        for place, matrix in zip(costs, matrices, strict=True):
-            place[: matrix.shape[0], : matrix.shape[1]] = matrix
+        for block, matrix in zip(costs, matrices, strict=True):
+            block[: matrix.shape[0], : matrix.shape[1]] = matrix
         a, b = (np.array([position[pair[end]] for pair in pairs]) for end in (0, 1))
         return _Matching(a, b, costs)
 
     def least(self) -> float:
-        """Lower bound on the cost of every choice."""
+        """Return a lower bound of the cost of every choice."""
         return self._problem.constant + float(self._minima().sum())
 
     def _minima(self) -> Costs:
         minima: Costs = np.where(self._is_real, self._costs, np.inf).min(axis=1)
         return minima
 
-    def raise_it(self, backwards: bool) -> None:
-        """Move costs along every edge once: the bound never falls, and mostly rises.
+    def raise_bound(self, backwards: bool) -> None:
+        """Move costs along every edge once: the bound never falls, and usually rises.
 
-        An edge takes all that its two nodes have, keeps what neither of them can have alone, and gives the rest back,
-        half of it first. The order of edges alternates from call to call.
+        An edge takes all costs of its two nodes, keeps what depends on the pair, and returns the rest to the nodes,
+        half of it
+        first. The order of edges alternates from call to call.
         Source: Tourani et al., "MPLP++: Fast, Parallel Dual Block-Coordinate Ascent for Dense Graphical Models", ECCV
-        2018 (the handshake operation; an ascent on the dual of the linear relaxation).
+        2018 (the
+        handshake operation; an ascent on the dual of the linear relaxation).
         """
         for matching in reversed(self._matchings) if backwards else self._matchings:
             costs = matching.costs.transpose(0, 2, 1) if backwards else matching.costs
@@ -84,7 +91,7 @@ class Bound:
     def rule_out(self, limit: float) -> None:
         """Forbid alternatives, and pairs of them, with which no choice can cost less than the limit.
 
-        Raises: DeadEnd when no choice costs less.
+        Raises: DeadEnd if no choice costs less.
         """
         minima = self._minima()
         room = limit - self._problem.constant - float(minima.sum())
@@ -105,9 +112,9 @@ class Bound:
             self._remove_without_partner()
 
     def _remove_without_partner(self) -> None:
-        """Remove alternatives of which an edge forbids every pair, and the pairs that they are in."""
-        left = -1
-        while left != (left := self.alternatives):
+        """Remove alternatives whose pairs along some edge are all forbidden, and the pairs that contain them."""
+        remaining = -1
+        while remaining != (remaining := self.alternatives):
             for matching in self._matchings:
                 a, b, costs = matching.a, matching.b, matching.costs
                 wide_a, wide_b = costs.shape[1:]
@@ -123,19 +130,19 @@ class Bound:
 
     @property
     def alternatives(self) -> int:
-        """Number of alternatives that are left, of all nodes."""
+        """Number of remaining alternatives of all nodes."""
         return int(np.count_nonzero(self._is_real))
 
     def write_back(self) -> None:
-        """Give the moved costs, of the alternatives that are left, to the problem.
+        """Write the moved costs of the remaining alternatives back to the problem.
 
-        Edges are to be normalised there when a row or column has no zero any more, or there is nothing but zeros.
+        Marks the edges to be normalised: those in which a row or column has no zero any more, or all costs are zero.
         """
         problem = self._problem
-        left = [np.flatnonzero(real) for real in self._is_real]
+        kept = [np.flatnonzero(real) for real in self._is_real]
         for i, node in enumerate(self._nodes):
-            problem.costs[node] = self._costs[i, left[i]]
-            problem.labels[node] = problem.labels[node][left[i]]
+            problem.costs[node] = self._costs[i, kept[i]]
+            problem.labels[node] = problem.labels[node][kept[i]]
         for matching in self._matchings:
             costs = matching.costs
             uneven = (_finite(costs.min(axis=2)) > 0).any(axis=1) | (_finite(costs.min(axis=1)) > 0).any(axis=1)
@@ -146,30 +153,32 @@ class Bound:
             for a, b, matrix, to_do in zip(
                 matching.a.tolist(), matching.b.tolist(), costs, (uneven | empty).tolist(), strict=True
             ):
-                problem.set_edge(self._nodes[a], self._nodes[b], matrix[left[a][:, None], left[b]])
+                problem.set_edge(self._nodes[a], self._nodes[b], matrix[kept[a][:, None], kept[b]])
                 if to_do:
                     problem.touch(self._nodes[a], self._nodes[b])
 
 
 def _finite(costs: Costs) -> Costs:
-    """Replace infinite costs, the minima of no alternatives, by 0."""
+    """Replace infinite costs, which are minima over no alternatives, by 0, in place."""
     costs[np.isinf(costs)] = 0
     return costs
 
 
 def _disjoint(problem: PbqpProblem) -> list[list[tuple[int, int]]]:
-    """Return the edges, in few sets in which no node is twice; edges of many alternatives together, as they are
-    padded."""
+    """Return the edges in few sets without a common node; edges of similar numbers of alternatives share a set.
+
+    Arrays of a set are padded to its largest edge.
+    """
     size = {node: len(costs) for node, costs in problem.costs.items()}
     pairs = [(a, b) for a in sorted(problem.edges) for b in sorted(problem.edges[a]) if a < b]
     pairs.sort(key=lambda pair: -size[pair[0]] * size[pair[1]])
     sets: list[list[tuple[int, int]]] = []
-    taken: dict[int, int] = dict.fromkeys(size, 0)  # by node: bits of the sets that have it
+    used: dict[int, int] = dict.fromkeys(size, 0)  # by node: a bit for each set that contains it
     for a, b in pairs:
-        free = ~(taken[a] | taken[b])
+        free = ~(used[a] | used[b])
         bit = free & -free
-        taken[a] |= bit
-        taken[b] |= bit
+        used[a] |= bit
+        used[b] |= bit
         number = bit.bit_length() - 1
         if number == len(sets):
             sets.append([])

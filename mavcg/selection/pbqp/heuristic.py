@@ -1,4 +1,4 @@
-"""Good choices, fast and without a proof: where the search starts from."""
+"""Heuristic choices, fast and without proof: starting points of the search."""
 
 import numpy as np
 
@@ -7,34 +7,35 @@ from mavcg.selection.pbqp.reductions import reduce
 
 
 def choose_greedily(problem: PbqpProblem) -> tuple[float, dict[int, int]] | None:
-    """Return a choice by RN: where no reduction goes on, the node with most neighbours takes what is cheapest around
-    it.
+    """Return a choice by heuristic RN.
 
-    Then each node by itself takes what is best beside the others, until none changes. The problem is left as it is.
-    Returns: the cost and the choice, by the instance's numbers; None when RN ends where nothing finite is left.
+    If no reduction applies, the node of highest degree takes its cheapest alternative.
+    Then each node in turn switches to the best alternative beside the others, until none changes. The problem is not
+    changed. Returns: the cost and the choice, by the instance's numbers; None if RN reaches a state without a finite
+    choice.
     Source: Scholz and Eckstein 2002 (RN).
     """
-    rest = problem.copy()
+    remaining = problem.copy()
     try:
         while True:
-            reduce(rest)
-            if not rest.costs:
+            reduce(remaining)
+            if not remaining.costs:
                 break
-            node = min(rest.costs, key=lambda n: (-len(rest.edges[n]), n))
-            around = rest.costs[node]
-            for other, matrix in rest.edges[node].items():
-                around = around + (matrix + rest.costs[other]).min(axis=1)
-            rest.fix(node, int(np.argmin(around)))
+            node = min(remaining.costs, key=lambda n: (-len(remaining.edges[n]), n))
+            around = remaining.costs[node]
+            for other, matrix in remaining.edges[node].items():
+                around = around + (matrix + remaining.costs[other]).min(axis=1)
+            remaining.fix(node, int(np.argmin(around)))
     except DeadEnd:
         return None
-    chosen = rest.complete({})
+    chosen = remaining.complete({})
     return _local_optimum(problem, {n: int(np.searchsorted(problem.labels[n], chosen[n])) for n in problem.costs})
 
 
 def choose_in_sequence(problem: PbqpProblem) -> tuple[float, dict[int, int]]:
-    """Choose as `choose_greedily` does, and much faster, but good only once bounds were raised:
+    """Return (cost, choice) like `choose_greedily`, much faster, but good only after bounds were raised.
 
-    each node takes in sequence the alternative that is cheapest by itself and beside those before it. The cost may be
+    Each node in sequence takes the alternative that is cheapest beside those of earlier nodes. The cost may be
     infinite.
     """
     positions: dict[int, int] = {}
@@ -67,7 +68,7 @@ def _improve(problem: PbqpProblem, positions: dict[int, int]) -> None:
 
 
 def cost_at(problem: PbqpProblem, positions: dict[int, int]) -> float:
-    """Return the cost of a choice, given by positions among the alternatives that are left."""
+    """Return the cost of a choice, given as positions among the remaining alternatives."""
     cost = problem.constant
     for node, at in positions.items():
         cost += float(problem.costs[node][at])

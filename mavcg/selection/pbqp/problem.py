@@ -1,4 +1,7 @@
-"""An instance while it is being solved: alternatives and nodes leave it, and each that leaves can be won back."""
+"""A PBQP instance while it is being solved.
+
+Alternatives and nodes are removed, with a record that restores their choice.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,12 +14,15 @@ from mavcg.selection.pbqp.instance import Costs, Instance
 
 Indices = NDArray[np.intp]
 
-# A matrix that is a row's cost plus a column's costs nothing more than rounding once both are taken away.
+# Relative rounding error of a matrix that is zero except for row costs plus column costs.
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
 
 
 class DeadEnd(Exception):
-    """Nothing is left to choose at `node`; edge: the other end of the edge that forbade it, if one did."""
+    """Raised if a node has no finite alternative left.
+
+    edge: the other end of the edge that forbade the last one, if any.
+    """
 
     def __init__(self, node: int, edge: int | None = None) -> None:
         super().__init__(node, edge)
@@ -26,7 +32,7 @@ class DeadEnd(Exception):
 
 @dataclass(frozen=True)
 class EliminationStep:
-    """A node that was taken out: its choice follows from its neighbours'. matrices: [own, neighbour's]."""
+    """A removed node, whose choice follows from its neighbours'. matrices: [own, neighbour's]."""
 
     node: int
     costs: Costs
@@ -36,7 +42,7 @@ class EliminationStep:
 
 @dataclass(frozen=True)
 class BlockStep:
-    """A part that hung on one node: its choices for each alternative of that node, by the instance's numbers."""
+    """A removed leaf block: its choices for each alternative of the cut node, by the instance's numbers."""
 
     cut: int
     choices: Mapping[int, Mapping[int, int]]
@@ -44,7 +50,7 @@ class BlockStep:
 
 @dataclass(frozen=True)
 class SplitStep:
-    """A node that became two: `node` and `new`. numbers: its alternatives by theirs."""
+    """A node that was split into two, `node` and `new`. numbers: its alternatives by those of the two."""
 
     node: int
     new: int
@@ -53,13 +59,15 @@ class SplitStep:
 
 @dataclass
 class PbqpProblem:
-    """Nodes by number. Arrays are never changed in place: copies share them.
+    """State of a solution.
 
-    constant: cost of every choice. costs: node -> [alternatives left], all finite. labels: node -> [alternatives left],
-    their numbers in the instance, ascending. edges: node -> neighbour -> [own, neighbour's], and the transpose there.
-    dirty: edges, the lower node first, that are to be normalised; an ordered set. changed: nodes whose alternatives, or
-    whose neighbours or edges, are no longer what they were when dominated alternatives were last looked for. origin: of
-    nodes that a node was split into, the node.
+    Nodes by number, with their remaining alternatives. Arrays are shared by copies, never changed.
+    constant: cost that every choice includes. costs: node -> [remaining alternatives], all finite. labels: node ->
+    [remaining alternatives], their numbers in the instance, ascending. edges: node -> neighbour -> [own, neighbour's],
+    and
+    the transpose at the neighbour. steps: removals, in order. dirty: edges to be normalised, the lower node first; an
+    ordered set. changed: nodes that changed, or whose neighbours or edges did, since dominated alternatives were last
+    searched for. origin: of a node that results from a split, the original node.
     """
 
     constant: float = 0.0
@@ -73,29 +81,29 @@ class PbqpProblem:
     origin: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> "PbqpProblem":
-        """Return the same problem without its past: choices of its nodes are what can be won back."""
+        """Return a copy without the record of removals; only its own nodes' choices can be restored."""
         edges = {node: dict(row) for node, row in self.edges.items()}
         return PbqpProblem(
             self.constant, dict(self.costs), dict(self.labels), edges, [], dict(self.dirty), set(self.changed)
         )
 
     def part(self, nodes: Iterable[int]) -> "PbqpProblem":
-        """Return some nodes and the edges between them, without the constant."""
-        some = set(nodes)
-        made = PbqpProblem()
-        for node in sorted(some):
-            made.costs[node], made.labels[node] = self.costs[node], self.labels[node]
-            made.edges[node] = {other: matrix for other, matrix in self.edges[node].items() if other in some}
-        made.dirty = {pair: None for pair in self.dirty if some.issuperset(pair)}
-        return made
+        """Return the subproblem of some nodes and the edges between them, without the constant."""
+        selected = set(nodes)
+        part = PbqpProblem()
+        for node in sorted(selected):
+            part.costs[node], part.labels[node] = self.costs[node], self.labels[node]
+            part.edges[node] = {other: matrix for other, matrix in self.edges[node].items() if other in selected}
+        part.dirty = {pair: None for pair in self.dirty if selected.issuperset(pair)}
+        return part
 
     def set_edge(self, a: int, b: int, matrix: Costs) -> None:
-        """Put the costs of an edge, [a's, b's], instead of what was there."""
+        """Replace the costs of an edge by [a's, b's]."""
         self.edges[a][b] = matrix
         self.edges[b][a] = matrix.T
 
     def add_edge(self, a: int, b: int, matrix: Costs) -> None:
-        """Add costs to an edge, which may be new. matrix: [alternatives of a, alternatives of b]."""
+        """Add costs to an edge, mask may be new. matrix: [alternatives of a, alternatives of b]."""
         known = self.edges[a].get(b)
         self.set_edge(a, b, matrix if known is None else known + matrix)
         self.touch(a, b)
@@ -106,33 +114,33 @@ class PbqpProblem:
         self.changed |= {a, b}
 
     def touch(self, a: int, b: int) -> None:
-        """Have an edge normalised when reductions go on."""
+        """Mark an edge to be normalised by the next reductions."""
         self.dirty[min(a, b), max(a, b)] = None
         self.changed |= {a, b}
 
-    def keep(self, node: int, which: NDArray[np.bool_], why: str, edge: int | None = None) -> None:
-        """Take the other alternatives out. which: [alternatives]. Raises: DeadEnd when none is kept."""
-        if which.all():
+    def keep(self, node: int, mask: NDArray[np.bool_], reason: str, edge: int | None = None) -> None:
+        """Remove all but the selected alternatives. mask: mask, [alternatives]. Raises: DeadEnd if none remains."""
+        if mask.all():
             return
-        self.counts[why] += int(np.count_nonzero(~which))
-        if not which.any():
+        self.counts[reason] += int(np.count_nonzero(~mask))
+        if not mask.any():
             raise DeadEnd(node, edge)
-        self.costs[node] = self.costs[node][which]
-        self.labels[node] = self.labels[node][which]
+        self.costs[node] = self.costs[node][mask]
+        self.labels[node] = self.labels[node][mask]
         for other, matrix in list(self.edges[node].items()):
-            self.set_edge(node, other, matrix[which])
+            self.set_edge(node, other, matrix[mask])
             self.touch(node, other)
 
     def add_costs(self, node: int, more: Costs, edge: int | None = None) -> None:
-        """Add to a node's costs, [alternatives]; what becomes infinite leaves."""
+        """Add to a node's costs, [alternatives], and remove alternatives whose cost becomes infinite."""
         costs = self.costs[node] + more
         self.costs[node] = costs
         self.keep(node, np.isfinite(costs), "infinite", edge)
 
     def normalise(self, a: int, b: int) -> None:
-        """Move what an edge costs in any case to its nodes: each row and column then has a zero.
+        """Move the minima of an edge's rows and columns to its nodes; each row and column then has a zero.
 
-        An edge of which nothing is left goes. Raises: DeadEnd when it allows no pair.
+        An edge without remaining costs is removed. Raises: DeadEnd if it allows no pair.
         """
         matrix = self.edges[a][b]
         rows = matrix.min(axis=1)
@@ -140,25 +148,25 @@ class PbqpProblem:
             self.keep(a, rows < np.inf, "infinite", b)
             matrix = self.edges[a][b]
             rows = matrix.min(axis=1)
-        rest = matrix - rows[:, None]
-        columns = rest.min(axis=0)
+        reduced = matrix - rows[:, None]
+        columns = reduced.min(axis=0)
         if columns.max() == np.inf:
-            which = columns < np.inf
-            self.keep(b, which, "infinite", a)
-            matrix, rest, columns = matrix[:, which], rest[:, which], columns[which]
-        rest -= columns
+            mask = columns < np.inf
+            self.keep(b, mask, "infinite", a)
+            matrix, reduced, columns = matrix[:, mask], reduced[:, mask], columns[mask]
+        reduced -= columns
         self.costs[a] = self.costs[a] + rows
         self.costs[b] = self.costs[b] + columns
-        most = float(rest.max())
+        most = float(reduced.max())
         if most == 0 or (most < np.inf and most <= _ROUNDING * float(np.abs(matrix).max())):
             self.drop_edge(a, b)
             self.counts["edges_without_choice"] += 1
         else:
-            self.set_edge(a, b, rest)
+            self.set_edge(a, b, reduced)
             self.dirty.pop((min(a, b), max(a, b)), None)
 
     def take_out(self, node: int) -> None:
-        """Forget a node whose costs its neighbours have taken over; its choice is won back from theirs."""
+        """Remove a node whose costs its neighbours have absorbed; its choice can be restored from theirs."""
         neighbours = tuple((other, self.labels[other], matrix) for other, matrix in self.edges[node].items())
         self.steps.append(EliminationStep(node, self.costs[node], self.labels[node], neighbours))
         for other in list(self.edges[node]):
@@ -166,7 +174,7 @@ class PbqpProblem:
         del self.costs[node], self.labels[node], self.edges[node]
 
     def fix(self, node: int, position: int) -> None:
-        """Choose the alternative at this position: its row goes to each neighbour, and the node leaves."""
+        """Choose the alternative at a position, add its costs to the neighbours, and remove the node."""
         rows = {other: matrix[position] for other, matrix in self.edges[node].items()}
         self.constant += float(self.costs[node][position])
         self.costs[node] = self.costs[node][position : position + 1]
@@ -178,7 +186,7 @@ class PbqpProblem:
             self.add_costs(other, row, node)
 
     def forget(self, nodes: Iterable[int], step: BlockStep) -> None:
-        """Take nodes out whose costs another one has taken over."""
+        """Remove nodes whose costs another node has absorbed."""
         self.steps.append(step)
         for node in nodes:
             for other in list(self.edges[node]):
@@ -186,7 +194,7 @@ class PbqpProblem:
             del self.costs[node], self.labels[node], self.edges[node]
 
     def complete(self, choice: dict[int, int]) -> dict[int, int]:
-        """Choices, by the instance's numbers, of all nodes that were taken out, from those of the nodes left."""
+        """Return the choices of all nodes, by the instance's numbers, from those of the remaining nodes."""
         chosen = dict(choice)
         for step in reversed(self.steps):
             if isinstance(step, BlockStep):
@@ -202,12 +210,12 @@ class PbqpProblem:
         return chosen
 
     def least(self) -> float:
-        """Return a bound that no choice can beat, after every edge was normalised (its costs are then none below 0)."""
+        """Return a lower bound of every choice; every edge must be normalised, so that its costs are not negative."""
         return self.constant + sum(float(costs.min()) for costs in self.costs.values())
 
     def components(self) -> list[list[int]]:
-        """Return the sets of nodes that edges join, each ascending."""
-        found, seen = [], set[int]()
+        """Return the connected components, the nodes of each ascending."""
+        components, seen = [], set[int]()
         for start in sorted(self.costs):
             if start in seen:
                 continue
@@ -217,15 +225,15 @@ class PbqpProblem:
                 fresh = [other for other in sorted(self.edges[node]) if other not in seen]
                 seen.update(fresh)
                 part.extend(fresh)
-            found.append(sorted(part))
-        return found
+            components.append(sorted(part))
+        return components
 
 
 def problem_of(instance: Instance) -> tuple[PbqpProblem, list[str]]:
-    """Return the problem of an instance, and its nodes' names by number: ascending, whatever order the instance has
-    them in.
+    """Return the problem of an instance, and its nodes' names by number.
 
-    Raises: DeadEnd for a node without a finite alternative.
+    Numbers follow the sorted names, whatever the order in the instance. Raises: DeadEnd for a node without a finite
+    alternative.
     """
     names = sorted(instance.nodes)
     number = {name: i for i, name in enumerate(names)}

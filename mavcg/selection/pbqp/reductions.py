@@ -1,4 +1,4 @@
-"""Reductions that keep an optimum: R0, RI and RII, nodes without a choice, dominated alternatives.
+"""Reductions that keep an optimum: R0, RI and RII, nodes with one alternative, dominated alternatives.
 
 Source: Scholz and Eckstein, "Register Allocation for Irregular Architectures", LCTES 2002 (R0, RI, RII, RN); Hames and
 Scholz, "Nearly Optimal Register Allocation with PBQP", 2006 (edges without choice, dominance).
@@ -14,22 +14,22 @@ from mavcg.selection.pbqp.instance import Costs
 from mavcg.selection.pbqp.problem import PbqpProblem
 from mavcg.selection.pbqp.split import split_nodes
 
-# Sums that are looked at together while a node of degree two leaves: what fits into a cache.
+# Sums in one NumPy batch while a node of degree two is eliminated: as many as fit a cache.
 _SUMS_AT_ONCE = 1 << 17
 
 
-# How often each node is looked at for dominated alternatives: later rounds find little, and bounds find it, too.
+# Rounds of the search for dominated alternatives: later rounds find little, and bounds find it, too.
 _ROUNDS = 2
 
 
 def reduce_with_dominance(problem: PbqpProblem, deadline: float) -> None:
-    """`reduce`, and remove alternatives that others dominate; past the deadline (time.monotonic) only `reduce`.
+    """Run `reduce`, and remove dominated alternatives; past the deadline (time.monotonic) run `reduce` only.
 
-    Raises: DeadEnd when nothing finite is left of some node.
+    Raises: DeadEnd if a node has no finite alternative left.
     """
     first_free = max(problem.costs, default=-1) + 1
     for node in sorted(problem.costs):
-        _merge_alike(problem, node)
+        _merge_equal(problem, node)
     reduce(problem)
     split_nodes(problem, first_free)
     reduce(problem)
@@ -43,10 +43,11 @@ def reduce_with_dominance(problem: PbqpProblem, deadline: float) -> None:
 
 
 def reduce(problem: PbqpProblem, start: Iterable[int] | None = None) -> None:
-    """Normalise what is dirty and take out nodes of degree 0 to 2 or with one alternative, until none is left.
+    """Normalise dirty edges and eliminate nodes of degree 0 to 2 or with one alternative, until none is left.
 
-    start: nodes that it may be possible for, beside those with dirty edges; all.
-    Raises: DeadEnd when nothing finite is left of some node.
+    start: nodes to examine besides those with dirty edges; None: all. Raises: DeadEnd if a node has no finite
+    alternative
+    left.
     """
     queue: list[tuple[int, int, int]] = []
     touched = set(problem.costs if start is None else start)
@@ -71,13 +72,16 @@ def reduce(problem: PbqpProblem, start: Iterable[int] | None = None) -> None:
 
 
 def _queue(problem: PbqpProblem, node: int, queue: list[tuple[int, int, int]]) -> None:
-    """Note a node that can be taken out; there it may be again, of which the entry that still holds counts."""
+    """Add a node that can be eliminated to the queue.
+
+    It may be in the queue already, and only its valid entry counts.
+    """
     if node in problem.costs and (len(problem.edges[node]) <= 2 or len(problem.costs[node]) == 1):
         heapq.heappush(queue, _entry(problem, node))
 
 
 def _entry(problem: PbqpProblem, node: int) -> tuple[int, int, int]:
-    """Return the priority of a node's elimination: the cheapest first, and of equal ones the lower number."""
+    """Return a node's priority of elimination: cheapest first, ties by the lower number."""
     work = len(problem.costs[node])
     if work == 1:
         return (0, 1, node)
@@ -108,7 +112,7 @@ def _take_out(problem: PbqpProblem, node: int) -> None:
 
 
 def _least_between(left: Costs, right: Costs) -> Costs:
-    """Return [a, b] -> min over n of left[a, n] + right[n, b]."""
+    """Return the matrix [a, b] of min over n of left[a, n] + right[n, b]."""
     least = np.full((left.shape[0], right.shape[1]), np.inf)
     step = max(1, _SUMS_AT_ONCE // least.size)
     for at in range(0, right.shape[0], step):
@@ -117,8 +121,8 @@ def _least_between(left: Costs, right: Costs) -> Costs:
     return least
 
 
-def _merge_alike(problem: PbqpProblem, node: int) -> None:
-    """Keep the cheapest of alternatives that cost the same beside every neighbour: most primitives of one layout."""
+def _merge_equal(problem: PbqpProblem, node: int) -> None:
+    """Keep the cheapest of alternatives with equal costs along every edge, as most primitives of one layout have."""
     matrices = [problem.edges[node][other] for other in sorted(problem.edges[node])]
     if not matrices:
         return
@@ -137,9 +141,11 @@ def _merge_alike(problem: PbqpProblem, node: int) -> None:
 def _remove_dominated(problem: PbqpProblem, node: int) -> None:
     """Remove alternatives for which another one is at least as good whatever the neighbours choose.
 
-    a dominates b when cost(a) - cost(b) + sum over edges of max over t of (edge(a, t) - edge(b, t)) <= 0. No edge
-    may be below 0. Where edges are normalised, rows have a zero, no maximum is below 0, and a cannot cost more than b:
-    alternatives are compared with cheaper ones only.
+    a dominates b if cost(a) - cost(b) + sum over edges of max over t of (edge(a, t) - edge(b, t)) <= 0. Edges must not
+    be
+    negative. In normalised edges rows have a zero, so no maximum is negative and a cannot cost more than b:
+    alternatives are
+    compared with cheaper ones only.
     Source: Desmet et al., "The dead-end elimination theorem", Nature 1992; Goldstein's form of 1994.
     """
     costs = problem.costs[node]
@@ -154,23 +160,23 @@ def _remove_dominated(problem: PbqpProblem, node: int) -> None:
     costs = problem.costs[node]
     table = np.concatenate([problem.edges[node][other] for other in problem.edges[node]], axis=1)
     starts = np.cumsum([0, *(len(problem.costs[other]) for other in problem.edges[node])])[:-1]
-    kept: list[int] = []
+    undominated: list[int] = []
     for b in np.argsort(costs, kind="stable").tolist():
-        if kept and _is_dominated(costs, table, starts, kept, b):
+        if undominated and _is_dominated(costs, table, starts, undominated, b):
             continue
-        kept.append(b)
+        undominated.append(b)
     stays = np.zeros(len(costs), dtype=bool)
-    stays[kept] = True
+    stays[undominated] = True
     problem.keep(node, stays, "dominated")
 
 
 def _is_dominated(costs: Costs, table: Costs, starts: np.ndarray, by: list[int], b: int) -> bool:
     """True if one of `by` dominates b. starts: index of each edge's first column in the table."""
     row = table[b]
-    # Where b is forbidden, nothing is worse than b: such columns count for nothing.
+    # In columns where b is forbidden nothing is worse than b, so they are ignored.
     allowed = np.isfinite(row)
     differences = table[by] - np.where(allowed, row, 0.0)
     differences[:, ~allowed] = -np.inf
-    with np.errstate(invalid="ignore"):  # an edge that forbids all of b beside one that forbids some of a: no number
+    with np.errstate(invalid="ignore"):  # inf - inf, if one edge forbids all of b and another some of a
         more = np.maximum.reduceat(differences, starts, axis=1).sum(axis=1)
     return bool(((costs[by] + more) <= costs[b]).any())

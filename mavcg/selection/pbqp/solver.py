@@ -1,4 +1,4 @@
-"""`solve`: an instance's optimum, or the best that was found in the time, and how far it can be from that."""
+"""`solve`: the optimum of an instance, or the best choice found in the time with a bound of its distance from it."""
 
 import time
 from collections import Counter
@@ -10,25 +10,27 @@ from mavcg.selection.pbqp.heuristic import choose_greedily
 from mavcg.selection.pbqp.instance import Instance, cost_terms, total_cost
 from mavcg.selection.pbqp.problem import DeadEnd, PbqpProblem, problem_of
 from mavcg.selection.pbqp.reductions import reduce_with_dominance
-from mavcg.selection.pbqp.search import INFINITY, Effort, Found, search
+from mavcg.selection.pbqp.search import INFINITY, Effort, SearchResult, search
 
-# Of the costs that a choice adds up: what sums of float64 in another order may differ by.
+# Relative difference of float64 sums of a choice's costs in different orders.
 _ROUNDING = 1e-12
 
 _MOST_NAMES = 5
 
 
 class Infeasible(MavcgError):
-    """Every choice of an instance costs infinitely much."""
+    """Raised if every choice of an instance has an infinite cost."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """choice: node -> index of its alternative, in the instance's order. cost: by `total_cost`, from the instance.
+    """Solution of a PBQP instance.
 
-    optimal: no choice costs less, but for rounding (1e-12 of the costs added up). lower_bound: what no choice can
-    cost less than; the cost, when optimal. gap: (cost - lower_bound) / the larger of both in magnitude; 0 when optimal.
-    counts: how often which reduction was made before the search, and what the search took.
+    choice: index of the alternative by node, in the instance's order. cost: by `total_cost`. optimal: no choice costs
+    less,
+    up to rounding (1e-12 of the sum of magnitudes). lower_bound: cost that no choice can undercut; equals the cost if
+    optimal. gap: (cost - lower_bound) / the larger of both in magnitude; 0 if optimal. counts: applications of each
+    reduction before the search, and events of the search.
     """
 
     choice: Mapping[str, int]
@@ -41,16 +43,18 @@ class Solution:
 
 
 def solve(instance: Instance, time_limit_s: float = 60.0) -> Solution:
-    """Choose an alternative for every node so that all costs together are least.
+    """Choose an alternative for every node at the least total cost.
 
-    Reductions solve trees and series-parallel graphs alone. What they leave is solved by branch and bound: bounds by
-    dual ascent, alternatives that are too dear for what is already known removed, narrow rests by dynamic programming.
-    The same instance gives the same choice in whatever order it names nodes and edges, unless time runs out.
+    Reductions alone solve trees and series-parallel graphs. The rest is solved by branch and bound: lower bounds by
+    dual
+    ascent, removal of alternatives that are too expensive for the best known choice, and dynamic programming for narrow
+    parts. The same instance gives the same choice in whatever order it lists nodes and edges, unless time runs out.
 
     Args:
-        time_limit_s: of wall clock, for everything but the reductions that a first choice takes.
-    Raises: Infeasible when every choice is infinite; MavcgError for a time limit that is not above 0, and when time
-        runs out before any finite choice is found.
+        time_limit_s: wall-clock seconds, for all but the reductions that a first choice needs.
+    Raises: Infeasible if every choice is infinite; MavcgError for a time limit that is not above 0, and if time runs
+    out
+        before any finite choice is result.
     """
     if not time_limit_s > 0:
         raise MavcgError(f"time limit: {time_limit_s} s; give a number above 0")
@@ -83,34 +87,33 @@ def solve(instance: Instance, time_limit_s: float = 60.0) -> Solution:
 def _search_parts(
     instance: Instance, problem: PbqpProblem, names: list[str], effort: Effort, time_limit_s: float
 ) -> tuple[dict[int, int], float]:
-    """Return (choice of all nodes, bound of the whole): each connected part of what reductions left by itself, small
-    first."""
+    """Return (choice of all nodes, lower bound): connected components are searched one by one, small ones first."""
     parts = sorted(problem.components(), key=lambda nodes: (len(nodes), nodes))
-    rests = [problem.part(nodes) for nodes in parts]
+    subproblems = [problem.part(nodes) for nodes in parts]
     starts = []
-    for rest in rests:
-        effort.counts["searched_nodes"] += len(rest.costs)
-        greedy = choose_greedily(rest)
-        starts.append(Found(rest.least()) if greedy is None else Found(rest.least(), *greedy))
+    for subproblem in subproblems:
+        effort.counts["searched_nodes"] += len(subproblem.costs)
+        greedy = choose_greedily(subproblem)
+        starts.append(SearchResult(subproblem.least()) if greedy is None else SearchResult(subproblem.least(), *greedy))
     if all(start.choice is not None for start in starts):
         whole = problem.complete({node: at for start in starts for node, at in (start.choice or {}).items()})
         effort.tolerance = _rounding(instance, {names[node]: at for node, at in whole.items()})
     bound, chosen = problem.constant, dict[int, int]()
-    for nodes, rest, start in zip(parts, rests, starts, strict=True):
-        found = search(rest, start, INFINITY, effort)
-        if found.choice is None:
-            some = ", ".join(repr(names[node]) for node in nodes[:_MOST_NAMES])
-            some += ", .." if len(nodes) > _MOST_NAMES else ""
-            if found.bound == INFINITY:
-                raise Infeasible(f"nodes {some}: every choice of them is infinite; allow a pair on one of their edges")
-            raise MavcgError(f"nodes {some}: no finite choice was found in {time_limit_s:g} s; raise the time limit")
-        bound += found.bound
-        chosen |= found.choice
+    for nodes, subproblem, start in zip(parts, subproblems, starts, strict=True):
+        result = search(subproblem, start, INFINITY, effort)
+        if result.choice is None:
+            shown = ", ".join(repr(names[node]) for node in nodes[:_MOST_NAMES])
+            shown += ", .." if len(nodes) > _MOST_NAMES else ""
+            if result.bound == INFINITY:
+                raise Infeasible(f"nodes {shown}: every choice has infinite cost; allow a pair on one of their edges")
+            raise MavcgError(f"nodes {shown}: no finite choice was found in {time_limit_s:g} s; raise the time limit")
+        bound += result.bound
+        chosen |= result.choice
     return problem.complete(chosen), bound
 
 
 def _with_split(names: list[str], problem: PbqpProblem) -> list[str]:
-    """Return names by number, also of nodes that others were split into, which have the same name."""
+    """Return names by number, extended by nodes that result from splits, which have the original's name."""
     return names + [names[problem.origin[new]] for new in sorted(problem.origin)]
 
 
@@ -124,12 +127,13 @@ def _dead(names: list[str], dead: DeadEnd) -> Infeasible:
         return Infeasible(f"node {node!r}: all of its alternatives are infinite; give one a finite cost")
     other = names[dead.edge]
     return Infeasible(
-        f"node {node!r}: nothing that is left of it goes with anything that is left of {other!r}; allow a pair on the "
+        f"node {node!r}: none of its remaining alternatives is allowed with any remaining one of {other!r}; allow a "
+        "pair on the "
         f"edges that join them, directly or through other nodes"
     )
 
 
-# What `Solution.counts` has, whether it happened or not.
+# Keys of `Solution.counts`, which are present even if zero.
 _COUNTED = (
     "self_edges", "parallel_edges", "edges_without_choice", "infinite", "dominated", "split", "one_alternative",
     "r0", "r1", "r2", "searched_nodes", "bound_rounds", "blocks", "branches", "tables",

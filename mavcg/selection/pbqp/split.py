@@ -1,8 +1,10 @@
-"""Nodes that are two choices in one: a primitive is an alternative, but its writer sees only the layout that it reads,
-and its readers only the one that it writes.
+"""Split of nodes that combine two choices.
+
+A primitive's writer sees only the layout that it reads, its readers only the
+layout that it writes.
 
 A node whose neighbours distinguish few of its alternatives, each set of neighbours others, becomes two nodes with an
-edge between them: 16 alternatives beside 16 become 4 beside 4. The problem has the same optimum.
+edge between them: 16 alternatives become 4 and 4. The optimum stays the same.
 """
 
 from dataclasses import dataclass, replace
@@ -15,9 +17,9 @@ from mavcg.selection.pbqp.problem import Indices, PbqpProblem, SplitStep
 
 @dataclass(frozen=True)
 class _Side:
-    """Neighbours that distinguish the same alternatives.
+    """Neighbours that distinguish the same classes of alternatives.
 
-    classes: [alternatives], from 0 on; first: [classes], an alternative of each.
+    classes: [alternatives], numbers from 0. first: [classes], one alternative of each class.
     """
 
     neighbours: tuple[int, ...]
@@ -30,12 +32,12 @@ class _Side:
         return len(self.first)
 
     def knows(self, matrix: Costs) -> bool:
-        """True if all alternatives of a class cost the same along an edge."""
+        """True if all alternatives of each class cost the same along an edge."""
         return bool((matrix[self.first][self.classes] == matrix).all())
 
 
 def split_nodes(problem: PbqpProblem, first_free: int) -> None:
-    """Split every node for which that leaves fewer alternatives; the new ones are numbered from `first_free` on."""
+    """Split every node for which that reduces the alternatives; new nodes are numbered from `first_free` on."""
     for node in sorted(problem.costs):
         sides = _sides(problem, node)
         if len(sides) == 2 and sides[0].count + sides[1].count < len(problem.costs[node]):
@@ -45,8 +47,7 @@ def split_nodes(problem: PbqpProblem, first_free: int) -> None:
 
 
 def _sides(problem: PbqpProblem, node: int) -> list[_Side]:
-    """Return the neighbours in as few sets as their classes allow: one whose classes another's refine goes with
-    that."""
+    """Return the neighbours in as few sets as possible; neighbours whose classes refine each other share a set."""
     sides: list[_Side] = []
     for other in sorted(problem.edges[node]):
         matrix = problem.edges[node][other]
@@ -55,27 +56,29 @@ def _sides(problem: PbqpProblem, node: int) -> list[_Side]:
             sides[known] = replace(sides[known], neighbours=(*sides[known].neighbours, other))
             continue
         _, first, classes = np.unique(matrix, axis=0, return_index=True, return_inverse=True)
-        mine = _Side((other,), classes.reshape(-1), first)
-        # What the new classes refine goes with them.
-        kept, joined = [], [other]
+        new_side = _Side((other,), classes.reshape(-1), first)
+        # Sides whose classes the new ones refine are joined with it.
+        separate, joined = [], [other]
         for side in sides:
-            if all(mine.knows(problem.edges[node][neighbour]) for neighbour in side.neighbours):
+            if all(new_side.knows(problem.edges[node][neighbour]) for neighbour in side.neighbours):
                 joined += side.neighbours
             else:
-                kept.append(side)
-        sides = [*kept, replace(mine, neighbours=tuple(sorted(joined)))]
+                separate.append(side)
+        sides = [*separate, replace(new_side, neighbours=tuple(sorted(joined)))]
         if len(sides) > 2:
             break
     return sides
 
 
 def _split(problem: PbqpProblem, node: int, new: int, near: _Side, far: _Side) -> None:
-    """Split a node: it keeps the first side's classes and neighbours, `new` takes the other's; between them is what the
-    cheapest alternative of both classes costs."""
+    """Split a node: it keeps the classes and neighbours of `near`, and the node `new` takes those of `far`.
+
+    The edge between them has the cost of the cheapest alternative in both classes.
+    """
     costs, labels = problem.costs[node], problem.labels[node]
     between = np.full((near.count, far.count), np.inf)
     cheapest = np.zeros(between.shape, dtype=labels.dtype)
-    for at in np.argsort(-costs, kind="stable").tolist():  # what is written last is the cheapest
+    for at in np.argsort(-costs, kind="stable").tolist():  # the cheapest alternative is written last
         pair = near.classes[at], far.classes[at]
         between[pair], cheapest[pair] = costs[at], labels[at]
     matrices = dict(problem.edges[node])

@@ -1,6 +1,6 @@
-"""Exact solution of a small or narrow rest: nodes leave one by one, and tables over their neighbours stay.
+"""Exact solution of a small or narrow problem by dynamic programming over a tree decomposition.
 
-Dynamic programming over a tree decomposition: RI and RII for any number of neighbours, for as long as tables are small.
+Nodes are eliminated one by one, like RI and RII but with any number of neighbours, as long as the tables are small.
 """
 
 from dataclasses import dataclass
@@ -10,23 +10,22 @@ import numpy as np
 from mavcg.selection.pbqp.instance import Costs
 from mavcg.selection.pbqp.problem import Indices, PbqpProblem
 
-# Of a table; numpy allows no more than 32 before version 2.
+# Axes of a table; NumPy allows at most 32 before version 2.
 _MOST_AXES = 30
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A sum of costs over some nodes, ascending: an axis each."""
+    """A sum of costs over some nodes, ascending; each node is an axis."""
 
     nodes: tuple[int, ...]
     costs: Costs
 
 
-def order_of_leaving(problem: PbqpProblem, most_entries: int) -> list[int] | None:
-    """Return the nodes in an order in which tables have no more entries than this, all together; None when none is
-    found.
+def elimination_order(problem: PbqpProblem, most_entries: int) -> list[int] | None:
+    """Return an elimination order whose tables have at most most_entries entries together; None if none is found.
 
-    The next to leave is the node with the smallest table, and of those alike the lower number.
+    The next node is the one with the smallest table; ties go to the lower number.
     """
     size = {node: len(costs) for node, costs in problem.costs.items()}
     near = {node: set(row) for node, row in problem.edges.items()}
@@ -54,18 +53,18 @@ def _entries(node: int, near: dict[int, set[int]], size: dict[int, int]) -> int:
 
 
 def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict[int, int]]:
-    """Return the least cost, and the choice that has it, by the instance's numbers. The problem is left as it is."""
+    """Return the least cost, and its choice by the instance's numbers. The problem is not changed."""
     tables = [_Table((node,), costs) for node, costs in problem.costs.items()]
     tables += [_Table((a, b), problem.edges[a][b]) for a in problem.edges for b in problem.edges[a] if a < b]
     constant = problem.constant
     steps: list[tuple[int, tuple[int, ...], Indices]] = []
     for node in order:
-        mine = [table for table in tables if node in table.nodes]
+        joined = [table for table in tables if node in table.nodes]
         tables = [table for table in tables if node not in table.nodes]
-        others = sorted({other for table in mine for other in table.nodes} - {node})
+        others = sorted({other for table in joined for other in table.nodes} - {node})
         axes = (*others, node)
         joint = np.zeros([len(problem.costs[n]) for n in axes])
-        for table in mine:
+        for table in joined:
             joint += _spread(table, axes)
         best = joint.argmin(axis=-1)
         steps.append((node, tuple(others), best))
@@ -80,7 +79,7 @@ def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict
 
 
 def _spread(table: _Table, axes: tuple[int, ...]) -> Costs:
-    """Return the table's costs with an axis for each of these, of length 1 where the table knows nothing of it."""
+    """Return a table's costs with one axis for each of `axes`, of length 1 for nodes that the table lacks."""
     order = [table.nodes.index(node) for node in axes if node in table.nodes]
     costs = table.costs.transpose(order)
     return costs.reshape([costs.shape[order.index(table.nodes.index(n))] if n in table.nodes else 1 for n in axes])

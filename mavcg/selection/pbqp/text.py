@@ -1,8 +1,7 @@
-"""Instances and solutions as JSON.
+"""JSON form of instances and solutions.
 
     {"nodes": {"a": [1, 2.5], "b": [0, "inf"]}, "edges": [{"from": "a", "to": "b", "costs": [[0, 1], ["inf", 0]]}]}
-
-A matrix has a row for each alternative of `from`, and "inf" is what is forbidden.
+A matrix has a row for each alternative of `from`; "inf" forbids a choice.
 """
 
 import json
@@ -19,17 +18,16 @@ _SHOWN = 40  # characters of a wrong value
 
 
 def read_instance(path: Path) -> Instance:
-    """Return the instance of a file. Raises: MavcgError as parse_instance; OSError when the file cannot be read."""
+    """Read an instance from a file. Raises: MavcgError as parse_instance; OSError if the file cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise MavcgError(f"{path}: is no UTF-8 text (byte {error.start}); give an instance as JSON") from None
+        raise MavcgError(f"{path}: is not UTF-8 text (byte {error.start}); give an instance as JSON") from None
     return parse_instance(text, str(path))
 
 
 def parse_instance(text: str, file: str = "instance") -> Instance:
-    """Return the instance of a text. file: what errors call it. Raises: MavcgError naming file, key, value and
-    remedy."""
+    """Parse an instance. file: name used in errors. Raises: MavcgError naming file, key, value and remedy."""
     try:
         document = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
         return _instance(document)
@@ -37,59 +35,59 @@ def parse_instance(text: str, file: str = "instance") -> Instance:
         raise MavcgError(
             f"{file}: line {error.lineno}, column {error.colno}: {error.msg}; give an instance as JSON"
         ) from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets in brackets
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or deeply nested brackets
         raise MavcgError(f"{file}: {error}; give an instance as JSON") from None
     except MavcgError as error:
         raise MavcgError(f"{file}: {error}") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise MavcgError(f"{_short(twice)}: is there twice in one object; keep one of them")
-    return made
+        raise MavcgError(f"{_short(twice)}: appears twice in one object; keep one of them")
+    return entries
 
 
 def _constant(name: str) -> Any:
-    raise MavcgError(f'{name}: is no JSON; write "inf" for what is forbidden')
+    raise MavcgError(f'{name}: is not JSON; write "inf" for what is forbidden')
 
 
 def _instance(document: Any) -> Instance:
     _keys(document, "the document", ("nodes",), ("edges",))
     nodes, edges = document["nodes"], document.get("edges", [])
     if not isinstance(nodes, dict):
-        raise MavcgError(f"nodes: {_short(nodes)} is no object; give a list of costs by name of node")
+        raise MavcgError(f"nodes: {_short(nodes)} is not an object; give a list of costs by name of node")
     if not isinstance(edges, list):
-        raise MavcgError(f'edges: {_short(edges)} is no list; give a list of objects with "from", "to" and "costs"')
+        raise MavcgError(f'edges: {_short(edges)} is not a list; give a list of objects with "from", "to" and "costs"')
     vectors = {name: _row(costs, f"nodes.{name}") for name, costs in nodes.items()}
-    made = []
+    matrices = []
     for number, edge in enumerate(edges):
         place = f"edges[{number}]"
         _keys(edge, place, ("from", "to", "costs"), ())
         for end in ("from", "to"):
             if not isinstance(edge[end], str):
-                raise MavcgError(f"{place}.{end}: {_short(edge[end])} is no name; give a node's name as a string")
-        made.append((edge["from"], edge["to"], _matrix(edge["costs"], f"{place}.costs")))
-    return make_instance(vectors, made)
+                raise MavcgError(f"{place}.{end}: {_short(edge[end])} is not a name; give a node's name as a string")
+        matrices.append((edge["from"], edge["to"], _matrix(edge["costs"], f"{place}.costs")))
+    return make_instance(vectors, matrices)
 
 
 def _keys(value: Any, place: str, required: tuple[str, ...], free: tuple[str, ...]) -> None:
     known = ", ".join(required + free)
     if not isinstance(value, dict):
-        raise MavcgError(f"{place}: {_short(value)} is no object; give one with {known}")
+        raise MavcgError(f"{place}: {_short(value)} is not an object; give one with {known}")
     for key in required:
         if key not in value:
             raise MavcgError(f"{place}: has no {key!r}; it takes {known}")
     for key in value:
         if key not in required + free:
-            raise MavcgError(f"{place}: {_short(key)} is no key here; it takes {known}")
+            raise MavcgError(f"{place}: {_short(key)} is not a key here; it takes {known}")
 
 
 def _matrix(value: Any, place: str) -> list[list[float]]:
     if not isinstance(value, list) or not value:
-        raise MavcgError(f"{place}: {_short(value)} is no list of rows; give a row for each alternative of `from`")
+        raise MavcgError(f"{place}: {_short(value)} is not a list of rows; give a row for each alternative of `from`")
     rows = [_row(row, f"{place}[{i}]") for i, row in enumerate(value)]
     for i, row in enumerate(rows):
         if len(row) != len(rows[0]):
@@ -99,7 +97,7 @@ def _matrix(value: Any, place: str) -> list[list[float]]:
 
 def _row(value: Any, place: str) -> list[float]:
     if not isinstance(value, list):
-        raise MavcgError(f"{place}: {_short(value)} is no list; give a list of costs")
+        raise MavcgError(f"{place}: {_short(value)} is not a list; give a list of costs")
     return [_number(number, f"{place}[{i}]") for i, number in enumerate(value)]
 
 
@@ -107,7 +105,7 @@ def _number(value: Any, place: str) -> float:
     if value == "inf":
         return math.inf
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MavcgError(f'{place}: {_short(value)} is no cost; give a number, or "inf" for what is forbidden')
+        raise MavcgError(f'{place}: {_short(value)} is not a cost; give a number, or "inf" for what is forbidden')
     try:
         number = float(value)
     except OverflowError:
@@ -123,8 +121,7 @@ def _short(value: Any) -> str:
 
 
 def print_instance(instance: Instance) -> str:
-    """Return the text that `parse_instance` makes the same instance of, bit for bit; a line for each node and each
-    edge."""
+    """Return the text of an instance; `parse_instance` restores it bit for bit. Each node and edge is one line."""
     nodes = [f"    {json.dumps(name)}: {_text(costs)}" for name, costs in instance.nodes.items()]
     edges = [
         f'    {{"from": {json.dumps(edge.source)}, "to": {json.dumps(edge.target)}, "costs": {_text(edge.costs)}}}'

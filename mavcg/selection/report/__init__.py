@@ -1,1 +1,1 @@
-"""Selections as tables, JSON and pictures."""
+"""Reports of selections: tables, JSON and pictures."""

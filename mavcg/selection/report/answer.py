@@ -1,4 +1,4 @@
-"""A selection and all that is reported of it."""
+"""A selection with all data of its report."""
 
 import math
 from collections.abc import Mapping
@@ -12,11 +12,13 @@ from mavcg.selection.strategies import PBQP, Selected
 
 @dataclass(frozen=True)
 class Selection:
-    """A network's selection by one strategy, for so many threads on cores, beside all strategies.
+    """A network's selection by one strategy for threads on cores of a board, compared with all strategies.
 
-    compared: by name; None for one that cannot do this network. assumed: facts of the machine that nobody stated.
-    notes: what there is to say of the costs. need: memory that the choice takes. single: as compared, on one thread
-    of the first core, where there are several. foreign: what foreign libraries bring, where any are offered.
+    compared: by name; None for a strategy that cannot compute this network. assumed: facts of the machine that its
+    description does not state. notes: sentences about the costs. need: memory that the choice needs. single: like
+    compared,
+    for one thread of the first core, if there are several threads. foreign: gain of foreign libraries, if any were
+    offered.
     """
 
     model: str
@@ -34,12 +36,12 @@ class Selection:
 
     @property
     def choice(self) -> Choice:
-        """The choice of the optimum."""
+        """The strategy's choice."""
         return self.selected.choice
 
     @property
     def gap(self) -> float:
-        """Greatest fraction of the total that another choice may save: total against lower bound."""
+        """Largest fraction of the total that another choice can save, by the lower bound."""
         best = self.compared.get(PBQP) if self.selected.strategy != PBQP else self.selected
         total = self.selected.total_ms
         if best is None or best.lower_bound_ms is None or total <= best.lower_bound_ms or math.isinf(total):
@@ -48,7 +50,7 @@ class Selection:
 
     @property
     def optimal(self) -> bool:
-        """True if it is proven that nothing costs less, by these costs and but for rounding."""
+        """True if it is proven that no choice costs less, by these costs and up to rounding."""
         if self.selected.strategy == PBQP:
             return self.selected.proven
         best = self.compared.get(PBQP)
@@ -56,13 +58,13 @@ class Selection:
 
 
 def finite(ms: float) -> float | None:
-    """Return a number, or None for infinity, which JSON does not have."""
+    """Return the number, or None for infinity, which JSON lacks."""
     return None if math.isinf(ms) else ms
 
 
-def family_of(one: Alternative) -> str:
-    """Return the family of a primitive; "" of a node that has none."""
-    return one.primitive.family if one.primitive else ""
+def family_of(alternative: Alternative) -> str:
+    """Return the family of an alternative's primitive; "" if it has none."""
+    return alternative.primitive.family if alternative.primitive else ""
 
 
 def shown_ms(value: float) -> str:

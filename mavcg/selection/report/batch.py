@@ -1,4 +1,4 @@
-"""Divisions of a batch as JSON and as a table."""
+"""Reports of the divisions of a batch: JSON and a table."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def batch_json(plans: Sequence[BatchPlan], images: int) -> dict[str, Any]:
-    """Return the entry `batch` of `mavcg select --batch --json`; the first division is the one that is taken."""
+    """Return the entry `batch` of `mavcg select --batch --json`; the first division is the one chosen."""
     return {
         "images": images,
         "divisions": [
@@ -29,7 +29,7 @@ def batch_json(plans: Sequence[BatchPlan], images: int) -> dict[str, Any]:
 
 
 def show_batch(plans: Sequence[BatchPlan], images: int, out: "Console") -> None:
-    """Print a table of the divisions, the one that is taken first."""
+    """Print a table of the divisions; the first is the one chosen."""
     from rich.table import Table
 
     table = Table()
@@ -56,6 +56,6 @@ def show_batch(plans: Sequence[BatchPlan], images: int, out: "Console") -> None:
         )
     out.print(table)
     best = plans[0]
-    words = "one context of a library" if best.at_a_time == 1 else f"{best.at_a_time} contexts of one library"
+    contexts = "one context of a library" if best.at_a_time == 1 else f"{best.at_a_time} contexts of one library"
     call = f"{best.images_a_call} image{'s' if best.images_a_call > 1 else ''} a call"
-    out.print(f"Least: {words}, {call}, threads of each: {best.threads_each}. What follows is for one context.")
+    out.print(f"Least: {contexts}, {call}, threads of each: {best.threads_each}. What follows is for one context.")

@@ -1,4 +1,4 @@
-"""Selections for the clusters of a board and for all of it, as JSON and as tables."""
+"""Reports of the selections for a board and its clusters: JSON and tables."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def board_json(selection: BoardSelection) -> dict[str, Any]:
-    """Return the answer of `mavcg select --per-cluster --json`; each cluster's own is as that of `mavcg select`."""
+    """Return the document of `mavcg select --per-cluster --json`.
+
+    Each cluster's own entry is that of `mavcg select`.
+    """
     choice = selection.selected.choice
     return {
         "model": selection.model,
@@ -20,18 +23,20 @@ def board_json(selection: BoardSelection) -> dict[str, Any]:
         "strategy": selection.selected.strategy,
         "nodes": [_node_json(selection, node.name) for node in selection.problem.network.convolutions],
         "conversions": [
-            {"tensor": one.tensor, "chain": list(map(str, one.chain))} for one in choice.conversions if one.chain
+            {"tensor": conversion.tensor, "chain": list(map(str, conversion.chain))}
+            for conversion in choice.conversions
+            if conversion.chain
         ],
         "clusters": [
             {
-                "core": each.own.core,
-                "threads": each.own.threads,
-                "own_ms": finite(each.own.choice.total_ms),
-                "joint_ms": finite(each.joint.total_ms),
-                "loss": each.loss,
-                "own": selection_json(each.own),
+                "core": cluster.own.core,
+                "threads": cluster.own.threads,
+                "own_ms": finite(cluster.own.choice.total_ms),
+                "joint_ms": finite(cluster.joint.total_ms),
+                "loss": cluster.loss,
+                "own": selection_json(cluster.own),
             }
-            for each in selection.clusters
+            for cluster in selection.clusters
         ],
         "optimal": selection.optimal,
         "solver_seconds": selection.selected.solver_seconds,
@@ -48,30 +53,33 @@ def _node_json(selection: BoardSelection, node: str) -> dict[str, Any]:
         "suits": list(selection.suits(node)),
         "clusters": [
             {
-                "core": each.own.core,
-                "cost_ms": each.joint.chosen[node].cost.ms,
-                "cost_is": each.joint.chosen[node].cost.kind,
-                "own": each.own.choice.chosen[node].name,
-                "own_ms": each.own.choice.chosen[node].cost.ms,
+                "core": cluster.own.core,
+                "cost_ms": cluster.joint.chosen[node].cost.ms,
+                "cost_is": cluster.joint.chosen[node].cost.kind,
+                "own": cluster.own.choice.chosen[node].name,
+                "own_ms": cluster.own.choice.chosen[node].cost.ms,
             }
-            for each in selection.clusters
+            for cluster in selection.clusters
         ],
     }
 
 
 def show_board(selection: BoardSelection, out: "Console") -> None:
-    """Print tables: each node's primitive for all and for each cluster; what the board's choice costs each cluster."""
+    """Print tables.
+
+    Each node's primitive for the board and each cluster, and the cost of the board's choice per cluster.
+    """
     from rich.table import Table
 
     table = Table("node", "the board's")
-    for each in selection.clusters:
-        table.add_column(f"{each.own.core} x{each.own.threads} alone", overflow="fold")
+    for cluster in selection.clusters:
+        table.add_column(f"{cluster.own.core} x{cluster.own.threads} alone", overflow="fold")
     table.add_column("suits")
     for node in selection.problem.network.convolutions:
         chosen, suits = selection.selected.choice.chosen[node.name], selection.suits(node.name)
         cells = []
-        for each in selection.clusters:
-            own, joint = each.own.choice.chosen[node.name], each.joint.chosen[node.name]
+        for cluster in selection.clusters:
+            own, joint = cluster.own.choice.chosen[node.name], cluster.joint.chosen[node.name]
             cells.append(f"{'same' if own.name == chosen.name else own.name} {own.cost.ms:.3f} ({joint.cost.ms:.3f})")
         everywhere = len(suits) == len(selection.clusters)
         table.add_row(node.name, chosen.name, *cells, "" if everywhere else ", ".join(suits) or "none")
@@ -81,13 +89,13 @@ def show_board(selection: BoardSelection, out: "Console") -> None:
         "board's primitive is near the node's fastest, if not all."
     )
     costs = Table("cluster", "threads", "own optimum, ms", "the board's choice, ms", "loses")
-    for each in selection.clusters:
-        alone, together = shown_ms(each.own.choice.total_ms), shown_ms(each.joint.total_ms)
-        costs.add_row(each.own.core, str(each.own.threads), alone, together, f"{each.loss:.1%}")
+    for cluster in selection.clusters:
+        alone, together = shown_ms(cluster.own.choice.total_ms), shown_ms(cluster.joint.total_ms)
+        costs.add_row(cluster.own.core, str(cluster.own.threads), alone, together, f"{cluster.loss:.1%}")
     out.print(costs)
     proof = "optimal by these costs" if selection.optimal else "not proven to be the best"
     out.print(f"{selection.model} on {selection.board}: best for {selection.best_for or 'all clusters alike'}; {proof}")
     for sentence in dict.fromkeys(
-        words for each in selection.clusters for words in (*each.own.notes, *each.own.assumed)
+        words for cluster in selection.clusters for words in (*cluster.own.notes, *cluster.own.assumed)
     ):
         out.print(f"note: {sentence}")

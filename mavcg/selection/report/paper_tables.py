@@ -1,8 +1,8 @@
-"""A selection beside the other strategies as the paper has it (CGO 2018): figures 5 to 7 and tables 2 and 3.
+"""Comparison of strategies as in the paper (CGO 2018): figures 5 to 7 and tables 2 and 3.
 
-Tables 2 and 3 have a network's time on (S) one and (M) several threads by sum2d, the local optimum and the PBQP; the
-figures have each strategy's speed-up over sum2d on one thread. There sum2d has one thread always; here its channels are
-shared out as all rows of work are, and the (M) row has that, while speed-ups are over the (S) row's.
+Tables 2 and 3 have a network's time on one (S) and several (M) threads by sum2d, the local optimum and the PBQP; the
+figures have each strategy's speed-up over sum2d on one thread. In the paper sum2d always has one thread; here its
+channels are divided among threads like all work, so the (M) row differs, while speed-ups refer to the (S) row.
 """
 
 import math
@@ -20,24 +20,27 @@ Compared = Mapping[str, Selected | None]
 
 
 def rows_of(selection: Selection) -> list[tuple[str, int, Compared]]:
-    """Return ("S" or "M", threads, strategies)."""
+    """Return the rows of the tables: ("S" or "M", threads, results by strategy)."""
     if not selection.single:
         return [("S" if selection.threads == 1 else "M", selection.threads, selection.compared)]
     return [("S", 1, selection.single), ("M", selection.threads, selection.compared)]
 
 
 def base_ms(selection: Selection) -> float | None:
-    """Time of sum2d on one thread, in ms, if that is known and can do the network; else on as many as there are."""
+    """Return the time of sum2d on one thread, or if unknown on all threads, in ms.
+
+    None if it cannot compute the network.
+    """
     base = (selection.single or selection.compared).get(SUM2D)
     return None if base is None or math.isinf(base.total_ms) or base.total_ms <= 0 else base.total_ms
 
 
 def speed_ups(selection: Selection, compared: Compared) -> dict[str, float | None]:
-    """Return each strategy's speed relative to sum2d on one thread; None for one that cannot do the network."""
+    """Return each strategy's speed-up over sum2d on one thread; None for a strategy that cannot compute the network."""
     base = base_ms(selection)
     return {
-        name: None if one is None or base is None or not 0 < one.total_ms < math.inf else base / one.total_ms
-        for name, one in compared.items()
+        name: None if result is None or base is None or not 0 < result.total_ms < math.inf else base / result.total_ms
+        for name, result in compared.items()
     }
 
 
@@ -47,7 +50,7 @@ def tables_json(selection: Selection) -> list[dict[str, Any]]:
         {
             "row": row,
             "threads": threads,
-            "ms": {name: None if one is None else finite(one.total_ms) for name, one in compared.items()},
+            "ms": {name: None if result is None else finite(result.total_ms) for name, result in compared.items()},
             "faster_than_sum2d": speed_ups(selection, compared),
         }
         for row, threads, compared in rows_of(selection)
@@ -55,16 +58,18 @@ def tables_json(selection: Selection) -> list[dict[str, Any]]:
 
 
 def families_json(selection: Selection, node: str) -> dict[str, dict[str, Any]]:
-    """Return the cost of each family's cheapest primitive at a node by itself."""
+    """Return the cheapest primitive of each family at a node, by its cost alone."""
     best: dict[str, dict[str, Any]] = {}
-    for one in sorted(selection.problem.alternatives[node], key=lambda each: (each.cost.ms, each.name)):
-        best.setdefault(family_of(one), {"primitive": one.name, "cost_ms": one.cost.ms, "cost_is": one.cost.kind})
+    for alternative in sorted(selection.problem.alternatives[node], key=lambda other: (other.cost.ms, other.name)):
+        best.setdefault(
+            family_of(alternative),
+            {"primitive": alternative.name, "cost_ms": alternative.cost.ms, "cost_is": alternative.cost.kind},
+        )
     return best
 
 
 def show_tables(selection: Selection, out: "Console") -> None:
-    """Print all strategies, with what they cost and how much faster than sum2d they are, on one and on several
-    threads."""
+    """Print the cost of all strategies, and their speed-ups over sum2d, on one and on several threads."""
     from rich.table import Table
 
     rows = rows_of(selection)
@@ -78,14 +83,14 @@ def show_tables(selection: Selection, out: "Console") -> None:
     for name in selection.compared:
         cells: list[str] = []
         for _, _, compared in rows:
-            one, faster = compared.get(name), speed_ups(selection, compared).get(name)
-            if one is None:
+            result, faster = compared.get(name), speed_ups(selection, compared).get(name)
+            if result is None:
                 cells += ["cannot", *[""] * (3 if single else 1)]
                 continue
-            c = one.choice
-            cells += [shown_ms(c.total_ms)] + [shown_ms(c.nodes_ms), shown_ms(c.conversions_ms)] * single
+            choice = result.choice
+            cells += [shown_ms(choice.total_ms)] + [shown_ms(choice.nodes_ms), shown_ms(choice.conversions_ms)] * single
             cells.append("" if faster is None else f"{faster:.2f}x")
         table.add_row(name, *cells)
     out.print(table)
     if not single:
-        out.print("Faster than sum2d: than that on one thread.")
+        out.print("Faster than sum2d: compared with sum2d on one thread.")

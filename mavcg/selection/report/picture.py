@@ -1,4 +1,7 @@
-"""Speed of each strategy and choice of each layer as a picture: the paper's figures 4 to 7 (CGO 2018)."""
+"""Picture of a selection, after the paper's figures 4 to 7 (CGO 2018).
+
+Speed of each strategy, choice for each layer.
+"""
 
 import math
 from collections.abc import Sequence
@@ -12,9 +15,9 @@ from mavcg.text.safe_text import plot_label
 
 
 def write_picture(selection: Selection, path: Path) -> None:
-    """Draw strategies on the left, layers on the right.
+    """Draw the strategies on the left and the layers on the right.
 
-    Raises: MavcgError where matplotlib is missing, or the file cannot be written.
+    Raises: MavcgError if matplotlib is missing, or the file cannot be written.
     """
     start_plots()
     from matplotlib.figure import Figure
@@ -24,7 +27,7 @@ def write_picture(selection: Selection, path: Path) -> None:
     left, right = figure.subplots(1, 2)
     _strategies(left, selection)
     _layers(right, selection, layers)
-    kinds = sorted({one.cost.kind for one in selection.choice.chosen.values() if one.primitive})
+    kinds = sorted({alternative.cost.kind for alternative in selection.choice.chosen.values() if alternative.primitive})
     threads = f"{selection.threads} thread{'s' * (selection.threads > 1)}"
     title = f"{selection.model} on {selection.board}, {selection.core}, {threads}; costs: {', '.join(kinds)}"
     figure.suptitle(plot_label(title), fontsize=10)
@@ -32,25 +35,25 @@ def write_picture(selection: Selection, path: Path) -> None:
 
 
 def _strategies(axes: Any, selection: Selection) -> None:
-    """Draw figures 5 to 7: how many times as fast as sum2d on one thread each strategy is."""
+    """Draw figures 5 to 7: speed-up of each strategy over sum2d on one thread."""
     rows = rows_of(selection)
     names = list(selection.compared)
     for number, (row, threads, compared) in enumerate(rows):
         heights = [speed_ups(selection, compared)[name] or 0.0 for name in names]
         width = 0.8 / len(rows)
-        places = [at + (number - (len(rows) - 1) / 2) * width for at in range(len(names))]
-        axes.bar(places, heights, width, label=f"({row}) {threads} thread{'s' * (threads > 1)}")
-        for place, name, height in zip(places, names, heights, strict=True):
-            one = compared.get(name)
-            words = f"{height:.2f}x" if height else "none" if one is None or math.isinf(one.total_ms) else ""
-            axes.text(place, height, words, ha="center", va="bottom", fontsize=7)
+        positions = [at + (number - (len(rows) - 1) / 2) * width for at in range(len(names))]
+        axes.bar(positions, heights, width, label=f"({row}) {threads} thread{'s' * (threads > 1)}")
+        for position, name, height in zip(positions, names, heights, strict=True):
+            result = compared.get(name)
+            label = f"{height:.2f}x" if height else "none" if result is None or math.isinf(result.total_ms) else ""
+            axes.text(position, height, label, ha="center", va="bottom", fontsize=7)
     axes.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=8)
     axes.set(ylabel="times as fast as sum2d on one thread")
     axes.legend(fontsize=8)
 
 
 def _layers(axes: Any, selection: Selection, layers: Sequence[str]) -> None:
-    """Draw figure 4: the primitive of each layer; and what the fastest of each other family would take there."""
+    """Draw figure 4: the primitive of each layer, and the fastest of each other family."""
     families = sorted({family for layer in layers for family in families_json(selection, layer)})
     colours = {family: f"C{number}" for number, family in enumerate(families)}
     longest = max((selection.choice.chosen[layer].cost.ms for layer in layers), default=1.0)

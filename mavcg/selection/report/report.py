@@ -1,4 +1,4 @@
-"""A network's selection as JSON and as tables: primitives, conversions, and the alternatives."""
+"""Report of a network's selection, as JSON and as tables: primitives, conversions and alternatives."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def selection_json(selection: Selection) -> dict[str, Any]:
-    """Return the answer of `mavcg select --json`."""
+    """Return the document of `mavcg select --json`."""
     choice, network = selection.choice, selection.problem.network
     return {
         "model": selection.model,
@@ -36,16 +36,16 @@ def selection_json(selection: Selection) -> dict[str, Any]:
         ],
         "conversions": [
             {
-                "from": str(one.chain[0]) if one.chain else None,
-                "to": str(one.chain[-1]) if one.chain else None,
-                "tensor": one.tensor,
-                "chain": [str(layout) for layout in one.chain],
-                "source": one.source,
-                "readers": list(one.readers),
-                "cost_ms": finite(one.ms),
-                "cost_is": one.kind,
+                "from": str(conversion.chain[0]) if conversion.chain else None,
+                "to": str(conversion.chain[-1]) if conversion.chain else None,
+                "tensor": conversion.tensor,
+                "chain": [str(layout) for layout in conversion.chain],
+                "source": conversion.source,
+                "readers": list(conversion.readers),
+                "cost_ms": finite(conversion.ms),
+                "cost_is": conversion.kind,
             }
-            for one in choice.conversions
+            for conversion in choice.conversions
         ],
         "primitives_ms": choice.nodes_ms,
         "conversions_ms": finite(choice.conversions_ms),
@@ -53,7 +53,9 @@ def selection_json(selection: Selection) -> dict[str, Any]:
         "optimal": selection.optimal,
         "gap": selection.gap,
         "solver_seconds": selection.selected.solver_seconds,
-        "strategies": {name: None if one is None else finite(one.total_ms) for name, one in selection.compared.items()},
+        "strategies": {
+            name: None if result is None else finite(result.total_ms) for name, result in selection.compared.items()
+        },
         "tables": tables_json(selection),
         "arena": None if selection.need is None else {"bytes": selection.need.bytes, "node": selection.need.node},
         "left_out": [{"name": node.name, "why": node.why} for node in network.left_out],
@@ -81,20 +83,26 @@ def _node_json(selection: Selection, name: str, scenario: Scenario) -> dict[str,
 
 
 def _next_best(selection: Selection, node: str) -> Alternative | None:
-    """Return the cheapest by itself of another family than the chosen one's; it may be cheaper than that."""
+    """Return the cheapest alternative, by its cost alone, of any other family than the chosen one's.
+
+    It may be cheaper than the chosen one. None if there is no other family.
+    """
     chosen = selection.choice.chosen[node]
-    others = [one for one in selection.problem.alternatives[node] if family_of(one) != family_of(chosen)]
-    return min(others, key=lambda one: one.cost.ms, default=None)
+    others = [other for other in selection.problem.alternatives[node] if family_of(other) != family_of(chosen)]
+    return min(others, key=lambda alternative: alternative.cost.ms, default=None)
 
 
 def _fastest(selection: Selection, node: str) -> Alternative:
-    """Return the cheapest of all by itself: the chosen one, where nothing is cheaper."""
-    return min((selection.choice.chosen[node], *selection.problem.alternatives[node]), key=lambda one: one.cost.ms)
+    """Return the alternative of least cost by itself; the chosen one if none is cheaper."""
+    return min(
+        (selection.choice.chosen[node], *selection.problem.alternatives[node]),
+        key=lambda alternative: alternative.cost.ms,
+    )
 
 
 def show_selection(selection: Selection, out: "Console") -> None:
-    """Print tables of nodes, conversions and strategies, and in words what is proven and what was left out."""
-    kinds = Counter(one.cost.kind for one in selection.choice.chosen.values() if one.primitive)
+    """Print tables of nodes, conversions and strategies, and sentences about the proof and the nodes left out."""
+    kinds = Counter(alternative.cost.kind for alternative in selection.choice.chosen.values() if alternative.primitive)
     are = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
     out.print(
         f"{selection.model} on {selection.board}, {selection.core}, threads {selection.threads}; "
@@ -109,7 +117,7 @@ def show_selection(selection: Selection, out: "Console") -> None:
         f"{shown_ms(selection.choice.conversions_ms)} ms; {proof}; solved in {selection.selected.solver_seconds:.3f} s"
     )
     for node in selection.problem.network.left_out:
-        out.print(f"left out: {node.name} {node.why}: it is computed in HWC as ever, and counts for nothing here")
+        out.print(f"left out: {node.name} {node.why}: it is computed in HWC, and its cost is not counted")
     if selection.need is not None:
         out.print(f"memory: {selection.need.bytes} bytes, at {selection.need.node}")
     for sentence in () if selection.foreign is None else foreign_sentences(selection.foreign):
@@ -137,9 +145,9 @@ def _show_nodes(selection: Selection, out: "Console") -> None:
         table.add_row(node.name, text, chosen.name, shown_ms(chosen.cost.ms), next_family, faster)
     out.print(table)
     out.print(
-        "Scenario: C,H,W,stride,K,M,pad,groups, and zeros among the weights where there are many. Next family: what "
-        "the cheapest primitive of any other family costs, beside the chosen one. Faster alone: what was not taken for "
-        "the conversions that it would need, or because the strategy forbids it."
+        "Scenario: C,H,W,stride,K,M,pad,groups, and the zeros among the weights if there are many. Next family: cost "
+        "of the cheapest primitive of any other family, relative to the chosen one. Faster alone: a faster primitive "
+        "that was not chosen because of the conversions that it needs, or because the strategy forbids it."
     )
 
 
@@ -160,8 +168,8 @@ def _show_conversions(selection: Selection, out: "Console") -> None:
         link.tensor: graph
         for link, graph in zip(selection.problem.network.links, selection.problem.graphs, strict=True)
     }
-    for one in selection.choice.conversions:
-        chain = " > ".join(map(str, one.chain)) or "no way"
-        size = graphs[one.tensor].size
-        table.add_row(str(size), one.source, ", ".join(one.readers), chain, shown_ms(one.ms), one.kind)
+    for conversion in selection.choice.conversions:
+        chain = " > ".join(map(str, conversion.chain)) or "impossible"
+        size, readers = graphs[conversion.tensor].size, ", ".join(conversion.readers)
+        table.add_row(str(size), conversion.source, readers, chain, shown_ms(conversion.ms), conversion.kind)
     out.print(table)

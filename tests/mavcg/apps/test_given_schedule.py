@@ -71,8 +71,8 @@ def test_inputs_run_first_where_they_are_left_out() -> None:
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("l1 l2 l3 l4 l6", "'l6' is no layer of CNN1; there are l1, l2, l3"),
-        ("l1 l2 l3 l5", "layer 'l4' of CNN1 is not there; add it"),
+        ("l1 l2 l3 l4 l6", "'l6' is not a layer of CNN1; did you mean l1, l2, l3"),
+        ("l1 l2 l3 l5", "layer 'l4' of CNN1 is missing; add it"),
         ("l1 l2 l3 l4 [l5] x 3", "layer 'l5' runs 3 times; let it run once, or 32 times, by rows"),
         ("l2 l1 l3 l4 l5", "layer l2: phase 1 of 1 reads rows that l1 writes later; change the order"),
         ("l1 l2 [l4 l3 l5] x 32", "layer l4: phase 1 of 32 reads rows that l3 writes later"),
@@ -93,5 +93,5 @@ def test_a_schedule_for_each_partition() -> None:
     assert [len(list(firings(p.schedule))) for p in with_schedules(CNN, parts, texts, "here")] == [2, 96]
     with pytest.raises(MavcgError, match="here: 1 schedules for 2 partitions of CNN1; give one for each"):
         with_schedules(CNN, parts, texts[:1], "here")
-    with pytest.raises(MavcgError, match="'l3' is a layer of another partition than CNN1.0"):
+    with pytest.raises(MavcgError, match="'l3' belongs to another partition than CNN1.0"):
         with_schedules(CNN, parts, [parse_schedule("l1 l2 l3"), texts[1]], "here")

@@ -62,8 +62,8 @@ def test_rows_run_in_the_order_that_is_given(prepared: tuple[Path, PreparedModel
     [
         ("[c:conv2d, a:conv2d, a:conv2d] x 12", "line 4: network.0..schedule: .*change the order"),
         ("[a:conv2d, c:conv2d] x 12", "'a:conv2d' runs 12 times; let it run once, or 24 times, by rows"),
-        ("[a:conv2d, b, c:conv2d] x 12", "'b' is no layer of net; there are"),
-        ("a:conv2d", "layer 'c:conv2d' of net is not there; add it"),
+        ("[a:conv2d, b, c:conv2d] x 12", "'b' is not a layer of net; did you mean"),
+        ("a:conv2d", "layer 'c:conv2d' of net is missing; add it"),
     ],
 )
 def test_schedules_that_cannot_be(prepared: tuple[Path, PreparedModel], head: str, words: str) -> None:

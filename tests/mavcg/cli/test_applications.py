@@ -93,9 +93,9 @@ def test_faults_of_a_plan_are_named(mavcg: Any, chain_onnx: Path, tmp_path: Path
     shutil.copy(chain_onnx, tmp_path / "chain.onnx")
     network = '[[network]]\nname = "n"\nfile = "chain.onnx"\n'
     for text, words in (
-        (network + 'partitions = ["conv7"]\n', "line 1: network 'n': partitions: 'conv7' is no layer"),
+        (network + 'partitions = ["conv7"]\n', "line 1: network 'n': partitions: 'conv7' is not a layer"),
         (network + 'partitions = "auto:99"\n', "too few for 99 partitions"),
-        ('parallel = [["n", "m"]]\n' + network, "parallel: 'm' is no network or partition"),
+        ('parallel = [["n", "m"]]\n' + network, "parallel: 'm' is not a network or partition"),
         (network.replace("chain", "none"), "line 3: network[0].file = 'none.onnx': is not there"),
     ):
         (tmp_path / "app.toml").write_text(text)

@@ -187,7 +187,7 @@ def test_planners_that_have_no_tile_are_left_out_of_a_comparison(mavcg: Any, wid
 def test_a_batch_is_refused_by_the_files_name(mavcg: Any, wide_model: Path) -> None:
     done = mavcg("plan", wide_model, "--accelerator", "setup-a", "--shape", "x=2x16x1x7500")
     assert done.status == 2 and done.stderr.startswith(f"mavcg: {wide_model}: node 'a layer")
-    assert "a batch of 2 images" in done.stderr and "with a batch of 1 or a free one" in done.stderr
+    assert "a batch of 2 images" in done.stderr and "with batch size 1 or a free batch dimension" in done.stderr
 
 
 def test_c_of_a_whole_network_comes_with_its_weights_and_a_blas_runtime(mavcg: Any, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_limit_of_time_is_kept_and_its_gap_shown(app: typer.Typer, tmp_path: P
     ("change", "said"),
     [
         ({"nodes": {"conv1": ["inf"]}, "edges": []}, "node 'conv1': all of its alternatives are infinite"),
-        ({"nodes": {"conv1": ["x"]}}, r"nodes.conv1\[0\]: \"x\" is no cost"),
+        ({"nodes": {"conv1": ["x"]}}, r"nodes.conv1\[0\]: \"x\" is not a cost"),
     ],
 )
 def test_errors_name_the_file(file: Path, change: dict[str, Any], said: str) -> None:
@@ -173,8 +173,8 @@ def test_people_see_what_was_chosen_and_what_else_it_could_have_been(app: typer.
         ({"model": "alexnet", "board": "exynos9820", "strategy": "best"}, "--strategy best: there is none"),
         ({"model": "alexnet", "board": "exynos9820", "max_error": -1.0}, "--max-error -1.0: give 0 or more"),
         ({"model": "alexnet", "board": "exynos9820", "max_error": float("nan")}, "--max-error nan: give 0 or more"),
-        ({"model": "alexnet", "board": "exynos9820", "max_error": 1e-9}, "none of [0-9]+ primitives keeps to the"),
-        ({"model": "alexnet", "board": "exynos9820", "db": Path("no.sqlite")}, "--db no.sqlite: there is no such file"),
+        ({"model": "alexnet", "board": "exynos9820", "max_error": 1e-9}, "none of [0-9]+ primitives is within the"),
+        ({"model": "alexnet", "board": "exynos9820", "db": Path("no.sqlite")}, "--db no.sqlite: does not exist"),
         ({"model": "alexnet", "board": "exynos9820", "plot": Path("a.gif")}, "--plot a.gif: pictures are .svg or .png"),
         ({"model": "lenet", "board": "exynos9820"}, "lenet: is neither a file nor a built-in network"),
         ({"model": "alexnet", "board": "exynos9820", "shape": ["x=1x2"]}, "--shape: alexnet is a built-in network"),

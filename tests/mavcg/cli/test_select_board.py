@@ -59,7 +59,7 @@ def test_several_threads_beside_one(app: typer.Typer) -> None:
     assert single["ms"] == one["strategies"] and several["ms"] == two["strategies"]
     assert several["faster_than_sum2d"]["pbqp"] == pytest.approx(one["strategies"]["sum2d"] / two["total_ms"])
     said = run(app, *NETWORK, "--threads", 2)
-    assert "threads 2" in said and "(S) 1 thread" in said and "than that on one thread" in said
+    assert "threads 2" in said and "(S) 1 thread" in said and "compared with sum2d on one thread" in said
 
 
 def test_a_limit_of_memory_changes_what_is_chosen(app: typer.Typer) -> None:
@@ -70,8 +70,8 @@ def test_a_limit_of_memory_changes_what_is_chosen(app: typer.Typer) -> None:
     assert kept["arena"]["bytes"] <= limit
     assert kept["optimal"] is True and kept["total_ms"] > free["total_ms"]
     for options, words in (
-        ({"max_arena": 1000}, "takes .* bytes at the least, with what is alive beside it, and the limit is 1000"),
-        ({"max_arena": limit, "share_conversions": True}, "leave --share-conversions out"),
+        ({"max_arena": 1000}, "needs at least .* bytes together with the images live beside it, and the limit is 1000"),
+        ({"max_arena": limit, "share_conversions": True}, "leave out --share-conversions"),
     ):
         with pytest.raises(MavcgError, match=words):
             select("alexnet", board="exynos9820", **options)
@@ -125,7 +125,7 @@ def test_costs_of_other_kernels_are_named_and_not_used(app: typer.Typer, tmp_pat
         db.put(record)
     found = answer(app, "--db", tmp_path / "costs.sqlite")
 
-    assert "1 costs that were measured or simulated are of other kernels" in found["notes"][0]
+    assert "1 measured or simulated costs belong to other kernels" in found["notes"][0]
     assert {node["cost_is"] for node in found["nodes"]} == {"modelled"}
 
 
@@ -144,7 +144,7 @@ def test_what_is_known_of_one_thread_helps_with_several(app: typer.Typer, tmp_pa
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"threads": 9}, "--threads 9: there are 8 cores on exynos9820"),
+        ({"threads": 9}, "--threads 9: there are only 8 cores on exynos9820"),
         ({"threads": 0}, "--threads 0: give 1 or more"),
         ({"core": "cortex-a55,cortex-a9"}, "--core cortex-a9: exynos9820 has no such core"),
         ({"per_cluster": True, "plot": Path("x.svg")}, "leave it or --per-cluster out"),

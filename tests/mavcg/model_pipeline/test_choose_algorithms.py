@@ -182,5 +182,5 @@ def test_options_that_do_not_go_together(
 
 
 def test_a_strategy_that_is_none_is_named() -> None:
-    with pytest.raises(MavcgError, match="--strategy pbpq: there is none; there are engine, pbqp, local"):
+    with pytest.raises(MavcgError, match="--strategy pbpq: unknown strategy; choose one of engine, pbqp, local"):
         how(net(), "pbpq", board=RK3588)

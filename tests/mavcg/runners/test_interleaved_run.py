@@ -25,7 +25,7 @@ from mavcg.selection.measure.interleaved import (
     NEAR,
     CandidateGroup,
     Ratio,
-    contests_of,
+    candidate_groups,
     costs_of,
     leaders,
     ratio_of,
@@ -161,7 +161,7 @@ def test_the_choice_is_right_where_single_measurements_are_not(
         runner = drawn(seed, OTHERS)
         with open_db(tmp_path / f"{seed}.sqlite") as database:
             with monkeypatch.context() as context:
-                context.setattr(tuning_state, "contests_of", lambda *_: [])
+                context.setattr(tuning_state, "candidate_groups", lambda *_: [])
                 tuned(runner, plan, database)
                 alone = min(OTHERS + (USUAL,), key=lambda name: cost_of(database, name).ms)
             tuned(runner, plan, database, resume=True)
@@ -229,7 +229,7 @@ def test_who_takes_part() -> None:
     ms = {USUAL: 9.0, "fft_hwc_hwc": 8.0, **dict.fromkeys(OTHERS[:6], NEAR - 0.01)}
     ms |= {OTHERS[0]: 1.0, OTHERS[8]: NEAR + 0.1}
     costs = {job(name, 0.5 if name == "fft_hwc_hwc" else 1.0): Cost(value, MEASURED) for name, value in ms.items()}
-    (contest,) = contests_of(plan, costs.get)
+    (contest,) = candidate_groups(plan, costs.get)
     assert contest.base.what == (SCENARIO, USUAL)
     assert {str(each.what[1]) for each in contest.others if isinstance(each.what, tuple)} == {
         *OTHERS[:6],
@@ -239,13 +239,13 @@ def test_who_takes_part() -> None:
     groups = list(contest.groups([*contest.others, *contest.rest]))
     assert [len(group) for group in groups] == [GROUP, 2] and all(group[0] == contest.base for group in groups)
     settled = {each: replace(cost, turns=14) for each, cost in costs.items()}
-    assert contests_of(plan, settled.get) == []
-    assert contests_of(plan, {contest.base: Cost(1.0, MEASURED)}.get) == []  # nobody to compare with
+    assert candidate_groups(plan, settled.get) == []
+    assert candidate_groups(plan, {contest.base: Cost(1.0, MEASURED)}.get) == []  # nobody to compare with
 
 
 def test_without_the_usual_one_the_models_favourite_is_the_base() -> None:
     plan = plan_with(OTHERS[:3], im2row_hwc_hwc=0.5)
-    (contest,) = contests_of(plan, lambda each: Cost(1.0, MEASURED))
+    (contest,) = candidate_groups(plan, lambda each: Cost(1.0, MEASURED))
     assert contest.base.what == (SCENARIO, "im2row_hwc_hwc")
 
 

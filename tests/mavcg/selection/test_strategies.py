@@ -246,7 +246,7 @@ def test_limits_keep_primitives_out() -> None:
                 else:
                     assert one.primitive.workspace_bytes(node.scenario) == 0
 
-    with pytest.raises(MavcgError, match="keeps to the limits; the least error bound among them is 1e-05"):
+    with pytest.raises(MavcgError, match="is within the limits; their least error bound is 1e-05"):
         make_problem(read, Drawn(1), all_primitives(), Limits(max_error=1e-9))
 
 
@@ -256,7 +256,7 @@ def test_what_nothing_computes_is_said() -> None:
 
     with pytest.raises(MavcgError, match="node 'conv1': no primitive computes"):
         make_problem(read, Drawn(1), fast)
-    with pytest.raises(MavcgError, match="--strategy best: there is none; there are pbqp, local, sum2d"):
+    with pytest.raises(MavcgError, match="--strategy best: unknown strategy; choose one of pbqp, local, sum2d"):
         select(make_problem(read, Drawn(1), all_primitives()), "best")
     slow = [p for p in all_primitives() if p.family == SUM2D]
     with pytest.raises(

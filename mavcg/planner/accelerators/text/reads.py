@@ -27,7 +27,7 @@ def _channels(info: Info, output: Box, source: Box, weight: Box) -> str:
         first, count = weight[1]
         expected = (group * info.weight[1] + first, count)
     if source[1] != expected:
-        return f"an input of channels {_range(source[1])}, where {_range(expected)} match output and weights"
+        return f"an input of channels {_range(source[1])}, where {_range(expected)} belong to output and weights"
     return ""
 
 

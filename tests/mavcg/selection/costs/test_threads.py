@@ -134,8 +134,8 @@ def test_workers_are_the_fastest_cores_first() -> None:
 @pytest.mark.parametrize(
     ("core", "threads", "words"),
     [
-        ("", 9, "there are 8 cores on exynos9820"),
-        ("cortex-a55", 5, "there are 4 cores of cortex-a55"),
+        ("", 9, "there are only 8 cores on exynos9820"),
+        ("cortex-a55", 5, "there are only 4 cores of cortex-a55"),
         ("", 0, "give 1 or more"),
         ("cortex-a76", 1, "no such core"),
     ],

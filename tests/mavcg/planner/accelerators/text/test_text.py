@@ -176,5 +176,5 @@ def test_tiles_that_make_no_plan_are_refused(roomy: Any) -> None:
         emit_plan(layer, Tiling(Tile(513, 1, 1, 1, 1, 1), Dataflow.INPUT), roomy)
     with pytest.raises(MavcgError, match="big: .* steps, more than .*; take larger tiles"):
         emit_plan(layer, Tiling(Tile(1, 1, 1, 1, 1, 1), Dataflow.INPUT), roomy)
-    with pytest.raises(MavcgError, match="one channel a group"):
+    with pytest.raises(MavcgError, match="one channel per group"):
         emit_pool(layer, Tile(1, 1, 1, 1, 3, 3), roomy, maximum=True)

@@ -47,7 +47,7 @@ def test_emitted_plans_are_right(data: st.DataObject, cases: Any, roomy: Any, ro
         (r"OT_MEM_0\(80\)", "OT_MEM_0(8 bytes)", "OT_MEM_0: has 8 bytes, its largest tiles need 256"),
         (r"INPUT_0\[0\]", "INPUT_0[8]", "an input of rows 1 to 5, where rows 0 to 3 of the output read 0 to 4"),
         (r"INPUT_0\[0\]", "INPUT_0[64]", "an input of channels 1 to 2, where 0 to 1 belong to output and weights"),
-        (r"INPUT_0\[0\]\(1,2,5,8\)", "INPUT_0[0](0,2,5,8)", "INPUT_0: (0, 2, 5, 8) has a batch of 0; a plan covers one"),
+        (r"INPUT_0\[0\]\(1,2,5,8\)", "INPUT_0[0](0,2,5,8)", "INPUT_0: (0, 2, 5, 8) has a batch of 0; a plan covers"),
         (r"INPUT_3\[\d+\]", "INPUT_3[250]", "extends beyond INPUT(1, 4, 8, 8); correct the offset"),
         (r"WEIGHT_1\[18\]", "WEIGHT_1[0]", "an input of channels 2 to 3, where 0 to 1 belong"),
         (r"OUTPUT_1\[32\]", "OUTPUT_1[24]", "where rows 3 to 6 of the output read 2 to 7"),
