@@ -65,7 +65,7 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         ('[["a", "b"]]', '["a"]', "line 2: parallel"),
         ('name = "b"', 'name = "a"', "line 10: network[1].name = 'a': is there already"),
         ('name = "b"\n', "", "line 9: network[1].name: is missing"),
-        ('"a.onnx"', '"c.onnx"', "line 6: network[0].file = 'c.onnx': is not there"),
+        ('"a.onnx"', '"c.onnx"', "line 6: network[0].file = 'c.onnx': does not exist"),
         ("20", "-1", "line 7: network[0].throughput = -1"),
         ("20", "true", "line 7: network[0].throughput = True: is not a number"),
         ("mixed", "fp8", "line 12: network[1].precision = 'fp8'"),
