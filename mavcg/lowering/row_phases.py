@@ -9,17 +9,10 @@ from mavcg.lowering.memory_plan import buffer_sizes, operand_buffer
 from mavcg.lowering.row_access import unit_access
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.memory.arena import Arena, Lifetime, place_buffers
-from mavcg.memory.row_schedule import (
-    ALIGN,
-    ByteAccess,
-    Firing,
-    Move,
-    RowSchedule,
-    UnitStep,
-    schedule_in_order,
-    schedule_rows,
-)
+from mavcg.memory.row_demand import ALIGN, ByteAccess, UnitStep
+from mavcg.memory.row_schedule import schedule_in_order, schedule_rows
 from mavcg.memory.row_segments import StepRange, all_segments, blocked_steps, cheapest_within, least_peak
+from mavcg.memory.row_windows import Firing, Move, RowSchedule
 from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
 # Bytes of output that a step of a segment computes at once.

@@ -1,1 +1,1 @@
-"""Memory planning: which tensors share a buffer, and where each buffer lies in the arena."""
+"""Memory planning: which tensors share a buffer, and each buffer's offset in the arena."""

@@ -1,4 +1,4 @@
-"""Place buffers with known lifetimes in one arena, so that those alive at the same time do not overlap."""
+"""Placement of buffers with known lifetimes in one arena, so that buffers live at the same time do not overlap."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from functools import lru_cache
 from mavcg.memory.placement_search import BufferPlacement, LiveBuffer, SearchLimits, search_placement
 
 ALIGNMENT = 64  # of every buffer, in bytes: a cache line, and the longest vector
-# Nodes of the search where greedy orders miss the live peak: seconds at most, for the largest models.
+# Node limit of the search, if greedy orders exceed the live peak: seconds at most, for the largest models.
 SEARCH_NODES = 100_000
 
 
 @dataclass(frozen=True)
 class Lifetime:
-    """A buffer of `bytes` that is in use from step `first` to step `last`, both included."""
+    """A buffer of `bytes` bytes that is live from step `first` to step `last`, inclusive."""
 
     name: str
     bytes: int
@@ -27,8 +27,12 @@ class Lifetime:
 
 @dataclass(frozen=True)
 class Arena:
-    """offsets: in bytes, by buffer. lower_bound_bytes: no placement is below it; the largest sum of buffers in use at
-    one step, or more where a search has shown that there is none."""
+    """A placement of buffers.
+
+    offsets: in bytes, by buffer. lower_bound_bytes: size that no placement can undercut; the live peak, or more if a
+    search
+    has proven it.
+    """
 
     offsets: dict[str, int]
     bytes: int
@@ -36,41 +40,42 @@ class Arena:
 
     @property
     def optimal(self) -> bool:
-        """True if it is proven that no arena is smaller."""
+        """True if no arena is smaller, which is proven."""
         return self.bytes == self.lower_bound_bytes
 
 
 def align_size(size: int, to: int = ALIGNMENT) -> int:
-    """Return the size rounded up."""
+    """Return the size rounded up to a multiple of `to`."""
     return -(-size // to) * to
 
 
 def place_buffers(buffers: Sequence[Lifetime], nodes: int = SEARCH_NODES) -> Arena:
-    """Return an arena in which buffers that meet do not overlap; the smallest one, unless the search ends before.
+    """Return an arena in which buffers that meet do not overlap; the smallest one, unless the search ends early.
 
-    Greedy by size, largest first, each at the lowest offset that is free all its life (Pisarchyk and Lee, "Efficient
-    Memory Management for Deep Neural Net Inference", 2020, section 5); by two other orders too. Where the smallest of
-    these is above the lower bound, an exact search follows (placement_search.py), of at most so many nodes.
+    Buffers are placed greedily by size, largest first, each at the lowest offset that is free during its whole life
+    (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, section 5), and in two other
+    orders. If the smallest of these arenas exceeds the lower bound, an exact search of at most `nodes` nodes follows
+    (placement_search.py).
     """
     orders: tuple[Callable[[Lifetime], tuple[int | str, ...]], ...] = (
         lambda b: (-b.bytes, b.first, b.name),
         lambda b: (-b.bytes * (1 + b.last - b.first), b.first, b.name),
         lambda b: (b.first, -b.bytes, b.name),
     )
-    tried = [_greedy(sorted(buffers, key=order)) for order in orders]
-    offsets = min(tried, key=lambda offsets: _extent(buffers, offsets))
+    placements = [_greedy(sorted(buffers, key=order)) for order in orders]
+    offsets = min(placements, key=lambda offsets: _extent(buffers, offsets))
     bound, extent = lower_bound(buffers), _extent(buffers, offsets)
     if extent > bound and nodes:
         live = tuple(LiveBuffer(align_size(b.bytes), b.first, b.last + 1) for b in buffers)
-        found = _search_placement(live, tuple(offsets[b.name] for b in buffers), nodes)
-        offsets = {b.name: offset for b, offset in zip(buffers, found.offsets, strict=True)}
-        bound, extent = max(bound, found.lower_bound), _extent(buffers, offsets)
+        placed = _search_placement(live, tuple(offsets[b.name] for b in buffers), nodes)
+        offsets = {b.name: offset for b, offset in zip(buffers, placed.offsets, strict=True)}
+        bound, extent = max(bound, placed.lower_bound), _extent(buffers, offsets)
     return Arena(offsets, extent, bound)
 
 
 @lru_cache(64)
 def _search_placement(buffers: tuple[LiveBuffer, ...], start: tuple[int, ...], nodes: int) -> BufferPlacement:
-    """Search; once for the same buffers, which a build plans several times."""
+    """Search for the smallest placement; cached, because a build plans the same buffers several times."""
     return search_placement(buffers, start, SearchLimits(nodes))
 
 
@@ -78,9 +83,9 @@ def _greedy(buffers: Sequence[Lifetime]) -> dict[str, int]:
     offsets: dict[str, int] = {}
     placed: list[Lifetime] = []
     for buffer in buffers:
-        taken = sorted((offsets[b.name], b.bytes) for b in placed if b.meets(buffer))
+        occupied = sorted((offsets[b.name], b.bytes) for b in placed if b.meets(buffer))
         best, best_gap, end = -1, -1, 0
-        for start, size in taken:
+        for start, size in occupied:
             gap = start - end
             if gap >= buffer.bytes and (best < 0 or gap < best_gap):
                 best, best_gap = end, gap
@@ -95,6 +100,6 @@ def _extent(buffers: Sequence[Lifetime], offsets: dict[str, int]) -> int:
 
 
 def lower_bound(buffers: Sequence[Lifetime]) -> int:
-    """Return the largest sum of sizes, each rounded up to the alignment, of buffers in use at one step."""
+    """Return the live peak: the largest sum of aligned sizes of buffers that are live at one step."""
     steps = sorted({b.first for b in buffers})
     return max((sum(align_size(b.bytes) for b in buffers if b.first <= step <= b.last) for step in steps), default=0)

@@ -1,4 +1,4 @@
-"""Read memory planning problems as MiniMalloc and others write them, and solve them (github.com/google/minimalloc)."""
+"""Reader of memory planning problems in the formats of MiniMalloc and others (github.com/google/minimalloc)."""
 
 import csv
 from collections.abc import Callable, Mapping
@@ -9,13 +9,16 @@ from mavcg.errors import MavcgError
 from mavcg.memory.placement_search import LiveBuffer, SearchLimits, live_peak, search_placement
 
 COLUMNS = (("id", "lower", "upper", "size"), ("buffer", "start", "end", "size"))
-_LARGEST = 1 << 40  # sums of sizes and products with lengths stay within 64 bits
+_LARGEST = 1 << 40  # limit of values: sums of sizes and products with lengths stay within 64 bits
 
 
 @dataclass(frozen=True)
 class InstanceSolution:
-    """offsets: by the file's names of buffers. peak: the end of the highest buffer; lower_bound: no placement is below
-    it. nodes: of the search trees."""
+    """Solution of a problem.
+
+    offsets: by the file's names of buffers. peak: end of the highest buffer. lower_bound: peak that no placement can
+    undercut. nodes: of the search trees.
+    """
 
     offsets: Mapping[str, int]
     peak: int
@@ -24,14 +27,14 @@ class InstanceSolution:
 
     @property
     def optimal(self) -> bool:
-        """True if it is proven that no placement is smaller."""
+        """True if no placement is smaller, which is proven."""
         return self.peak == self.lower_bound
 
 
 def read_instance(path: Path) -> dict[str, LiveBuffer]:
-    """Read the buffers of a CSV file, by name: a header of COLUMNS in any order, upper ends exclusive.
+    """Read the buffers of a CSV file, by name; its header has COLUMNS in any order, and upper ends are exclusive.
 
-    Raises: MavcgError naming file, line and value for what is not of this form.
+    Raises: MavcgError naming file, line and value if the file has another form.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -45,7 +48,7 @@ def read_instance(path: Path) -> dict[str, LiveBuffer]:
     if columns is None:
         expected = " or ".join(",".join(names) for names in COLUMNS)
         raise MavcgError(f"{path}: line 1: its columns are '{','.join(header)}'; name them {expected}")
-    found: dict[str, LiveBuffer] = {}
+    buffers: dict[str, LiveBuffer] = {}
     for number, row in rows[1:]:
         location = f"{path}: line {number}"
         if len(row) != len(header):
@@ -53,15 +56,15 @@ def read_instance(path: Path) -> dict[str, LiveBuffer]:
         cells = dict(zip(header, (cell.strip() for cell in row), strict=True))
         name = cells[columns[0]]
         first, end, size = (_whole_number(location, column, cells[column]) for column in columns[1:])
-        if name in found:
-            raise MavcgError(f"{location}: {columns[0]} '{name}' is there already; give each buffer a name of its own")
+        if name in buffers:
+            raise MavcgError(f"{location}: {columns[0]} '{name}' appears twice; give each buffer a different name")
         if end <= first or size < 0:
             raise MavcgError(
                 f"{location}: buffer '{name}' has {columns[1]} {first}, {columns[2]} {end}, size {size}; "
                 f"{columns[2]} is exclusive and lies above {columns[1]}, and no size is below 0"
             )
-        found[name] = LiveBuffer(size, first, end)
-    return found
+        buffers[name] = LiveBuffer(size, first, end)
+    return buffers
 
 
 def _whole_number(location: str, column: str, text: str) -> int:
@@ -79,15 +82,15 @@ def solve_instance(
     limits: SearchLimits,
     progress: Callable[[str], None] = lambda message: None,
 ) -> InstanceSolution:
-    """Place the buffers; limits.enough is the capacity, if one is given."""
+    """Place the buffers. limits.enough: the capacity, if one is given."""
     live = list(buffers.values())
-    found = search_placement(live, first_fit(live), limits, progress)
-    offsets = dict(zip(buffers, found.offsets, strict=True))
-    return InstanceSolution(offsets, found.extent, found.lower_bound, found.nodes)
+    placed = search_placement(live, first_fit(live), limits, progress)
+    offsets = dict(zip(buffers, placed.offsets, strict=True))
+    return InstanceSolution(offsets, placed.extent, placed.lower_bound, placed.nodes)
 
 
 def first_fit(buffers: list[LiveBuffer]) -> list[int]:
-    """Return offsets of each buffer, placed by size, the largest first, at the lowest offset that is free."""
+    """Return offsets by first fit: buffers by size, largest first, each at the lowest free offset."""
     offsets, placed = [0] * len(buffers), list[int]()
     for i in sorted(range(len(buffers)), key=lambda i: (-buffers[i].size, buffers[i].first, i)):
         buffer, end = buffers[i], 0
@@ -102,7 +105,7 @@ def first_fit(buffers: list[LiveBuffer]) -> list[int]:
 
 
 def check_capacity(buffers: Mapping[str, LiveBuffer], capacity: int) -> None:
-    """Raise MavcgError if buffers that are live together need more than the capacity, in bytes."""
+    """Raise MavcgError if the live peak of the buffers exceeds the capacity, in bytes."""
     peak = live_peak(list(buffers.values()))
     if peak > capacity:
         raise MavcgError(f"--capacity {capacity}: buffers that are live together need {peak}; give at least that")

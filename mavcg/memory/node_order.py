@@ -1,4 +1,4 @@
-"""Puts the nodes of a graph in the order whose buffers need the least memory at once (order_search.py)."""
+"""Reordering of a graph's nodes so that their buffers need the least memory at once (order_search.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,13 +8,17 @@ from mavcg.memory.arena import Lifetime, align_size, place_buffers
 from mavcg.memory.order_search import STATES, LeastPeakOrder, OrderProblem, least_peak_order, peak_of
 from mavcg.memory.storage import IN_PLACE, Storage, assign_storage, lifetimes_of
 
-PLACED_NODES = 2_000  # of the search for offsets, for each of two orders
+PLACED_NODES = 2_000  # node limit of the search for offsets, for each of two orders
 
 
 @dataclass(frozen=True)
 class NodeOrder:
-    """graph: with its nodes in the order that was found. peak, given_peak: bytes of buffers in use at once, in this
-    order and in the given one. lower_bound: no order is below it, with tensors in the buffers of the given order."""
+    """A graph with its nodes in the order least.
+
+    given_peak, peak: live peak in bytes, in the given order and in this one. lower_bound: peak that no order can
+    undercut,
+    with tensors in the buffers of the given order.
+    """
 
     graph: Graph
     given_peak: int
@@ -23,21 +27,23 @@ class NodeOrder:
 
 
 def order_nodes(graph: Graph, states: int = STATES) -> NodeOrder:
-    """Return the graph with its nodes in an order whose arena is smaller, or as it is where none is found.
+    """Return the graph with its nodes in an order whose arena is smaller; unchanged if none is least.
 
-    states: as of least_peak_order. Inputs and outputs lie in the caller's memory and do not count.
+    states: as for least_peak_order. Inputs and outputs lie in the caller's memory and do not count.
     """
     storage = assign_storage(graph)
-    found, given, problem = _search_order(storage, states)
-    if found.peak >= given:
-        return NodeOrder(graph, given, given, min(found.lower_bound, given))
-    # Nodes of the storage's graph that copy for it are not the graph's: it will need them again, or not.
-    names = {node.output: place for place, node in enumerate(storage.graph.nodes[number] for number in found.order)}
-    nodes = tuple(sorted(graph.nodes, key=lambda node: names[node.output]))
+    least, given, problem = _search_order(storage, states)
+    if least.peak >= given:
+        return NodeOrder(graph, given, given, min(least.lower_bound, given))
+    # Copies that the storage added are not nodes of the graph; the new order's storage adds its own.
+    positions = {
+        node.output: position for position, node in enumerate(storage.graph.nodes[number] for number in least.order)
+    }
+    nodes = tuple(sorted(graph.nodes, key=lambda node: positions[node.output]))
     ordered = replace(graph, nodes=nodes)
     if _arena_bytes(assign_storage(ordered)) >= _arena_bytes(storage):
-        return NodeOrder(graph, given, given, min(found.lower_bound, given))
-    return NodeOrder(ordered, given, peak_of(problem, found.order), found.lower_bound)
+        return NodeOrder(graph, given, given, min(least.lower_bound, given))
+    return NodeOrder(ordered, given, peak_of(problem, least.order), least.lower_bound)
 
 
 def _search_order(storage: Storage, states: int) -> tuple[LeastPeakOrder, int, OrderProblem]:
@@ -46,22 +52,22 @@ def _search_order(storage: Storage, states: int) -> tuple[LeastPeakOrder, int, O
 
 
 def order_problem(storage: Storage) -> OrderProblem:
-    """Return the problem of a storage's nodes, in the order of its graph.
+    """Return the ordering problem of a storage's nodes, in the order of its graph.
 
-    A node whose output replaces an input runs after all others that read the buffer before it.
+    A node whose output replaces an input must run after all other readers of that buffer's previous contents.
     """
     graph = storage.graph
     sizes = _buffer_sizes(storage)
     numbers = {root: number for number, root in enumerate(sizes)}
-    made = {name: index for index, node in enumerate(graph.nodes) for name in node.outputs if name}
+    writer = {name: index for index, node in enumerate(graph.nodes) for name in node.outputs if name}
     touched, before = list[tuple[int, ...]](), list[tuple[int, ...]]()
     users: dict[str, list[int]] = {}
-    replaced: dict[str, int] = {}  # the last node that replaced what a buffer held
+    replaced: dict[str, int] = {}  # last node that replaced a buffer's contents
     for index, node in enumerate(graph.nodes):
         roots = dict.fromkeys(
             storage.locations[name].root for name in (*node.inputs, *node.outputs) if name in storage.locations
         )
-        needed = {made[name] for name in node.inputs if name in made}
+        needed = {writer[name] for name in node.inputs if name in writer}
         needed |= {replaced[root] for root in roots if root in replaced}
         out = storage.locations.get(node.output)
         if node.op in IN_PLACE and out is not None and out.root in users:

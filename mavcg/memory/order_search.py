@@ -1,28 +1,31 @@
-"""Searches the order of operators that needs the least memory at once: exact by a walk over the sets of operators that
-may have run, with pruning; a beam where these are too many.
+"""Search for the order of operators with the least live peak: exact by a search over sets of operators, else by a beam.
 
-Whether a peak of B can be kept depends on the set of operators that have run alone, so that each set is visited once
-(Held and Karp's dynamic programming over down-sets). Operators that are ready, keep B and leave no more in memory than
-before run at once: the longer they wait, the more they would free, so that running them now makes no later step larger
-(the memory in use is a submodular function of the set). This holds of a chain of them, too, if all of its beginnings
-leave more: whatever part of it has run, the rest frees memory (as in Liu, "An application of generalized tree pebbling
-to sparse matrix factorization", 1987, for trees). Bisection over B then finds the least one.
+Whether a peak of B can be kept depends only on the set of operators that have run, so each set is visited once (Held
+and
+Karp's dynamic programming over down-sets). Operators that are ready, keep B and leave no more in memory than before run
+at once: the longer they wait, the more they would free, so running them now makes no later step larger (the memory in
+use is a submodular function of the set). This also holds for a chain of operators if all of its proper prefixes leave
+more: whatever part of it has run, the rest frees memory (as in Liu, "An application of generalized tree pebbling to
+sparse matrix factorization", 1987, for trees). Bisection over B then finds the least peak.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-STATES = 2_000  # sets that one decision visits: tenths of a second
-BEAM = 64  # sets that are kept after each operator, where a decision ended before
+STATES = 2_000  # most sets visited to decide one value of B: tenths of a second
+BEAM = 64  # sets that the beam search keeps after each operator
 
 
 @dataclass(frozen=True)
 class OrderProblem:
-    """Operators that touch buffers. sizes: of the buffers. touched: of each operator, numbers of buffers that it reads
-    or writes. before: of each operator, the numbers of those that have to run before it, in a valid order.
+    """Operators that touch buffers, in a valid order.
 
-    A buffer is in memory from the first operator that touches it to the last, both included.
+    sizes: of the buffers. touched: for each operator, the numbers of the buffers that it reads or writes. before: for
+    each
+    operator, the numbers of those that must run before it. A buffer is live from the first operator that touches it to
+    the
+    last, inclusive.
     """
 
     sizes: tuple[int, ...]
@@ -40,25 +43,28 @@ class OrderProblem:
 
     @cached_property
     def predecessors(self) -> tuple[int, ...]:
-        """Operators that have to run before each one, as bit masks."""
+        """Operators that must run before each operator, as bit masks."""
         return tuple(sum(1 << other for other in set(others)) for others in self.before)
 
     @cached_property
     def followers(self) -> tuple[tuple[int, ...], ...]:
-        """Operators that need each one."""
-        made: list[list[int]] = [[] for _ in self.touched]
+        """Operators that must run after each operator."""
+        followers: list[list[int]] = [[] for _ in self.touched]
         for number, others in enumerate(self.before):
             for other in set(others):
-                made[other].append(number)
-        return tuple(tuple(numbers) for numbers in made)
+                followers[other].append(number)
+        return tuple(tuple(numbers) for numbers in followers)
 
     @cached_property
     def least_peak(self) -> int:
-        """Bytes that the largest operator touches: no order needs less."""
+        """Bytes that the largest operator touches: a lower bound of the peak."""
         return max((sum(self.sizes[b] for b in set(buffers)) for buffers in self.touched), default=0)
 
     def step(self, done: int, number: int) -> tuple[int, int]:
-        """Return what an operator adds to the memory in use while it runs, and after it; done: what ran, as a mask."""
+        """Return the memory that an operator adds while it runs, and after it.
+
+        done: mask of the operators that have run.
+        """
         opened = closed = 0
         after = done | 1 << number
         for buffer in self.touched[number]:
@@ -72,7 +78,7 @@ class OrderProblem:
 
 @dataclass(frozen=True)
 class LeastPeakOrder:
-    """An order, its peak, and a peak that no order is below."""
+    """An order with its live peak, and a lower bound of the peak of any order."""
 
     order: tuple[int, ...]
     peak: int
@@ -80,12 +86,12 @@ class LeastPeakOrder:
 
     @property
     def optimal(self) -> bool:
-        """True if it is proven that no order has a lower peak."""
+        """True if no order has a lower peak, which is proven."""
         return self.peak == self.lower_bound
 
 
 def peak_of(problem: OrderProblem, order: Sequence[int]) -> int:
-    """Return the most memory in use at once."""
+    """Return the live peak of an order."""
     done, live, peak = 0, 0, 0
     for number in order:
         opened, change = problem.step(done, number)
@@ -95,14 +101,17 @@ def peak_of(problem: OrderProblem, order: Sequence[int]) -> int:
 
 
 def least_peak_order(problem: OrderProblem, states: int = STATES) -> LeastPeakOrder:
-    """Return the order with the least peak, or the best that is found where a decision would visit more states."""
+    """Return the order with the least live peak.
+
+    It is the best order found if a decision would visit more than `states` sets.
+    """
     given = tuple(range(len(problem.touched)))
     best, peak, bound = given, peak_of(problem, given), problem.least_peak
     attempt = bound
     while bound < peak:
-        found, blocked = _order_within(problem, attempt, states)
-        if found is not None:
-            best, peak = found, peak_of(problem, found)
+        order, blocked = _order_within(problem, attempt, states)
+        if order is not None:
+            best, peak = order, peak_of(problem, order)
         elif blocked is not None:
             bound = min(blocked, peak)
         else:
@@ -115,12 +124,14 @@ def least_peak_order(problem: OrderProblem, states: int = STATES) -> LeastPeakOr
 
 
 def _order_within(problem: OrderProblem, limit: int, states: int) -> tuple[tuple[int, ...] | None, int | None]:
-    """Return an order whose peak is at most `limit`; else the least peak that might be possible, or nothing where the
-    states ran out."""
+    """Return (an order whose peak is at most `limit`, None), or (None, the smallest peak that may still be possible).
+
+    Returns (None, None) if it would visit more than `states` sets.
+    """
     everything = (1 << len(problem.touched)) - 1
     seen: set[int] = set()
     blocked: int | None = None
-    # Sets that are still to be visited, with the operator that led there from the last one on the path to them.
+    # Sets to visit: the state before, the operator to run next, and the length of the path there.
     stack: list[tuple[_Running, int | None, int]] = [(_Running(problem, limit), None, 0)]
     path: list[tuple[int, ...]] = []
     while stack:
@@ -146,13 +157,13 @@ def _order_within(problem: OrderProblem, limit: int, states: int) -> tuple[tuple
                 blocked = running.live + opened if blocked is None else min(blocked, running.live + opened)
             else:
                 moves.append((-change, number))
-        for _, number in sorted(moves):  # the one that leaves the least in memory comes last, and is tried first
+        for _, number in sorted(moves):  # the operator that leaves the least in memory is pushed last, and tried first
             stack.append((running, number, depth + 1))
     return None, limit + 1 if blocked is None else blocked
 
 
 class _Running:
-    """A set of operators that have run within a limit. done, ready: as masks; live: in memory; ran: in order."""
+    """State of a search path. done, ready: masks. live: memory in use. ran: operators in order."""
 
     def __init__(self, problem: OrderProblem, limit: int) -> None:
         self.problem, self.limit = problem, limit
@@ -160,9 +171,9 @@ class _Running:
         self.ready = sum(1 << number for number, needed in enumerate(problem.predecessors) if not needed)
 
     def copy(self) -> "_Running":
-        made = _Running.__new__(_Running)
-        made.__dict__.update(self.__dict__, ran=list(self.ran))
-        return made
+        copied = _Running.__new__(_Running)
+        copied.__dict__.update(self.__dict__, ran=list(self.ran))
+        return copied
 
     def ready_numbers(self) -> list[int]:
         return _bits(self.ready)
@@ -177,21 +188,24 @@ class _Running:
                 self.ready |= 1 << other
 
     def run_free(self) -> None:
-        """Run all chains that keep the limit and leave no more in memory, and those that follow from them."""
+        """Run all chains that keep the limit and leave no more in memory than before, until none is left."""
         waiting = self.ready
         while waiting:
             number = (waiting & -waiting).bit_length() - 1
             waiting ^= 1 << number
             chain = self._free_chain(number)
             before = self.ready
-            for each in chain:
-                self.run(each)
-            if chain:  # others may have become free by what it did
+            for operator in chain:
+                self.run(operator)
+            if chain:  # it may have made other chains free
                 waiting = self.ready if self.ready != before else waiting
 
     def _free_chain(self, number: int) -> list[int]:
-        """Return the operators from this one on, each the only new one after the last, until no more is in memory than
-        before; none where that does not come, or not within the limit."""
+        """Return the chain of operators from this one up to the first after which no more is in memory than before.
+
+        Each operator is the only one that its predecessor makes ready. Empty if there is no such chain within the
+        limit.
+        """
         done, live, chain = self.done, self.live, list[int]()
         while True:
             opened, change = self.problem.step(done, number)
@@ -208,11 +222,11 @@ class _Running:
 
 
 def _bits(mask: int) -> list[int]:
-    found = []
+    bits = []
     while mask:
-        found.append((mask & -mask).bit_length() - 1)
+        bits.append((mask & -mask).bit_length() - 1)
         mask &= mask - 1
-    return found
+    return bits
 
 
 def _ready(problem: OrderProblem, done: int) -> list[int]:
@@ -222,17 +236,20 @@ def _ready(problem: OrderProblem, done: int) -> list[int]:
 
 
 def _beam(problem: OrderProblem) -> tuple[int, ...]:
-    """Return an order by a beam: after each operator the sets with the lowest peak, and the least in memory."""
+    """Return an order by beam search.
+
+    After each operator the sets with the lowest peak, then the least memory, are kept.
+    """
     states: dict[int, tuple[int, int, tuple[int, ...]]] = {0: (0, 0, ())}
     for _ in problem.touched:
         following: dict[int, tuple[int, int, tuple[int, ...]]] = {}
         for done, (peak, live, order) in states.items():
             for number in _ready(problem, done):
                 opened, change = problem.step(done, number)
-                made = (max(peak, live + opened), live + change, (*order, number))
+                extended = (max(peak, live + opened), live + change, (*order, number))
                 after = done | 1 << number
-                if after not in following or made < following[after]:
-                    following[after] = made
-        kept = sorted(following.items(), key=lambda item: item[1])[:BEAM]
-        states = dict(kept)
+                if after not in following or extended < following[after]:
+                    following[after] = extended
+        best = sorted(following.items(), key=lambda item: item[1])[:BEAM]
+        states = dict(best)
     return next(iter(states.values()))[2] if states else ()

@@ -1,10 +1,11 @@
-"""Search for the smallest memory that holds buffers with known lifetimes: exact where the search comes to an end.
+"""Search for the smallest memory that holds buffers with known lifetimes; exact if the search ends within its limits.
 
 The buffers fall into components that are never live together; each is searched by itself, in rounds. A round is a
 depth-first search (csrc/placement.c) with a static order of the buffers and a limit of nodes. Orders alternate and
-limits grow, and some orders put first what lacked room in the rounds before: restarts that learn from failures, as
-constraint solvers have them (Boussemart et al., "Boosting systematic search by weighting constraints", ECAI 2004). The
-limits are counted in nodes, not in seconds: the same input gives the same offsets on every machine.
+limits
+grow, and some orders put buffers first that lacked room in earlier rounds: restarts that learn from failures, as in
+constraint solvers (Boussemart et al., "Boosting systematic search by weighting constraints", ECAI 2004). Limits are
+counted in nodes, not in seconds, so the same input gives the same offsets on every machine.
 """
 
 import random
@@ -16,16 +17,16 @@ from math import gcd
 
 from mavcg.memory.search_library import SearchProblem
 
-MOST_BUFFERS = 3000  # of a component that is searched: the stack of lists grows with their square
-_GROWTH = 1.2  # of the limit of nodes, from one pass over the orders to the next
-# Keys of the orders, largest first: T largest sum of sizes in a section, W length of the lifetime, A area, F largest
-# and S summed failures of its sections, P these times its size, B its own failures, R drawn by the seed.
+MOST_BUFFERS = 3000  # larger components are not searched: the stack of lists grows with the square of the number
+_GROWTH = 1.2  # growth of the node limit from one pass over the orders to the next
+# Sort keys of the orders, largest first: T largest sum of sizes in a section, W length of the lifetime, A area, F
+# largest and S summed failures of its sections, P these times its size, B the buffer's own failures, R random.
 _ORDERS = ("TWA", "AWT", "FWA", "STA", "BTA", "WAT", "TAW", "PTA", "RTA")
 
 
 @dataclass(frozen=True)
 class LiveBuffer:
-    """A buffer of `size` that is live from `first` up to but not including `end`."""
+    """A buffer of `size` that is live from `first` to before `end`."""
 
     size: int
     first: int
@@ -34,8 +35,11 @@ class LiveBuffer:
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """nodes: of the search trees, all together. seconds: None for no limit of time; what is found then depends on the
-    machine. enough: an extent at which the search ends, such as a given capacity."""
+    """Limits of a search.
+
+    nodes: of all search trees together. seconds: None for no time limit; with one the result depends on the machine.
+    enough: extent at which the search ends, such as a given capacity.
+    """
 
     nodes: int
     seconds: float | None = None
@@ -45,8 +49,11 @@ class SearchLimits:
 
 @dataclass(frozen=True)
 class BufferPlacement:
-    """offsets: of each buffer, in the order given. extent: the end of the highest one. lower_bound: no placement is
-    below it; nodes: of the search trees."""
+    """A placement of buffers.
+
+    offsets: in the order of the buffers. extent: end of the highest buffer. lower_bound: extent that no placement can
+    undercut. nodes: of the search trees.
+    """
 
     offsets: tuple[int, ...]
     extent: int
@@ -68,7 +75,7 @@ class _Budget:
 
 
 def live_peak(buffers: Sequence[LiveBuffer]) -> int:
-    """Return the largest sum of sizes of buffers that are live together."""
+    """Return the largest sum of sizes of buffers that are live at the same time."""
     events = sorted([(b.first, b.size) for b in buffers if b.end > b.first] + [(b.end, -b.size) for b in buffers])
     live = peak = 0
     for _, change in events:  # at equal times, ends come first: their changes are negative
@@ -83,10 +90,10 @@ def search_placement(
     limits: SearchLimits,
     progress: Callable[[str], None] = lambda message: None,
 ) -> BufferPlacement:
-    """Return a placement no larger than that of the offsets in `start`, the smallest where lower_bound meets it.
+    """Return a placement no larger than `start`; it is the smallest possible if its extent equals lower_bound.
 
-    start: offsets of a valid placement. Buffers without a size, or that are never live, keep theirs. Multiples of a
-    common divisor of all sizes stay multiples of it.
+    start: offsets of a valid placement. Buffers without a size, or that are never live, keep theirs. Offsets that are
+    multiples of a common divisor of all sizes stay multiples of it.
     """
     offsets, budget = list(start), _Budget(limits, progress)
     components = sorted(_components(buffers), key=lambda part: -live_peak([buffers[i] for i in part]))
@@ -94,17 +101,17 @@ def search_placement(
     for part in components:
         extent = max(offsets[i] + buffers[i].size for i in part)
         if extent > max(bound, limits.enough):
-            own = [buffers[i] for i in part]
-            found = _search_component(own, [offsets[i] for i in part], max(bound, limits.enough), budget)
-            bound = max(bound, found.lower_bound)
-            for i, offset in zip(part, found.offsets, strict=True):
+            in_part = [buffers[i] for i in part]
+            placed = _search_component(in_part, [offsets[i] for i in part], max(bound, limits.enough), budget)
+            bound = max(bound, placed.lower_bound)
+            for i, offset in zip(part, placed.offsets, strict=True):
                 offsets[i] = offset
     extent = max((o + b.size for o, b in zip(offsets, buffers, strict=True) if b.end > b.first), default=0)
     return BufferPlacement(tuple(offsets), extent, bound, budget.used)
 
 
 def _components(buffers: Sequence[LiveBuffer]) -> Iterator[list[int]]:
-    """Yield the numbers of buffers that are linked by common times; those that take no room are left out."""
+    """Yield the numbers of buffers of each component, linked by overlapping lifetimes; empty buffers are left out."""
     order = sorted((i for i, b in enumerate(buffers) if b.size and b.end > b.first), key=lambda i: buffers[i].first)
     part: list[int] = []
     end = 0
@@ -121,10 +128,11 @@ def _components(buffers: Sequence[LiveBuffer]) -> Iterator[list[int]]:
 def _search_component(
     buffers: Sequence[LiveBuffer], start: Sequence[int], goal: int, budget: _Budget
 ) -> BufferPlacement:  # fmt: skip
-    """Search between the goal, which is no lower than the component's live peak, and what is there.
+    """Search for a smaller placement of one component, by bisection of capacities from the goal up.
 
-    First at the goal; what that leaves open is halved again and again. A capacity without an answer counts as too
-    small for the next one to be tried, but not for the lower bound.
+    goal: at least the component's live peak; it is tried first. start: a valid placement. A capacity without an answer
+    in
+    time counts as too small for the bisection, but not for the lower bound.
     """
     step = gcd(*(b.size for b in buffers))
     best, extent = tuple(start), max(o + b.size for o, b in zip(start, buffers, strict=True))
@@ -133,11 +141,11 @@ def _search_component(
         return BufferPlacement(best, extent, bound)
     problem = _Component(buffers)
     low, capacity = goal // step * step, goal // step * step
-    share = 0.5  # of the nodes left, for the first capacity: most components fit into their live peak
+    share = 0.5  # fraction of the remaining nodes for the first capacity: most components fit their live peak
     while low < extent and budget.left():
-        found, possible = problem.fit(capacity, int(budget.left() * share) + 1, budget)
-        if found is not None:
-            best, extent = found, max(o + b.size for o, b in zip(found, buffers, strict=True))
+        offsets, possible = problem.fit(capacity, int(budget.left() * share) + 1, budget)
+        if offsets is not None:
+            best, extent = offsets, max(o + b.size for o, b in zip(offsets, buffers, strict=True))
             if extent <= goal:
                 break
         else:
@@ -152,7 +160,7 @@ def _search_component(
 
 
 class _Component:
-    """Buffers linked by common times, as the search takes them: with sections in place of times."""
+    """A component in the form of the search, with sections instead of times."""
 
     def __init__(self, buffers: Sequence[LiveBuffer]) -> None:
         self.buffers = buffers
@@ -164,7 +172,10 @@ class _Component:
         self.problem = SearchProblem(self.spans, [buffer.size for buffer in buffers])
 
     def fit(self, capacity: int, most_nodes: int, budget: _Budget) -> tuple[tuple[int, ...] | None, bool | None]:
-        """Return offsets below the capacity, or None; with False where it is proven that there are none."""
+        """Return (offsets within the capacity, True); (None, False) if there are none, which is proven.
+
+        Else (None, None).
+        """
         generator = random.Random(budget.limits.seed)
         end, limit = budget.used + most_nodes, float(len(self.buffers))
         while budget.used < end and budget.left():
@@ -198,10 +209,11 @@ class _Component:
 
 
 def _sections(buffers: Sequence[LiveBuffer]) -> list[tuple[int, int]]:
-    """Return the sections that each buffer is live in, as [begin, end).
+    """Return the range of sections [begin, end) in which each buffer is live.
 
-    A section is a time at which buffers are live that are not all live at another one: a maximal clique of the
-    interval graph. It begins with a buffer, and one ends before the next begins.
+    A section is a maximal set of buffers live at the same time: a maximal clique of the interval graph. It begins with
+    a
+    buffer, and some buffer ends before the next section begins.
     """
     starts, ends = sorted({b.first for b in buffers}), sorted({b.end for b in buffers})
     times, at = [], 0

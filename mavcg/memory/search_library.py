@@ -1,4 +1,4 @@
-"""Compile and call the search of csrc/placement.c: one round over the offsets of buffers, below a capacity."""
+"""Interface of csrc/placement.c: compiles and calls one round of the search for offsets below a capacity."""
 
 import ctypes
 from collections.abc import Sequence
@@ -16,14 +16,16 @@ from mavcg.runtime.helper_library import load_helper
 SOURCE = Path(__file__).parent / "csrc" / "placement.c"
 FLAGS = ("-std=c11", "-O2", "-ffreestanding", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
 IMPOSSIBLE, FOUND = 0, 1
-_TRAIL = 1 << 22  # entries; a branch adds two for each buffer that it raises
+_TRAIL = 1 << 22  # entries of the trail; a branch adds two for each buffer that it raises
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
 class SearchRound:
-    """The outcome of one round. offsets: None unless found. possible: False if it is proven that none exist, None if
-    the round ended before that."""
+    """Result of one round.
+
+    offsets: None if none were found. possible: False if proven impossible, None if undecided.
+    """
 
     offsets: tuple[int, ...] | None
     possible: bool | None
@@ -31,7 +33,7 @@ class SearchRound:
 
 
 class _Search(ctypes.Structure):
-    """`Search` of placement.c, field by field."""
+    """The struct `Search` of placement.c, field by field."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("count", "sections", "capacity", "nodes_left", "nodes")),
@@ -45,9 +47,9 @@ class _Search(ctypes.Structure):
 
 
 class SearchProblem:
-    """Buffers by the sections in which they are live: [begin, end) of each, and its size.
+    """Buffers with the sections in which they are live: range [begin, end) and size of each.
 
-    section_failures, buffer_failures: how often a branch ended for lack of room there, in all rounds so far.
+    section_failures, buffer_failures: number of branches that ended for lack of room there, in all rounds so far.
     """
 
     def __init__(self, spans: Sequence[tuple[int, int]], sizes: Sequence[int]) -> None:
@@ -68,13 +70,13 @@ class SearchProblem:
         }  # fmt: skip
 
     def search(self, order: Sequence[int], capacity: int, most_nodes: int) -> SearchRound:
-        """Search once with buffers of equal offsets in this order, for at most so many nodes of the tree.
+        """Run one round, with buffers of equal offset in this order, for at most most_nodes nodes.
 
         capacity: in bytes.
         """
         rank = np.empty(len(order), np.int32)
-        listed = np.array(order, np.int32)
-        rank[listed] = np.arange(len(order), dtype=np.int32)
+        order_array = np.array(order, np.int32)
+        rank[order_array] = np.arange(len(order), dtype=np.int32)
         arrays: dict[str, Ints] = {
             "begin": self.begin, "end": self.end, "rank": rank, "size": self.size, "neighbours": self.neighbours,
             "neighbours_begin": self.neighbours_begin, "section_failures": self.section_failures,
@@ -85,14 +87,14 @@ class SearchProblem:
             stack_size=len(self._work["stack"]), trail_size=_TRAIL,
             **{name: array.ctypes.data for name, array in arrays.items()},
         )  # fmt: skip
-        result = _load_search()(ctypes.byref(search), ctypes.c_void_p(listed.ctypes.data))
+        result = _load_search()(ctypes.byref(search), ctypes.c_void_p(order_array.ctypes.data))
         offsets = tuple(int(offset) for offset in self._work["offset"]) if result == FOUND else None
         return SearchRound(offsets, {FOUND: True, IMPOSSIBLE: False}.get(result), int(search.nodes))
 
 
 @cache
 def _load_search() -> Any:
-    """Load the search, compiled for this machine where the user's cache does not have it yet."""
+    """Load the search library, compiled for this machine unless the user's cache has it."""
     freestanding = () if host_target().system == "macos" else ("-nostdlib",)
     library = load_helper(
         "placement", [SOURCE], (*FLAGS, *freestanding), "the search for memory plans", ctypes.CDLL

@@ -1,6 +1,6 @@
-"""Decides which tensors share a buffer: what a concat, pad, slice or reshape moves need not be moved where its
-producer stores it at its final location at once.
+"""Assignment of tensors to buffers, so that concat, pad, slice and reshape need no copies.
 
+A producer writes directly to the place in the consumer's buffer:
     %a = relu(%x)                      the buffer of %c holds %a from channel 0 and %b from channel 16:
     %b = conv2d(%y, %w)        ->      relu and conv2d write there, and nothing runs for the concat
     %c = concat(%a, %b) axis=3
@@ -21,13 +21,13 @@ IN_PLACE = frozenset({
     "min",
 })  # fmt: skip
 
-# Operators whose kernels know an image by its layout alone: it has to lie densely.
+# Operators whose kernels know an image by its layout alone, so that it must be dense.
 _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})
 
 
 @dataclass(frozen=True)
 class Location:
-    """A tensor's location: `offset` elements from the start of the buffer of `root`, strides as in `view`."""
+    """Location of a tensor: `offset` elements from the start of the buffer of `root`, with the strides of `view`."""
 
     root: str
     offset: int
@@ -36,8 +36,12 @@ class Location:
 
 @dataclass(frozen=True)
 class Storage:
-    """graph: with the copies that sharing needed. silent: outputs of nodes for which nothing runs. bordered: outputs of
-    pads whose inside is there already. locations: of every tensor that is no constant."""
+    """A graph with the location of each tensor.
+
+    graph: with the copies that sharing required. silent: outputs of nodes for which no kernel runs. bordered: outputs
+    of pads
+    whose input is written in place. locations: of every tensor but constants.
+    """
 
     graph: Graph
     locations: Mapping[str, Location]
@@ -45,12 +49,12 @@ class Storage:
     bordered: frozenset[str]
 
     def views(self, node: Node) -> dict[str, View]:
-        """Return the views of a node's inputs and outputs; constants lie densely."""
+        """Return the views of a node's inputs and outputs; constants are dense."""
         names = [name for name in (*node.inputs, *node.outputs) if name]
         return {name: self.view(name) for name in names}
 
     def view(self, name: str) -> View:
-        """Return the tensor's shape and strides."""
+        """Return the shape and strides of a tensor."""
         if name in self.locations:
             return self.locations[name].view
         kind = self.graph.types[name]
@@ -59,8 +63,10 @@ class Storage:
 
 @dataclass(frozen=True)
 class _Inside:
-    """A tensor lies in `container`: at `start` along each axis, every `step`-th element; or, where step is None, as the
-    whole of it, both dense (a reshape)."""
+    """The place of a tensor in its container: from `start` along each axis, every `step`-th element.
+
+    step is None for a reshape: the tensor is the whole container, and both are dense.
+    """
 
     container: str
     start: tuple[int, ...] = ()
@@ -68,12 +74,12 @@ class _Inside:
 
 
 def assign_storage(graph: Graph) -> Storage:
-    """Assign a buffer to every tensor of the graph."""
+    """Return the graph with a location for every tensor."""
     return _Assignment(_with_own_outputs(graph)).storage()
 
 
 def _with_own_outputs(graph: Graph) -> Graph:
-    """Give each output a node of its own and one name: what is an input or a constant, or comes twice, is copied."""
+    """Return the graph with a separate node for each output; inputs, constants and duplicates are copied."""
     nodes, types, outputs = list(graph.nodes), dict(graph.types), list[str]()
     for name in graph.outputs:
         if name in graph.inputs or name in graph.constants or name in outputs:
@@ -86,8 +92,10 @@ def _with_own_outputs(graph: Graph) -> Graph:
 
 
 class _Assignment:
-    """The state of one walk over a graph, from the last node to the first: a tensor's own container is decided before
-    what is to lie in it."""
+    """State of a walk over a graph from the last node to the first.
+
+    A tensor's container is decided before its contents.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -100,15 +108,15 @@ class _Assignment:
             name for node in graph.nodes if node.op in _BY_LAYOUT for name in (*node.inputs, *node.outputs) if name
         } | {name for node in graph.nodes if node.op == "imatmul" for name in self.of_many_rows(node)}
         self.located: dict[str, Location] = {}
-        self.around: dict[str, str] = {}  # something that a tensor lies in, the furthest out that is known
+        self.around: dict[str, str] = {}  # outermost known container of a tensor
 
     def of_many_rows(self, node: Node) -> list[str]:
-        """The tensors of a node whose rows are along several axes: its kernel knows rows at one distance only."""
+        """Return the tensors of a node whose rows extend over several axes; its kernel supports a single row stride."""
         names = [name for name in (node.inputs[0], node.output, *node.inputs[3:]) if name]
         return [name for name in names if sum(length > 1 for length in self.types[name].shape[:-2]) > 1]
 
     def free(self, name: str) -> bool:
-        """True if the tensor may still be put into another's buffer."""
+        """True if the tensor may still be placed in another tensor's buffer."""
         return name not in self.pinned and name not in self.inside
 
     def storage(self) -> Storage:
@@ -131,7 +139,10 @@ class _Assignment:
         return Storage(graph, locations, frozenset(self.silent), frozenset(self.bordered))
 
     def concat(self, node: Node) -> tuple[list[Node], Node]:
-        """Return every input into the output's buffer; those that lie elsewhere by copies, which are given back."""
+        """Place every input in the output's buffer.
+
+        Returns the copies of inputs that cannot be placed, and the new node.
+        """
         axis = int(node.attr("axis")) % len(self.types[node.output].shape)
         at, copies, names = 0, list[Node](), list[str]()
         for name in node.inputs:
@@ -155,7 +166,10 @@ class _Assignment:
             self.bordered.add(node.output)
 
     def put(self, name: str, within: _Inside) -> bool:
-        """Put a tensor there, if it is free and may lie there: not where it has to be dense and would not be."""
+        """Place a tensor there if that is possible.
+
+        Returns False if it is not free, or must be dense and would not be.
+        """
         if not self.free(name):
             return False
         self.inside[name] = within
@@ -179,16 +193,14 @@ class _Assignment:
         if name in self.graph.constants or not self.free(node.output) or min(steps, default=1) < 1 or not steps:
             return
         if steps[-1] != 1 and self.types[node.output].shape[-1] > 1:
-            return  # kernels count on neighbours along the last axis
+            return  # kernels require stride 1 along the last axis
         if node.output in self.whole:
-            return  # where the input will lie is not known yet
+            return  # the input's location is not known yet
         self.inside[node.output] = _Inside(name, tuple(node.attr("starts")), steps)
         self.silent.add(node.output)
 
     def dense(self, name: str) -> bool:
-        """True if the tensor lies densely wherever it has been put; a container that is not decided yet may be
-        anywhere, so that a tensor in one counts as not dense.
-        """
+        """True if the tensor is dense whatever happens; a container that is not decided yet counts as not dense."""
         while name in self.inside:
             within = self.inside[name]
             if within.step is not None and not self.is_contiguous(name, within.container):
@@ -197,24 +209,21 @@ class _Assignment:
         return True
 
     def is_contiguous(self, name: str, container: str) -> bool:
-        """True if a part is one contiguous range of its container:
-
-        whole but for the axes before which all lengths are 1.
-        """
+        """True if a part is one contiguous range of its container: whole except along the first axis longer than 1."""
         part, whole = self.types[name].shape, self.types[container].shape
         differs = [i for i, (a, b) in enumerate(zip(part, whole, strict=True)) if a != b]
         steps = self.inside[name].step or ()
         return all(step == 1 for step in steps) and all(length == 1 for length in part[: max(differs, default=0)])
 
     def share_in_place(self, graph: Graph) -> None:
-        """Let an element-wise node's output take the buffer of an input that no later node reads."""
+        """Let an element-wise node's output reuse the buffer of an input that no later node reads."""
         last: dict[str, int] = {}
         for index, node in enumerate(graph.nodes):
             for name in (*node.inputs, *node.outputs):
                 if name and name not in graph.constants:
                     root = self.root(name)
                     last[root] = index
-        holds = {self.root(name) for name in (*graph.inputs, *graph.outputs)}
+        external = {self.root(name) for name in (*graph.inputs, *graph.outputs)}
         contained = {within.container for within in self.inside.values()}
         for index, node in enumerate(graph.nodes):
             if node.op not in IN_PLACE or not self.free(node.output) or node.output in contained:
@@ -223,14 +232,14 @@ class _Assignment:
                 if not name or name in graph.constants or self.types[name] != self.types[node.output]:
                     continue
                 root = self.root(name)
-                if root in holds or last[root] != index or not self.fills(name, root):
+                if root in external or last[root] != index or not self.fills(name, root):
                     continue
                 self.inside[node.output] = _Inside(root)
                 last[root] = last.get(node.output, index)
                 break
 
     def fills(self, name: str, root: str) -> bool:
-        """True if a tensor fills its buffer."""
+        """True if a tensor fills its whole buffer."""
         if self.types[name].elements != self.types[root].elements:
             return False
         while name != root:
@@ -240,16 +249,18 @@ class _Assignment:
         return True
 
     def root(self, name: str) -> str:
-        """Return the tensor whose buffer this one lies in."""
+        """Return the tensor whose buffer contains this one."""
         path = []
         while name in self.inside:
             path.append(name)
             name = self.around.get(name) or self.inside[name].container
-        self.around.update(dict.fromkeys(path, name))  # containers do not change: only a root is put into another
+        self.around.update(
+            dict.fromkeys(path, name)
+        )  # containers do not change: only a root is placed in another tensor
         return name
 
     def locate(self, name: str) -> Location:
-        """Return a tensor's location; those of the buffers that contain it are resolved first."""
+        """Return a tensor's location; its containers are located first."""
         path = [name]
         while path[-1] not in self.located and path[-1] in self.inside:
             path.append(self.inside[path[-1]].container)
@@ -273,12 +284,15 @@ class _Assignment:
 
 
 def lifetimes_of(storage: Storage, order: Sequence[Node]) -> dict[str, tuple[int, int]]:
-    """Return the first and last step of each buffer's use, by root; steps are the nodes' numbers in `order`."""
-    found: dict[str, tuple[int, int]] = {}
+    """Return the first and last step at which each buffer is used, by root.
+
+    Steps are the nodes' positions in `order`.
+    """
+    spans: dict[str, tuple[int, int]] = {}
     for index, node in enumerate(order):
         for name in (*node.inputs, *node.outputs):
             if name in storage.locations:
                 root = storage.locations[name].root
-                first, _ = found.get(root, (index, index))
-                found[root] = (first, index)
-    return found
+                first, _ = spans.get(root, (index, index))
+                spans[root] = (first, index)
+    return spans

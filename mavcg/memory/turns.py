@@ -1,14 +1,14 @@
-"""Place the memory of several users in one arena: those that may run together must not overlap, the others may."""
+"""Placement of several users' memory in one arena: users that may run at the same time must not overlap."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-EXACT = 200_000  # nodes of the search
+EXACT = 200_000  # node limit of the search
 
 
 @dataclass(frozen=True)
 class SharedPlacement:
-    """offsets: of each user. extent: of the arena, in bytes. optimal: True if no arena is smaller."""
+    """A placement. offsets: of each user. extent: of the arena, in bytes. optimal: no arena is smaller."""
 
     offsets: tuple[int, ...]
     extent: int
@@ -18,11 +18,13 @@ class SharedPlacement:
 def place_together(
     sizes: Sequence[int], together: Collection[frozenset[int]], align: int = 1, nodes: int = EXACT
 ) -> SharedPlacement:
-    """Place blocks of these sizes in bytes, each at a multiple of align.
+    """Place blocks of these sizes, in bytes, each at a multiple of align.
 
-    together: pairs of numbers of blocks that must not overlap. Any placement can be pushed down, block after block in
-    the order of the offsets, to one where each lies at the lowest place that those before it leave: so the search tries
-    orders, the largest first, and ends with the best one when it has seen `nodes` partial orders.
+    together: pairs of blocks that must not overlap. Any placement can be compacted, block by block in order of the
+    offsets,
+    until each block lies at the lowest offset that the earlier ones leave: so the search tries orders, largest first,
+    and
+    returns the best one after `nodes` partial orders.
     """
     conflicts = [
         frozenset(b for b in range(len(sizes)) if b != a and frozenset((a, b)) in together) for a in range(len(sizes))
@@ -38,19 +40,19 @@ def place_together(
 
 
 class _OrderSearch:
-    """Depth-first search for the order with the smallest extent. bound: an extent that no placement is below."""
+    """Depth-first search for the order with the smallest extent. bound: lower bound of the extent."""
 
     def __init__(self, sizes: tuple[int, ...], conflicts: Sequence[frozenset[int]], align: int, nodes: int) -> None:
         self.sizes, self.conflicts, self.align, self.nodes = sizes, conflicts, align, nodes
         self.best: dict[int, int] = {}
         self.extent, self.bound = 1 + sum(size + align for size in sizes), 0
 
-    def visit(self, left: Sequence[int], placed: dict[int, int], extent: int) -> None:
-        """Complete this partial placement in every order."""
-        if not left:
+    def visit(self, remaining: Sequence[int], placed: dict[int, int], extent: int) -> None:
+        """Complete a partial placement in every order."""
+        if not remaining:
             self.best, self.extent = dict(placed), extent
             return
-        for n in left:
+        for n in remaining:
             at = self._lowest(n, placed)
             end = max(extent, at + self.sizes[n])
             if end >= self.extent or self.extent <= self.bound:
@@ -58,10 +60,10 @@ class _OrderSearch:
             if self.nodes <= 0 and self.best:
                 return
             self.nodes -= 1
-            self.visit([other for other in left if other != n], placed | {n: at}, end)
+            self.visit([other for other in remaining if other != n], placed | {n: at}, end)
 
     def _lowest(self, n: int, placed: dict[int, int]) -> int:
-        """Return the lowest offset where the block meets none that it must not overlap."""
+        """Return the lowest offset at which the block overlaps none that it conflicts with."""
         at = 0
         for start, other in sorted((placed[m], m) for m in self.conflicts[n] if m in placed):
             if at + self.sizes[n] <= start:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from mavcg.lowering.row_phases import ProgramRows
-from mavcg.memory.row_schedule import ByteAccess
+from mavcg.memory.row_demand import ByteAccess
 from mavcg.memory.row_segments import StepRange
 from mavcg.predict.kernel_cycles import KernelModel
 from mavcg.predict.latency import StepModel

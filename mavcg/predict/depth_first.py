@@ -23,7 +23,7 @@ from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lowering.image_rows import with_image_rows
 from mavcg.lowering.row_phases import ProgramRows, plan_phases, program_rows
 from mavcg.lowering.step_list import CoreShares, PlannedModel, make_step_list
-from mavcg.memory.row_segments import StepRange, cut_places
+from mavcg.memory.row_segments import StepRange, cheapest_cuts
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.predict.band_times import ClusterTimes, compare_times
@@ -300,7 +300,7 @@ def _bands(units: int) -> list[int]:
 
 def _candidates(rows: ProgramRows, cache_bytes: int) -> tuple[tuple[int, int], ...]:
     """Return ranges between cuts whose steps all go by rows, with a tensor inside that the cache does not hold."""
-    cuts = cut_places(rows.steps, rows.sizes)
+    cuts = cheapest_cuts(rows.steps, rows.sizes)
     found = []
     for number, begin in enumerate(cuts):
         for end in cuts[number + 1 : number + 1 + MOST_CUTS]:

@@ -114,7 +114,7 @@ def select_within(
 
     Returns: the problem with the alternatives that were considered, and the selection. Raises: TooSmall, and as select.
     """
-    few, sizes = _undominated(problem, strategy, block)
+    few, sizes = _pareto_alternatives(problem, strategy, block)
 
     def choose(price: float) -> Selected:
         priced = {
@@ -168,7 +168,7 @@ def _fill(problem: Problem, fitting: Selected, sizes: Mapping[str, tuple[int, ..
     return replace(fitting, choice=make_choice(problem, numbers))
 
 
-def _undominated(problem: Problem, strategy: str, block: int) -> tuple[Problem, dict[str, tuple[int, ...]]]:
+def _pareto_alternatives(problem: Problem, strategy: str, block: int) -> tuple[Problem, dict[str, tuple[int, ...]]]:
     """Return the problem without alternatives that another of the same layouts beats in time and bytes.
 
     Returns with it the bytes of the remaining ones. Only alternatives that the strategy can choose are packed to learn

@@ -1,4 +1,4 @@
-"""On-chip memory that a tile takes, in bytes.
+"""Bytes of on-chip memory that a tile takes.
 
 There are two models of a tile's input: without halo, stride x rows, as in the paper's algorithm 2 and table 8.5; with
 halo, all rows that the tile reads, as in figure 7.1. Neither includes padding, which is not stored.

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.memory.row_schedule import ByteAccess, Firing, Move, RowSchedule, UnitStep, schedule_rows, segment_cost
-from mavcg.memory.row_segments import all_segments, blocked_steps, cheapest_within, cut_places, least_peak
+from mavcg.memory.row_demand import ByteAccess, UnitStep
+from mavcg.memory.row_schedule import schedule_rows, segment_cost
+from mavcg.memory.row_segments import all_segments, blocked_steps, cheapest_cuts, cheapest_within, least_peak
+from mavcg.memory.row_windows import Firing, Move, RowSchedule
 from tests.conftest import examples
 
 
@@ -157,7 +159,7 @@ def test_the_narrowest_places_are_cut() -> None:
         UnitStep(1, (ByteAccess(a, 0, 0, sizes.get(a, 5)), ByteAccess(b, 0, 0, sizes[b], True)), 1)
         for a, b in zip(names, names[1:], strict=False)
     )
-    assert cut_places(steps, sizes) == [0, 2, 4]
+    assert cheapest_cuts(steps, sizes) == [0, 2, 4]
     cost = segment_cost(steps, sizes, 0, 2, ("y",))
     assert (cost.peak, cost.phases, cost.moved_bytes) == (1024 + 64, 2, 0)
 
