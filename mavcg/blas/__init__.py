@@ -1,1 +1,1 @@
-"""BLAS libraries: matrix products with versions per core, beside the BLAS that a program has."""
+"""BLAS libraries: matrix products with versions per core; another BLAS provides the other routines."""

@@ -43,7 +43,7 @@ from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
 from mavcg.toolchain.zig import run_zig
 
-PREFETCHED_TERMS = 8  # of A, by tall tiles
+PREFETCHED_TERMS = 8  # prefetch distance of tall tiles in A, in terms
 
 Progress = Callable[[str], None]
 Function = ProductTile | VectorProduct | DotProducts
@@ -53,8 +53,9 @@ Function = ProductTile | VectorProduct | DotProducts
 class BlasRequest:
     """Everything that a BLAS library depends on.
 
-    board: whose caches the blocks are planned for. ilp64: integers of names without a suffix have 64 bits. soname: None
-    for the file's name. next_library: where the other routines are, loaded with the library.
+    board: for whose caches the blocks are planned. ilp64: integers are 64-bit in routines whose names have no suffix.
+    soname:
+    None for the file's name. next_library: library of the other routines, loaded together with this one.
     """
 
     output: Path
@@ -70,7 +71,7 @@ class BlasRequest:
 
 @dataclass(frozen=True)
 class BlasResult:
-    """The library that was built, and the note that describes it."""
+    """A built library, with its note."""
 
     output: Path
     note: Mapping[str, Any]
@@ -84,17 +85,17 @@ class BlasResult:
 
 
 def build_blas(request: BlasRequest, progress: Progress = lambda message: None) -> BlasResult:
-    """Build the library. Raises: MavcgError with nothing written."""
+    """Build the library. Raises: MavcgError; nothing is written then."""
     started = time.monotonic()
     with scratch_folder("mavcg-blas-") as folder:
         objects, note = blas_objects(request, folder, progress)
         note_object = folder / "blas-note.o"
         assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
         progress(f"linking {request.output}")
-        words = ["-Wl,-z,nodelete"]  # its threads sleep in it: it must not be unloaded
-        if request.next_library is not None:  # none of its symbols is needed: the linker would leave it out
-            words += ["-Wl,--no-as-needed", str(next_stub(request.next_library, request.target, folder))]
-        options = LinkOptions(options=tuple(words), soname=request.soname, strip=request.strip)
+        linker_options = ["-Wl,-z,nodelete"]  # its threads sleep in its code: it must not be unloaded
+        if request.next_library is not None:  # no symbol of it is used, so the linker would drop it
+            linker_options += ["-Wl,--no-as-needed", str(next_stub(request.next_library, request.target, folder))]
+        options = LinkOptions(options=tuple(linker_options), soname=request.soname, strip=request.strip)
         link_shared([*objects, note_object], request.output, request.target, options=options)
     return BlasResult(request.output, note, loaded_bytes(request.output), time.monotonic() - started)
 
@@ -102,9 +103,9 @@ def build_blas(request: BlasRequest, progress: Progress = lambda message: None) 
 def blas_objects(
     request: BlasRequest, folder: Path, progress: Progress = lambda message: None
 ) -> tuple[list[Path], dict[str, Any]]:
-    """Compile the objects that the library is linked from into `folder`; return them and the note.
+    """Compile the library's objects into `folder`, and return them with the note.
 
-    Raises: ToolError with the compiler's words.
+    Raises: ToolError with the compiler's message.
     """
     machines = machines_for(request.cores, request.target)
     clusters = cores_of(tuple(machines), request.target, request.board)
@@ -143,9 +144,10 @@ def blas_objects(
 
 
 def next_stub(library: Path, target: Target, folder: Path) -> Path:
-    """Write an empty library of this path as its name, linked with which ours makes the loader load that file.
+    """Write an empty library whose soname is this path; linking with it makes the loader load that file.
 
-    A name with a slash is a path to the loader: it does not take ours for it, though both may be called libblas.so.3.
+    The loader treats a name with a slash as a path, so it does not confuse the two even if both are called
+    libblas.so.3.
     """
     out = folder / "next.so"
     source = folder / "next.c"
@@ -156,16 +158,18 @@ def next_stub(library: Path, target: Target, folder: Path) -> Path:
 
 
 def _routines(path: Path) -> list[str]:
-    """Return the BLAS routines that the object exports, without the functions that set threads."""
+    """Return the BLAS routines that the object exports, without the functions that set the number of threads."""
     return sorted(name for name in exported_symbols(path) if not name.startswith("mavcg_"))
 
 
 def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
-    """Return the register tiles of a type in the order of the table in C: each form, narrow or number of units, and
-    number of columns; then the tall ones by columns."""
+    """Return the register tiles of a type, in the order of the table in C.
+
+    The order is by form, by narrow or number of units, and by number of columns; tall tiles follow, by columns.
+    """
     heights = [(1, True)] if blocks.narrow_rows else []
     heights += [(units, False) for units in range(1, blocks.units + 1)]
-    usual = [
+    regular = [
         ProductTile(blocks.dtype, blocks.lanes, units, columns, form, narrow)
         for form in FORMS
         for units, narrow in heights
@@ -177,12 +181,12 @@ def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
         )
         for columns in range(1, TALL_COLUMNS + 1)
     ]  # fmt: skip
-    return (*usual, *(tall if blocks.tall_units else ()))
+    return (*regular, *(tall if blocks.tall_units else ()))
 
 
 @dataclass(frozen=True)
 class _TileJob:
-    """Some functions of a version."""
+    """Functions of one version that are compiled together."""
 
     functions: tuple[Function, ...]
     machine: Machine
@@ -191,7 +195,7 @@ class _TileJob:
 
 
 def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str) -> list[_TileJob]:
-    """Return a version's tiles by type and form: each is about as much work; and its other products."""
+    """Return a version's compile jobs: tiles by type and form, about equal in work, and the other products."""
     parts: list[tuple[Function, ...]] = [
         tuple(tile for tile in each if tile.form == form) for each in tiles.values() for form in FORMS
     ]
@@ -202,14 +206,14 @@ def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label:
 
 def _tile_object(job: _TileJob, target: Target, folder: Path) -> Path:
     out = folder / f"tiles-{job.label}-{job.number}.o"
-    what = f"compiling kernels for {job.label}"
-    compile_module(CodegenJob(function_module(job.functions, job.machine, job.label, target), target, what, "2",
+    message = f"compiling kernels for {job.label}"
+    compile_module(CodegenJob(function_module(job.functions, job.machine, job.label, target), target, message, "2",
                               emit="obj", flags=KERNEL_FLAGS), out)  # fmt: skip
     return out
 
 
 def function_module(functions: Sequence[Function], machine: Machine, label: str, target: Target) -> str:
-    """Return the IR text of these functions' versions for one core."""
+    """Return the IR text of these functions for one core's version."""
     module = ir.Module("blas")
     module.triple = target.llvm_triple
     for function in functions:
@@ -228,7 +232,7 @@ def function_module(functions: Sequence[Function], machine: Machine, label: str,
 def blas_note(
     request: BlasRequest, blocks: list[BlasBlocks], labels: tuple[str, ...], routines: list[str]
 ) -> dict[str, Any]:
-    """Return the note that `mavcg inspect` shows."""
+    """Return the note that `mavcg inspect` prints."""
     return {
         "mavcg": __version__,
         "blas": {
@@ -247,8 +251,8 @@ def blas_note(
 
 
 def check_output(path: Path) -> None:
-    """Raise MavcgError where the library cannot be written."""
+    """Raise MavcgError if the library cannot be written there."""
     if path.is_dir():
         raise MavcgError(f"-o {path}: is a folder; name a file in it")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise MavcgError(f"-o {path}: the folder {path.parent} is not there or not writable; name another output")
+        raise MavcgError(f"-o {path}: the folder {path.parent} does not exist or is not writable; name another output")

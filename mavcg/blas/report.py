@@ -1,4 +1,4 @@
-"""Print what a BLAS library holds."""
+"""Report of a BLAS library's contents."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from rich.console import Console
 
 
 def show_blas_note(note: Mapping[str, Any], out: Console) -> None:
-    """Print routines, versions and blocks of a library's note."""
+    """Print the routines, versions and blocks in a library's note."""
     blas = note["blas"]
     bits = blas["integer_bits"]
     out.print(f"BLAS library, made by mavcg {note['mavcg']}; integers of names without a suffix: {bits} bits")

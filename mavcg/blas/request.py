@@ -1,4 +1,4 @@
-"""Turns the options of `mavcg blas build` into a BlasRequest: names resolved, every bad value named."""
+"""Options of `mavcg blas build` as a BlasRequest: names are resolved, bad values refused by name."""
 
 from pathlib import Path
 
@@ -17,54 +17,55 @@ def make_blas_request(
     output: Path, board: str | None, cores: str | None, target: str | None, ilp64: bool, soname: str | None,
     strip: bool, jobs: int | None, next_library: Path | None = None,
 ) -> BlasRequest:  # fmt: skip
-    """Return everything that a build needs. Raises: MavcgError naming the option, its value and the remedy."""
-    its_board = find_board(board) if board else None
-    if its_board is None and not cores:
+    """Return the request of a build. Raises: MavcgError naming the option, its value and the remedy."""
+    board_facts = find_board(board) if board else None
+    if board_facts is None and not cores:
         raise MavcgError(
             "blas build: no cores are named; give --board NAME, --board host or --cores A,B,.. (`mavcg cores` lists "
             "both)"
         )
-    given = cores.split(",") if cores else list(its_board.cores) if its_board else []
-    named = [name for name in given if name != "generic"]
-    chosen = cores_for(list(dict.fromkeys(named))) if named else ()
+    given = cores.split(",") if cores else list(board_facts.cores) if board_facts else []
+    core_names = [name for name in given if name != "generic"]
+    chosen = cores_for(list(dict.fromkeys(core_names))) if core_names else ()
     if target:
-        its_target = parse_target(target)
-    elif its_board is not None:
-        its_target = parse_target(its_board.target)
+        library_target = parse_target(target)
+    elif board_facts is not None:
+        library_target = parse_target(board_facts.target)
     else:
-        its_target = default_target(chosen[0].arch) if chosen else host_target()
+        library_target = default_target(chosen[0].arch) if chosen else host_target()
     for core in chosen:
-        if core.arch != its_target.arch:
+        if core.arch != library_target.arch:
             raise MavcgError(
-                f"--cores {core.name}: is {core.arch}, and the target {its_target.zig_name} is not; name cores of one "
+                f"--cores {core.name}: is {core.arch}, and the target {library_target.zig_name} is not; name cores "
+                "of one "
                 "architecture, or another --target"
             )
-    if its_target.system not in ("linux-gnu", "linux-musl"):
+    if library_target.system not in ("linux-gnu", "linux-musl"):
         raise MavcgError(
-            f"--target {its_target.zig_name}: a BLAS is built for Linux with glibc or musl; take "
-            f"{its_target.arch}-linux-gnu or {its_target.arch}-linux-musl"
+            f"--target {library_target.zig_name}: a BLAS is built for Linux with glibc or musl; use "
+            f"{library_target.arch}-linux-gnu or {library_target.arch}-linux-musl"
         )
     if output.suffix != ".so" and ".so." not in output.name:
         raise MavcgError(f"-o {output}: a BLAS is a shared library; name one, such as -o libmavcg_blas.so")
     check_output(output)
     if next_library is not None:
-        _check_next(next_library, its_target, here=board == HOST)
+        _check_next(next_library, library_target, here=board == HOST)
     soname = soname or (next_library.name if next_library is not None else None)
     if board == HOST:
-        its_board = measured_host_board()
+        board_facts = measured_host_board()
     return BlasRequest(
-        output, its_target, chosen, its_board, ilp64, soname, next_library, strip, jobs or default_workers()
+        output, library_target, chosen, board_facts, ilp64, soname, next_library, strip, jobs or default_workers()
     )  # fmt: skip
 
 
 def _check_next(library: Path, target: Target, here: bool) -> None:
-    """Raise MavcgError for a path from which the loader of the target's machine could not load the next BLAS.
+    """Raise MavcgError for a path from which the target machine's loader cannot load the next BLAS.
 
-    A file that is not on this machine may be on another; here: the library is for this machine.
+    A file that is missing on this machine may exist on another. here: the library is for this machine.
     """
     if not library.is_absolute():
         raise MavcgError(
-            f"--next {library}: the loader needs its whole path on the machine where the library runs, such as "
+            f"--next {library}: the loader needs its absolute path on the machine where the library runs, such as "
             "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
         )
     if not here and not library.exists():
@@ -74,4 +75,4 @@ def _check_next(library: Path, target: Target, here: bool) -> None:
     except MavcgError as error:
         raise MavcgError(f"--next {error}") from None
     if elf["e_type"] != "ET_DYN" or elf["e_machine"] != _MACHINES[target.arch]:
-        raise MavcgError(f"--next {library}: is no shared library for {target.arch}; name the BLAS of that machine")
+        raise MavcgError(f"--next {library}: is not a shared library for {target.arch}; name the BLAS of that machine")

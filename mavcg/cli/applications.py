@@ -172,12 +172,12 @@ def build(
     from mavcg.apps.library_report import application_json, show_application
     from mavcg.cli.option_values import names_of_option
     from mavcg.cli.resource_limits import build_limits, enforce_limits
-    from mavcg.model_pipeline.request import Selecting, make_model_request, parse_threads
+    from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_threads
 
     described = read_application_file(file)
     request, _ = make_model_request(
         file, None if output is None else str(output), board, names_of_option(cores), target, (),
-        parse_threads(threads), jobs, tune, max_error, Selecting(strategy),
+        parse_threads(threads), jobs, tune, max_error, SelectionOptions(strategy),
     )  # fmt: skip
     limits = build_limits(max_seconds, max_memory, max((n.file for n in described.networks), key=_size))
     with enforce_limits(limits, str(file)) as progress:

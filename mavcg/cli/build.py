@@ -277,7 +277,7 @@ def build(
     from mavcg.cli.build_boards import farm_requests, refuse_without_boards
     from mavcg.cli.resource_limits import build_limits
     from mavcg.importers.load import is_model
-    from mavcg.model_pipeline.request import Selecting
+    from mavcg.model_pipeline.request import SelectionOptions
 
     of_programs = {
         "--source": source, "--ir": ir, "--compile-commands": compile_commands, "--only-hot": only_hot,
@@ -288,14 +288,14 @@ def build(
         "--link-option": link_option, "--version-script": version_script, "--library": library,
         "--library-dir": library_dir, "--soname": soname, "--runtime": runtime,
     }  # fmt: skip
-    selecting = Selecting(strategy, db, max_workspace, max_size, max_arena, depth_first)
+    selection = SelectionOptions(strategy, db, max_workspace, max_size, max_arena, depth_first)
     if boards is not None:
         from mavcg.model_pipeline.request import parse_threads
 
         single = {"--board": board, "--cores": cores, "--partial": partial, "--also": also, "--min-share": min_share,
                   "--weights": weights, "--aar": aar, "--simulate-unsure": simulate_unsure}  # fmt: skip
         requests = farm_requests(
-            inputs or (), boards, output, workers, selecting,
+            inputs or (), boards, output, workers, selection,
             {**of_programs, **single},
             {"target": target, "shapes": shape or (), "threads": parse_threads(threads), "jobs": jobs, "tune": tune,
              "max_error": max_error},
@@ -319,7 +319,7 @@ def build(
         board, cores, assumed = assume_machine(board, cores, target, partial)
         model_request, _ = make_model_request(
             config, output, board, names_of_option(cores), target, shape or (), parse_threads(threads), jobs, tune,
-            max_error, selecting, weights, aar, several=True,
+            max_error, selection, weights, aar, several=True,
         )  # fmt: skip
         model_request = replace(model_request, strip=strip)
         if simulate_unsure:

@@ -14,7 +14,7 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.model_pipeline.model_request import ModelRequest
-    from mavcg.model_pipeline.request import Selecting
+    from mavcg.model_pipeline.request import SelectionOptions
 
 _INTERRUPTED = 130  # as shells report Ctrl-C
 
@@ -34,7 +34,7 @@ def farm_requests(
     boards: str,
     output: str | None,
     workers: str | None,
-    selecting: "Selecting",
+    selection: "SelectionOptions",
     refused: Mapping[str, object],
     settings: Mapping[str, Any],
 ) -> "list[ModelRequest]":
@@ -48,8 +48,8 @@ def farm_requests(
     for option, value in refused.items():
         if value:
             raise MavcgError(f"{option}: is not of a build for --boards; leave it out, or build one library")
-    if workers is not None and not workers.isdecimal() and selecting.db is not None:
-        raise MavcgError(f"--db {selecting.db}: workers of a scheduler take costs of their own; leave it out")
+    if workers is not None and not workers.isdecimal() and selection.db is not None:
+        raise MavcgError(f"--db {selection.db}: workers of a scheduler take costs of their own; leave it out")
     names = [name.strip() for name in boards.split(",")]
     if "" in names:
         raise MavcgError(f"--boards {boards}: has an empty name; write it as in --boards exynos9820,rk3588")
@@ -69,7 +69,7 @@ def farm_requests(
     requests = []
     for board in names:
         for model, stem in zip(models, stems, strict=True):
-            request, _ = make_model_request(model, None, board, (), selecting=selecting, **settings)
+            request, _ = make_model_request(model, None, board, (), selection=selection, **settings)
             requests.append(replace(request, output=folder / board / f"lib{stem}.so"))
     return requests
 

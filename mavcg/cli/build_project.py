@@ -143,7 +143,7 @@ def _model_request(
     table: ModelTable, number: int, project: ProjectFile, options: ModelTable, jobs: int | None
 ) -> "tuple[ModelRequest | PartialRequest, ResourceLimits]":
     from mavcg.model_pipeline.request import (
-        Selecting,
+        SelectionOptions,
         identifier,
         make_model_request,
         make_partial_request,
@@ -163,12 +163,12 @@ def _model_request(
     weights = folder / table.weights if table.weights else None
     max_size = str(table.max_size) if table.max_size is not None else None
     max_arena = str(table.max_arena) if table.max_arena is not None else None
-    selecting = Selecting(table.strategy, db, table.max_workspace, max_size, max_arena, table.depth_first)
+    selection = SelectionOptions(table.strategy, db, table.max_workspace, max_size, max_arena, table.depth_first)
     try:
         threads = parse_threads(str(table.threads) if table.threads is not None else None)
         request, _ = make_model_request(
             file, str(output), table.board, table.cores, table.target, table.shapes, threads, jobs, table.tune,
-            table.max_error, selecting, weights, several=True,
+            table.max_error, selection, weights, several=True,
         )  # fmt: skip
         request = replace(request, strip=bool(table.strip))
         limits = build_limits(table.max_seconds, table.max_memory, file)

@@ -1,15 +1,12 @@
-"""A board's clusters as the planner's machines: what is known of the cores and caches, and what had to be assumed.
+"""A board's clusters as machines of the planner: known facts of the cores and caches, and assumed ones.
 
-One core of a cluster is the machine; that others work beside it shows in the shares of the caches and of the bandwidth
-that are left to it.
-
+The machine is one core of a cluster; the other working cores reduce its share of the caches and the bandwidth.
     lanes of an f32 vector           columns of the array, along OC: a vector of packed weights is output channels
-    vector multiply-adds a cycle     rows of the array, along OW: each pipe does another pixel of the output row
+    vector multiply-adds per cycle   rows of the array, along OW: each pipe computes another pixel of the output row
     the clock                        frequency
-    L1, L2, L3                       levels, each one memory for all operands, with the bandwidth of what is behind it
-
-A cycle of the array is thus a cycle of the core with every multiply-add pipe at work. What else a cycle can issue
-beside them, which is where in-order cores differ, is the pipeline model's to say, not this one's.
+    L1, L2, L3                       levels, each one memory for all operands, with the bandwidth behind it
+A cycle of the array is thus a cycle of the core with every multiply-add pipe busy. The other instructions of a cycle,
+in which in-order cores differ, are the pipeline model's concern.
 """
 
 from collections.abc import Callable
@@ -30,13 +27,16 @@ from mavcg.specs.kernel import F32_BYTES
 
 HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/hosts, which is above
 
-# Kinds of cores as the sentences on assumed facts name them.
+# Names of the kinds of cores in sentences about assumed facts.
 KIND_NAMES = {IN_ORDER: "in-order", OUT_OF_ORDER_AARCH64: "out-of-order AArch64", X86: "x86"}
 
 
 @dataclass(frozen=True)
 class AssumedFact:
-    """A fact of a board that no file gives. cluster: its number; None: of the board. key: as board files name it."""
+    """A fact of a board that no file gives.
+
+    cluster: its number; None for a fact of the whole board. key: as in board files.
+    """
 
     cluster: int | None
     key: str
@@ -46,13 +46,13 @@ class AssumedFact:
 
 @dataclass(frozen=True)
 class ClusterMachine:
-    """One core of a cluster while some of them work.
+    """One core of a cluster, while `cores` cores of the cluster work.
 
-    core: its facts, or None where the board names a core that has no file. fma_per_cycle: f32 vector multiply-adds that
-    the core does in a cycle. cores: how many of the cluster work.
-    kind: of the core, by which it has its constants.
-    assumed: a sentence for each fact that was missing, with the value taken for it and how to give the real one;
-    every report of what was planned or predicted with this machine shows them. missing: the same facts as values.
+    core: its facts; None if the board's core has no file. fma_per_cycle: f32 vector multiply-adds per cycle. kind: of
+    the
+    core, which selects its constants. assumed: a sentence for each missing fact, with the value assumed and how to give
+    the
+    real one; every report that uses this machine shows them. missing: the same facts as values.
     """
 
     cluster: Cluster
@@ -66,18 +66,18 @@ class ClusterMachine:
 
     @property
     def fit(self) -> CostFit:
-        """The constants of the core's kind."""
+        """Cost constants of the core's kind."""
         return fit_of_kind(self.kind)
 
 
 def cluster_machines(board: Board, cores: int = 1) -> tuple[ClusterMachine, ...]:
-    """Return a machine for each cluster of the board, each with that many cores at work, or all that it has if fewer.
+    """Return a machine for each cluster of the board, with `cores` working cores, or all of the cluster's if fewer.
 
-    Raises: MavcgError for a board without clusters, and whatever cluster_machine raises.
+    Raises: MavcgError for a board without clusters, and as cluster_machine.
     """
     if not board.clusters:
         raise MavcgError(
-            f"--board {board.name}: no core of it is known, so there is no machine to plan for; "
+            f"--board {board.name}: none of its cores is known, so there is no machine to plan for; "
             f"name a --board of `mavcg cores`, or an --accelerator file"
         )
     return tuple(
@@ -86,17 +86,17 @@ def cluster_machines(board: Board, cores: int = 1) -> tuple[ClusterMachine, ...]
 
 
 def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 0) -> ClusterMachine:
-    """Return one core of the cluster of that number, while `cores` of the cluster and `elsewhere` of the others work.
+    """Return one core of cluster `number`, while `cores` cores of it and `elsewhere` cores of other clusters work.
 
-    Cores share their L2 as the board says, the L3 and the memory with all that work, in equal parts. A level whose
-    share is no larger than the one before it is left out.
-
-    Raises: MavcgError for a number of cores that the cluster has not, and for an x86 core without AVX2 and FMA.
+    Cores share their L2 as the board states, and L3 and memory equally among all working cores. A level whose share is
+    no
+    larger than the nearer level's is left out.
+    Raises: MavcgError for more cores than the cluster has, and for an x86 core without AVX2 and FMA.
     """
     cluster = board.clusters[number]
-    place = f"{board.name}: clusters[{number}] ({cluster.core})"
+    location = f"{board.name}: clusters[{number}] ({cluster.core})"
     if not 1 <= cores <= len(cluster.cpus) or elsewhere < 0:
-        raise MavcgError(f"{place}: {cores} cores at work and {elsewhere} elsewhere; give 1 to {len(cluster.cpus)}")
+        raise MavcgError(f"{location}: {cores} cores at work and {elsewhere} elsewhere; give 1 to {len(cluster.cpus)}")
     path = files("cores").get(cluster.core)
     core = None if path is None else read_core(path)
     kind = _kind(board, core)
@@ -109,12 +109,12 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
             return value
         missing.append(AssumedFact(None if "all cores" in unit else number, key, otherwise, unit))
         because = because or f"typical of {KIND_NAMES[kind]} cores"
-        notes.append(f"{place}: {key} is not known: {otherwise:g} {unit} assumed, {because}; {_remedy(board, key)}")
+        notes.append(f"{location}: {key} is not known: {otherwise:g} {unit} assumed, {because}; {_remedy(board, key)}")
         return otherwise
 
     if core is None:
         remedy = "add its file (docs/add-a-core.md)"
-        notes.append(f"{place}: is not a known core, so a typical core of its kind is assumed; {remedy}")
+        notes.append(f"{location}: is not a known core, so a typical core of its kind is assumed; {remedy}")
     lanes = _vector_bytes(board, core) // F32_BYTES
     fma = cluster.fma_per_cycle or _fma_per_cycle(core, lanes)
     fma = known_or_assumed("fma_per_cycle", fma, typical.fma_per_cycle, "vector multiply-adds a cycle")
@@ -153,7 +153,7 @@ def _levels(
             f"{filling} times the fastest core",
         )
         from_memory = min(alone, everything / working)
-    # A cache is at least as fast as what is behind it.
+    # A cache is at least as fast as the level behind it.
     sizes, rates, behind = [("L1", l1), ("L2", l2 // min(cores, sharing))], [from_memory], alone
     if cluster.l3_bytes is not None or board.l3_bytes is not None:
         l3 = cluster.l3_bytes // cores if cluster.l3_bytes is not None else (board.l3_bytes or 0) // working
@@ -165,11 +165,11 @@ def _levels(
         l2_gb_per_s = max(typical.l2_bytes_per_cycle * ghz, behind)
         rates.insert(0, known("l2_gb_per_s", cluster.l2_gb_per_s, l2_gb_per_s, "GB/s"))
     else:
-        del sizes[1]  # level 1 is filled from what is behind level 2 elsewhere
+        del sizes[1]  # level 1 is filled from the level that would be behind level 2
     levels: list[MemoryLevel] = []
     for (name, size), behind in zip(sizes, rates, strict=True):
         if levels and size <= levels[-1].shared_bytes:
-            nearer = levels.pop()  # this level adds nothing: what is behind it is behind the nearer one
+            nearer = levels.pop()  # this level adds nothing: the nearer one is filled from what is behind it
             name, size, behind = nearer.name, nearer.shared_bytes, min(behind, nearer.bandwidth_gb_per_s)
         levels.append(MemoryLevel(name, behind, shared_bytes=size))
     return tuple(levels)
@@ -188,20 +188,20 @@ def _kind(board: Board, core: Core | None) -> str:
 
 
 def _vector_bytes(board: Board, core: Core | None) -> int:
-    """Return the bytes of the vectors that kernels for this core use."""
+    """Return the vector size, in bytes, of kernels for this core."""
     machines = machines_for(() if core is None else (core,), parse_target(board.target))
     return machines[GENERIC if core is None else core.name].vector_bytes
 
 
 def _fma_per_cycle(core: Core | None, lanes: int) -> float | None:
-    """Return the number of vector multiply-adds that the core does a cycle by its own facts; None where it has none."""
+    """Return the core's vector multiply-adds per cycle by its own facts; None if it has none."""
     if core is None:
         return None
     if core.arch == "x86_64":
         vector = {8: "ymm", 16: "zmm"}[lanes]
         key = f"instr.vfmadd231ps {vector}.throughput"
-        found = next((fact.value for fact in core.facts if fact.key == key), None)
-        return float(found) if isinstance(found, int | float) else None
+        throughput = next((fact.value for fact in core.facts if fact.key == key), None)
+        return float(throughput) if isinstance(throughput, int | float) else None
     try:
         return load_timing(core).of("fmla_q").per_cycle
     except (MissingFact, ProfileError):
@@ -209,10 +209,10 @@ def _fma_per_cycle(core: Core | None, lanes: int) -> float | None:
 
 
 def _array(lanes: int, fma_per_cycle: float) -> tuple[int, int]:
-    """Return the columns and rows that do lanes x fma_per_cycle multiply-accumulates a cycle, or the nearest whole
-    number.
+    """Return (columns, rows) of the array that computes about lanes x fma_per_cycle multiply-accumulates per cycle.
 
-    Less than one vector a cycle is a shorter vector: a core with half the pipe's width takes two cycles for it.
+    Less than one vector per cycle is modelled as a shorter vector: a core with pipes of half the width takes two
+    cycles.
     """
     if fma_per_cycle < 1:
         return max(1, round(lanes * fma_per_cycle)), 1

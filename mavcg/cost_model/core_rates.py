@@ -1,4 +1,4 @@
-"""The facts about one core that every part of the cost model starts from, gathered once from a board's cluster."""
+"""All facts about one core that the cost model starts from, taken from a board's cluster."""
 
 from dataclasses import dataclass, field, replace
 
@@ -15,12 +15,12 @@ from mavcg.specs.kernel import F32_BYTES, Machine
 
 @dataclass(frozen=True)
 class CoreRates:
-    """One core as the cost model knows it, while as many cores work as its shares of caches and bandwidth are for.
+    """One core as the cost model sees it, with its share of caches and bandwidth.
 
-    label: of the version of kernels that it runs. machine: the core as emitters know it. issue: instructions per cycle.
-    ghz: its clock. levels: its share of each memory level, the nearest first, with the bandwidth in GB/s of what is
-    behind it. timing: for the pipeline model; None: the core has no timing profile. assumed: a sentence for each rate
-    that was not known.
+    label: version of the kernels that it runs. machine: the core as emitters see it. issue: instructions per cycle.
+    ghz:
+    clock. levels: its share of each memory level, nearest first, with the bandwidth behind it in GB/s. timing: for the
+    pipeline model; None if the core has no timing profile. assumed: a sentence for each unknown rate.
     """
 
     label: str
@@ -33,19 +33,19 @@ class CoreRates:
 
     @property
     def lanes(self) -> int:
-        """f32 elements of a vector."""
+        """f32 elements per vector."""
         return self.machine.vector_bytes // F32_BYTES
 
     @property
     def cycle_ns(self) -> float:
-        """Nanoseconds of a cycle."""
+        """Duration of a cycle, in nanoseconds."""
         return 1 / self.ghz
 
 
 def core_rates(label: str, machine: Machine, cluster: ClusterMachine) -> CoreRates:
     """Return the facts about a core of this cluster that runs the version `label` of its kernels.
 
-    Multiply-adds per cycle are those measured on the machine, else those of the core's file, else what is typical.
+    Multiply-adds per cycle are those measured on the machine, else those of the core's file, else typical ones.
     """
     core = cluster.core
     timing: Timing | None = None

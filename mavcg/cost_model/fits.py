@@ -1,4 +1,4 @@
-"""The constants of the cost model for a core: profiles/fits, read once a process."""
+"""Constants of the cost model by kind of core, from profiles/fits; each file is read once per process."""
 
 from functools import cache
 
@@ -8,14 +8,14 @@ from mavcg.specs.kernel import Machine
 
 
 def core_kind(arch: str, in_order: bool) -> str:
-    """Return the kind of a core: the name of its file in profiles/fits."""
+    """Return the kind of a core, which is the name of its file in profiles/fits."""
     if arch == "x86_64":
         return X86
     return IN_ORDER if in_order else OUT_OF_ORDER_AARCH64
 
 
 def fit_of(machine: Machine) -> CostFit:
-    """Return the constants of a core's kind."""
+    """Return the constants of a machine's kind of core."""
     return fit_of_kind(core_kind(machine.arch, machine.in_order))
 
 
@@ -27,5 +27,5 @@ def fit_of_kind(kind: str) -> CostFit:
 
 @cache
 def all_cores_fit() -> AllCoresFit:
-    """Return the constants that are taken for every core."""
+    """Return the constants that hold for every core."""
     return load_all_cores_fit()

@@ -1,33 +1,37 @@
-"""Time of a step that threads share: each takes chunks of the rows that are left, by the speed of its core.
+"""Time of a step that threads share by guided self-scheduling: each takes chunks of the remaining rows, by its speed.
 
-The engine's own rule of guided self-scheduling (runtime/csrc/engine_chunk.c), simulated with modelled speeds: chunks
-shrink towards the end, and a slow core leaves the last rows to the others where they finish them sooner.
+The engine's own rule (runtime/csrc/engine_chunk.c), simulated with modelled speeds: chunks shrink towards the end, and
+a
+slow core leaves the last rows to the others if they finish them sooner.
 """
 
 import heapq
 from collections.abc import Sequence
 
-MOST_CORE_SHARE = 4096  # of the fastest core; the engine takes up to 65535
-CHUNK_DIVISOR = 4  # as engine_chunk.c has it: a chunk is this part of a thread's share of the rows that are left
+MOST_CORE_SHARE = 4096  # share of the fastest core; the engine accepts up to 65535
+CHUNK_DIVISOR = 4  # as in engine_chunk.c: a chunk is 1/4 of a thread's share of the remaining rows
 
 
 def core_shares(ns_per_row: Sequence[float]) -> list[int]:
-    """Return the engine's shares of cores, 1 or more, in proportion to their speeds; ns_per_row: time of a row."""
+    """Return the core shares of the engine, at least 1, in proportion to the speeds.
+
+    ns_per_row: time of a row by core.
+    """
     fastest = min(ns_per_row)
     return [max(1, round(MOST_CORE_SHARE * fastest / ns)) if ns else MOST_CORE_SHARE for ns in ns_per_row]
 
 
 def next_chunk_rows(remaining: int, min_chunk: int, share: int, total: int) -> int:
-    """Return the number of rows of the next chunk of a core: a multiple of min_chunk, or all that remain.
+    """Return the rows of a core's next chunk: a multiple of min_chunk, or all that remain.
 
-    remaining, min_chunk: in rows. share: of this core; total: of all cores.
+    remaining, min_chunk: in rows. share: of this core. total: of all cores.
     """
     due = remaining * share // (max(total, share) * CHUNK_DIVISOR)
     return min(remaining, -(-due // min_chunk) * min_chunk if due > min_chunk else min_chunk)
 
 
 def better_left(remaining: int, min_chunk: int, share: int, total: int, fastest: int) -> bool:
-    """True if the other cores finish the remaining rows no later than this core would finish one minimum chunk."""
+    """True if the other cores finish the remaining rows before this core would finish one minimum chunk."""
     if share >= fastest or total <= share:
         return False
     others, first = total - share, min(remaining, min_chunk)
@@ -41,10 +45,11 @@ def simulated_ns(
     ns_per_call: Sequence[float],
     modelled_ns_per_row: Sequence[float] | None = None,
 ) -> float:
-    """Return the nanoseconds until the last thread of a step ends, all having begun at 0; the first is the caller's.
+    """Return the time until the last thread of a step ends, in ns.
 
-    ns_per_row: by thread, on its core. ns_per_call: by thread, besides, for every `min_chunk` rows of a chunk.
-    modelled_ns_per_row: what the engine's core shares are made of, where that differs from ns_per_row.
+    All threads start at 0, and the first is the caller's.
+    ns_per_row: time of a row, by thread. ns_per_call: additional time for every `min_chunk` rows of a chunk, by thread.
+    modelled_ns_per_row: from which the core shares are computed, if different from ns_per_row.
     """
     shares = core_shares(modelled_ns_per_row or ns_per_row)
     total, fastest = sum(shares), max(shares)

@@ -1,7 +1,7 @@
 """Cycles of a mix of instructions at a core's rates: the compute bound of the cost model.
 
-A throughput model: every kind of instruction at its rate, all of them at the issue width, a chain of sums at its
-latency. It knows no schedule; where a core has a timing profile, its pipeline model (passes/asm/models) counts.
+A throughput model: every kind of instruction at its rate, all together at the issue width, a chain of sums at its
+latency. It ignores the schedule; for cores with a timing profile the pipeline model (passes/asm/models) is used.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from mavcg.hardware.timing import Timing
 
 @dataclass(frozen=True)
 class InstructionMix:
-    """Numbers of instructions by kind, in the machine's registers.
+    """Numbers of instructions by kind, for the machine's registers.
 
-    chain: dependent multiply-adds from one iteration to the next, where the mix is that of a loop's body.
+    chain: dependent multiply-adds from one iteration to the next, if the mix is that of a loop body.
     """
 
     fma: float = 0.0
@@ -30,11 +30,11 @@ class InstructionMix:
 
     @property
     def moves_data(self) -> bool:
-        """True if it has anything but control instructions."""
+        """True if it has any instructions besides control."""
         return bool(self.fma or self.vector or self.loads or self.stores or self.divisions)
 
     def cycles(self, rates: IssueRates) -> float:
-        """Return the cycles by the tightest of the bounds."""
+        """Return the cycles of the mix, by the tightest bound."""
         return throughput_cycles(
             rates, self.fma, self.loads, self.other, self.chain, self.vector, self.stores, self.divisions
         )
@@ -44,7 +44,7 @@ def throughput_cycles(
     rates: IssueRates, fma: float, loads: float, other: float = 0.0, chain: float = 0, vector: float = 0.0,
     stores: float = 0.0, divisions: float = 0.0,
 ) -> float:  # fmt: skip
-    """Return the cycles of so many instructions by the tightest of the bounds; arguments as InstructionMix has them."""
+    """Return the cycles of these instructions, by the tightest bound. Arguments: as in InstructionMix."""
     arithmetic = fma + vector
     return max(
         fma / rates.fma_per_cycle + loads * rates.load_fma_cycles,
@@ -57,7 +57,7 @@ def throughput_cycles(
 
 
 def x86_rates(core: Core | None) -> tuple[IssueRates, tuple[str, ...]]:
-    """Return an x86 core's rates from the facts in its file, and a sentence for each fact that had to be assumed."""
+    """Return an x86 core's rates from the facts in its file, and a sentence for each fact that is assumed."""
     fit = fit_of_kind(X86)
     typical = fit.typical_rates
     if core is None:
@@ -65,8 +65,8 @@ def x86_rates(core: Core | None) -> tuple[IssueRates, tuple[str, ...]]:
     facts = {fact.key: float(fact.value) for fact in core.facts if isinstance(fact.value, (int, float))}
     kinds = ("zmm", "ymm")
 
-    def fact(instruction: str, what: str) -> float | None:
-        names = [f"instr.{instruction.format(kind)}.{what}" for kind in kinds]
+    def fact(instruction: str, figure: str) -> float | None:
+        names = [f"instr.{instruction.format(kind)}.{figure}" for kind in kinds]
         return next((facts[name] for name in names if name in facts), None)
 
     fma, load = fact("vfmadd231ps {}", "throughput"), fact("vmovups {}, [mem]", "throughput")
@@ -77,7 +77,7 @@ def x86_rates(core: Core | None) -> tuple[IssueRates, tuple[str, ...]]:
         for name, value in (("fma", fma), ("loads", load), ("stores", store), ("width", width), ("latency", latency))
         if value is None
     ]
-    # Zen has two pipes that add beside the two that multiply, Intel's cores three vector ports in all.
+    # Zen has two adding pipes besides the two multiplying ones; Intel's cores have three vector ports in all.
     vector = max(typical.vector_per_cycle, (fma or 0) + (add or 0) - 1)
     rates = IssueRates(
         fma or typical.fma_per_cycle, vector, load or typical.loads_per_cycle, store or typical.stores_per_cycle,
@@ -87,7 +87,7 @@ def x86_rates(core: Core | None) -> tuple[IssueRates, tuple[str, ...]]:
 
 
 def timing_rates(timing: Timing) -> IssueRates:
-    """Return the rates of a core that has a timing profile. Raises: MissingFact."""
+    """Return the rates of a core with a timing profile. Raises: MissingFact."""
     kind = IN_ORDER if timing.order == "in" else OUT_OF_ORDER_AARCH64
     fma, add = timing.of("fmla_q"), timing.of("fadd_q")
     return IssueRates(

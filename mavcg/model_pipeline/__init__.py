@@ -1,1 +1,1 @@
-"""The model pipeline: a network's file in, an engine library out, or its predicted time."""
+"""The model pipeline: from a network's file to an engine library, or to its predicted time."""

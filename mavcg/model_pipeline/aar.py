@@ -1,4 +1,4 @@
-"""Pack a model library as an Android archive (AAR): Gradle takes the header and the library from it, for C++ and Java.
+"""Packs a model library as an Android archive (AAR), from which Gradle takes header and library, for C++ and Java.
 
 Sources: "Create an Android library", section "Anatomy of an AAR file" (developer.android.com); google.github.io/prefab,
 "Package structure"; the metadata classes of prefab's repository (PackageMetadataV1, ModuleMetadataV1,
@@ -20,16 +20,16 @@ from mavcg.runtime.companions import library_stem
 from mavcg.runtime.model_names import api_name
 
 ABIS = {"aarch64": "arm64-v8a", "x86_64": "x86_64"}  # Android's names
-# Every version of prefab reads the first schema; the second differs by a field for static libraries.
+# All versions of prefab read schema 1; schema 2 only adds a field for static libraries.
 _SCHEMA = 1
-_NDK = 21  # prefab needs the number of an NDK and compares it with nothing (Android.checkIfUsable); none was used
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that a ZIP file can hold
+_NDK = 21  # prefab requires an NDK version but does not check it (Android.checkIfUsable); no NDK was used
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # earliest time that a ZIP file can store
 _NAME = re.compile(r"lib[A-Za-z0-9_][A-Za-z0-9_.+-]*\.so", re.ASCII)
 _COPY_BYTES = 1 << 20
 
 
 def check_aar(aar: Path, target: Target, output: Path) -> None:
-    """Check that an archive can be made. Raises: MavcgError naming the option, its value and the remedy."""
+    """Check that an archive can be written. Raises: MavcgError naming the option, its value and the remedy."""
     if target.system != "linux-android":
         raise MavcgError(
             f"--aar {aar}: is for Android, and the target is {target.zig_name}; add "
@@ -38,7 +38,7 @@ def check_aar(aar: Path, target: Target, output: Path) -> None:
     if aar.suffix.lower() != ".aar":
         raise MavcgError(f"--aar {aar}: an Android archive is written; name one, such as {aar.stem or 'model'}.aar")
     if aar.is_dir() or not aar.resolve().parent.is_dir():
-        raise MavcgError(f"--aar {aar}: is a folder, or its folder is not there; name another file")
+        raise MavcgError(f"--aar {aar}: is a folder, or its folder does not exist; name another file")
     if not _NAME.fullmatch(output.name):
         raise MavcgError(
             f"-o {output}: Android installs libraries named lib*.so, and Gradle's modules have letters, digits and "
@@ -47,11 +47,12 @@ def check_aar(aar: Path, target: Target, output: Path) -> None:
 
 
 def write_aar(aar: Path, library: Path, headers: Sequence[Path], model: str, version: str, target: Target) -> Path:
-    """Write an Android archive with one prefab module. Returns its path.
+    """Write an Android archive with one prefab module, and return its path.
 
-    The module has the library's name: libresnet.so is resnet::resnet in CMake. The same inputs give the same bytes,
-    so nothing is compressed and all files have one time. model: its name, for the manifest. version: numbers with dots.
-    Raises: MavcgError where it cannot be written.
+    The module has the library's name: libresnet.so is resnet::resnet in CMake. Equal inputs give equal bytes, so
+    nothing is
+    compressed and all files have the same time. model: its name, for the manifest. version: numbers with dots. Raises:
+    MavcgError if it cannot be written.
     """
     abi, stem = ABIS[target.arch], library_stem(library)
     module = f"prefab/modules/{stem}"
@@ -71,7 +72,7 @@ def write_aar(aar: Path, library: Path, headers: Sequence[Path], model: str, ver
     files = {f"jni/{abi}/{library.name}": library, f"{module}/libs/android.{abi}/{library.name}": library}
     files |= {f"{module}/include/{header.name}": header for header in headers}
     try:
-        with whole(aar) as made, zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        with whole(aar) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
             for name, text in texts.items():
                 archive.writestr(_entry(name), text)
             for name, path in sorted(files.items()):
@@ -88,7 +89,7 @@ def _json(document: dict[str, object]) -> str:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """Return an entry that does not depend on the machine: no time, no owner, rw-r--r--."""
+    """Return a ZIP entry that is the same on every machine: fixed time, no owner, rw-r--r--."""
     entry = zipfile.ZipInfo(name, _EPOCH)
     entry.create_system = 3  # Unix, whose modes the next field holds
     entry.external_attr = 0o100644 << 16

@@ -1,6 +1,7 @@
-"""Chooses how each node of a graph is computed: the one stage where algorithms, primitives and layouts are decided.
+"""Choice of the algorithms, primitives and layouts of a graph's nodes; no other stage decides them.
 
-There are two strategies. The engine's takes for each node the algorithm that is predicted to be fastest. All others
+There are two kinds of strategies. "engine" takes for each node the algorithm that is predicted to be fastest. All
+others
 select primitives and layouts for the whole network, by costs that start from the same predictions.
 """
 
@@ -26,14 +27,18 @@ from mavcg.specs.kernel import Machine, Packing
 
 Progress = Callable[[str], None]
 Dump = Callable[[str, object], None]
-# Constants are aligned, and equal ones are there once: how much that makes is seen only when memory is planned.
+# Attempts to fit a limit: alignment and shared equal constants change the size only when memory is planned.
 TRIES = 4
 
 
 @dataclass(frozen=True)
 class AlgorithmChoice:
-    """A graph with all choices made. graph: with the selected primitives and layouts written into it; lowered: the
-    same, as kernels; selection: for reports, and the library's note."""
+    """A graph with all choices made.
+
+    graph: with the selected primitives and layouts. lowered: the same as kernels. selection: for reports and the
+    library's
+    note.
+    """
 
     graph: Graph
     lowered: LoweredGraph
@@ -41,11 +46,11 @@ class AlgorithmChoice:
 
 
 class AlgorithmStrategy(Protocol):
-    """A method of choice."""
+    """A strategy of choice."""
 
     @property
     def light_message(self) -> str:
-        """Message for people where weights have to be smaller than those of `choose`."""
+        """Progress message while smaller weights than those of `choose` are searched for."""
 
     def choose(self) -> AlgorithmChoice:
         """Return the fastest choice."""
@@ -65,17 +70,15 @@ def choose_algorithms(
     dump: Dump,
     workers: int = 1,
 ) -> AlgorithmChoice:
-    """Choose by the question's strategy, and lower the graph accordingly, its nodes in the order that needs the least
-    memory.
+    """Choose by the requested strategy, and lower the graph, with its nodes in the order that needs the least memory.
 
     max_size_bytes: of all packed constants. workers: processes that predict.
-
-    Raises: MavcgError, as select_for_library, and with the least size where no choice is as small as that.
+    Raises: MavcgError as select_for_library, and with the smallest possible size if no choice meets max_size_bytes.
     """
     packing = packing_for(target)
     graph = order_nodes(graph).graph
     if question.strategy != ENGINE and board is None:
-        raise MavcgError(f"--strategy {question.strategy}: costs are of a board; name a --board")
+        raise MavcgError(f"--strategy {question.strategy}: costs belong to a board; name a --board")
     progress("choosing algorithms")
     candidates = lower_candidates(graph, packing, question.max_error)
     predicted = predict_algorithms(candidates, machines, target, board, progress, workers)
@@ -99,11 +102,11 @@ def choose_algorithms(
 
 
 def eight_bit_json(graph: Graph, predicted: PredictedAlgorithms, chosen: Mapping[str, str]) -> list[dict[str, Any]]:
-    """List the 8-bit convolutions that there was a choice for, with every primitive's predicted time in ms.
+    """Return the 8-bit convolutions with several algorithms, with every primitive's predicted time in ms.
 
-    chosen: algorithms by a node's output, of those that are not computed by the default.
-
-    All of their images are in HWC, so that no conversion depends on the choice: the least of each node is the optimum.
+    chosen: algorithm by a node's output, unless it is the default. All their images are in HWC, so that no conversion
+    depends
+    on the choice, and the fastest primitive of each node is optimal.
     """
     producers = graph.producers()
     return [
@@ -140,7 +143,7 @@ class FastestPredicted:
                 for time in times
             )
             for node, times in self.predicted.considered.items()
-            if producers[node].op == "conv2d"  # an 8-bit one's weights are as large by each algorithm
+            if producers[node].op == "conv2d"  # weights of 8-bit convolutions have the same size with each algorithm
         }
         lowered = self.candidates.lower(self.predicted.fastest)
         in_options = sum(lowered.packed_bytes.get(node, 0) for node in options)
@@ -150,7 +153,7 @@ class FastestPredicted:
         except TooSmall as error:
             raise TooSmall(error.least_bytes + others) from None
         others_fastest = {node: name for node, name in self.predicted.fastest.items() if node not in options}
-        return self._choice({**others_fastest, **{node: each.name for node, each in chosen.items() if each.name}})
+        return self._choice({**others_fastest, **{node: option.name for node, option in chosen.items() if option.name}})
 
     def _choice(self, algorithms: Mapping[str, str]) -> AlgorithmChoice:
         return AlgorithmChoice(self.graph, self.candidates.lower(algorithms), {"strategy": ENGINE})
@@ -158,7 +161,7 @@ class FastestPredicted:
 
 @dataclass(frozen=True)
 class NetworkSelection:
-    """Any other strategy: primitives and layouts selected for the network as a whole."""
+    """All other strategies: primitives and layouts selected for the network as a whole."""
 
     graph: Graph
     packing: Packing
@@ -192,7 +195,7 @@ def _constants_bytes(choice: AlgorithmChoice) -> int:
 def _within_size(
     strategy: AlgorithmStrategy, choice: AlgorithmChoice, size_bytes: int, max_size_bytes: int
 ) -> AlgorithmChoice:
-    """Choose with fewer and fewer bytes for convolutions' weights, until all constants fit.
+    """Choose with a falling limit for the convolutions' weights, until all constants fit.
 
     size_bytes: of the constants of `choice`, which is too large.
     """
@@ -203,11 +206,11 @@ def _within_size(
             lighter = strategy.choose_within(budget)
         except TooSmall as error:
             raise MavcgError(
-                f"--max-size {max_size_bytes}: packed weights take {error.least_bytes + others} bytes at least; allow "
+                f"--max-size {max_size_bytes}: packed weights take at least {error.least_bytes + others} bytes; allow "
                 f"that many"
             ) from None
         excess = _constants_bytes(lighter) - max_size_bytes
         if excess <= 0:
             return lighter
         budget -= excess
-    raise MavcgError(f"--max-size {max_size_bytes}: packed weights take {excess} bytes more; allow that many")
+    raise MavcgError(f"--max-size {max_size_bytes}: packed weights exceed it by {excess} bytes; raise it by that many")

@@ -1,4 +1,4 @@
-"""Print the values that stages of the model pipeline make, for MAVCG_DUMP."""
+"""Prints the values between stages of the model pipeline, for MAVCG_DUMP."""
 
 import os
 from functools import cache
@@ -6,31 +6,31 @@ from functools import cache
 from mavcg.passes.graph.pipeline import PASSES
 from mavcg.text.terminal import say, show
 
-# What MAVCG_DUMP prints, in order. The graph's passes have names of their own, between "import" and "algorithms".
+# Stages that MAVCG_DUMP can print, in order. Graph passes, printed by their own names, run before "algorithms".
 STAGES = (
     "import", "optimise", "algorithms", "legalised", "lower", "plan_tiles", "plan_memory", "plan_phases",
     "generate_code", "pack_weights", "link",
 )  # fmt: skip
 ALL = "all"
-OLD_ALGORITHMS = "ways"  # what the stage "algorithms" was called
+OLD_ALGORITHMS = "ways"  # former name of the stage "algorithms"
 
 
 def dump(stage: str, value: object) -> None:
-    """Print the value that a stage made to stderr where MAVCG_DUMP names this stage, or all."""
+    """Print the value of a stage to stderr if MAVCG_DUMP names the stage, or all."""
     stages = _named_stages(os.environ.get("MAVCG_DUMP", ""))
     if stage in stages or ALL in stages:
         show(f"// {stage}\n{value}", to_stderr=True)
 
 
-@cache  # so that a process says once what is wrong with the names
+@cache  # so that a process warns only once about wrong names
 def _named_stages(text: str) -> frozenset[str]:
-    """Return the stages and passes that the variable names; stderr says which names are old, or none."""
+    """Return the stages and passes that the variable names; stderr gets a warning for old and unknown names."""
     names = frozenset(name.strip() for name in text.split(",")) - {""}
     if OLD_ALGORITHMS in names:
-        say(f"MAVCG_DUMP={OLD_ALGORITHMS}: is called algorithms now; the old name goes with the next release")
+        say(f"MAVCG_DUMP={OLD_ALGORITHMS}: is now called algorithms; the old name will be removed in the next release")
         names |= {"algorithms"}
-    passes = dict.fromkeys(one.__name__ for one in PASSES)
+    passes = dict.fromkeys(graph_pass.__name__ for graph_pass in PASSES)
     for name in sorted(names - {*STAGES, *passes, ALL, OLD_ALGORITHMS}):
         known = ", ".join((*STAGES, *passes, ALL))
-        say(f"MAVCG_DUMP={name}: no stage or pass has this name, so nothing is printed for it; there are {known}")
+        say(f"MAVCG_DUMP={name}: no stage or pass has this name, so nothing is printed for it; the names are {known}")
     return names

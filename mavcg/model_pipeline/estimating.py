@@ -1,4 +1,4 @@
-"""Predicts the time of a model from its file or its library; on this machine measures it as well."""
+"""Predicts the time of a model from its file or its library; on this machine also measures it."""
 
 import resource
 import time
@@ -52,9 +52,9 @@ WARM_RUNS, LEAST_RUNS, MOST_RUNS, SECONDS = 3, 5, 50, 2.0
 
 @dataclass(frozen=True)
 class Source:
-    """The steps to predict and the specs of their kernels.
+    """The steps to predict, and the specs of their kernels.
 
-    note: of a library; None: a model's file. names: a library's names of its kernels -> kernel_name of their specs.
+    note: of a library; None for a model file. names: the library's names of its kernels -> kernel_name of their specs.
     """
 
     name: str
@@ -66,15 +66,14 @@ class Source:
 
 
 def board_of(name: str) -> Board:
-    """Return the board of an option; this machine with what it measures of itself. Raises: MavcgError for an unknown
-    one."""
+    """Return the board named by an option; "host" is this machine, measured. Raises: MavcgError for an unknown name."""
     return measured_host_board() if name == HOST else find_board(name)
 
 
 def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress) -> Source:
-    """Return a model lowered for the board, or a library's steps.
+    """Return a model lowered for the board, or the steps of a library.
 
-    Raises: MavcgError for bad models, for a library of another architecture or without the specs of its kernels.
+    Raises: MavcgError for bad models, and for a library of another architecture or without the specs of its kernels.
     """
     target = parse_target(board.target)
     note = None if is_model_file(path) else library_note(path)
@@ -82,15 +81,15 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
         progress(f"reading {path.name}")
         return lower_for_board(path.stem, optimise(import_model(path, shapes), dump), board, progress)
     if shapes:
-        raise MavcgError(f"--shape: {path.name} is built already, and its shapes with it; give the model's file")
+        raise MavcgError(f"--shape: {path.name} is already built, with fixed shapes; name the model's file instead")
     arch = _ELF_ARCH.get(str(open_elf(path)["e_machine"]), "another architecture")
     if arch != target.arch:
         raise MavcgError(f"--board {board.name}: is {target.arch}, and {path} is {arch}; name a board of that kind")
     if any("spec" not in kernel for kernel in note["kernels"].values()) or any(
         "touches" not in s for s in note["steps"]
     ):
-        raise MavcgError(f"{path}: its note does not say what its kernels compute; build it again, or give the model")
-    if "spec_format" in note:  # notes of before have what repr() printed
+        raise MavcgError(f"{path}: its note does not describe its kernels; build it again, or name the model's file")
+    if "spec_format" in note:  # older notes have the output of repr()
         check_format(note["spec_format"], str(path))
     specs = {name: read_spec(k["spec"], f"{path}: kernel {name}") for name, k in note["kernels"].items()}
     plan = _plan_of(note["kernels"], specs)
@@ -98,7 +97,7 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
 
 
 def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -> Source:
-    """Return an optimised graph's steps and kernels as `mavcg build` would make them for the board."""
+    """Return an optimised graph's steps and kernels, as `mavcg build` would make them for the board."""
     target = parse_target(board.target)
     cores = load_cores()
     machines = machines_for([cores[core] for core in board.cores if core in cores], target)
@@ -111,13 +110,12 @@ def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -
 
 
 def _names(specs: Mapping[str, KernelSpec]) -> dict[str, str]:
-    """Return a library's names of its kernels -> the names that this mavcg would give them: an older one gave
-    others."""
+    """Return the library's names of its kernels -> this version's names; older versions of mavcg used other names."""
     return {name: kernel_name(spec) for name, spec in specs.items()}
 
 
 def _plan_of(kernels: Mapping[str, Any], specs: Mapping[str, KernelSpec]) -> TilePlan:
-    """Return the macro-tiles that a library's note gives its kernels' versions, by this mavcg's names of them."""
+    """Return the macro-tiles in a library's note, by this version's names of the kernels."""
     names = _names(specs)
     return TilePlan({
         (names[name], label): macro_from_note(version["macro"])
@@ -180,9 +178,9 @@ def _simulator(source: Source, library: Path, board: Board, workers: int, progre
 def measured_ms(
     path: Path, prediction: Prediction, shapes: Sequence[str], progress: Progress = lambda message: None
 ) -> tuple[float, ...]:
-    """Return the ms of each step on this machine, with as many threads as the prediction's layers are for.
+    """Return the time of each step on this machine in ms, with as many threads as the prediction assumes.
 
-    A model's file is built first. Raises: MavcgError, also where library and prediction are of different steps.
+    A model file is built first. Raises: MavcgError, also if library and prediction have different steps.
     """
     with scratch_folder("mavcg-estimate-") as folder:
         library = _build(path, HOST, shapes, folder, progress) if is_model_file(path) else path
@@ -191,7 +189,7 @@ def measured_ms(
 
 
 def time_layers(library: Path, prediction: Prediction) -> tuple[float, ...]:
-    """Return the measured milliseconds of each step of a built library. Raises: MavcgError where its steps differ."""
+    """Return the measured time of each step of a built library in ms. Raises: MavcgError if its steps differ."""
     with load(library, threads=prediction.chosen.threads) as model:
         rng = np.random.default_rng(0)
         arrays = [rng.uniform(0, 1, tensor.shape).astype(tensor.dtype) for tensor in model.inputs]
@@ -209,15 +207,16 @@ def time_layers(library: Path, prediction: Prediction) -> tuple[float, ...]:
                 quiet.append(rows[-1])
             names = [step.kernel for step in steps]
     if names != [layer.work.kernel for layer in prediction.layers]:
-        raise MavcgError(f"{library}: was built by another mavcg than this one: its steps differ; build it again")
+        raise MavcgError(f"{library}: was built by another version of mavcg: its steps differ; build it again")
     return _typical(rows, quiet)
 
 
 def _typical(rows: Sequence[Sequence[float]], quiet: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Return each step's time: the median of the runs that kept their core.
+    """Return each step's time: the median over the runs without a context switch.
 
-    Where these are few it is the lower quartile of all, since a run that had to wait says nothing of the steps that
-    waited.
+    If there are too few such runs it is the lower quartile of all runs, since a preempted run says nothing about the
+    steps
+    that waited.
     """
     if len(quiet) >= LEAST_RUNS:
         return tuple(float(ms) for ms in np.median(np.array(quiet), axis=0))

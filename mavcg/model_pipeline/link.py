@@ -1,4 +1,4 @@
-"""The last stage of the model pipeline: objects -> a library with its note, header and companions."""
+"""The last stage of the model pipeline: objects -> a library with its note, header and companion files."""
 
 import time
 from collections import Counter
@@ -27,9 +27,11 @@ from mavcg.toolchain.codegen import assemble
 
 @dataclass(frozen=True)
 class ModelResult:
-    """The library that was built. operators: number of nodes of each operator in the graph after all passes;
-    library_bytes: size of the file; loaded_bytes: size that it adds to a program's image; companions: header,
-    pkg-config and CMake files; note: the library's description of itself."""
+    """A built library.
+
+    operators: number of nodes by operator after all passes. library_bytes: size of the file. loaded_bytes: size in a
+    program's image. companions: header, pkg-config and CMake files. note: the description inside the library.
+    """
 
     output: Path
     target: Target
@@ -46,7 +48,7 @@ class ModelResult:
 
     @property
     def code_bytes(self) -> int:
-        """Bytes that are loaded and are not packed weights, as `mavcg inspect` counts them."""
+        """Loaded bytes without the packed weights, as counted by `mavcg inspect`."""
         return self.loaded_bytes - self.planned.program.constants_bytes
 
 
@@ -60,10 +62,11 @@ def link_model(
     started: float,
     progress: Progress,
 ) -> ModelResult:
-    """Link a library of its objects, and write its header and its other files beside it.
+    """Link a library from its objects, and write its header and other companion files beside it.
 
-    parts: what part_tasks and own_selector_task make. kernel_objects: in the order of kernel_modules. facts: made_with
-    of the model's file. folder: for the note. started: by time.monotonic. Raises: ToolError.
+    parts: results of part_tasks and own_selector_task. kernel_objects: in the order of kernel_modules. facts: made_with
+    of
+    the model's file. folder: for the note's object. started: by time.monotonic. Raises: ToolError.
     """
     planned, machines, graph = prepared.planned, prepared.machines, prepared.choice.graph
     kernels = kernel_code(kernel_objects, machines, prepared.tiles)
@@ -84,8 +87,8 @@ def link_model(
 
 
 def bands_note(prepared: PreparedModel) -> dict[str, Any]:
-    """Return what a library's note says of layers by bands of rows; nothing where there are none."""
-    return {"depth_first": [each.as_json() for each in prepared.bands]} if prepared.bands else {}
+    """Return the note's entry on layers computed by bands of rows; empty if there are none."""
+    return {"depth_first": [band.as_json() for band in prepared.bands]} if prepared.bands else {}
 
 
 def link_with_note(
@@ -95,12 +98,12 @@ def link_with_note(
     folder: Path,
     progress: Progress,
 ) -> None:
-    """Link the library of these objects, with its description of itself."""
+    """Link these objects and the note to the library."""
     note_object = folder / "model-note.o"
     assemble(note_assembly(note, request.target), note_object, request.target, "the library's note")
     progress(f"linking {request.output}")
     linked = [*objects, note_object]
-    # What bionic has is known to the link; for other systems the C library decides at load.
+    # Bionic's symbols are known when linking; on other systems the C library is resolved at load time.
     strict = ("-Wl,-z,defs",) if request.target.system == "linux-android" else ()
     link_shared(linked, request.output, request.target, options=LinkOptions(strict, strip=request.strip))
     dump("link", "".join(f"{path.name}\n" for path in linked))

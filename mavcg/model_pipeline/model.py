@@ -1,6 +1,7 @@
-"""The model pipeline: an ONNX, TFLite or Caffe file and cores -> an engine library with its header, stage after stage.
+"""The model pipeline: an ONNX, TFLite or Caffe file and cores -> an engine library with its header, stage by stage.
 
-Each stage takes values and gives a new one; MAVCG_DUMP=<stage> prints it. Their names, in order: STAGES in dump.py.
+Each stage is a function from values to a new value, which MAVCG_DUMP=<stage> prints. STAGES in dump.py lists the
+stages.
 """
 
 import time
@@ -24,12 +25,12 @@ from mavcg.runtime.model_text import default_spin_us
 
 
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
-    """Build the library. Raises: MavcgError (bad input, an operator that is not there) with nothing written."""
+    """Build the library. Raises: MavcgError (bad input, unsupported operator); nothing is written then."""
     started = time.monotonic()
     name = library_stem(request.output)
     check_companions(name, request.output)
     with scratch_folder("mavcg-model-") as folder:
-        # What no stage decides: it is made beside them.
+        # Independent of all stages, so these tasks run beside them.
         early: list[Task[Any]] = [
             own_selector_task(request, folder), Task("hashing the model", partial(made_with, request.model)),
         ]  # fmt: skip
@@ -39,15 +40,15 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
                 prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, folder,
                 request.tuning, prepared.tiles,
             )  # fmt: skip
-            others = part_tasks(prepared, request, folder)
-            made: list[Any] = run_tasks([*others, *tasks], request.workers, progress)
+            part_task_list = part_tasks(prepared, request, folder)
+            objects: list[Any] = run_tasks([*part_task_list, *tasks], request.workers, progress)
             selector, facts = early_results()
-        parts, kernels = [*made[: len(others)], selector], made[len(others) :]
+        parts, kernels = [*objects[: len(part_task_list)], selector], objects[len(part_task_list) :]
         return link_model(prepared, request, parts, kernels, facts, folder, started, progress)
 
 
 def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> tuple[Task[Path], ...]:
-    """Return the tasks that make the objects of a library beside its kernels' and the selector's."""
+    """Return the tasks that compile a library's objects other than kernels and the selector."""
     planned = prepared.planned
     lowered, memory = planned.lowered, planned.memory
     return engine_tasks(
@@ -58,5 +59,5 @@ def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> 
 
 
 def own_selector_task(request: ModelRequest, folder: Path) -> Task[Path]:
-    """Return the task that makes the selector's object, which follows those of part_tasks in the link."""
+    """Return the task that compiles the selector, whose object follows those of part_tasks when linking."""
     return selector_task(CoreSet(request.cores), load_cores(request.target.arch), request.target, folder)

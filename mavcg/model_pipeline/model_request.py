@@ -13,7 +13,7 @@ from mavcg.predict.depth_first import AUTO
 from mavcg.selection.select_model import ENGINE
 from mavcg.toolchain.codegen import default_workers
 
-# Admits Winograd's F(2x2) and F(4x4) of 3x3 and 5x5; F(6x6) is off by more (kernels/primitives/winograd/family.py).
+# Allows Winograd's F(2x2) and F(4x4) of 3x3 and 5x5; F(6x6) has a larger error (kernels/primitives/winograd/family.py).
 MAX_ERROR = 1e-4
 
 
@@ -21,19 +21,25 @@ MAX_ERROR = 1e-4
 class ModelRequest:
     """Everything that a model library depends on.
 
-    shapes: of inputs with free dimensions, by name; sizes: such shapes, for a library of several sizes, the first of
-    which is also in shapes. threads: what a context uses when its user does not say; 0: what
-    is predicted to be fastest on the board, of the CPUs that the context may use.
-    board: whose caches the kernels are tiled for; without one they are tiled for typical caches of their cores.
-    max_error: largest error of an algorithm in f32, over its largest sum before the activation; 0:
-    sums by definition.
-    strategy: how primitives and layouts are selected, by what --strategy calls it; db, max_workspace_bytes: for these,
-    see ModelQuestion. max_size_bytes: that packed weights may take. max_arena_bytes: that the buffers of a context may
-    take. depth_first: "auto", "on" or "off": whether layers are computed by bands of rows for speed, on a board (see
-    predict/depth_first.py). strip: leave local symbols out of the library.
-    weights: of a Caffe network; None for the file beside the model. aar: an Android archive to pack the library in.
-    image_rows: every kernel that can goes by rows of the image, for programs by parts of rows.
-    graph: the model as a graph, where it was not read from the file; the file is then named and hashed alone.
+    shapes: of inputs with free dimensions, by name. sizes: shapes of each size, for a library of several sizes; the
+    first is
+    also in shapes. threads: default of a context; 0: the number predicted to be fastest on the board among the
+    context's
+    CPUs. board: for whose caches the kernels are tiled; None: typical caches of their cores. max_error: largest error
+    of an
+    f32 algorithm relative to its largest sum before the activation; 0: sums by definition. strategy: of selection, as
+    in
+    --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of packed weights. max_arena_bytes:
+    limit
+    of a context's buffers. depth_first: "auto", "on" or "off": whether layers are computed by bands of rows for speed,
+    on a
+    board (predict/depth_first.py). strip: drop local symbols of the library. weights: of a Caffe network; None for the
+    file
+    beside the model. aar: path of an Android archive to write. image_rows: every kernel that can works by rows of the
+    image,
+    for programs by parts of rows. graph: the model as a graph if it was not read from the file; the file is then used
+    for its
+    name and hash only.
     """
 
     model: Path

@@ -1,4 +1,4 @@
-"""The note of a model library: enough for `mavcg inspect` to show it without the model's file."""
+"""The note of a model library, from which `mavcg inspect` describes it without the model's file."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,14 +23,16 @@ from mavcg.specs.tile_plan import MacroTile, Order
 
 
 def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the note of a library with these kernels; sizes in bytes, counted.
+    """Return the note of a library with these kernels; sizes are counted, in bytes.
 
-    steps: each with what `mavcg estimate` needs: multiply-accumulates, and the bytes that it touches.
-    kernels: by name, with the layout of what it writes, the packing of its weights, its spec (specs/serialize.py, in
+    steps: with what `mavcg estimate` needs: multiply-accumulates, and bytes touched. "primitive" of a step: the
+    primitive
+    that it is a stage of, or the conversion of layouts.
+    kernels: by name, with the layout that it writes, the packing of its weights, its spec (specs/serialize.py, in
     spec_format), and for each version ("generic" and core names) bytes of machine code, kinds of tiles, and its
-    macro-tile where it was planned.
-    selection: by which strategy primitives and layouts were chosen, and what came of it; "primitive" of a step: what it
-    is a stage of, or the conversion between layouts.
+    macro-tile if
+    planned.
+    selection: the strategy that selected primitives and layouts, and its result.
     """
     program, lowered = model.program, model.lowered
     sizes = kernels.code_bytes()
@@ -60,7 +62,7 @@ def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str,
 
 
 def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:
-    """Return the primitive that a node's steps belong to, under "primitive"; nothing where there is none."""
+    """Return {"primitive": name} for a node's steps; empty if the node has no primitive."""
     if node.op == "primitive_conv2d":
         return {"primitive": str(node.attr("primitive"))}
     if node.op == "convert_layout":
@@ -88,8 +90,8 @@ def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: dict[str, int]) -> dic
     }
 
 
-# Keys of a macro-tile in notes, in the order of MacroTile's fields; they stay as they are when a field is renamed.
-# In notes 0 stands for None.
+# Keys of a macro-tile in notes, in the order of MacroTile's fields; they do not change when a field is renamed.
+# 0 in a note means None.
 _MACRO_KEYS = (
     "rows", "out_channels", "k_block", "order", "pack_lanes", "prefetch_bytes", "task_rows", "tile_channels", "parts",
     "claim_rows",
@@ -97,12 +99,12 @@ _MACRO_KEYS = (
 
 
 def _macro(macro: MacroTile | None) -> dict[str, Any]:
-    """Return a version's macro-tile under "macro"; nothing where none was planned."""
+    """Return {"macro": macro-tile} of a version; empty if none was planned."""
     return {} if macro is None else {"macro": {key: value or 0 for key, value in _by_key(macro).items()}}
 
 
 def macro_from_note(entry: Mapping[str, Any]) -> MacroTile:
-    """Return the macro-tile that a note has under "macro"; a key that it lacks has the default of its field."""
+    """Return the macro-tile of a note's entry "macro"; missing keys have their fields' defaults."""
     values = {**_by_key(MacroTile()), **entry}
     arguments: list[Any] = [values[key] or None for key in _MACRO_KEYS]
     arguments[_MACRO_KEYS.index("order")] = Order(values["order"])
@@ -114,8 +116,10 @@ def _by_key(macro: MacroTile) -> dict[str, Any]:
 
 
 def layout_of(spec: KernelSpec) -> str:
-    """Return the layout of the tensor that the kernel writes: "NHWC", "row-major", with ", inside a larger buffer"
-    where a padded or concatenated tensor is around it; "" for kernels that say nothing of it."""
+    """Return the layout of the tensor that the kernel writes: "NHWC" or "row-major"; "" for kernels without one.
+
+    ", inside a larger buffer" is appended for a tensor inside a padded or concatenated one.
+    """
     view = spec.out_view
     if view is None:
         return ""
@@ -123,5 +127,5 @@ def layout_of(spec: KernelSpec) -> str:
 
 
 def packing_of(spec: KernelSpec) -> str:
-    """Return the packing of the kernel's weights; "" where it has none, or reads them as they lie."""
+    """Return the packing of the kernel's weights; "" if it has none, or reads them unpacked."""
     return f"panels of {spec.panel_channels}" if spec.panel_channels else ""

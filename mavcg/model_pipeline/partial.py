@@ -1,5 +1,7 @@
-"""Builds the largest subgraphs of a model that can be built as one library, for the runtime that has the rest:
-`mavcg build MODEL --partial`."""
+"""Builds the largest subgraphs of a model that can be built as one library; another runtime computes the rest.
+
+This is `mavcg build MODEL --partial`.
+"""
 
 import hashlib
 import time
@@ -48,9 +50,12 @@ Plan = PartialPlan[Made]
 
 @dataclass(frozen=True)
 class PartialRequest:
-    """Everything that a partial build depends on. build: as of a whole model; also: where the ONNX model that calls the
-    library is written, None for a TFLite file, which stays as it is; min_share: of the multiply-accumulates, 0 to 1,
-    that a subgraph has at least."""
+    """Everything that a partial build depends on.
+
+    build: as for a whole model. also: path of the ONNX model to write, which calls the library; None for a TFLite file,
+    which
+    stays unchanged. min_share: least share of the multiply-accumulates of a subgraph, 0 to 1.
+    """
 
     build: ModelRequest
     also: Path | None
@@ -59,10 +64,10 @@ class PartialRequest:
 
 @dataclass(frozen=True)
 class PartialResult:
-    """The library and the model that were written.
+    """A library, and the model that was written.
 
-    plan: of the first size; planned: its programs, in the plan's order. sizes: of a library of several, each size's
-    share of the multiply-accumulates.
+    plan: of the first size. planned: the plan's programs, in order. sizes: with several sizes, the share of
+    multiply-accumulates of each.
     """
 
     request: PartialRequest
@@ -77,8 +82,12 @@ class PartialResult:
 
 @dataclass(frozen=True)
 class _Planned:
-    """A library that is to be linked. plan: of the first size; entries: of all sizes, those of one operator one after
-    the other, the first size first. model: that is to be written; model_files: of the user's."""
+    """A library to be linked.
+
+    plan: of the first size. entries: of all sizes, the sizes of one operator next to each other, first size first.
+    model: to
+    be written. model_files: the user's files.
+    """
 
     plan: Plan
     entries: tuple[PartEntry, ...]
@@ -88,7 +97,10 @@ class _Planned:
 
 
 def build_partial(request: PartialRequest, progress: Progress = lambda message: None) -> PartialResult:
-    """Build the library and write the model. Raises: MavcgError (bad input, nothing to build) with nothing written."""
+    """Build the library and write the model.
+
+    Raises: MavcgError (bad input, nothing to build); nothing is written then.
+    """
     started = time.monotonic()
     build = request.build
     machines = machines_for(build.cores, build.target)
@@ -104,7 +116,7 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
         write_whole(request.also, planned.model.SerializeToString(), "--also")
     programs = dict(zip(map(_entry_key, planned.entries), linked.planned, strict=True))
     return PartialResult(
-        request, planned.plan, tuple(programs[_entry_key(each.made[0])] for each in planned.plan.subgraphs),
+        request, planned.plan, tuple(programs[_entry_key(subgraph.made[0])] for subgraph in planned.plan.subgraphs),
         tuple(_size_shares(request, planned)), linked.weight_bytes, build.output.stat().st_size,
         loaded_bytes(build.output), time.monotonic() - started,
     )  # fmt: skip
@@ -115,7 +127,7 @@ def _entry_key(entry: PartEntry) -> str:
 
 
 def _size_shares(request: PartialRequest, planned: _Planned) -> Iterator[tuple[str, float]]:
-    """Yield each of several sizes with its subgraphs' share of the multiply-accumulates of the first."""
+    """Yield each of several sizes with its subgraphs' share of multiply-accumulates."""
     weights = [node.macs or 0 for node in planned.plan.nodes]
     for number, size in enumerate(request.build.sizes):
         nodes = (i for entry in planned.entries if entry.size_of_request == number for i in entry.plan_nodes)
@@ -123,7 +135,7 @@ def _size_shares(request: PartialRequest, planned: _Planned) -> Iterator[tuple[s
 
 
 def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
-    """Plan the subgraphs of an ONNX model, and the model with nodes in their place."""
+    """Plan the subgraphs of an ONNX model, and the model in which nodes replace them."""
     build = request.build
     sizes = build.sizes or (build.shapes,)
     supports = [read_support(build.model, size) for size in sizes]
@@ -157,9 +169,9 @@ def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
         nodes, written.outputs, request.min_share, lambda chosen: make_entries(chosen, guess), convex_sets
     )
     _check_any(request, plan)
-    # Which tensors leave a subgraph depends on what stays, which is known now.
-    taken = frozenset(i for each in plan.subgraphs for i in each.nodes)
-    staying = staying_nodes(written, supports[0], taken)
+    # The outputs of a subgraph depend on the nodes that stay, which are known only now.
+    replaced = frozenset(i for subgraph in plan.subgraphs for i in subgraph.nodes)
+    staying = staying_nodes(written, supports[0], replaced)
     operators, subgraphs = [], []
     for each in plan.subgraphs:
         border = make_subgraph(supports[0], each.nodes, staying)
@@ -176,23 +188,23 @@ def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
 
 
 def _equal_shapes(sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that are the same in all sizes; the others stay as the file has them."""
+    """Return the shapes that all sizes share; the others stay as in the file."""
     return {name: shape for name, shape in sizes[0].items() if all(size[name] == shape for size in sizes)}
 
 
 def _plan_tflite(request: PartialRequest, choose: Choose) -> _Planned:
-    """Plan the subgraphs of a TFLite file in each size, and the file as the delegate recognises it."""
+    """Plan the subgraphs of a TFLite file in each size, and the data by which the delegate recognises the file."""
     build = request.build
     first, file = None, NO_FILE
     entries: list[PartEntry] = []
     for number, size in enumerate(build.sizes or (build.shapes,)):
         support = tflite_support(build.model, size)
         if support.anchor is None:
-            raise MavcgError(f"{build.model}: has no constants, by which the delegate would recognise it")
+            raise MavcgError(f"{build.model}: has no constants by which the delegate could recognise it")
         file = DropInFile(support.data, len(support.operators), support.anchor.tensor, support.anchor.offset)
         plan = _plan_tflite_size(request, support, number, len({entry.size for entry in entries}), choose)
         first = first or plan
-        entries += [entry for each in plan.subgraphs for entry in each.made]
+        entries += [entry for subgraph in plan.subgraphs for entry in subgraph.made]
     assert first is not None
     return _Planned(first, tuple(entries), file)
 
@@ -200,7 +212,10 @@ def _plan_tflite(request: PartialRequest, choose: Choose) -> _Planned:
 def _plan_tflite_size(
     request: PartialRequest, support: TfliteSupport, number: int, dense: int, choose: Choose
 ) -> Plan:  # fmt: skip
-    """Plan the subgraphs of a TFLite file in one size. number: of the size; dense: among those with subgraphs."""
+    """Plan the subgraphs of a TFLite file in one size.
+
+    number: of the size. dense: its number among sizes with subgraphs.
+    """
 
     def attempt(nodes: Nodes) -> Made:
         op = _name(request, nodes)
@@ -217,12 +232,12 @@ def _plan_tflite_size(
 
 
 def _name(request: PartialRequest, nodes: Nodes) -> str:
-    """Return a subgraph's name: the library's and the position of its first node."""
+    """Return a subgraph's name: the library's, with the position of its first node."""
     return f"{api_name(library_stem(request.build.output))}_{nodes[0]}"
 
 
 def _check_any(request: PartialRequest, plan: Plan) -> None:
-    """Raise MavcgError that states why no subgraph is left to build."""
+    """Raise MavcgError with the reasons if no subgraph can be built."""
     if plan.subgraphs:
         return
     most = "; ".join(f"{left.count} {left.op}: {left.why}" for left in plan.left[:3])

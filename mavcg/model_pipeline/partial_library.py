@@ -1,13 +1,14 @@
 """Links subgraphs of one model to a library that other runtimes load."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
 from mavcg.files.scratch import scratch_folder
-from mavcg.files.worker_processes import run_tasks
+from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.memory_plan import ConstantPool
 from mavcg.lowering.pack_weights import packed_pool
@@ -31,15 +32,19 @@ from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import default_spin_us
 from mavcg.runtime.sizes_text import sizes_text
 from mavcg.specs.kernel import Machine
+from mavcg.specs.model_program import Program
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class PartEntry:
-    """A subgraph that is to be linked, in one size. fingerprint: of the node in an ONNX model. nodes, inputs, outputs,
-    op, size, input_names, output_names: as DropInPart has them. size_of_request: the size's number among those that
-    were requested; plan_nodes: positions in the plan."""
+    """A subgraph to be linked, in one size.
+
+    fingerprint: of the node in an ONNX model. nodes, inputs, outputs, op, size, input_names, output_names: as in
+    DropInPart.
+    size_of_request: number of the size among the requested ones. plan_nodes: positions in the plan.
+    """
 
     choice: AlgorithmChoice
     fingerprint: str = ""
@@ -56,7 +61,10 @@ class PartEntry:
 
 @dataclass(frozen=True)
 class LinkedParts:
-    """Programs of the subgraphs in the order of the entries. weight_bytes: of all their packed constants, each once."""
+    """Programs of the subgraphs, in the order of the entries.
+
+    weight_bytes: of all packed constants, shared ones counted once.
+    """
 
     planned: tuple[PlannedModel, ...]
     weight_bytes: int
@@ -72,8 +80,9 @@ def link_parts(
 ) -> LinkedParts:
     """Compile all subgraphs, which share kernels and constants, and link the library.
 
-    file: what the model was read from, where the runtime reads it too; None for a library without entries for other
-    runtimes, whose entries are the sizes of one model. model_files: what an ONNX model was read from.
+    file: the model's file if the other runtime reads it too; None for a library without entries for other runtimes,
+    whose
+    entries are the sizes of one model. model_files: files from which an ONNX model was read.
     """
     choices = [entry.choice for entry in entries]
     specs = tuple(dict.fromkeys(spec for choice in choices for spec in choice.lowered.specs))
@@ -83,44 +92,21 @@ def link_parts(
     pool = ConstantPool()
     whole = replace(build, depth_first=OFF)  # subgraphs share kernels and tiles
     planned = tuple(plan_choice(choice, whole, machines, clusters, tiles, progress, pool)[0] for choice in choices)
-    planned = tuple(replace(each, program=replace(each.program, constants_bytes=pool.end)) for each in planned)
-    core_set, defined = CoreSet(build.cores), version_symbols(specs, tuple(machines))
-    parts = [
-        DropInPart(
-            each.program,
-            entry.fingerprint,
-            entry.nodes,
-            entry.inputs,
-            entry.outputs,
-            entry.op,
-            entry.size,
-            entry.input_names,
-            entry.output_names,
-        )
-        for each, entry in zip(planned, entries, strict=True)
-    ]
-    symbol = constants_symbol(planned[0].program)
+    planned = tuple(replace(model, program=replace(model.program, constants_bytes=pool.end)) for model in planned)
+    parts = [_drop_in_part(model.program, entry) for model, entry in zip(planned, entries, strict=True)]
+    defined = version_symbols(specs, tuple(machines))
     with scratch_folder("mavcg-model-") as folder:
-        others = [
+        part_tasks = [
             sizes_task(sizes_text(parts), build.target, folder)
             if file is None
             else drop_in_task(parts_text(build.output.name, parts, file, model_files), build.target, folder),
-            selector_task(core_set, load_cores(), build.target, folder),
-            constants_task(partial(packed_pool, pool), pool.end, symbol, build.target, folder, str(build.model)),
+            *_engine_tasks(build, planned, pool, defined, folder),
         ]
-        for i, each in enumerate(planned):
-            (folder / str(i)).mkdir()
-            others.append(
-                engine_task(
-                    each.program, defined, core_set, build.target, folder / str(i), build.threads,
-                    default_spin_us(build.board), part_symbol(each.program), constants=symbol,
-                )
-            )  # fmt: skip
         tasks = kernel_tasks(specs, machines, build.cores, build.target, folder, build.tuning, tiles)
-        made: list[Any] = run_tasks([*others, *tasks], build.workers, progress)
-        kernels = kernel_code(made[len(others) :], machines, tiles)
+        objects: list[Any] = run_tasks([*part_tasks, *tasks], build.workers, progress)
+        kernels = kernel_code(objects[len(part_tasks) :], machines, tiles)
         dump("generate_code", kernels)
-        notes = [model_note(each, kernels, choice.selection) for each, choice in zip(planned, choices, strict=True)]
+        notes = [model_note(model, kernels, choice.selection) for model, choice in zip(planned, choices, strict=True)]
         note = {
             "mavcg": __version__,
             "model": library_stem(build.output),
@@ -128,5 +114,28 @@ def link_parts(
             "sizes" if file is None else "subgraphs": notes,
             "made_with": made_with(build.model),
         }
-        link_with_note([*kernels.objects, *made[: len(others)]], note, build, folder, progress)
+        link_with_note([*kernels.objects, *objects[: len(part_tasks)]], note, build, folder, progress)
     return LinkedParts(planned, pool.end)
+
+
+def _drop_in_part(program: Program, entry: PartEntry) -> DropInPart:
+    return DropInPart(
+        program, entry.fingerprint, entry.nodes, entry.inputs, entry.outputs, entry.op, entry.size, entry.input_names,
+        entry.output_names,
+    )  # fmt: skip
+
+
+def _engine_tasks(
+    build: ModelRequest, planned: Sequence[PlannedModel], pool: ConstantPool, defined: Set[str], folder: Path
+) -> Iterator[Task[Path]]:
+    """Yield the tasks that compile the selector, the shared constants, and each program's engine."""
+    core_set, symbol = CoreSet(build.cores), constants_symbol(planned[0].program)
+    yield selector_task(core_set, load_cores(), build.target, folder)
+    yield constants_task(partial(packed_pool, pool), pool.end, symbol, build.target, folder, str(build.model))
+    for number, model in enumerate(planned):
+        own_folder = folder / str(number)
+        own_folder.mkdir()
+        yield engine_task(
+            model.program, defined, core_set, build.target, own_folder, build.threads, default_spin_us(build.board),
+            part_symbol(model.program), constants=symbol,
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reports of `mavcg build MODEL --partial`."""
+"""Reports of `mavcg build MODEL --partial`: JSON and tables."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -24,26 +24,26 @@ def partial_json(result: PartialResult) -> dict[str, Any]:
         "subgraphs": [
             {
                 "name": planned.program.name,
-                "nodes": len(each.nodes),
-                "macs": each.macs,
-                "macs_share": plan.share(each.macs),
+                "nodes": len(subgraph.nodes),
+                "macs": subgraph.macs,
+                "macs_share": plan.share(subgraph.macs),
                 "arena_bytes": planned.program.arena_bytes,
                 "inputs": [{"name": t.name, "type": str(t.type)} for t in planned.program.inputs],
                 "outputs": [{"name": t.name, "type": str(t.type)} for t in planned.program.outputs],
-                "operators": dict(Counter(nodes[i].op for i in each.nodes).most_common()),
+                "operators": dict(Counter(nodes[i].op for i in subgraph.nodes).most_common()),
             }
-            for each, planned in zip(plan.subgraphs, result.planned, strict=True)
+            for subgraph, planned in zip(plan.subgraphs, result.planned, strict=True)
         ],
         "left": [{"op": left.op, "count": left.count, "why": left.why} for left in plan.left],
         "macs": plan.macs,
-        "macs_share": plan.share(sum(each.macs for each in plan.subgraphs)),
+        "macs_share": plan.share(sum(subgraph.macs for subgraph in plan.subgraphs)),
         "nodes_with_unknown_macs": plan.unknown_macs,
         "sizes": [{"shape": shape, "macs_share": share} for shape, share in result.sizes],
     }
 
 
 def show_partial(result: PartialResult, to: "Console") -> None:
-    """A screen for people: subgraphs, then what stays with the runtime and why."""
+    """Print the subgraphs, then the nodes that stay with the other runtime, with the reasons."""
     from rich.table import Table
 
     document = partial_json(result)
@@ -55,15 +55,17 @@ def show_partial(result: PartialResult, to: "Console") -> None:
         table.add_column(name)
     for name in ("nodes", "MACs", "share"):
         table.add_column(name, justify="right")
-    for each in document["subgraphs"]:
-        ends = [", ".join(f"{t['name']} {t['type']}" for t in each[what]) for what in ("inputs", "outputs")]
-        table.add_row(each["name"], *ends, str(each["nodes"]), f"{each['macs']:,}", f"{each['macs_share']:.1%}")
+    for subgraph in document["subgraphs"]:
+        ends = [", ".join(f"{t['name']} {t['type']}" for t in subgraph[key]) for key in ("inputs", "outputs")]
+        table.add_row(
+            subgraph["name"], *ends, str(subgraph["nodes"]), f"{subgraph['macs']:,}", f"{subgraph['macs_share']:.1%}"
+        )
     to.print(table)
     unknown = document["nodes_with_unknown_macs"]
-    more = f"; of {unknown} more nodes they are known only in a run" if unknown else ""
+    more = f"; those of {unknown} more nodes are known only at run time" if unknown else ""
     to.print(f"{document['macs_share']:.1%} of {document['macs']:,} MACs{more}")
     if document["sizes"]:
-        to.print(f"{len(document['sizes'])} sizes; the table above is of the first")
+        to.print(f"{len(document['sizes'])} sizes; the table above shows the first")
         for size in document["sizes"]:
             to.print(f"  {size['shape']}: {size['macs_share']:.1%} of the MACs")
     if not document["left"]:
@@ -73,6 +75,6 @@ def show_partial(result: PartialResult, to: "Console") -> None:
     left.add_column("nodes", justify="right")
     left.add_column("operator")
     left.add_column("why")
-    for each in document["left"]:
-        left.add_row(str(each["count"]), each["op"], each["why"])
+    for left_out in document["left"]:
+        left.add_row(str(left_out["count"]), left_out["op"], left_out["why"])
     to.print(left)

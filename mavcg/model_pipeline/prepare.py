@@ -1,4 +1,4 @@
-"""Stages of the model pipeline from the import to the step list: a request -> a model with all decided but its code."""
+"""Stages of the model pipeline from the import to the step list: everything but code generation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,8 +32,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class PreparedModel:
-    """A model with all decided but its machine code and the bytes of its constants. bands: ranges of layers that are
-    computed by bands of rows for speed."""
+    """A model with all decisions made, without machine code and bytes of constants.
+
+    bands: ranges of layers that are computed by bands of rows for speed.
+    """
 
     machines: Mapping[str, Machine]
     choice: AlgorithmChoice
@@ -53,10 +55,12 @@ def prepare_model(request: ModelRequest, name: str, progress: Progress) -> Prepa
 def prepare_graph(
     graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress
 ) -> PreparedModel:
-    """Run the stages after the import, with the first algorithms that keep a limit on the arena. Raises:
-    ArenaTooLargeError with the least arena; MavcgError for what there is no kernel for."""
+    """Run the stages after the import, with the first algorithms that keep a limit on the arena.
+
+    Raises: ArenaTooLargeError with the smallest arena found; MavcgError for a node without a kernel.
+    """
     clusters = cores_of(tuple(machines), request.target, request.board)
-    # By parts of rows: first with the algorithms that are fastest, last with those that all go row by row.
+    # By parts of rows: first with the fastest algorithms, then with algorithms that all work row by row.
     plain = replace(request, strategy=ENGINE, db=None, max_workspace_bytes=None, max_error=0)
     least: ArenaTooLargeError | None = None
     for own, image_rows in ((request, request.image_rows), (request, True), (plain, True)):
@@ -76,7 +80,10 @@ def _choose_and_plan(
     image_rows: bool,
     progress: Progress,
 ) -> PreparedModel:
-    """Choose and plan. image_rows: every kernel that can goes by rows of the image. Raises: ArenaTooLargeError."""
+    """Choose algorithms and plan.
+
+    image_rows: every kernel that can works by rows of the image. Raises: ArenaTooLargeError.
+    """
     choice = choose_for(graph, request, machines, progress)
     if image_rows:
         choice = replace(choice, lowered=with_image_rows(choice.lowered))
@@ -89,7 +96,7 @@ def _choose_and_plan(
 def choose_for(
     graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress
 ) -> AlgorithmChoice:
-    """Rewrite a graph and choose how each node is computed. Raises: MavcgError for what there is no kernel for."""
+    """Rewrite a graph and choose how each node is computed. Raises: MavcgError for a node without a kernel."""
     progress("rewriting the graph")
     graph = optimise(graph, dump)
     dump("optimise", graph)
@@ -111,10 +118,10 @@ def plan_choice(
     progress: Progress,
     pool: ConstantPool | None = None,
 ) -> tuple[PlannedModel, TilePlan, tuple[DepthFirst, ...]]:
-    """Plan memory, the step list, bands of rows that pay, and threads where the library is to choose them.
+    """Plan memory, the step list, bands of rows that pay, and threads if the library chooses them.
 
-    pool: as plan_memory has it. Returns the plan, the tiles of all kernels, and the ranges by bands.
-    Raises: ArenaTooLargeError.
+    pool: as in plan_memory. Returns the plan, the tiles of all kernels, and the ranges by bands. Raises:
+    ArenaTooLargeError.
     """
     lowered = choice.lowered
     memory = plan_memory(lowered, pool=pool)
@@ -146,7 +153,7 @@ def plan_choice(
 
 
 def _with_thread_plans(request: ModelRequest, planned: PlannedModel, tiles: TilePlan, progress: Progress) -> Program:
-    """Return the program with numbers of threads for the engine to choose from. Raises: MavcgError without a board."""
+    """Return the program with the thread plans among which the engine chooses. Raises: MavcgError without a board."""
     if request.board is None:
         raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
     progress(f"predicting on {request.board.name} with each number of threads")

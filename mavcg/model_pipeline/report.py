@@ -1,4 +1,4 @@
-"""Reports of `mavcg build MODEL` and `mavcg inspect` on a model library."""
+"""Reports of `mavcg build MODEL`, and of `mavcg inspect` for a model library."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -45,10 +45,9 @@ def model_json(result: ModelResult) -> dict[str, Any]:
 
 
 def memory_json(program: Program) -> dict[str, int]:
-    """Return all memory that a run takes, in bytes: the arena of a context, scratch of each of its threads, packed
-    weights.
+    """Return the memory of a run in bytes: the arena of a context, scratch of each thread, packed weights.
 
-    Weights are read-only and one for all contexts of a process; a context of T threads takes arena + T * scratch.
+    Weights are read-only and shared by all contexts of a process; a context of T threads takes arena + T * scratch.
     """
     return {
         "arena_bytes": program.arena_bytes,
@@ -58,7 +57,7 @@ def memory_json(program: Program) -> dict[str, int]:
 
 
 def memory_sentence(program: Program) -> str:
-    """State the memory of a context with one thread, beside the weights that all contexts share."""
+    """Return a sentence on the memory of a context with one thread, without the weights that all contexts share."""
     sizes = memory_json(program)
     context = sizes["arena_bytes"] + sizes["scratch_bytes_per_thread"]
     return (
@@ -68,7 +67,7 @@ def memory_sentence(program: Program) -> str:
 
 
 def phases_words(program: Program) -> str:
-    """Say how a program is computed by parts of rows; nothing where it is not."""
+    """Return a clause on the computation by parts of rows; "" if there is none."""
     if not program.phases:
         return ""
     moved = sum(phase.moved_bytes for phase in program.phases)
@@ -76,23 +75,23 @@ def phases_words(program: Program) -> str:
 
 
 def primitives_json(note: Mapping[str, Any]) -> list[dict[str, str]]:
-    """List the primitive that computes each convolution, and which layouts are converted; in the order of the steps."""
-    found: dict[tuple[str, str, str], None] = {}
+    """Return the primitive of each convolution, and each conversion of layouts, in the order of the steps."""
+    primitives: dict[tuple[str, str, str], None] = {}
     for step in note["steps"]:
         if "primitive" in step:
-            found[step["name"], step["op"], step["primitive"]] = None
-    return [{"name": name, "op": op, "primitive": primitive} for name, op, primitive in found]
+            primitives[step["name"], step["op"], step["primitive"]] = None
+    return [{"name": name, "op": op, "primitive": primitive} for name, op, primitive in primitives]
 
 
 def selection_sentence(note: Mapping[str, Any]) -> str:
-    """Return the strategy, what of it there is how often, and its conversions."""
-    counts = Counter(one["primitive"] for one in primitives_json(note))
+    """Return the strategy, with the count of each primitive and conversion."""
+    counts = Counter(entry["primitive"] for entry in primitives_json(note))
     words = ", ".join(f"{count} {name}" for name, count in counts.most_common())
     return f"{note['selection']['strategy']}: {words}" if words else f"{note['selection']['strategy']}: no convolutions"
 
 
 def weights_sentence(note: Mapping[str, Any]) -> str:
-    """Return the bytes that packing and transforms add to the definition of convolutions."""
+    """Return a clause on the bytes that packing and transforms add to the convolutions' weights as defined."""
     sizes = note["weights"]
     more = sizes["packed_bytes"] - sizes["definition_bytes"]
     words = f"; of convolutions {_size(sizes['packed_bytes'])}" if sizes["packed_bytes"] else ""
@@ -100,7 +99,7 @@ def weights_sentence(note: Mapping[str, Any]) -> str:
 
 
 def show_model(result: ModelResult, to: "Console") -> None:
-    """A screen for people."""
+    """Print the report of a build."""
     from rich.table import Table
 
     program = result.planned.program
@@ -128,7 +127,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
 
 
 def threads_sentence(plans: Sequence[ThreadPlan]) -> str:
-    """State the threads that a context chooses where it may use every CPU, and what all of these would take."""
+    """Return a sentence on the number of threads that a context chooses, and the time with all of them."""
     best = min(plans, key=lambda plan: (plan.relative_time, plan.threads))
     most = max(plans, key=lambda plan: plan.threads)
     words = f"{best.threads} on {', '.join(best.cores)} are predicted to be the fastest"
@@ -138,14 +137,17 @@ def threads_sentence(plans: Sequence[ThreadPlan]) -> str:
 
 
 def _size(count: int) -> str:
-    """Return the bytes as people read them."""
+    """Return a size with a unit for people: B, kB or MB."""
     if abs(count) < 10_000:
         return f"{count} B"
     return f"{count / 1e3:.1f} kB" if abs(count) < 1_000_000 else f"{count / 1e6:.2f} MB"
 
 
 def show_note(note: Mapping[str, Any], to: "Console") -> None:
-    """`mavcg inspect` on a model library: the whole of its note as tables, of a partial one subgraph after subgraph."""
+    """Print the note of a model library as tables (`mavcg inspect`).
+
+    Of a partial library, one subgraph after the other.
+    """
     from rich.table import Table
 
     if "subgraphs" in note or "sizes" in note:  # a partial library, or one of several sizes
@@ -153,8 +155,8 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
             show_note({**subgraph, "code_bytes": note["code_bytes"]}, to)
         return
     to.print(f"model {note['model']}, versions: {', '.join(note['versions'])}")
-    for what in ("inputs", "outputs"):
-        to.print(f"{what}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[what]))
+    for key in ("inputs", "outputs"):
+        to.print(f"{key}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[key]))
     to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))
     if "selection" in note:
         to.print(f"primitives, by {selection_sentence(note)}{weights_sentence(note)}")
@@ -183,7 +185,10 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
 
 
 def _kernels(note: Mapping[str, Any]) -> "Table":
-    """Return each kernel once: layout, packing, and for each version bytes of code and tiles (pixels x vectors)."""
+    """Return a table of the kernels.
+
+    Layout, packing, and for each version bytes of code and tiles (pixels x vectors).
+    """
     from rich.table import Table
 
     table = Table(box=None, title="kernels: bytes of code and tiles, pixels x vectors", title_justify="left")
@@ -199,8 +204,7 @@ def _kernels(note: Mapping[str, Any]) -> "Table":
 
 
 def _macro_tiles(note: Mapping[str, Any]) -> "Table":
-    """Return each planned version of a kernel: what it takes at once, as the plan had it, and the register tiles
-    inside."""
+    """Return a table of the planned macro-tiles of each kernel's versions, with the register tiles inside."""
     from rich.table import Table
 
     table = Table(box=None, title="macro-tiles; 0: whole dimension, no prefetch, default", title_justify="left")

@@ -1,4 +1,4 @@
-"""Turns the options of `mavcg build MODEL` into a ModelRequest: names resolved, every bad value named."""
+"""Options of `mavcg build MODEL` as a ModelRequest: names are resolved, bad values refused by name."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from mavcg.toolchain.codegen import default_workers
 if TYPE_CHECKING:
     from mavcg.model_pipeline.partial import PartialRequest
 
-MAX_THREADS = 256  # that a library is planned for; its contexts take up to 1024 (runtime/csrc/engine.h)
-AUTO_THREADS = 0  # of a library: the fastest, as predicted
+MAX_THREADS = 256  # default threads of a library; its contexts accept up to 1024 (runtime/csrc/engine.h)
+AUTO_THREADS = 0  # the number of threads that is predicted to be fastest
 
 
 @dataclass(frozen=True)
-class Selecting:
-    """The options that say how primitives and layouts are selected; None and "" where they are not given."""
+class SelectionOptions:
+    """Options on the selection of primitives and layouts; None if not given."""
 
     strategy: str | None = None
     db: Path | None = None
@@ -53,67 +53,88 @@ def make_model_request(
     jobs: int | None = None,
     tune: str | None = None,
     max_error: float | None = None,
-    selecting: Selecting = Selecting(),
+    selection: SelectionOptions = SelectionOptions(),
     weights: Path | None = None,
     aar: Path | None = None,
     several: bool = False,
 ) -> tuple[ModelRequest, Board | None]:
-    """Return everything that a build of a model needs. several: shapes may name several sizes.
+    """Return the request of a model build, and its board. several: shapes may name several sizes.
 
     Raises: MavcgError naming the option, its value and the remedy.
     """
-    its_board = find_board(board) if board else None
-    chosen = _cores(cores, its_board)
-    its_target = _target(target, its_board, chosen)
-    for core in chosen:
-        if core.arch != its_target.arch:
-            raise MavcgError(
-                f"--cores {core.name}: is {core.arch}, and the target {its_target.zig_name} is not; "
-                "name cores of one architecture, or another --target"
-            )
-    if its_target.system == "macos":
-        raise MavcgError(
-            f"--target {its_target.zig_name}: model libraries need the target's C library to link, and ziglang has "
-            f"none for it; build for {its_target.arch}-linux-gnu or {its_target.arch}-linux-musl"
-        )
+    board_facts = find_board(board) if board else None
+    chosen = _cores(cores, board_facts)
+    library_target = _target(target, board_facts, chosen)
+    _check_target(library_target, chosen)
     path = _output(output, model)
-    if its_target.system == "linux-android":
+    if library_target.system == "linux-android":
         check_soname(path.name)
     if aar is not None:
-        check_aar(aar, its_target, path)
-    if threads == AUTO_THREADS:
-        if its_board is None:
-            raise MavcgError("--threads auto: what is fastest is predicted for a board; name one, or give a number")
-    elif not 1 <= threads <= MAX_THREADS:
-        raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}, or auto")
-    if max_error is not None and not 0 <= max_error < 1:  # a NaN is not, either
+        check_aar(aar, library_target, path)
+    _check_threads(threads, board_facts)
+    if max_error is not None and not 0 <= max_error < 1:  # refuses NaN, too
         raise MavcgError(f"--max-error {max_error}: give 0 (sums by definition) to below 1, such as {MAX_ERROR}")
-    strategy = selecting.strategy or (ENGINE if its_board is None else PBQP)
-    if strategy == ENGINE:
-        for option, value in (("--db", selecting.db), ("--max-workspace", selecting.max_workspace)):
-            if value is not None:
-                raise MavcgError(f"{option}: has no effect with --strategy {ENGINE}; give another, such as {PBQP}")
-    elif its_board is None:
-        raise MavcgError(f"--strategy {strategy}: costs are of a board; name one, or leave the choice to {ENGINE}")
-    if board == HOST:  # with whatever strategy: what is selected and what the engine would take go by the same facts
-        its_board = measured_host_board()
+    strategy = _strategy(selection, board_facts)
+    if board == HOST:  # for every strategy, so that selection and the engine's algorithms use the same facts
+        board_facts = measured_host_board()
     sizes = parse_sizes(shapes) if several else (parse_shapes(shapes),)
     if len(sizes) > 1:
-        _check_several(selecting)
+        _check_several(selection)
     request = ModelRequest(
-        model, path, its_target, chosen, sizes[0], threads, parse_tuning(tune),
-        jobs or default_workers(), its_board, MAX_ERROR if max_error is None else max_error,
-        strategy, selecting.db, selecting.max_workspace, parse_size(selecting.max_size),
-        parse_size(selecting.max_arena, "--max-arena"), _depth_first(selecting.depth_first, its_board),
+        model, path, library_target, chosen, sizes[0], threads, parse_tuning(tune),
+        jobs or default_workers(), board_facts, MAX_ERROR if max_error is None else max_error,
+        strategy, selection.db, selection.max_workspace, parse_size(selection.max_size),
+        parse_size(selection.max_arena, "--max-arena"), _depth_first(selection.depth_first, board_facts),
         weights=weights, aar=aar, sizes=sizes if len(sizes) > 1 else (),
     )  # fmt: skip
-    return request, its_board
+    return request, board_facts
 
 
-def _check_several(selecting: Selecting) -> None:
-    """Raise MavcgError for an option that a library of several sizes does not take."""
-    if selecting.depth_first == ON:
-        raise MavcgError(f"--depth-first {ON}: is of a library of one size; leave it out, or name one size by --shape")
+def _check_target(target: Target, cores: Sequence[Core]) -> None:
+    """Raise MavcgError for a target whose architecture differs from a core's, or that cannot link a model library."""
+    for core in cores:
+        if core.arch != target.arch:
+            raise MavcgError(
+                f"--cores {core.name}: is {core.arch}, and the target {target.zig_name} is not; "
+                "name cores of one architecture, or another --target"
+            )
+    if target.system == "macos":
+        raise MavcgError(
+            f"--target {target.zig_name}: model libraries need the target's C library to link, and ziglang has "
+            f"none for it; build for {target.arch}-linux-gnu or {target.arch}-linux-musl"
+        )
+
+
+def _check_threads(threads: int, board: Board | None) -> None:
+    if threads == AUTO_THREADS:
+        if board is None:
+            raise MavcgError(
+                "--threads auto: the fastest number is predicted for a board; name a --board, or give a number"
+            )
+    elif not 1 <= threads <= MAX_THREADS:
+        raise MavcgError(f"--threads {threads}: give 1 to {MAX_THREADS}, or auto")
+
+
+def _strategy(selection: SelectionOptions, board: Board | None) -> str:
+    """Return the strategy, by default "engine" without a board. Raises: MavcgError for options that do not fit it."""
+    strategy = selection.strategy or (ENGINE if board is None else PBQP)
+    if strategy == ENGINE:
+        for option, value in (("--db", selection.db), ("--max-workspace", selection.max_workspace)):
+            if value is not None:
+                raise MavcgError(
+                    f"{option}: has no effect with --strategy {ENGINE}; use another strategy, such as {PBQP}"
+                )
+    elif board is None:
+        raise MavcgError(f"--strategy {strategy}: costs belong to a board; name a --board, or use {ENGINE}")
+    return strategy
+
+
+def _check_several(selection: SelectionOptions) -> None:
+    """Raise MavcgError for an option that a library of several sizes does not support."""
+    if selection.depth_first == ON:
+        raise MavcgError(
+            f"--depth-first {ON}: applies to a library of one size; leave it out, or name one size by --shape"
+        )
 
 
 def _depth_first(text: str | None, board: Board | None) -> str:
@@ -124,22 +145,24 @@ def _depth_first(text: str | None, board: Board | None) -> str:
     return text or AUTO
 
 
-DEFAULT_MIN_SHARE = 1.0  # percent: below that, calls cost more than they bring
+DEFAULT_MIN_SHARE = 1.0  # percent: the call of a smaller subgraph costs more than it saves
 
 
 def make_partial_request(
     build: ModelRequest, partial: bool, also: Path | None, min_share: float | None
 ) -> "PartialRequest | None":
-    """Return everything that a partial build needs; None for a whole one. min_share: in percent.
+    """Return the request of a partial build; None for a whole build. min_share: in percent.
 
     Raises: MavcgError for options that need --partial, or do not fit.
     """
     if not partial:
         for option, value in (("--also", also), ("--min-share", min_share)):
             if value is not None:
-                raise MavcgError(f"{option} {value}: is of a partial build; add --partial")
+                raise MavcgError(f"{option} {value}: applies to a partial build; add --partial")
         return None
-    from mavcg.model_pipeline.partial import PartialRequest  # other formats and runtimes, which whole builds do without
+    from mavcg.model_pipeline.partial import (
+        PartialRequest,
+    )  # imports formats and runtimes that whole builds do not need
 
     if build.aar is not None:
         raise MavcgError(
@@ -147,13 +170,13 @@ def make_partial_request(
             "application's jniLibs folder, or leave out --partial"
         )
     if build.depth_first == ON:
-        raise MavcgError(f"--depth-first {ON}: is of whole models; leave it out, or leave out --partial")
+        raise MavcgError(f"--depth-first {ON}: applies to whole models; leave it out, or leave out --partial")
     share = DEFAULT_MIN_SHARE if min_share is None else min_share
     if not 0 <= share <= 100:
         raise MavcgError(f"--min-share {share:g}: give percent of the model's multiply-accumulates, 0 to 100")
     if is_tflite(build.model):
         if also is not None:
-            raise MavcgError(f"--also {also}: is of ONNX models; LiteRT's delegate takes the TFLite file as it is")
+            raise MavcgError(f"--also {also}: applies to ONNX models; LiteRT's delegate uses the unchanged TFLite file")
         return PartialRequest(build, None, share / 100)
     if build.model.suffix.lower() != ".onnx":
         raise MavcgError(f"--partial: takes ONNX and TFLite models; {build.model} is neither")
@@ -163,12 +186,12 @@ def make_partial_request(
     if path.resolve() == build.model.resolve():
         raise MavcgError(f"--also {path}: is the model itself, which would be replaced; name another file")
     if path.is_dir() or not path.resolve().parent.is_dir():
-        raise MavcgError(f"--also {path}: is a folder, or its folder is not there; name another file")
+        raise MavcgError(f"--also {path}: is a folder, or its folder does not exist; name another file")
     return PartialRequest(build, path, share / 100)
 
 
 def parse_threads(text: str | None) -> int:
-    """Return a number of threads, AUTO_THREADS for "auto", 1 without any. Raises: MavcgError for anything else."""
+    """Parse a number of threads: AUTO_THREADS for "auto", 1 for None. Raises: MavcgError for anything else."""
     if text is None:
         return 1
     if text == "auto":
@@ -183,13 +206,12 @@ _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 <
 
 
 def parse_size(text: str | None, option: str = "--max-size") -> int | None:
-    """Return the bytes of "4000000", "4MB" or "3.8 MiB"; None for None. Raises: MavcgError, naming the option, for
-    others."""
+    """Return the bytes of "4000000", "4MB" or "3.8 MiB"; None for None. Raises: MavcgError naming the option."""
     if text is None:
         return None
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise MavcgError(f"{option} {text}: is no size; write it as in {option} 4000000 or {option} 4MB")
+        raise MavcgError(f"{option} {text}: is not a size; write it as in {option} 4000000 or {option} 4MB")
     return int(float(match[1]) * _UNITS[match[2] or "B"])
 
 
@@ -197,7 +219,7 @@ def _cores(names: Sequence[str], board: Board | None) -> tuple[Core, ...]:
     labels = [name for name in names if name != "generic"]
     if not labels and board is not None:
         labels = list(board.cores)
-        if not labels:  # this machine, where no core is recognised: the generic version alone
+        if not labels:  # this machine without a recognised core: only the generic version
             return ()
     if not labels and not names:
         raise MavcgError(
@@ -221,18 +243,18 @@ def _output(output: str | None, model: Path) -> Path:
     if path.is_dir():
         raise MavcgError(f"-o {path}: is a folder; name a file in it")
     if not path.parent.is_dir():
-        raise MavcgError(f"-o {path}: the folder {path.parent} is not there; make it, or name another output")
+        raise MavcgError(f"-o {path}: the folder {path.parent} does not exist; create it, or name another output")
     return path
 
 
 def identifier(text: str) -> str:
-    """Return a C identifier near to the text, for names of functions and files."""
+    """Return a C identifier close to the text, for names of functions and files."""
     word = re.sub(r"\W", "_", text, flags=re.ASCII) or "model"
     return word if not word[0].isdigit() else f"m_{word}"
 
 
 def refuse_program_options(given: Mapping[str, object]) -> None:
-    """Raise MavcgError for an option that says something about programs and is given with a model."""
+    """Raise MavcgError for a program option that is given with a model."""
     for option, value in given.items():
         if value:
             raise MavcgError(f"{option}: is for programs, not for models; leave it out, or build these separately")

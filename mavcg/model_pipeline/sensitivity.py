@@ -1,4 +1,4 @@
-"""Sensitivity of a prediction to the facts assumed of a board: each is varied, and choices are made anew."""
+"""Sensitivity of a prediction to the assumed facts of a board: each is varied, and all choices are made again."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,16 +13,19 @@ from mavcg.model_pipeline.estimating import predict_file
 from mavcg.predict.predict import Prediction, best_threads
 
 FACTORS = (0.5, 2.0)
-NO_CACHE = "l2_bytes"  # some chips' cores have no level 2 of their own: 0 is tried too
-ASSUMED = "assumed"  # how a source begins that gives a reason, and no measurement or publication
-_PLACE = re.compile(r"(?:clusters\[(\d+)\]\.)?(\w+)")  # of a fact, as board files' sources name it
+NO_CACHE = "l2_bytes"  # for this fact 0 is tried too, as some cores have no L2
+ASSUMED = "assumed"  # beginning of a source that is neither a measurement nor a publication
+_PLACE = re.compile(r"(?:clusters\[(\d+)\]\.)?(\w+)")  # a fact, as named in the sources of board files
 _UNITS = {"_bytes": "bytes", "_gb_per_s": "GB/s", "_khz": "kHz", "_cores": "cores", "": "1"}
 _WHOLE = ("max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes")
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A fact with another value. layers: whose kernel or tasks are others. refused: why this value cannot be, if so."""
+    """The effect of another value of a fact.
+
+    layers: layers whose kernel or tasks change. refused: reason why the value is impossible, "" if it is possible.
+    """
 
     fact: AssumedFact
     factor: float
@@ -35,20 +38,23 @@ class Effect:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The prediction with all assumptions as they are, and the effect of each."""
+    """The prediction with all assumptions unchanged, and the effect of varying each."""
 
     plain: Prediction
     effects: tuple[Effect, ...]
 
 
 def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
-    """Return what is assumed of a board, each fact once: what its file lacks, and what it gives as an assumption."""
+    """Return the assumed facts of a board, each once.
+
+    Those that its file lacks, and those that it states as assumptions.
+    """
     missing = (fact for machine in cluster_machines(board) for fact in machine.missing)
-    return tuple(dict.fromkeys((*missing, *_stated_value(board))))
+    return tuple(dict.fromkeys((*missing, *_stated_assumptions(board))))
 
 
-def _stated_value(board: Board) -> Iterator[AssumedFact]:
-    """Yield the facts that the board's file has with a source that begins with "assumed"."""
+def _stated_assumptions(board: Board) -> Iterator[AssumedFact]:
+    """Yield the facts in the board's file whose source begins with "assumed"."""
     for place, source in board.sources:
         match = _PLACE.fullmatch(place)
         if match is None or not source.startswith(ASSUMED):
@@ -61,13 +67,13 @@ def _stated_value(board: Board) -> Iterator[AssumedFact]:
 
 
 def with_fact(board: Board, fact: AssumedFact, value: float) -> Board:
-    """Return the board with a value for this fact."""
-    given: dict[str, Any] = {fact.key: max(1, round(value)) if fact.key in _WHOLE else value}
+    """Return the board with another value of a fact."""
+    changes: dict[str, Any] = {fact.key: max(1, round(value)) if fact.key in _WHOLE else value}
     if fact.key == NO_CACHE and value == 0:
-        given = {fact.key: 0, "l2_cores": None, "l2_gb_per_s": None}
+        changes = {fact.key: 0, "l2_cores": None, "l2_gb_per_s": None}
     if fact.cluster is None:
-        return replace(board, **given)
-    clusters = [replace(c, **given) if n == fact.cluster else c for n, c in enumerate(board.clusters)]
+        return replace(board, **changes)
+    clusters = [replace(c, **changes) if n == fact.cluster else c for n, c in enumerate(board.clusters)]
     return replace(board, clusters=tuple(clusters))
 
 
@@ -78,10 +84,12 @@ def sensitivity(
     shapes: Mapping[str, tuple[int, ...]],
     workers: int,
     factors: Sequence[float] = FACTORS,
-    progress: Callable[[str], None] = lambda what: None,
+    progress: Callable[[str], None] = lambda message: None,
 ) -> Sensitivity:
-    """Predict a model anew with each assumed fact times each factor, choices made anew too; also without an
-    assumed level 2. Raises: MavcgError."""
+    """Predict a model again with each assumed fact times each factor, and without an assumed L2. Raises: MavcgError.
+
+    All choices are made again for each value.
+    """
     plain = predict_file(path, board, threads, shapes, workers, progress)
     trials = [(fact, f) for fact in assumed_facts(board) for f in (*factors, *((0.0,) if fact.key == NO_CACHE else ()))]
     effects = []
@@ -91,37 +99,37 @@ def sensitivity(
             continue
         progress(f"{number} of {len(trials)}: {name_of(fact, board)} times {factor:g}")
         try:
-            found = predict_file(path, with_fact(board, fact, value), threads, shapes, workers)
+            prediction = predict_file(path, with_fact(board, fact, value), threads, shapes, workers)
         except MavcgError as error:
             effects.append(Effect(fact, factor, value, refused=str(error)))
             continue
-        layers = changed_layers(plain, found)
-        effects.append(Effect(fact, factor, value, found.total_ms, best_threads(found).threads, layers))
+        layers = changed_layers(plain, prediction)
+        effects.append(Effect(fact, factor, value, prediction.total_ms, best_threads(prediction).threads, layers))
     return Sensitivity(plain, tuple(effects))
 
 
 def changed_layers(plain: Prediction, other: Prediction) -> tuple[str, ...]:
-    """Return the layers that other kernels compute, in other tasks, or that only one of the two has."""
+    """Return the layers with another kernel or other tasks, and those in only one of the two predictions."""
 
     def choices(prediction: Prediction) -> dict[str, list[object]]:
-        found: dict[str, list[object]] = {}
+        by_layer: dict[str, list[object]] = {}
         for layer in prediction.layers:
             work = layer.work
-            found.setdefault(work.name, []).append((work.op, work.kernel, work.call_rows, work.chunk_rows))
-        return found
+            by_layer.setdefault(work.name, []).append((work.op, work.kernel, work.call_rows, work.chunk_rows))
+        return by_layer
 
     before, after = choices(plain), choices(other)
     return tuple(name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name))
 
 
 def name_of(fact: AssumedFact, board: Board) -> str:
-    """Return a fact's place and key, in words."""
+    """Return the name of a fact: its core or board, and its key."""
     return f"{board.name if fact.cluster is None else board.clusters[fact.cluster].core}: {fact.key}"
 
 
-def sensitivity_json(found: Sensitivity, board: Board) -> dict[str, Any]:
-    """Return it as `mavcg estimate --sensitivity --json` prints it."""
-    plain = found.plain
+def sensitivity_json(result: Sensitivity, board: Board) -> dict[str, Any]:
+    """Return the document of `mavcg estimate --sensitivity --json`."""
+    plain = result.plain
     return {
         "model": plain.model,
         "board": plain.board,
@@ -149,6 +157,6 @@ def sensitivity_json(found: Sensitivity, board: Board) -> dict[str, Any]:
                     }
                 ),
             }
-            for e in found.effects
+            for e in result.effects
         ],
     }

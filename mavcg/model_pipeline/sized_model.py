@@ -32,8 +32,10 @@ from mavcg.specs.kernel import Machine
 
 @dataclass(frozen=True)
 class SizedResult:
-    """The library that was built. planned: the program of each size. weight_bytes: packed weights of all sizes, equal
-    ones once."""
+    """A built library.
+
+    planned: program of each size. weight_bytes: packed weights of all sizes, equal ones counted once.
+    """
 
     request: ModelRequest
     planned: tuple[PlannedModel, ...]
@@ -45,7 +47,7 @@ class SizedResult:
 
 
 def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda message: None) -> SizedResult:
-    """Build the library. Raises: MavcgError (bad input, an operator that is not there) with nothing written."""
+    """Build the library. Raises: MavcgError (bad input, unsupported operator); nothing is written then."""
     started = time.monotonic()
     name = library_stem(request.output)
     check_companions(name, request.output)
@@ -77,10 +79,11 @@ def _choose_within(
     machines: Mapping[str, Machine],
     progress: Callable[[str], None],
 ) -> AlgorithmChoice:
-    """Choose how each node of a size is computed; with a limit on the arena, such that the size keeps it.
+    """Choose how each node of a size is computed, within the limit on the arena if there is one.
 
-    A kernel's tiles do not depend on the other kernels, so link_parts, which plans all sizes, plans this arena too.
-    Raises: MavcgError naming the size that cannot keep the limit.
+    A kernel's tiles do not depend on the other kernels, so link_parts, which plans all sizes together, plans the same
+    arena.
+    Raises: MavcgError naming the size that exceeds the limit.
     """
     if request.max_arena_bytes is None:
         return choose_for(graph, request, machines, progress)
@@ -93,7 +96,7 @@ def _choose_within(
 
 
 def sized_json(result: SizedResult) -> dict[str, Any]:
-    """Return the document of `mavcg build MODEL --json` for several sizes; sizes in bytes are counted."""
+    """Return the document of `mavcg build MODEL --json` for several sizes; sizes are counted, in bytes."""
     request = result.request
     return {
         "output": str(request.output),
@@ -117,10 +120,10 @@ def sized_json(result: SizedResult) -> dict[str, Any]:
 
 
 def sized_lines(result: SizedResult) -> list[str]:
-    """Return the report for people."""
+    """Return the lines of the report for people."""
     document = sized_json(result)
     lines = [
         f"{document['output']} for {document['target']}, {document['library_bytes'] / 1e6:.2f} MB, "
         f"{len(document['sizes'])} sizes, weights {document['weight_bytes'] / 1e6:.2f} MB together"
     ]
-    return lines + [f"  {each['shape']}: arena {each['arena_bytes'] / 1e6:.2f} MB" for each in document["sizes"]]
+    return lines + [f"  {size['shape']}: arena {size['arena_bytes'] / 1e6:.2f} MB" for size in document["sizes"]]

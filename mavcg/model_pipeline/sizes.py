@@ -1,4 +1,4 @@
-"""Shapes of inputs from the command line: one size of a model, or several that one library has."""
+"""Input shapes on the command line: one size of a model, or several sizes for one library."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ _DIMENSIONS = re.compile(rf"{_LENGTHS}(x{_LENGTHS})*", re.ASCII)
 
 
 def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:
-    """Return the shapes of the inputs in each size: ({"x": (1, 3)}, {"x": (2, 3)}) of ("x=1..2x3",).
+    """Return the input shapes of each size: ({"x": (1, 3)}, {"x": (2, 3)}) for ("x=1..2x3",).
 
     A dimension is a length, a range 1..8 or a list 1,4,8. An input has all combinations of its dimensions; several
-    inputs with several sizes each go together, the first size of one with the first of the other. Without texts there
-    is one size.
-    Raises: MavcgError for another form, for inputs with different numbers of sizes, for more than MAX_SIZES.
+    inputs
+    with several sizes are paired, the first size of one with the first of the other. Without texts there is one size.
+    Raises: MavcgError for another form, inputs with different numbers of sizes, or more than MAX_SIZES.
     """
-    found: dict[str, list[Shape]] = {}
+    shapes_of: dict[str, list[Shape]] = {}
     for text in texts:
         name, equals, dims = text.rpartition("=")
         if not equals or not name or not _DIMENSIONS.fullmatch(dims):
@@ -28,24 +28,24 @@ def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:
                 f"--shape {text}: is not NAME=DIMENSIONS; write it as in --shape input=1x3x224x224, or "
                 "input=1..8x3x224x224 for several sizes"
             )
-        if name in found:
+        if name in shapes_of:
             raise MavcgError(f"--shape {text}: {name} is given twice; give each input one shape, or a range of lengths")
         lengths = [_lengths(dim, text) for dim in dims.split("x")]
-        found[name] = list(product(*lengths))
-    counts = {name: len(shapes) for name, shapes in found.items() if len(shapes) > 1}
+        shapes_of[name] = list(product(*lengths))
+    counts = {name: len(shapes) for name, shapes in shapes_of.items() if len(shapes) > 1}
     count = max(counts.values(), default=1)
     if count > MAX_SIZES:
         raise MavcgError(
             f"--shape: {count} sizes; a library has at most {MAX_SIZES}: name those that are used, as 1,4,8"
         )
     if len(set(counts.values())) > 1:
-        each = ", ".join(f"{name} has {n}" for name, n in counts.items())
-        raise MavcgError(f"--shape: sizes of several inputs go together, and {each}; name as many for each")
-    return tuple({name: s[i if len(s) > 1 else 0] for name, s in found.items()} for i in range(count))
+        listed = ", ".join(f"{name} has {n}" for name, n in counts.items())
+        raise MavcgError(f"--shape: sizes of several inputs are paired, and {listed}; give each input the same number")
+    return tuple({name: s[i if len(s) > 1 else 0] for name, s in shapes_of.items()} for i in range(count))
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, Shape]:
-    """Return {"x": (1, 3, 224, 224)} of ("x=1x3x224x224",). Raises: MavcgError for another form, or several sizes."""
+    """Return {"x": (1, 3, 224, 224)} for ("x=1x3x224x224",). Raises: MavcgError for another form, or several sizes."""
     sizes = parse_sizes(texts)
     if len(sizes) > 1:
         raise MavcgError(f"--shape {' '.join(texts)}: names {len(sizes)} sizes; only `mavcg build MODEL` takes several")
@@ -53,12 +53,12 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, Shape]:
 
 
 def size_text(size: Mapping[str, Shape]) -> str:
-    """Return a size as the command line has it: x=1x3x224x224."""
+    """Return a size in the form of the command line: x=1x3x224x224."""
     return " ".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in size.items())
 
 
 def _lengths(text: str, shape: str) -> tuple[int, ...]:
-    """Return the lengths of one dimension, ascending as they are written, each once."""
+    """Return the lengths of one dimension in the order written, without duplicates."""
     lengths: dict[int, None] = {}
     for part in text.split(","):
         first, dots, last = part.partition("..")

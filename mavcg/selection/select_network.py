@@ -109,7 +109,7 @@ def select_on(
     """
     problem, notes = problem_on(network, workers, question)
     compared = compare(problem, question.time_limit_s)
-    # Selecting again raises the error for a strategy that is unknown or cannot compute the network.
+    # SelectionOptions again raises the error for a strategy that is unknown or cannot compute the network.
     selected = compared.get(question.strategy) or select(problem, question.strategy, question.time_limit_s)
     best = selected if question.strategy == PBQP else compared.get(PBQP)
     gain = foreign_gain(problem, question.foreign, best, question.time_limit_s) if question.foreign and best else None

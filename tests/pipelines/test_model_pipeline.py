@@ -20,7 +20,7 @@ from bench.models import model_path, shapes_of
 from mavcg.errors import MavcgError
 from mavcg.hardware.target import host_target
 from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import Selecting, make_model_request
+from mavcg.model_pipeline.request import SelectionOptions, make_model_request
 from mavcg.toolchain.zig import run_zig
 
 Array = NDArray[Any]
@@ -194,8 +194,8 @@ def make_road(
     model: Path, folder: Path, board: str | None, cores: Sequence[str], shapes: Sequence[str] = (), strategy: str = ""
 ) -> Road:
     """Build a library and link the program with it, as a user does."""
-    selecting = Selecting(strategy or None)
-    request, _ = make_model_request(model, str(folder / "libroad.so"), board, cores, None, shapes, selecting=selecting)
+    selection = SelectionOptions(strategy or None)
+    request, _ = make_model_request(model, str(folder / "libroad.so"), board, cores, None, shapes, selection=selection)
     result = build_model(request)
     target = request.target
     zig = ["-target", target.zig_name, "-std=gnu11", "-O2", "-pthread", "-fno-sanitize=all", f"-I{folder}"]

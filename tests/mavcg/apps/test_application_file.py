@@ -59,7 +59,7 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
 @pytest.mark.parametrize(
     "old, new, words",
     [
-        ('"1.5 MB"', '"1.5"', "line 1: memory = '1.5': is no size"),
+        ('"1.5 MB"', '"1.5"', "line 1: memory = '1.5': is not a size"),
         ('"1.5 MB"', "3", "line 1: memory = 3: is not a string"),
         ("memory", "memry", "line 1: memry: is not known"),
         ('[["a", "b"]]', '["a"]', "line 2: parallel"),

@@ -35,7 +35,7 @@ def test_inspect_names_the_exported_routines(blas_path: Path, mavcg: Any) -> Non
     [
         (("-o", "libx.so"), "no cores are named"),
         (("--board", "host", "-o", "x.txt"), "a BLAS is a shared library"),
-        (("--board", "host", "-o", "none/libx.so"), "the folder none is not there"),
+        (("--board", "host", "-o", "none/libx.so"), "the folder none does not exist"),
         (("--board", "nowhere", "-o", "libx.so"), "nowhere"),
         (("--board", "host", "--target", "aarch64-linux-gnu", "-o", "libx.so"), "name cores of one architecture"),
         (("--cores", "cortex-a55", "--target", "aarch64-linux-android", "-o", "libx.so"), "Linux with glibc or musl"),

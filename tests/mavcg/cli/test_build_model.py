@@ -91,7 +91,7 @@ def test_stages_are_dumped_on_request(mavcg: Any, tiny_onnx: Path, here: Path, m
 
     assert json.loads(ended.stdout)["operators"]  # the dump is not in it
     assert "// import" in ended.stderr and "conv2d" in ended.stderr
-    assert "MAVCG_DUMP=ways: is called algorithms now" in ended.stderr and "// algorithms" in ended.stderr
+    assert "MAVCG_DUMP=ways: is now called algorithms" in ended.stderr and "// algorithms" in ended.stderr
 
 
 def test_every_stage_is_dumped_and_a_name_that_is_none_is_said(

@@ -275,12 +275,12 @@ def test_a_whole_build_that_is_refused_names_the_partial_one(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--also", "y.onnx"], "--also y.onnx: is of a partial build; add --partial"),
-        (["--min-share", "5"], "--min-share 5.0: is of a partial build; add --partial"),
+        (["--also", "y.onnx"], "--also y.onnx: applies to a partial build; add --partial"),
+        (["--min-share", "5"], "--min-share 5.0: applies to a partial build; add --partial"),
         (["--partial", "--min-share", "101"], "--min-share 101: give percent"),
         (["--partial", "--also", "m.onnx"], "--also m.onnx: is the model itself"),
         (["--partial", "--also", "m.txt"], "--also m.txt: an ONNX model is written"),
-        (["--partial", "--also", "no/m.onnx"], "--also no/m.onnx: is a folder, or its folder is not there"),
+        (["--partial", "--also", "no/m.onnx"], "--also no/m.onnx: is a folder, or its folder does not exist"),
     ],
 )
 def test_options_that_do_not_fit(

@@ -295,7 +295,7 @@ def test_a_thousand_interpreters_leave_nothing_behind(build: Build, here: Path) 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--also", "y.onnx"], "--also y.onnx: is of ONNX models"),
+        (["--also", "y.onnx"], "--also y.onnx: applies to ONNX models"),
         (["--shape", "z=2x8x8x6"], "--shape z: there is no such input; inputs are x"),
     ],
 )

@@ -170,7 +170,7 @@ def test_people_see_what_was_chosen_and_what_else_it_could_have_been(app: typer.
     [
         ({"model": "alexnet"}, "select alexnet: for no machine; name a --board"),
         ({"model": "alexnet", "board": "exynos9820", "core": "cortex-a57"}, "--core cortex-a57: exynos9820 has no"),
-        ({"model": "alexnet", "board": "exynos9820", "strategy": "best"}, "--strategy best: there is none"),
+        ({"model": "alexnet", "board": "exynos9820", "strategy": "best"}, "--strategy best: unknown strategy"),
         ({"model": "alexnet", "board": "exynos9820", "max_error": -1.0}, "--max-error -1.0: give 0 or more"),
         ({"model": "alexnet", "board": "exynos9820", "max_error": float("nan")}, "--max-error nan: give 0 or more"),
         ({"model": "alexnet", "board": "exynos9820", "max_error": 1e-9}, "none of [0-9]+ primitives is within the"),

@@ -39,7 +39,7 @@ def test_columns_in_any_order_and_others_beside_them(tmp_path: Path) -> None:
         ("id,lower,upper,size\nx,0,3,9999999999999999\n", "line 2: size 9999999999999999"),
         ("id,lower,upper,size\nx,3,3,1\n", "line 2: buffer 'x' has lower 3, upper 3"),
         ("id,lower,upper,size\nx,0,3,-1\n", "size -1"),
-        ("id,lower,upper,size\nx,0,3,1\nx,0,3,1\n", "line 3: id 'x' is there already"),
+        ("id,lower,upper,size\nx,0,3,1\nx,0,3,1\n", "line 3: id 'x' appears twice"),
     ],
 )
 def test_faults_are_named(tmp_path: Path, text: str, words: str) -> None:

@@ -105,7 +105,7 @@ def test_a_disk_or_folder_that_takes_no_file(tmp_path: Path) -> None:
     [
         ("a.aar", "aarch64-linux-gnu.2.17", "libx.so", "--aar a.aar: is for Android.*--target aarch64-linux-android"),
         ("a.zip", "aarch64-linux-android", "libx.so", r"--aar a.zip: an Android archive is written; .*a\.aar"),
-        ("no/a.aar", "aarch64-linux-android", "libx.so", "its folder is not there"),
+        ("no/a.aar", "aarch64-linux-android", "libx.so", "its folder does not exist"),
         ("a.aar", "aarch64-linux-android", "x.so", r"-o x\.so: Android installs libraries named lib\*\.so"),
         ("a.aar", "aarch64-linux-android", "libx y.so", r"name another output"),
     ],

@@ -22,7 +22,7 @@ from mavcg.lowering.weight_sizes import weight_sizes
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model_pipeline.note import model_note
 from mavcg.model_pipeline.report import primitives_json, selection_sentence, weights_sentence
-from mavcg.model_pipeline.request import Selecting, make_model_request, parse_size
+from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_size
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.spec_text import read_spec
 from mavcg.predict.work import step_works
@@ -145,7 +145,7 @@ def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:
 def test_weights_keep_to_a_size(strategy: str) -> None:
     graph = net(10, 32)
     free = plan_memory(how(graph, strategy, board=RK3588).lowered).constants_bytes
-    with pytest.raises(MavcgError, match=r"--max-size 1000: packed weights take \d+ bytes at least") as refused:
+    with pytest.raises(MavcgError, match=r"--max-size 1000: packed weights take at least \d+ bytes") as refused:
         how(graph, strategy, 1000, RK3588)
     least = int(str(refused.value).split(" take ")[1].split()[0])
     assert least < free  # Winograd's weights are larger than the definition's
@@ -165,20 +165,25 @@ def test_sizes(text: str | None, size: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("selecting", "board", "cores", "words"),
+    ("selection", "board", "cores", "words"),
     [
-        (Selecting(max_size="4 potatoes"), "rk3588", (), "--max-size 4 potatoes: is no size"),
-        (Selecting(max_size="-4"), "rk3588", (), "--max-size -4: is no size"),
-        (Selecting(db=Path("x")), None, ("cortex-a76",), "--db: has no effect with --strategy engine"),
-        (Selecting(ENGINE, max_workspace=5), "rk3588", (), "--max-workspace: has no effect with --strategy engine"),
-        (Selecting("pbqp"), None, ("cortex-a76",), "--strategy pbqp: costs are of a board"),
+        (SelectionOptions(max_size="4 potatoes"), "rk3588", (), "--max-size 4 potatoes: is not a size"),
+        (SelectionOptions(max_size="-4"), "rk3588", (), "--max-size -4: is not a size"),
+        (SelectionOptions(db=Path("x")), None, ("cortex-a76",), "--db: has no effect with --strategy engine"),
+        (
+            SelectionOptions(ENGINE, max_workspace=5),
+            "rk3588",
+            (),
+            "--max-workspace: has no effect with --strategy engine",
+        ),
+        (SelectionOptions("pbqp"), None, ("cortex-a76",), "--strategy pbqp: costs belong to a board"),
     ],
 )
 def test_options_that_do_not_go_together(
-    selecting: Selecting, board: str | None, cores: tuple[str, ...], words: str
+    selection: SelectionOptions, board: str | None, cores: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(MavcgError, match=words):
-        make_model_request(Path("m.onnx"), None, board, cores, None, selecting=selecting)
+        make_model_request(Path("m.onnx"), None, board, cores, None, selection=selection)
 
 
 def test_a_strategy_that_is_none_is_named() -> None:

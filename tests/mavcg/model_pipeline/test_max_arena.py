@@ -93,7 +93,7 @@ def test_each_of_several_sizes_keeps_the_limit(network: Path, tmp_path: Path, ma
 @pytest.mark.parametrize("value", ["4 potatoes", "-4", ""])
 def test_what_is_no_size(value: str, network: Path, tmp_path: Path, mavcg: Mavcg) -> None:
     ended = mavcg("build", network, "-o", tmp_path / "liba.so", *OPTIONS, f"--max-arena={value}")
-    assert ended.status == 2 and f"--max-arena {value}: is no size" in ended.stderr
+    assert ended.status == 2 and f"--max-arena {value}: is not a size" in ended.stderr
 
 
 def test_in_mavcg_toml(network: Path, tmp_path: Path, mavcg: Mavcg, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_inputs_with_several_sizes_go_together() -> None:
         (["x=1,,2"], "is not NAME=DIMENSIONS"),
         (["x=1..100000"], f"a library has at most {MAX_SIZES}"),
         (["x=1..16x1..16"], f"256 sizes; a library has at most {MAX_SIZES}"),
-        (["x=1..2", "y=1..3"], "x has 2, y has 3; name as many for each"),
+        (["x=1..2", "y=1..3"], "x has 2, y has 3; give each input the same number"),
         (["x=1", "x=1..2"], "x is given twice"),
     ],
 )

@@ -120,5 +120,5 @@ def test_a_network_computes_what_its_weights_say() -> None:
 
 
 def test_another_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(MavcgError, match=r"network lenet: there is none .*vgg16, resnet50"):
+    with pytest.raises(MavcgError, match=r"network lenet: unknown; choose one of vgg16, resnet50"):
         network("lenet")

@@ -155,7 +155,7 @@ def test_names_are_unique_and_those_of_the_users_file() -> None:
 def test_a_batch_is_refused_by_node() -> None:
     builder, x = _image(8, 4, 4, 2)
     y = builder.add("conv2d", (x, builder.constant(_numbers(2, 1, 1, 2))), "stem")
-    with pytest.raises(MavcgError, match=r"stem.*batch of 8 images.*batch of 1"):
+    with pytest.raises(MavcgError, match=r"stem.*batch of 8 images.*batch size 1"):
         layers_of(builder.finish((y,)))
 
 
