@@ -1,4 +1,4 @@
-"""Design spaces: every machine of a product of figures, planned exactly for several networks; Pareto fronts of them.
+"""Design spaces: every machine of a product of figures, planned exactly for several networks, and their Pareto front.
 
-From the ground up: design_space, workload  <  tilings, metrics, pareto  <  store, engine  <  exploration  <  report.
+Layers: design_space, workload  <  tilings, metrics, pareto  <  store, engine  <  exploration  <  report.
 """

@@ -1,7 +1,9 @@
-"""Explore a space of boards: networks predicted on each point but for those that bounds or the power budget rule out.
+"""Exploration of a space of boards.
 
-Of each network the number of threads is chosen that is fastest within the budget. Power is that of the cores at work;
-energy is power times latency. Neither has caches beyond the cores', memory, or anything else on the chip.
+Networks are predicted on each point that bounds and the power budget do not exclude.
+For each network the fastest number of threads within the budget is chosen. Power is that of the working cores; energy
+is
+power times latency. Neither includes shared caches, memory, or anything else on the chip.
 """
 
 import json
@@ -34,19 +36,21 @@ from mavcg.hardware.board import Board, Cluster
 
 OBJECTIVES = ObjectiveNames(("latency", "energy"), ("power", "cores", "cache", "bandwidth"), "boards")
 DEFAULT_OBJECTIVES = "latency,energy,power"
-TASK_PREDICTIONS = 1  # of one task: seconds each
-# No algorithm of ours does fewer multiplications than this part of a convolution's: F(4x4, 5x5) does 64 for 400.
+TASK_PREDICTIONS = 1  # predictions per task: each takes seconds
+# Every algorithm does at least this fraction of a convolution's multiplications: F(4x4, 5x5) does 64 for 400.
 LEAST_MULTIPLICATIONS = 1 / 8
-# int8 products of an instruction for each byte of a vector register: SMMLA does 32 in 16 bytes.
+# int8 products of an instruction per byte of a vector register: SMMLA does 32 in 16 bytes.
 BYTE_DOT_PRODUCTS = 2
 Figures = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
 class BoardExploration:
-    """Result of an exploration. states: of each point; figures: of planned points, by network; front: ascending.
+    """Result of an exploration.
 
-    predictions: that were made, those found in the store left out.
+    states: of each point. figures: of planned points, by network. front: numbers of points, ascending. predictions:
+    number
+    made, without those found in the store.
     """
 
     space: BoardSpace
@@ -61,12 +65,12 @@ class BoardExploration:
 
 
 def read_board_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
-    """Return the objectives of a list, such as "latency,power" or "latency:net,energy". Raises: MavcgError."""
+    """Parse a list of objectives, such as "latency,power" or "latency:net,energy". Raises: MavcgError."""
     return tuple(objective.text for objective in read_objective_list(text, networks, OBJECTIVES))
 
 
 def board_figures(point: BoardPoint) -> dict[str, float]:
-    """Return what is known of a board without a network: cores, bytes of the caches that the space gives, GB/s."""
+    """Return the figures of a board without a network: number of cores, bytes of the given caches, GB/s."""
     clusters = point.board.clusters
     caches = sum(len(c.cpus) * ((c.l1d_bytes or 0) + (c.l2_bytes or 0)) for c in clusters)
     return {
@@ -77,7 +81,10 @@ def board_figures(point: BoardPoint) -> dict[str, float]:
 
 
 def network_figures(point: BoardPoint, rows: Rows, budget_w: float | None) -> dict[str, float] | None:
-    """Return latency in s, power in W, energy in J, threads of the fastest row within the budget; None if none is."""
+    """Return latency (s), power (W), energy (J) and threads of the fastest row within the budget.
+
+    None if none is within it.
+    """
     best: dict[str, float] | None = None
     for cores, ms in rows:
         watts = sum(count * point.milliwatts[core] for core, count in cores.items()) / 1e3
@@ -98,10 +105,11 @@ def explore_boards(
     prune: bool = True,
     progress: Callable[[str], None] = lambda message: None,
 ) -> BoardExploration:
-    """Return the Pareto front of boards for networks. models: names of networks and their files.
+    """Return the Pareto front of boards for networks. models: files of the networks, by name.
 
-    Points are taken in rounds, those first whose cores do most. With `prune` one is left out if no core of it is within
-    the budget, or if points of rounds before dominate it even at its bounds: all cores within the budget at their peak.
+    Points are evaluated in rounds, those with the fastest cores first. With `prune` a point is skipped if none of its
+    cores
+    is within the budget, or if points of earlier rounds dominate its bounds: all cores within the budget at their peak.
     Raises: MavcgError for a model, a store that cannot be written, or workers that cannot be reached.
     """
     started = time.perf_counter()
@@ -161,7 +169,10 @@ def explore_boards(
 
 
 def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:
-    """Return a board's metrics: sums of all networks' latency and energy, the most power, and its own figures."""
+    """Return a board's metrics.
+
+    Sums of all networks' latency and energy, the largest power, and the board's own figures.
+    """
     return {
         **{key: sum(of[key] for of in figures.values()) for key in OBJECTIVES.of_networks},
         "power": max(of["power"] for of in figures.values()),
@@ -170,14 +181,14 @@ def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:
 
 
 def board_values(point: BoardPoint, figures: Figures, objectives: Sequence[str]) -> Floats:
-    """Return the objectives of a point."""
+    """Return the values of a point's objectives."""
     known = sum_board_metrics(point, figures)
     known |= {f"{key}:{name}": of[key] for name, of in figures.items() for key in OBJECTIVES.of_networks}
     return np.array([known[word] for word in objectives], np.float64)
 
 
 def _peaks(point: BoardPoint) -> list[tuple[float, float]]:
-    """Return for each core of a board its f32 multiply-accumulates a second and its watts."""
+    """Return for each core of a board its peak in f32 multiply-accumulates per second, and its power in watts."""
     peaks = []
     for cluster in point.board.clusters:
         rate = _peak_rate(point.board.target, cluster.core, cluster.max_khz or 0)
@@ -187,7 +198,7 @@ def _peaks(point: BoardPoint) -> list[tuple[float, float]]:
 
 @lru_cache(maxsize=4096)
 def _peak_rate(target: str, core: str, khz: int) -> float:
-    """Return the f32 multiply-accumulates a second of one core, which its caches do not change."""
+    """Return the peak of one core in f32 multiply-accumulates per second, which does not depend on caches."""
     (machine,) = cluster_machines(Board("core", "one core", target, (Cluster(core, (0,), max_khz=khz),)))
     columns, rows = machine.accelerator.pe_len
     return columns * rows * machine.accelerator.frequency_ghz * 1e9
@@ -196,12 +207,12 @@ def _peak_rate(target: str, core: str, khz: int) -> float:
 def _least(
     point: BoardPoint, peaks: Sequence[tuple[float, float]], works: Mapping[str, ModelWork], budget_w: float | None
 ) -> Figures:
-    """Return figures that the predictor does not go below: multiplications that are left, at the peak of all cores.
+    """Return lower bounds of the predictor's figures: the fewest multiplications, at the peak of all cores.
 
-    With a budget, a set of cores does no more than its watts times the best rate for a watt.
+    With a budget, a set of cores computes at most its watts times the best rate per watt.
     """
-    rate = sum(each for each, _ in peaks)
-    per_watt = max(each / watts for each, watts in peaks)
+    rate = sum(core_rate for core_rate, _ in peaks)
+    per_watt = max(core_rate / watts for core_rate, watts in peaks)
     if budget_w is not None:
         rate = min(rate, budget_w * per_watt)
     figures: Figures = {}

@@ -1,4 +1,4 @@
-"""Latency of networks on boards by the predictor: the task of spaces of boards."""
+"""Latency of networks on boards, by the predictor: the tasks of a space of boards."""
 
 import hashlib
 import json
@@ -17,13 +17,13 @@ from mavcg.model_pipeline.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.predict import predict
 
-GRAPHS = 8  # optimised networks that a process keeps
+GRAPHS = 8  # optimised networks that a process caches
 Rows = tuple[tuple[Mapping[str, int], float], ...]  # cores at work, by core type, and ms of a run
 
 
 @dataclass(frozen=True)
 class BoardPrediction:
-    """A network on a board. model: the path of its file, which has this digest."""
+    """A task: a network on a board. model: path of its file, which must have this digest."""
 
     model: str
     digest: str
@@ -31,14 +31,17 @@ class BoardPrediction:
 
     @property
     def key(self) -> str:
-        """Text that the result is kept under: the network, all facts of the board, and the code that is used."""
+        """Key of the result in the store: digest of the network, all facts of the board, and the code."""
         facts = asdict(replace(self.board, name="", soc="", sources=()))
         text = json.dumps([self.digest, facts, compiler_digest()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def predict_boards(tasks: tuple[BoardPrediction, ...]) -> tuple[str, ...]:
-    """Return for each task the cores at work and milliseconds by number of threads, as JSON. Raises: MavcgError."""
+    """Return for each task, as JSON, the working cores and the milliseconds for each number of threads.
+
+    Raises: MavcgError.
+    """
     return tuple(map(_predict, tasks))
 
 
@@ -48,7 +51,7 @@ def rows_of(text: str) -> Rows:
 
 
 def model_file_digest(model: str) -> str:
-    """Return a digest of a model's file. Raises: MavcgError."""
+    """Return a digest of a model file. Raises: MavcgError."""
     try:
         return hashlib.sha256(Path(model).read_bytes()).hexdigest()[:24]
     except OSError as error:
@@ -58,14 +61,14 @@ def model_file_digest(model: str) -> str:
 
 @dataclass(frozen=True)
 class ModelWork:
-    """A network's multiply-accumulates, and the bytes of its smallest elements."""
+    """A network's multiply-accumulates, and the size of its smallest elements in bytes."""
 
     macs: int
     element_bytes: int
 
 
 def model_work(model: str, board: Board) -> ModelWork:
-    """Return a network's work, as it is lowered for a board. Raises: MavcgError."""
+    """Return a network's work, lowered for a board. Raises: MavcgError."""
     graph = _graph(model, model_file_digest(model))
     works = lower_for_board(Path(model).stem, graph, board, _quiet).works
     element_bytes = min(DTYPES[tensor.dtype].itemsize for tensor in graph.types.values())
@@ -74,16 +77,16 @@ def model_work(model: str, board: Board) -> ModelWork:
 
 def _predict(task: BoardPrediction) -> str:
     source = lower_for_board(Path(task.model).stem, _graph(task.model, task.digest), task.board, _quiet)
-    found = predict(source.name, source.works, source.specs, task.board, plan=source.plan)
-    return json.dumps([[row.cores, row.ms] for row in found.by_threads])
+    prediction = predict(source.name, source.works, source.specs, task.board, plan=source.plan)
+    return json.dumps([[row.cores, row.ms] for row in prediction.by_threads])
 
 
 @lru_cache(maxsize=GRAPHS)
 def _graph(model: str, digest: str) -> Graph:
     if model_file_digest(model) != digest:
-        raise MavcgError(f"{model}: is another file than where the exploration was started; give it the same path")
+        raise MavcgError(f"{model}: differs from the file at the start of the exploration; give it the same path")
     return optimise(import_model(Path(model), {}))
 
 
 def _quiet(message: str) -> None:
-    """Progress of a worker: its tasks are counted where they come from."""
+    """Ignore the progress of a worker; the process that started the exploration counts tasks."""

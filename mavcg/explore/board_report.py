@@ -1,4 +1,4 @@
-"""An exploration of boards, as JSON and as a table."""
+"""Report of an exploration of boards: JSON, a table and a picture."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,11 @@ ASSUMES = "power is CoreMark's of the cores at work, by published measurements; 
 
 
 def board_exploration_json(result: BoardExploration) -> dict[str, Any]:
-    """Return counts, seconds and the front, as exploration_json does.
+    """Return counts, seconds and the front, like exploration_json.
 
-    Metrics: latency in seconds and energy in joules of one run of each network, power in watts of the cores at work,
-    the most of any network; cores; cache: bytes of the caches that the space gives; bandwidth in GB/s.
+    Metrics: latency in seconds and energy in joules of one run of each network; power of the working cores in watts,
+    the
+    largest of any network; cores; cache: bytes of the given caches; bandwidth in GB/s.
     """
     pruned = result.states.count(PRUNED)
     return {
@@ -58,7 +59,7 @@ def draw_boards(result: BoardExploration, path: Path) -> None:
 
 
 def show_board_exploration(result: BoardExploration, out: "Console") -> None:
-    """Print the front, the fastest first, with what differs between points."""
+    """Print the front, fastest first, with the keys that differ between points."""
     from rich.table import Table
 
     front = sorted(result.front, key=lambda i: sum_board_metrics(result.points[i], result.figures[i])["latency"])
@@ -75,7 +76,7 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
         table.add_row(
             ", ".join(clusters), "" if l3 is None else f"{l3 / 2**20:g}", "" if rate is None else f"{rate:g}",
             f"{sums['latency'] * 1e3:.3f}", f"{sums['power']:.2f}", f"{sums['energy'] * 1e3:.2f}",
-            "/".join(f"{each['threads']:.0f}" for each in of.values()),
+            "/".join(f"{figures['threads']:.0f}" for figures in of.values()),
         )  # fmt: skip
     out.print(table)
     if len(front) > MOST_ROWS:
@@ -85,5 +86,5 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
         f"{len(result.points) - pruned} boards predicted ({result.states.count(INFEASIBLE)} beyond the budget), "
         f"{pruned} left out by bounds; {result.predictions} predictions, {result.seconds:.1f} s. Assumed: {ASSUMES}."
     )
-    for words in result.space.assumed:
-        out.print(f"Assumed: {words}.")
+    for sentence in result.space.assumed:
+        out.print(f"Assumed: {sentence}.")

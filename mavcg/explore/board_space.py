@@ -22,15 +22,18 @@ MOST_CORES = 64
 MOST_WATTS = 10_000.0
 DEFAULT_TARGET = "aarch64-linux-gnu.2.17"
 BOARD_NAME = "space"
-# Key -> least and greatest value. Those of cores are tables: a value or values for each core.
+# Key -> smallest and largest value. A key of cores is a table with a value, or values, for each core.
 OF_CORES = {"max_khz": (10_000, 100_000_000), "l1d_bytes": (1024, 1 << 40), "l2_bytes": (1024, 1 << 40)}
 OF_BOARDS = {"l3_bytes": (0, 1 << 40)}
-STAND_INS = {"in": "cortex-a55", "out": "cortex-a76"}  # whose power is assumed of a core without figures, by its order
+STAND_INS = {
+    "in": "cortex-a55",
+    "out": "cortex-a76",
+}  # cores whose power is assumed for cores without figures, by issue order
 
 
 @dataclass(frozen=True)
 class BoardPoint:
-    """A board of the space. milliwatts: of one core at its clock, by the core's name."""
+    """A board of the space. milliwatts: of one core at its clock, by name of the core."""
 
     values: Mapping[str, Any]
     board: Board
@@ -39,9 +42,11 @@ class BoardPoint:
 
 @dataclass(frozen=True)
 class BoardSpace:
-    """A space as read. budget_w: the most power that cores at work may take together, in watts; None: any.
+    """A space of boards.
 
-    powers: of each core of a mix; assumed: what of them is not measured, in words.
+    budget_w: limit of the power of all working cores, in watts; None for no limit. powers: of each core of a mix.
+    assumed:
+    a sentence for each power that was not measured.
     """
 
     target: str
@@ -51,7 +56,7 @@ class BoardSpace:
     assumed: tuple[str, ...]
 
     def boards(self) -> Iterator[BoardPoint]:
-        """Yield the points in order: mixes first, then clocks and caches of the mix's own cores, then the rest."""
+        """Yield the points in order: by mix, then by clocks and caches of the mix's cores, then by the other keys."""
         mixes = next(axis.values for axis in self.axes if axis.key == "mix")
         for mix in mixes:
             axes = [axis for axis in self.axes if axis.key != "mix" and _concerns(axis.key, mix)]
@@ -78,7 +83,7 @@ class BoardSpace:
 
 
 def is_board_space(path: Path) -> bool:
-    """True if a file of a space has a table of boards. Raises: ProfileError where it cannot be read."""
+    """True if a space's file has a table [board]. Raises: ProfileError if it cannot be read."""
     return "board" in schema.read_toml(path)
 
 
@@ -92,7 +97,7 @@ def read_board_space(path: Path) -> BoardSpace:
     keys = table["board"]
     if not isinstance(keys, dict):
         raise refuse(
-            path, "board", f"{schema.value_text(keys)} is no table", "write [board] with mix and max_khz below it"
+            path, "board", f"{schema.value_text(keys)} is not a table", "write [board] with mix and max_khz below it"
         )
     known = ("target", "power", "budget_w", "mix", "memory_gb_per_s", *OF_CORES, *OF_BOARDS)
     schema.only(path, keys, known, "board.")
@@ -117,7 +122,7 @@ def read_board_space(path: Path) -> BoardSpace:
     if budget_w is not None:
         good = isinstance(budget_w, int | float) and not isinstance(budget_w, bool) and 0 < budget_w <= MOST_WATTS
         if not good:
-            wrong = f"{schema.value_text(budget_w)} is no power in watts"
+            wrong = f"{schema.value_text(budget_w)} is not a power in watts"
             raise refuse(path, "board.budget_w", wrong, f"give a number above 0 and at most {MOST_WATTS:g}")
     file = schema.text(path, keys, "power", "", place="board.power")
     powers, assumed = _powers(path, names, read_core_power(path.parent / file if file else OWN), axes)
@@ -136,7 +141,7 @@ def _numbers(space: BoardSpace) -> Iterator[None]:
 
 
 def _concerns(key: str, mix: Mapping[str, int]) -> bool:
-    """True for a key of the board, or of a core of the mix."""
+    """True for a key of the whole board, or of a core of the mix."""
     return "." not in key or key.partition(".")[2] in mix
 
 
@@ -149,10 +154,10 @@ def _mixes(path: Path, given: Any, arch: str) -> tuple[Mapping[str, int], ...]:
     for number, mix in enumerate(mixes):
         place = f"board.mix[{number}]"
         if not isinstance(mix, dict) or not mix:
-            raise refuse(path, place, f"{schema.value_text(mix)} is no table of cores", remedy)
+            raise refuse(path, place, f"{schema.value_text(mix)} is not a table of cores", remedy)
         for name, count in mix.items():
             if name not in cores or cores[name].arch != arch:
-                wrong = f"{name} is no core of {arch} that is known"
+                wrong = f"{name} is not a known core of {arch}"
                 raise refuse(path, place, wrong, "name one of `mavcg cores`, or give target")
             schema.whole(path, {name: count}, name, f"{place}.{name}", 1, MOST_CORES, of="cores")
         if mix in mixes[:number]:
@@ -163,12 +168,12 @@ def _mixes(path: Path, given: Any, arch: str) -> tuple[Mapping[str, int], ...]:
 def _core_axes(
     path: Path, keys: Mapping[str, Any], key: str, names: tuple[str, ...], low: int, high: int
 ) -> list[SpaceAxis]:
-    """Return an axis for each core that a table gives values for. Clocks are given for all of them."""
+    """Return an axis for each core with values in a table. Clocks are required for all cores."""
     of_core = keys.get(key, {})
     place = f"board.{key}"
     if not isinstance(of_core, dict):
         remedy = f"write {key} = {{ {names[0]} = .., .. }}, each a value or a list of values"
-        raise refuse(path, place, f"{schema.value_text(of_core)} is no table of cores", remedy)
+        raise refuse(path, place, f"{schema.value_text(of_core)} is not a table of cores", remedy)
     schema.only(path, of_core, names, f"{place}.")
     if key == "max_khz" and (missing := [name for name in names if name not in of_core]):
         raise refuse(path, f"{place}.{missing[0]}", "missing", "give each core of a mix a clock in kHz, or several")
@@ -199,32 +204,35 @@ def _values(path: Path, given: Any, place: str, checked: Any) -> tuple[Any, ...]
 
 
 def _powers(
-    path: Path, names: tuple[str, ...], known: Mapping[str, CorePower], axes: list[SpaceAxis]
+    path: Path, names: tuple[str, ...], published: Mapping[str, CorePower], axes: list[SpaceAxis]
 ) -> tuple[dict[str, CorePower], tuple[str, ...]]:
-    """Return the power of each core, and what of it is assumed. Raises: ProfileError where nothing stands for one."""
+    """Return the power of each core, and a sentence for each assumption.
+
+    Raises: ProfileError for a core without a stand-in.
+    """
     cores = load_cores()
     powers: dict[str, CorePower] = {}
     assumed = []
     for name in names:
-        stand_in = _stand_in(cores[name], known)
+        stand_in = _stand_in(cores[name], published)
         if stand_in is None:
             remedy = "give its power in a file named by power (docs/exploring.md)"
-            raise refuse(path, f"board.mix: {name}", "no power of it, or of a core like it, is known", remedy)
-        powers[name] = replace(known[stand_in], core=name)
+            raise refuse(path, f"board.mix: {name}", "neither its power nor that of a similar core is known", remedy)
+        powers[name] = replace(published[stand_in], core=name)
         if stand_in != name:
-            assumed.append(f"{name}: no power is published for it: that of a {stand_in} is assumed")
+            assumed.append(f"{name}: its power is not published: that of a {stand_in} is assumed")
         clocks = next(axis.values for axis in axes if axis.key == f"max_khz.{name}")
         assumed += [
-            f"{name}: its power at {khz / 1e6:g} GHz lies beyond what was measured of a {stand_in}: it is extrapolated"
+            f"{name}: its power at {khz / 1e6:g} GHz is outside the measured range of a {stand_in}: it is extrapolated"
             for khz in clocks
             if not powers[name].is_measured(khz)
         ]
     return powers, tuple(assumed)
 
 
-def _stand_in(core: Core, known: Mapping[str, CorePower]) -> str | None:
-    if core.name in known:
+def _stand_in(core: Core, published: Mapping[str, CorePower]) -> str | None:
+    if core.name in published:
         return core.name
     if core.arch != "aarch64":
         return None
-    return next((name for name in (*core.stand_ins, STAND_INS[core.order]) if name in known), None)
+    return next((name for name in (*core.stand_ins, STAND_INS[core.order]) if name in published), None)

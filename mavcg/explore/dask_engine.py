@@ -1,7 +1,7 @@
-"""Runs tasks on the workers of Dask: processes of this machine, or a cluster by its scheduler's address.
+"""Runs tasks on Dask workers: processes of this machine, or a cluster given by its scheduler's address.
 
-Tasks are a plain function of frozen values, and their results may be had twice: what a worker had when it was killed is
-done again by another one.
+A task is a plain function of frozen values and may run twice: the work of a worker that was killed is repeated by
+another one.
 """
 
 import hashlib
@@ -14,36 +14,42 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.explore.engine import Found, Item, Result, Work, tasks_of
+from mavcg.explore.engine import Item, OnResults, Result, Work, tasks_of
 from mavcg.files.scratch import scratch_folder
 from mavcg.planner.accelerators.schedule_cache import fingerprint
 
-ATTEMPTS = 10  # for a task whose workers end: then it is the task that ends them
-WAIT_S = 30  # for a scheduler's answer, and for its first worker
-_ANY_PORT = "127.0.0.1:0"  # of the pages about scheduler and workers, which would else be everybody's to read
+ATTEMPTS = 10  # attempts of a task whose workers die; after that the task itself is taken to be the cause
+WAIT_S = 30  # seconds to wait for a scheduler's answer, and for its first worker
+_ANY_PORT = "127.0.0.1:0"  # for the dashboards, which would otherwise be readable by everybody
 _ADDRESS = re.compile(r"(?:dask|tcp|tls)://[^\s/]+:\d+/?")
 _CONFIG = {"distributed.scheduler.allowed-failures": ATTEMPTS}
 
 
 def check_workers(text: str) -> int | str:
-    """Return a number of processes, or the address of a scheduler. Raises: MavcgError for what is neither."""
+    """Parse a number of processes, or a scheduler's address. Raises: MavcgError for anything else."""
     if text.isdecimal() and int(text) <= 4096:
         return int(text)
     if not _ADDRESS.fullmatch(text):
-        raise MavcgError(f"--workers {text}: is no number of processes (0: this one) and no address dask://HOST:PORT")
+        raise MavcgError(
+            f"--workers {text}: is neither a number of processes (0: this one) nor an address dask://HOST:PORT"
+        )
     return re.sub("^dask:", "tcp:", text).rstrip("/")
 
 
 class DaskEngine:
-    """Tasks of Dask. To be used by `with`: processes that it started end with it."""
+    """Engine that runs tasks on Dask; a context manager that ends the processes it started."""
 
     def __init__(self, workers: int | str, same: Callable[[], str] = fingerprint, named: str = "") -> None:
-        """workers: a number of processes to start here, or a scheduler's address. same: gives a digest of all that
-        results depend on, which each worker must have in common with this process. named: where the user named it,
-        for errors; "": the option --workers.
+        """Start processes, or connect to a scheduler.
 
-        Raises: MavcgError where Dask is not installed, the scheduler is not reached or has no workers, or where a
-        worker has another mavcg or none.
+        workers: number of processes to start here, or a scheduler's address. same: returns a digest of everything that
+        results
+        depend on, which must be equal in each worker and in this process. named: where the user named the workers, for
+        errors;
+        "": the option --workers.
+        Raises: MavcgError if Dask is not installed, if the scheduler is not reached or has no workers, or if a worker
+        has another
+        version of mavcg or none.
         """
         self.named = named or f"--workers {workers}"
         try:
@@ -54,7 +60,7 @@ class DaskEngine:
             raise MavcgError(f"{self.named}: needs dask.distributed, which is not installed; {remedy}") from None
         self._distributed = distributed
         self.workers = workers
-        self._same = same
+        self._digest = same
         with ExitStack() as stack:
             folder = stack.enter_context(scratch_folder("mavcg-dask-"))
             settings = dict(_CONFIG, **{"temporary-directory": str(folder)})
@@ -70,10 +76,12 @@ class DaskEngine:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def run(self, work: Work[Item, Result], items: Sequence[Item], most: int, found: Found[Item, Result]) -> None:
-        """Do the work on all items; results are handed over in the order in which tasks end.
+    def run(
+        self, work: Work[Item, Result], items: Sequence[Item], most: int, on_results: OnResults[Item, Result]
+    ) -> None:
+        """Run the work on all items; results are passed on in the order in which tasks end.
 
-        Raises: MavcgError where the scheduler is gone, or workers end again and again in a task.
+        Raises: MavcgError if the scheduler is gone, or if workers die repeatedly during a task.
         """
         count = self.workers if isinstance(self.workers, int) else len(self._known_workers())
         pending: dict[str, tuple[tuple[Item, ...], int]] = {}
@@ -91,26 +99,26 @@ class DaskEngine:
             for future in completed:
                 task, attempt = pending.pop(future.key)
                 if future.status == "finished":
-                    found(task, future.result())
+                    on_results(task, future.result())
                 elif not self._is_lost(future) and not isinstance(
                     error := self._error(future), self._distributed.KilledWorker
                 ):
                     raise error
                 elif attempt + 1 == ATTEMPTS:
                     raise MavcgError(
-                        f"{self.named}: workers ended again and again during a task, such as for want of "
-                        "memory; what was found is kept"
+                        f"{self.named}: workers died repeatedly during a task, for example for lack of "
+                        "memory; results so far are kept"
                     )
                 else:
                     submit(task, attempt + 1)
         except (OSError, self._distributed.client.FutureCancelledError) as error:
             raise MavcgError(
-                f"{self.named}: the scheduler is gone ({error or type(error).__name__}); what was found is "
+                f"{self.named}: the scheduler is gone ({error or type(error).__name__}); results so far are "
                 "kept: give the same command again"
             ) from error
 
     def _is_lost(self, future: Any) -> bool:
-        """True if a result went with its worker before it came here, while the scheduler is there."""
+        """True if a worker died with a finished result before it was transferred, while the scheduler still runs."""
         return bool(future.status == "lost" and self.client.status == "running")
 
     def _error(self, future: Any) -> BaseException:
@@ -120,9 +128,9 @@ class DaskEngine:
         return OSError(f"a task was {future.status}")
 
     def _client(self, stack: ExitStack, folder: Path) -> Any:
-        """Return a client of the requested cluster, which it starts if it is one of this machine."""
+        """Return a client of the requested cluster; a cluster of this machine is started."""
         if isinstance(self.workers, int):
-            # security: other users of this machine could send work to a scheduler that requires no certificate.
+            # security: without a certificate other users of this machine could send work to the scheduler.
             cluster = self._distributed.LocalCluster(
                 n_workers=self.workers, threads_per_worker=1, processes=True, security=True,
                 dashboard_address=_ANY_PORT, worker_dashboard_address=_ANY_PORT,
@@ -135,12 +143,12 @@ class DaskEngine:
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise MavcgError(
-                f"{self.named}: no scheduler is reached there ({reason}); start one with `dask scheduler`, "
+                f"{self.named}: no scheduler answers there ({reason}); start one with `dask scheduler`, "
                 "or give a number of processes"
             ) from None
 
     def _check(self) -> None:
-        """Raise MavcgError unless there are workers, and all have what this process has."""
+        """Raise MavcgError unless there are workers, and all have this process's digest."""
         if isinstance(self.workers, int):
             return
         try:
@@ -151,13 +159,13 @@ class DaskEngine:
                 f"`dask worker {self.workers}`, where mavcg is installed"
             ) from None
         try:
-            of_workers: dict[str, str] = self.client.run(self._same)
-        except Exception as error:  # of any kind: it comes from a worker's Python
+            digests: dict[str, str] = self.client.run(self._digest)
+        except Exception as error:  # any kind: it is raised by the worker's Python
             raise MavcgError(f"{self.named}: a worker cannot run mavcg ({error}); install it there") from None
-        own = self._same()
-        if others := [name for name, of_worker in of_workers.items() if of_worker != own]:
+        own = self._digest()
+        if others := [name for name, digest in digests.items() if digest != own]:
             raise MavcgError(
-                f"{self.named}: worker {others[0]} has another mavcg, or other measured costs; install "
+                f"{self.named}: worker {others[0]} has another version of mavcg, or other measured costs; install "
                 "this one there, and copy ~/.cache/mavcg"
             )
 
@@ -167,6 +175,6 @@ class DaskEngine:
 
 
 def _silence() -> None:
-    """Keep Dask from printing tracebacks about lost connections: errors say what is needed."""
+    """Keep Dask from printing tracebacks about lost connections; the errors raised here say what to do."""
     for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)

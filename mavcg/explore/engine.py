@@ -6,34 +6,38 @@ from typing import Protocol, TypeVar
 SMALLEST_PART = 16
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Found = Callable[[Sequence[Item], Sequence[Result]], None]
-# A plain function of frozen values, which gives a result for each.
+OnResults = Callable[[Sequence[Item], Sequence[Result]], None]
+# A plain function from frozen values to a result for each.
 Work = Callable[[tuple[Item, ...]], tuple[Result, ...]]
 
 
 class Engine(Protocol):
-    """Runs tasks: each is a function called with some of the items."""
+    """Runs tasks, each a call of a function with some of the items."""
 
-    def run(self, work: Work[Item, Result], items: Sequence[Item], most: int, found: Found[Item, Result]) -> None:
-        """Do the work on all items, at most so many in a task, tasks in any order.
+    def run(
+        self, work: Work[Item, Result], items: Sequence[Item], most: int, on_results: OnResults[Item, Result]
+    ) -> None:
+        """Run the work on all items, at most `most` per task, tasks in any order.
 
-        found: called in this thread with the items and results of each task.
+        on_results: called in this thread with the items and results of each task.
         """
 
 
 class LocalEngine:
     """Runs tasks in this process, one after the other."""
 
-    def run(self, work: Work[Item, Result], items: Sequence[Item], most: int, found: Found[Item, Result]) -> None:
-        """Do the work on all items in their order."""
+    def run(
+        self, work: Work[Item, Result], items: Sequence[Item], most: int, on_results: OnResults[Item, Result]
+    ) -> None:
+        """Run the work on all items, in order."""
         for task in tasks_of(items, most):
-            found(task, work(task))
+            on_results(task, work(task))
 
 
 def tasks_of(items: Sequence[Item], most: int, workers: int = 1) -> tuple[tuple[Item, ...], ...]:
-    """Return the items as tasks: `most` of them, or fewer where each of several workers would have less than four.
+    """Return the items divided into tasks of `most` items, or fewer, so that each of several workers gets four tasks.
 
-    Never less than a sixteenth of `most`: a scheduler takes a millisecond for a task, however small.
+    A task has at least a sixteenth of `most` items, because a scheduler takes a millisecond per task.
     """
     size = max(1, most // SMALLEST_PART, min(most, -(-len(items) // (4 * workers)))) if workers > 1 else most
     return tuple(tuple(items[start : start + size]) for start in range(0, len(items), size))

@@ -1,4 +1,4 @@
-"""Explore a design space: plan every point exactly for every network, but for those that cannot reach the front."""
+"""Exploration of a design space: every point that may reach the front is planned exactly for every network."""
 
 import json
 import time
@@ -19,13 +19,13 @@ from mavcg.explore.tilings import KeyMaker, SearchKey, TileTraffic, search_tilin
 from mavcg.explore.workload import Workload
 
 PLANNED, INFEASIBLE, PRUNED = "planned", "infeasible", "pruned"
-TASK_SEARCHES = 400  # of one task: a few tenths of a second, after which results are kept
+TASK_SEARCHES = 400  # searches per task: a few tenths of a second, after which results are stored
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class PointFigures:
-    """A planned point's figures by the names of objectives, and those of each network by its name."""
+    """Figures of a planned point by objective, and figures of each network by its name."""
 
     number: int
     figures: dict[str, float]
@@ -34,9 +34,11 @@ class PointFigures:
 
 @dataclass(frozen=True)
 class Exploration:
-    """Result of an exploration. states: of each structure; front: numbers of points, ascending.
+    """Result of an exploration.
 
-    searches: tilings that were searched for, those found in the store left out.
+    states: of each structure. front: numbers of points, ascending. searches: number of tilings searched for, without
+    those
+    found in the store.
     """
 
     space: DesignSpace
@@ -50,12 +52,12 @@ class Exploration:
     seconds: float
 
     def count(self, state: str) -> int:
-        """Return the number of points of a state."""
+        """Return the number of points in a state."""
         return self.states.count(state) * self.space.rates
 
     @property
     def planned_points(self) -> int:
-        """Points that were planned, those without a tiling for some layer among them."""
+        """Number of planned points, including those without a tiling for some layer."""
         return self.count(PLANNED) + self.count(INFEASIBLE)
 
     def figures(self, number: int) -> PointFigures:
@@ -75,7 +77,7 @@ class Exploration:
 
 
 class _Explorer:
-    """Data of one exploration while it runs."""
+    """State of a running exploration."""
 
     def __init__(self, space: DesignSpace, workload: Workload, store: ExplorationStore) -> None:
         self.model = MetricModel(space, workload)
@@ -92,7 +94,7 @@ class _Explorer:
         return self.makers[structure.precision].keys(structure)
 
     def search(self, structures: Sequence[Structure], engine: Engine) -> list[Integers | None]:
-        """Return the bytes of each structure, [layer, operand]; None where a layer has no tiling."""
+        """Return the traffic of each structure, [layer, operand]; None if a layer has no tiling."""
         keys = [self.keys(structure) for structure in structures]
         missing: dict[SearchKey, None] = {}
         for key in (key for of in keys for key in of):
@@ -104,7 +106,7 @@ class _Explorer:
                     self.known[key] = tiling_of(row)
         self.searches += len(missing)
         if missing:
-            keys_by_layer = sorted(missing, key=lambda key: id(key.layer))  # a layer is sent once for each task
+            keys_by_layer = sorted(missing, key=lambda key: id(key.layer))  # so that a layer is sent once per task
             engine.run(search_tilings, keys_by_layer, TASK_SEARCHES, self._keep)
         return [_bytes([self.known[key] for key in of]) for of in keys]
 
@@ -114,7 +116,7 @@ class _Explorer:
         self.known.update(found)
 
     def reachable(self, structures: Sequence[Structure], objectives: Sequence[Objective], front: Floats) -> list[bool]:
-        """Return for each structure whether one of its points may be on the front, by bounds of all its figures."""
+        """Return for each structure whether one of its points may be on the front, by lower bounds of all figures."""
         if not len(front):
             return [True] * len(structures)
         least = [self.bounds.least(s, self.model.least_bytes(s).sum(axis=1)) for s in structures]
@@ -133,14 +135,15 @@ def explore(
 ) -> Exploration:
     """Return the Pareto front of a space for the workload's networks.
 
-    Structures are looked at in rounds. With `prune` a structure is left out whose points are all dominated by points
-    that were planned in rounds before, even with figures that are no more than its own; so the front is that of all.
+    Structures are planned in rounds. With `prune` a structure is skipped if points planned in earlier rounds dominate
+    all of
+    its points, even at lower bounds of their figures; so the front is that of the whole space.
     Raises: MavcgError for a store that cannot be written, or workers that cannot be reached.
     """
     started = time.perf_counter()
     explorer = _Explorer(space, workload, store)
     states = [PRUNED] * space.structures
-    numbers: list[int] = []  # of structures, in the order of the metrics
+    numbers: list[int] = []  # structures, in the order of the metrics
     parts: list[Metrics] = []
     front_values = np.empty((0, len(objectives)))
     front_points = np.empty(0, np.int64)

@@ -1,15 +1,13 @@
 """Latency, energy, traffic and area of machines, for many structures and all bandwidths and clocks at once.
 
-Latency is the roofline's of exact.py: each layer at the lower of its two roofs. Energy is of three parts:
-
-- each byte off the chip, once there and once in its operand's memory on the chip;
-- what the array reads and writes on the chip: an input for all elements along which OC runs, a weight for those along
-  which OH and OW run, a partial sum in and out for those along which IC, KH and KW run, each at the cost of a byte in
-  its operand's memory, the nearest one. Elements have no registers but for the operands that they work on;
+Latency is the roofline's of exact.py: each layer at the lower of its two roofs. Energy has three parts:
+- each off-chip byte, once off chip and once in its operand's on-chip memory;
+- the array's on-chip reads and writes: an input for all elements along which OC runs, a weight for those along which OH
+  and OW run, a partial sum in and out for those along which IC, KH and KW run, each at the cost of a byte in its
+  operand's nearest memory. Elements have no registers but for their current operands;
 - a multiply-accumulate of the layers' type.
-
-Area is that of the elements' multiply-accumulate units and of the memories. Neither energy nor area has control,
-clocks, wires, leakage or pins; what moves between levels of memory on the chip is not in the energy, nor in the time.
+Area is that of the elements' multiply-accumulate units and of the memories. Energy and area exclude control, clocks,
+wires, leakage and pins; transfers between on-chip memory levels are in neither the energy nor the time.
 """
 
 from collections.abc import Sequence
@@ -29,15 +27,16 @@ from mavcg.planner.layer_model.traffic import no_reload
 
 Integers = NDArray[np.int64]
 OPERANDS = 3  # input, weight, output
-# A bound of a sum of products is below the sum however the two were rounded.
+# Factor on a bound that is a sum of products: it stays a lower bound in spite of rounding.
 _ROUNDING = 1 - 1e-12
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures of structures. latency_s: [network, structure, rate]; energy_j, traffic_bytes: [network, structure].
+    """Figures of structures.
 
-    area_mm2: [structure]; bandwidth_gb_per_s, frequency_ghz: [rate].
+    latency_s: [network, structure, rate]. energy_j, traffic_bytes: [network, structure]. area_mm2: [structure].
+    bandwidth_gb_per_s, frequency_ghz: [rate].
     """
 
     latency_s: Floats
@@ -49,24 +48,24 @@ class Metrics:
 
 
 def operand_bytes(level: MemoryLevel) -> tuple[int, int, int]:
-    """Return the size of the memory that each operand lies in."""
+    """Return for each operand the size of the memory that holds it."""
     if level.shared_bytes:
         return level.shared_bytes, level.shared_bytes, level.shared_bytes
     return level.input_bytes, level.weight_bytes, level.output_bytes
 
 
 def area_mm2(structure: Structure, technology: Technology, layers: Sequence[ConvLayer]) -> float:
-    """Return the area of a structure, its units as wide as the widest type of the layers."""
+    """Return the area of a structure in mm2; its units are as wide as the widest type of the layers."""
     widest = min(ELEMENT_TYPES.index(element_type(layer)) for layer in layers)
     sizes = [size for level in (*structure.inner, structure.memory) for size in sizes_of(level)]
     return structure.pes * technology.macs[widest].um2 / 1e6 + sum(map(technology.sram_mm2, sizes))
 
 
 def array_bytes(layer: ConvLayer, structure: Structure) -> tuple[float, float, float]:
-    """Return the bytes of input, weights and partial sums that the array reads and writes on the chip."""
+    """Return the bytes of input, weights and partial sums that the array reads and writes on chip."""
 
     def sharing_elements(*names: str) -> float:
-        """Return the number of elements that use one operand at once; fewer at the end of a loop."""
+        """Return the mean number of elements that use one operand at once; fewer are busy at the end of a loop."""
         loops = layer.loops
         return prod(loops[name] / -(-loops[name] // structure.parallel(name)) for name in names)
 
@@ -80,14 +79,14 @@ def array_bytes(layer: ConvLayer, structure: Structure) -> tuple[float, float, f
 
 @dataclass(frozen=True)
 class _LayerCosts:
-    """Picojoules of layers on structures: of a byte moved, by operand; of all else."""
+    """Energy of layers on structures in picojoules: per byte moved by operand, and fixed."""
 
     per_byte: Floats  # [structure, 1, operand]
     fixed: Floats  # [structure, layer]
 
 
 class MetricModel:
-    """The figures of a design space for a workload: as they are for known traffic, or bounds."""
+    """Figures of a design space for a workload, for known traffic or as lower bounds."""
 
     def __init__(self, space: DesignSpace, workload: Workload) -> None:
         self._space = space
@@ -109,7 +108,7 @@ class MetricModel:
         return self._layers[structure.precision]
 
     def least_bytes(self, structure: Structure) -> Integers:
-        """Return the bytes of each layer, [layer, operand], if each is moved once: no tiling moves less."""
+        """Return the bytes of each layer, [layer, operand], if each is moved once: a lower bound of every tiling."""
         return self._once[structure.precision]
 
     def figures(self, structures: Sequence[Structure], moved: Integers) -> Metrics:
@@ -119,7 +118,7 @@ class MetricModel:
         return self._metrics(structures, moved.sum(axis=2), energy, 1.0)
 
     def bounds(self, structures: Sequence[Structure], total_bytes: Integers) -> Metrics:
-        """Return figures that are no more than the structures' own, as total_bytes, [structure, layer], is."""
+        """Return lower bounds of the structures' figures. total_bytes: lower bounds of traffic, [structure, layer]."""
         costs = self._costs(structures)
         once = np.stack([self.least_bytes(structure) for structure in structures])
         by_operand = (once * costs.per_byte).sum(axis=2)
@@ -137,7 +136,7 @@ class MetricModel:
         return _LayerCosts(on_chip[:, None, :] + technology.dram_pj_per_byte, fixed)
 
     def _array_costs(self, structure: Structure) -> tuple[Floats, Floats]:
-        """Return the bytes that the array reads, [layer, operand], and the picojoules of its arithmetic, [layer]."""
+        """Return the bytes that the array reads, [layer, operand], and the energy of its arithmetic in pJ, [layer]."""
         key = (structure.arrays, structure.precision)
         if key not in self._by_array:
             layers = self.layers(structure)
@@ -154,7 +153,9 @@ class MetricModel:
         peak = self._frequency[None, :] * pes[:, None]
         latency = np.zeros((len(networks), count, len(self._bandwidth)))
         energy, traffic = np.zeros((len(networks), count)), np.zeros((len(networks), count))
-        for i, macs in enumerate(self._macs.tolist()):  # one after the other: the same sums in every company
+        for i, macs in enumerate(
+            self._macs.tolist()
+        ):  # one by one, so that sums round the same whatever other structures are beside them
             memory = self._bandwidth[None, :] * macs / total_bytes[:, i, None]
             seconds = macs / (np.minimum(peak, memory) * 1e9)
             for n, (_, counts) in enumerate(networks):

@@ -1,4 +1,4 @@
-"""Objectives of an exploration: a figure of all networks together, or of one of them; less is better of each."""
+"""Objectives of an exploration: figures of all networks together, or of one of them; all are minimised."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Objective:
-    """An objective. name: of OBJECTIVES; network: index of its network, or None for the sum of all networks."""
+    """An objective. name: of OBJECTIVES. network: index of its network; None for the sum over all networks."""
 
     text: str
     name: str
@@ -26,20 +26,20 @@ class Objective:
 
     @property
     def unit(self) -> str:
-        """The unit of its figures."""
+        """Unit of its figures."""
         return UNITS[self.name]
 
 
 def read_objectives(text: str, networks: Sequence[str]) -> tuple[Objective, ...]:
-    """Return the objectives of a list, such as "latency,area" or "latency:vgg16,energy". Raises: MavcgError."""
+    """Parse a list of objectives, such as "latency,area" or "latency:vgg16,energy". Raises: MavcgError."""
     return tuple(
-        Objective(one.text, one.name, None if one.network is None else networks.index(one.network))
-        for one in read_objective_list(text, networks, OBJECTIVES)
+        Objective(named.text, named.name, None if named.network is None else networks.index(named.network))
+        for named in read_objective_list(text, networks, OBJECTIVES)
     )
 
 
 def objective_values(metrics: Metrics, objectives: Sequence[Objective]) -> Floats:
-    """Return the objectives of points: [structure, rate, objective]."""
+    """Return the objectives of points, [structure, rate, objective]."""
     shape = metrics.latency_s.shape[1:]
     columns = []
     for objective in objectives:
@@ -58,7 +58,7 @@ def objective_values(metrics: Metrics, objectives: Sequence[Objective]) -> Float
 
 
 def _sum(of_networks: Floats) -> Floats:
-    """Return the sum over networks, one after the other, so that it rounds alike beside whatever other networks."""
+    """Return the sum over networks in order, so that rounding does not depend on NumPy's summation order."""
     total = np.zeros(of_networks.shape[1:])
     for values in of_networks:
         total = total + values

@@ -1,4 +1,4 @@
-"""The order in which an exploration looks at structures, and bounds of the traffic of those that it has not reached."""
+"""Order in which an exploration visits structures, and traffic bounds of those that it has not visited."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,16 +8,17 @@ import numpy as np
 from mavcg.explore.design_space import Structure
 from mavcg.explore.metrics import Integers
 
-LEAST_ROUND = 4  # structures that are looked at together, before bounds are used again
+LEAST_ROUND = 4  # fewest structures in a round; bounds are updated between rounds
 ROUNDS = 32
 _Key = tuple[tuple[tuple[str, int], ...], str]
 
 
 def rounds(structures: Iterable[Structure]) -> Iterator[tuple[Structure, ...]]:
-    """Yield the structures in rounds; of each array the largest and the smallest memory first, then between them.
+    """Yield the structures in rounds; for each array the largest and the smallest memory first, then those between.
 
-    A larger memory bounds the traffic of a smaller one from below, and a small one is better in area than all that are
-    larger: with both known, much between them can be left out. The order is the same in each run.
+    A larger memory bounds the traffic of a smaller one from below, and a small memory is better in area than all larger
+    ones:
+    once both are known, many structures between them can be skipped. The order is the same in each run.
     """
     by_array: defaultdict[_Key, list[Structure]] = defaultdict(list)
     for structure in structures:
@@ -33,7 +34,7 @@ def rounds(structures: Iterable[Structure]) -> Iterator[tuple[Structure, ...]]:
 
 
 def _bisection(count: int) -> list[int]:
-    """Return 0 to count - 1: the last, the first, then the middle of each gap that is left, breadth first."""
+    """Return 0 to count - 1 in the order: the last, the first, then the middle of each remaining gap, breadth first."""
     order = [count - 1] + [0] * (count > 1)
     gaps = [(0, count - 1)]
     while gaps:
@@ -48,23 +49,24 @@ def _bisection(count: int) -> list[int]:
 
 
 class TrafficBounds:
-    """Bytes that a structure moves at least, by larger memories beside the same array."""
+    """Lower bounds of a structure's traffic, from larger memories beside the same array."""
 
     def __init__(self) -> None:
         self._memories: defaultdict[_Key, list[tuple[int, int, int, int]]] = defaultdict(list)
         self._totals: defaultdict[_Key, list[Integers]] = defaultdict(list)
 
     def add(self, structure: Structure, total_bytes: Integers) -> None:
-        """Note the traffic of a structure, [layer]."""
+        """Record the traffic of a structure, [layer]."""
         level = structure.memory
         key = (structure.arrays, structure.precision)
         self._memories[key].append((level.input_bytes, level.weight_bytes, level.output_bytes, level.shared_bytes))
         self._totals[key].append(total_bytes)
 
     def least(self, structure: Structure, once: Integers) -> Integers:
-        """Return bytes that no tiling of the structure goes below, [layer]. once: with everything moved once.
+        """Return a lower bound of the traffic of any tiling of the structure, [layer]. once.
 
-        Whatever fits a memory fits a larger one, so that the best tiling of the larger is no worse.
+        Traffic with everything moved once.
+        Tiles that fit a memory fit a larger one, so the best tiling of the larger memory is no worse.
         """
         key = (structure.arrays, structure.precision)
         if not self._memories[key]:
@@ -76,6 +78,6 @@ class TrafficBounds:
         else:
             own = np.array((level.input_bytes, level.weight_bytes, level.output_bytes))
             larger = (memories[:, :3] >= own).all(axis=1) | (memories[:, 3] >= own.sum())
-        places: Sequence[int] = np.flatnonzero(larger).tolist()
-        least: Integers = np.maximum.reduce([once, *(self._totals[key][i] for i in places)])
+        indices: Sequence[int] = np.flatnonzero(larger).tolist()
+        least: Integers = np.maximum.reduce([once, *(self._totals[key][i] for i in indices)])
         return least

@@ -1,4 +1,4 @@
-"""An exploration as a picture: all planned points and the front, by the first two objectives."""
+"""Picture of an exploration: all planned points and the front, by the first two objectives."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from mavcg.explore.objectives import objective_values
 from mavcg.explore.pareto import Floats
 from mavcg.text.safe_text import plot_label
 
-MOST_POINTS = 4000  # that are drawn of those beside the front: evenly spaced ones of more
+MOST_POINTS = 4000  # points drawn besides the front; of more points, a regular sample
 
 
 def write_picture(result: Exploration, path: Path) -> None:
@@ -26,8 +26,9 @@ def write_picture(result: Exploration, path: Path) -> None:
 def draw_front(values: Floats, front: Sequence[int], labels: Sequence[str], title: str, path: Path) -> None:
     """Draw points in grey, and the front in the colours of the third objective, if there is one.
 
-    values: [point, objective]; front: rows of it. Both axes are logarithmic. With one objective alone the other axis
-    is the point's number. Raises: MavcgError where matplotlib is missing, or the picture cannot be written.
+    values: [point, objective]. front: its rows on the front. Both axes are logarithmic. With a single objective the
+    other
+    axis is the point's number. Raises: MavcgError if matplotlib is missing, or the picture cannot be written.
     """
     start_plots()
     from matplotlib.figure import Figure

@@ -1,4 +1,7 @@
-"""Explore points that cost much each: in rounds, without those that the front of earlier rounds dominates at bounds."""
+"""Exploration in rounds of points that are expensive to evaluate.
+
+Points whose bounds the front dominates are skipped.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ LEAST_ROUND, ROUNDS = 4, 16
 
 @dataclass(frozen=True)
 class PointRounds:
-    """Result of rounds. seen: points that were evaluated; front: of them, ascending."""
+    """Result of an exploration in rounds. seen: points that were evaluated. front: those on the front, ascending."""
 
     seen: frozenset[int]
     front: tuple[int, ...]
@@ -25,10 +28,11 @@ def explore_rounds(
     evaluate: Callable[[Sequence[int]], Mapping[int, Floats]],
     begin: Callable[[int], None],
 ) -> PointRounds:
-    """Return the front of all points, of which `evaluate` gives the objectives, for those that have any.
+    """Return the front of all points. evaluate: returns the objectives of points, without those that are infeasible.
 
-    order: in which points are taken; bounds: [point, objective], no more than the objectives. With `prune` a point is
-    left out if points of rounds before dominate it even at its bounds. begin: called with the number of points done.
+    order: in which points are evaluated. bounds: lower bounds of the objectives, [point, objective]. With `prune` a
+    point is
+    skipped if points of earlier rounds dominate its bounds. begin: called with the number of points done.
     """
     values, points = np.empty((0, bounds.shape[1])), np.empty(0, np.int64)
     seen: set[int] = set()
@@ -39,10 +43,10 @@ def explore_rounds(
         if prune and len(values):
             group = [i for i in group if not all_dominated(bounds[i : i + 1], values)]
         seen |= set(group)
-        found = evaluate(group)
-        feasible = [i for i in group if i in found]
+        objectives = evaluate(group)
+        feasible = [i for i in group if i in objectives]
         if feasible:
-            values = np.concatenate([values, np.array([found[i] for i in feasible])])
+            values = np.concatenate([values, np.array([objectives[i] for i in feasible])])
             points = np.concatenate([points, np.array(feasible, np.int64)])
             on_front = pareto_front(values)
             values, points = values[on_front], points[on_front]

@@ -1,4 +1,4 @@
-"""An exploration as JSON and as a table."""
+"""Report of an exploration: JSON and a table."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,14 +7,15 @@ from mavcg.explore.exploration import INFEASIBLE, PRUNED, Exploration
 if TYPE_CHECKING:
     from rich.console import Console
 
-MOST_ROWS = 40  # of the front in a table; JSON and the database have all
+MOST_ROWS = 40  # rows of the front in a table; JSON and the database have all
 
 
 def exploration_json(result: Exploration) -> dict[str, Any]:
-    """Return counts, seconds and the front, each point as an accelerator's file has it.
+    """Return counts, seconds and the front, each point in the form of an accelerator's file.
 
-    Metrics: latency in seconds, energy in joules, traffic in bytes off the chip, all for one run of each network; area
-    in mm2; networks: the first three of each.
+    Metrics: latency in seconds, energy in joules, traffic in off-chip bytes, all for one run of each network; area in
+    mm2;
+    networks: the first three for each network.
     """
     front = [result.figures(number) for number in result.front]
     return {
@@ -33,7 +34,7 @@ def exploration_json(result: Exploration) -> dict[str, Any]:
 
 
 def show_exploration(result: Exploration, out: "Console") -> None:
-    """Print the front, best in the first objective first, with what differs between points."""
+    """Print the front, fastest first, with the keys that differ between points."""
     from rich.table import Table
 
     varied = [axis.key for axis in result.space.axes if len(axis.values) > 1]

@@ -1,4 +1,7 @@
-"""Programs of networks for accelerators with an instruction set, generated and simulated: the task of their spaces."""
+"""Programs of networks for accelerators with an instruction set, generated and simulated.
+
+Tasks of a space of targets.
+"""
 
 import hashlib
 import json
@@ -21,12 +24,15 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
 
-GRAPHS = 8  # quantised networks that a process keeps
+GRAPHS = 8  # quantised networks that a process caches
 
 
 @dataclass(frozen=True)
 class TargetSimulation:
-    """A network on a target. model: a built-in network's name, or the path of a file with this digest."""
+    """A task: a network on a target.
+
+    model: name of a built-in network, or path of a file, which must have this digest.
+    """
 
     model: str
     digest: str
@@ -35,7 +41,7 @@ class TargetSimulation:
 
     @property
     def key(self) -> str:
-        """Text that the result is kept under: the network, all figures of the target, and the code that is used."""
+        """Key of the result in the store: digest of the network, all figures of the target, and the code."""
         figures = asdict(replace(self.target, name="", description="", sources=()))
         text = json.dumps([self.digest, figures, self.search, code_digest()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -43,7 +49,7 @@ class TargetSimulation:
 
 @dataclass(frozen=True)
 class SimulatedFigures:
-    """Result of a simulation, for one image on one core: cycles, bytes of DDR memory, dynamic energy."""
+    """Result of a simulation, for one image on one core: cycles, DDR bytes, dynamic energy."""
 
     cycles: int
     ddr_bytes: int
@@ -51,7 +57,7 @@ class SimulatedFigures:
 
 
 def simulate_targets(tasks: tuple[TargetSimulation, ...]) -> tuple[SimulatedFigures | None, ...]:
-    """Return the figures of each task; None where a node does not fit on the chip. Raises: MavcgError for a model."""
+    """Return the figures of each task; None if a node does not fit on chip. Raises: MavcgError for a model."""
     return tuple(map(_simulate, tasks))
 
 
@@ -59,7 +65,7 @@ def macs_of(model: str, target: IsaTarget) -> int:
     """Return the multiply-adds of the nodes that the accelerator computes. Raises: MavcgError if there are none."""
     graph = load_xgraph(model, target, {})
     if not divide(graph).accelerator:
-        raise MavcgError(f"{model}: no node that the accelerator computes; explore other networks")
+        raise MavcgError(f"{model}: the accelerator computes none of its nodes; explore other networks")
     return accelerated_operations(graph) // 2
 
 
@@ -79,7 +85,7 @@ def _simulate(task: TargetSimulation) -> SimulatedFigures | None:
 
 @dataclass(frozen=True)
 class _QuantisedModel:
-    """A quantised network's key: of the target its graph depends on rounding and dense alone."""
+    """Cache key of a quantised network; of the target, its graph depends on rounding and dense only."""
 
     model: str
     digest: str
@@ -91,7 +97,7 @@ class _QuantisedModel:
 @lru_cache(maxsize=GRAPHS)
 def _quantized_network(key: _QuantisedModel) -> XGraph:
     if model_digest(key.model) != key.digest:
-        raise MavcgError(f"{key.model}: is another file than where the exploration was started; give it the same path")
+        raise MavcgError(f"{key.model}: differs from the file at the start of the exploration; give it the same path")
     real = load_xgraph(key.model, key.target, {})
     return quantise(real, seeded_images(real), key.rounding).graph
 
@@ -104,7 +110,7 @@ def model_digest(model: str) -> str:
         return hashlib.sha256(Path(model).read_bytes()).hexdigest()[:24]
     except OSError as error:
         reason = error.strerror or str(error)
-        raise MavcgError(f"{model}: cannot be read ({reason}); built in are {', '.join(NAMES)}") from None
+        raise MavcgError(f"{model}: cannot be read ({reason}); built-in networks are {', '.join(NAMES)}") from None
 
 
 @cache

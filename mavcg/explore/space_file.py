@@ -1,4 +1,4 @@
-"""Read a design space from its TOML file: an accelerator's keys, each with a value or a list of values."""
+"""Reader of a design space's TOML file: an accelerator's keys, each with a value or a list of values."""
 
 import json
 from pathlib import Path
@@ -14,11 +14,11 @@ from mavcg.profiles.schema import refuse
 from mavcg.profiles.technologies import find_technology
 
 DEFAULT_TECHNOLOGY = "45nm"
-MOST_POINTS = 10_000_000  # of a space: their figures are in memory together
-# Lists inside of one value of a key.
+MOST_POINTS = 10_000_000  # limit of a space, because the figures of all points are in memory together
+# Depth of lists inside one value of a key.
 _DEPTH = {"bandwidth": 0, "frequency": 0, "precision": 0, "levels": 1, "pe_len": 1, "pe_mapping": 2}
 _REQUIRED = ("pe_len", "pe_mapping", "bandwidth", "frequency")
-# Stand for the other keys while one of them is checked.
+# Values of the other keys while one key is checked.
 _STAND_IN = {"bandwidth": 1, "frequency": 1, "mem_size": 1, "pe_len": [1, 1], "pe_mapping": [["IC"], ["OC"]]}
 
 
@@ -31,7 +31,7 @@ def read_space(path: Path) -> DesignSpace:
     schema.only(path, table, ("accelerator", "technology"))
     keys = table.get("accelerator")
     if not isinstance(keys, dict):
-        wrong = "missing" if keys is None else f"{schema.value_text(keys)} is no table"
+        wrong = "missing" if keys is None else f"{schema.value_text(keys)} is not a table"
         raise refuse(path, "accelerator", wrong, "write [accelerator] with the keys of an accelerator's file below it")
     schema.only(path, keys, AXIS_KEYS, "accelerator.")
     if ("levels" in keys) == ("mem_size" in keys):
@@ -47,7 +47,7 @@ def read_space(path: Path) -> DesignSpace:
         if axis.key == "precision":
             for value in axis.values:
                 schema.one_of(path, value, "accelerator.precision", ELEMENT_TYPES)
-        elif axis.key != "pe_mapping":  # which is checked with each pe_len
+        elif axis.key != "pe_mapping":  # checked with each pe_len in _arrays
             machines = [_check_machine(path, axis.key, value) for value in axis.values]
             if axis.key in MEMORY_KEYS:
                 memories = tuple(machine.levels for machine in machines)
@@ -59,7 +59,7 @@ def read_space(path: Path) -> DesignSpace:
 
 
 def _values(path: Path, key: str, given: Any) -> tuple[Any, ...]:
-    """Return a key's values: the items of a list of values, or the value alone."""
+    """Return a key's values: the items of a list of values, or the single value."""
     many = _is_list_of_sizes(path, given) if key == "mem_size" else _depth(given) == _DEPTH[key] + 1
     values = tuple(given) if many else (given,)
     if not values:
@@ -84,7 +84,7 @@ def _is_list_of_sizes(path: Path, given: Any) -> bool:
     if len(given) == 3:
         return False
     remedy = "write lists in a list: [[64, 32, 64], [128, 64, 128]], or [[256], [512]] for memories that operands share"
-    raise refuse(path, "accelerator.mem_size", f"{schema.value_text(given)} is no list of memories", remedy)
+    raise refuse(path, "accelerator.mem_size", f"{schema.value_text(given)} is not a list of memories", remedy)
 
 
 def _depth(value: Any) -> int:
@@ -92,7 +92,7 @@ def _depth(value: Any) -> int:
 
 
 def _check_machine(path: Path, key: str, value: Any, **others: Any) -> Accelerator:
-    """Return a machine with this value, other keys as a small machine has them. Raises: ProfileError."""
+    """Return a small machine with this value of a key. Raises: ProfileError for an impossible value."""
     table: dict[str, Any] = {**_STAND_IN, **others, key: value}
     if key == "levels":
         del table["mem_size"]

@@ -1,7 +1,7 @@
-"""Results of explorations in an SQLite file: tilings as they are found, points at the end.
+"""Store of explorations in an SQLite file: tilings as they are found, points at the end.
 
-A tiling is written as soon as its task is done, in place of an equal one: an exploration that was interrupted goes on
-where it was, and tasks may be repeated. Points are of the last exploration that was completed.
+A tiling is written as soon as its task ends, and replaces an equal one: an interrupted exploration continues where it
+stopped, and tasks may be repeated. Points are those of the last completed exploration.
 """
 
 import contextlib
@@ -18,9 +18,9 @@ from mavcg.explore.tilings import SearchKey, TileTraffic
 from mavcg.planner.accelerators.schedule_cache import fingerprint
 from mavcg.planner.layer_model.layer import ConvLayer
 
-APPLICATION_ID = 0x6D617665  # in the file's header: an exploration and nothing else
+APPLICATION_ID = 0x6D617665  # SQLite application id of exploration files
 VERSION = 3
-WAIT_S = 30.0  # for another process that writes
+WAIT_S = 30.0  # seconds to wait for another process that writes
 
 _TABLES = (
     "CREATE TABLE code (fingerprint TEXT PRIMARY KEY)",
@@ -40,10 +40,13 @@ Row = tuple[Any, ...]
 
 
 class ExplorationStore:
-    """Tilings and points in a file, or in memory. To be used by `with`."""
+    """Tilings and points in a file, or in memory; a context manager."""
 
     def __init__(self, path: Path | None) -> None:
-        """path: None keeps nothing. Raises: MavcgError for a file that is something else or cannot be opened."""
+        """Open the file; None stores nothing on disk.
+
+        Raises: MavcgError for another kind of file, or one that cannot be opened.
+        """
         self.path = path
         self._layer_ids: dict[ConvLayer, str] = {}
         self._connection: sqlite3.Connection
@@ -62,12 +65,12 @@ class ExplorationStore:
         self._connection.close()
 
     def tilings(self) -> dict[tuple[str, str, str], Row]:
-        """Return all rows of tilings by their keys (tiling_key)."""
+        """Return all rows of tilings by key (tiling_key)."""
         with self._errors():
             return {row[:3]: row[3:] for row in self._connection.execute("SELECT * FROM tilings")}
 
     def tiling_key(self, key: SearchKey) -> tuple[str, str, str]:
-        """Return the text that a search is kept under."""
+        """Return the key of a search in the store."""
         layer = self._layer_ids.get(key.layer)
         if layer is None:
             text = json.dumps(astuple(key.layer))
@@ -75,35 +78,35 @@ class ExplorationStore:
         return layer, " ".join(map(str, key.memory)), " ".join(f"{name}{length}" for name, length in key.arrays)
 
     def put_tilings(self, entries: Mapping[SearchKey, TileTraffic | None]) -> None:
-        """Keep the results of searches. Raises: MavcgError for a full disk."""
+        """Store the results of searches. Raises: MavcgError for a full disk."""
         layers = {self.tiling_key(key)[0]: json.dumps(astuple(key.layer)) for key in entries}
         with self._writing() as connection:
             connection.executemany("INSERT OR REPLACE INTO layers VALUES (?, ?)", layers.items())
             connection.executemany(_PUT_TILING, [(*self.tiling_key(k), *row_of(t)) for k, t in entries.items()])
 
     def simulations(self) -> dict[str, Row]:
-        """Return all rows of simulations by their keys."""
+        """Return all rows of simulations by key."""
         with self._errors():
             return {row[0]: row[1:] for row in self._connection.execute("SELECT * FROM simulations")}
 
     def put_simulations(self, entries: Mapping[str, Row]) -> None:
-        """Keep the results of simulations. Raises: MavcgError for a full disk."""
+        """Store the results of simulations. Raises: MavcgError for a full disk."""
         with self._writing() as connection:
             rows = [(key, *row) for key, row in entries.items()]
             connection.executemany("INSERT OR REPLACE INTO simulations VALUES (?, ?, ?, ?)", rows)
 
     def predictions(self) -> dict[str, str]:
-        """Return all predictions by their keys."""
+        """Return all predictions by key."""
         with self._errors():
             return dict(self._connection.execute("SELECT * FROM predictions").fetchall())
 
     def put_predictions(self, entries: Mapping[str, str]) -> None:
-        """Keep the results of predictions. Raises: MavcgError for a full disk."""
+        """Store the results of predictions. Raises: MavcgError for a full disk."""
         with self._writing() as connection:
             connection.executemany("INSERT OR REPLACE INTO predictions VALUES (?, ?)", entries.items())
 
     def put_points(self, request: Mapping[str, Any], points: Iterable[PointRow]) -> None:
-        """Keep an exploration's request and points, in place of those of the last one. Raises: MavcgError."""
+        """Store an exploration's request and points, in place of the previous exploration's. Raises: MavcgError."""
         with self._writing() as connection:
             connection.execute("DELETE FROM exploration")
             connection.execute("DELETE FROM points")
@@ -119,16 +122,18 @@ class ExplorationStore:
                 self._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
             )
         if tables and application != APPLICATION_ID:
-            raise MavcgError(f"{self.path}: is a database of something else; name another file for -o")
+            raise MavcgError(f"{self.path}: is a database of another application; name another file for -o")
         if tables and version != VERSION:
-            raise MavcgError(f"{self.path}: is of version {version}, and this is {VERSION}; name another file for -o")
+            raise MavcgError(
+                f"{self.path}: has version {version}, but this mavcg writes version {VERSION}; name another file for -o"
+            )
         with self._writing() as connection:
             if not tables:
                 for table in _TABLES:
                     connection.execute(table)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
-            # What another planner found is not believed.
+            # Results of another version of the planner are dropped.
             if connection.execute("SELECT fingerprint FROM code").fetchall() != [(fingerprint(),)]:
                 for table_name in ("code", "tilings", "layers", "simulations", "predictions", "points", "exploration"):
                     connection.execute(f"DELETE FROM {table_name}")
@@ -142,7 +147,7 @@ class ExplorationStore:
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # a full disk has rolled it back already
+                with contextlib.suppress(sqlite3.Error):  # a full disk has already rolled it back
                     self._connection.execute("ROLLBACK")
                 raise
 
@@ -153,15 +158,15 @@ class ExplorationStore:
         except sqlite3.OperationalError as error:
             if "full" in str(error) or "disk I/O" in str(error):
                 raise MavcgError(
-                    f"{self.path}: {error}; make room and give the same command again: what is in the file is kept"
+                    f"{self.path}: {error}; make room and run the same command again: the file's contents are kept"
                 ) from None
             raise MavcgError(f"{self.path}: cannot be used ({error}); name another file for -o") from None
         except sqlite3.DatabaseError as error:
-            raise MavcgError(f"{self.path}: is no database of explorations ({error}); name another file") from None
+            raise MavcgError(f"{self.path}: is not a database of explorations ({error}); name another file") from None
 
 
 def row_of(tiling: TileTraffic | None) -> Row:
-    """Return a tiling's columns; all empty where nothing fits."""
+    """Return a tiling's columns; all empty if no tiling fits."""
     if tiling is None:
         return (None, None, None, "", "")
     tile = " ".join(map(str, tiling.tile))
@@ -169,7 +174,7 @@ def row_of(tiling: TileTraffic | None) -> Row:
 
 
 def tiling_of(row: Row) -> TileTraffic | None:
-    """Return the tiling of its columns."""
+    """Return the tiling of a row's columns; None if they are empty."""
     if row[0] is None:
         return None
     return TileTraffic(row[0], row[1], row[2], tuple(map(int, row[3].split())), row[4])

@@ -1,4 +1,7 @@
-"""Explore a space of accelerators with an instruction set: simulate every point but for those that bounds rule out."""
+"""Exploration of accelerators with an instruction set.
+
+Networks are simulated on every point that bounds do not exclude.
+"""
 
 import json
 import time
@@ -21,16 +24,18 @@ from mavcg.explore.target_space import TargetSpace
 
 OBJECTIVES = ObjectiveNames(("latency", "energy", "traffic"), ("macs", "memory", "bandwidth", "frequency"), "targets")
 DEFAULT_OBJECTIVES = "latency,macs,memory"
-TASK_SIMULATIONS = 1  # of one task: seconds each
-_ROUNDING = 1 - 1e-12  # a bound is below the figure however both were rounded
+TASK_SIMULATIONS = 1  # simulations per task: each takes seconds
+_ROUNDING = 1 - 1e-12  # keeps a lower bound below the figure in spite of rounding
 Figures = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True)
 class TargetExploration:
-    """Result of an exploration. states: of each point; figures: of planned points, by network; front: ascending.
+    """Result of an exploration.
 
-    simulations: programs that were simulated, those found in the store left out.
+    states: of each point. figures: of planned points, by network. front: numbers of points, ascending. simulations:
+    number
+    made, without those found in the store.
     """
 
     space: TargetSpace
@@ -44,12 +49,12 @@ class TargetExploration:
 
 
 def read_target_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
-    """Return the objectives of a list, such as "latency,macs" or "latency:squeezenet,memory". Raises: MavcgError."""
+    """Parse a list of objectives, such as "latency,macs" or "latency:squeezenet,memory". Raises: MavcgError."""
     return tuple(objective.text for objective in read_objective_list(text, networks, OBJECTIVES))
 
 
 def target_figures(target: IsaTarget) -> dict[str, float]:
-    """Return what is known of a target without a network: multiply-add units, bytes on the chip, GB/s, MHz."""
+    """Return the figures of a target without a network: multiply-add units, on-chip bytes, GB/s, MHz."""
     return {
         "macs": target.macs_per_cycle * target.batch,
         "memory": target.on_chip_bytes,
@@ -67,10 +72,11 @@ def explore_targets(
     prune: bool = True,
     progress: Callable[[str], None] = lambda message: None,
 ) -> TargetExploration:
-    """Return the Pareto front of targets for networks. models: names of networks and their files.
+    """Return the Pareto front of targets for networks. models: names or files of the networks, by name.
 
-    Points are taken in rounds, those first whose arrays are the fastest. With `prune` one is left out if points of
-    rounds before dominate it even at its bounds: all of its array busy in every cycle, no byte moved.
+    Points are evaluated in rounds, the fastest arrays first. With `prune` a point is skipped if points of earlier
+    rounds
+    dominate its bounds: its whole array busy in every cycle, no byte moved.
     Raises: MavcgError for a model, a store that cannot be written, or workers that cannot be reached.
     """
     started = time.perf_counter()
@@ -129,7 +135,7 @@ def sum_figures(figures: Figures) -> dict[str, float]:
 
 
 def _least(macs: int, target: IsaTarget) -> dict[str, float]:
-    """Return figures that no program of so many multiply-adds goes below."""
+    """Return lower bounds of the figures of any program with `macs` multiply-adds."""
     cycles = macs / target.macs_per_cycle
     return {"latency": cycles / target.frequency_mhz / 1e6, "energy": macs * MAC_PJ / 1e12, "traffic": 0.0}
 
@@ -140,7 +146,7 @@ def _figures(row: tuple[Any, ...], target: IsaTarget) -> dict[str, float]:
 
 
 def point_values(target: IsaTarget, figures: Figures, objectives: Sequence[str]) -> Floats:
-    """Return the objectives of a point."""
+    """Return the values of a point's objectives."""
     all_figures = {**target_figures(target), **sum_figures(figures)}
     all_figures |= {f"{key}:{name}": value for name, of in figures.items() for key, value in of.items()}
     return np.array([all_figures[word] for word in objectives], np.float64)

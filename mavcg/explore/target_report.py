@@ -1,4 +1,4 @@
-"""An exploration of accelerators with an instruction set, as JSON and as a table."""
+"""Report of an exploration of accelerators with an instruction set: JSON, a table and a picture."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,11 @@ UNITS = {
 
 
 def target_exploration_json(result: TargetExploration) -> dict[str, Any]:
-    """Return counts, seconds and the front, as exploration_json does.
+    """Return counts, seconds and the front, like exploration_json.
 
-    Metrics: latency in seconds, energy in joules, traffic in bytes of DDR memory, of one image of each network on one
-    core; macs: multiply-add units; memory: bytes on the chip; bandwidth in GB/s, frequency in MHz.
+    Metrics: latency in seconds, energy in joules, traffic in DDR bytes, for one image of each network on one core;
+    macs:
+    multiply-add units; memory: on-chip bytes; bandwidth in GB/s, frequency in MHz.
     """
     targets = list(result.space.targets())
     pruned = result.states.count(PRUNED)
@@ -62,7 +63,7 @@ def draw_targets(result: TargetExploration, path: Path) -> None:
 
 
 def show_target_exploration(result: TargetExploration, out: "Console") -> None:
-    """Print the front, the fastest first, with what differs between points."""
+    """Print the front, fastest first, with the keys that differ between points."""
     from rich.table import Table
 
     targets = list(result.space.targets())

@@ -22,7 +22,10 @@ TARGET_KEYS = ("frequency_mhz", "ddr_gb_per_s", *WHOLE)
 
 @dataclass(frozen=True)
 class TargetSpace:
-    """A space as read. base: what the axes change; search: how groups of a network are chosen (mavcg accel build)."""
+    """A space of targets.
+
+    base: the target that the axes vary. search: how groups of a network are chosen (mavcg accel build).
+    """
 
     base: IsaTarget
     axes: tuple[SpaceAxis, ...]
@@ -34,12 +37,12 @@ class TargetSpace:
         return prod(len(axis.values) for axis in self.axes)
 
     def targets(self) -> Iterator[IsaTarget]:
-        """Yield the targets in order: the last axis varies fastest. Their name is the base's."""
+        """Yield the targets in order; the last axis varies fastest. All have the base's name."""
         for values in product(*(axis.values for axis in self.axes)):
             yield replace(self.base, **dict(zip((axis.key for axis in self.axes), values, strict=True)))
 
     def point(self, number: int) -> dict[str, Any]:
-        """Return the values of a point, by key, and its base."""
+        """Return the values of a point by key, with the name of its base."""
         values = {}
         for axis in reversed(self.axes):
             number, at = divmod(number, len(axis.values))
@@ -48,14 +51,14 @@ class TargetSpace:
 
 
 def is_target_space(path: Path) -> bool:
-    """True if a file of a space has a table of targets. Raises: ProfileError where it cannot be read."""
+    """True if a space's file has a table [target]. Raises: ProfileError if it cannot be read."""
     return "target" in schema.read_toml(path)
 
 
 def read_target_space(path: Path) -> TargetSpace:
     """Return the space of a file with [target]; docs/exploring.md describes it.
 
-    Raises: ProfileError naming file, key, value and remedy, also for targets that cannot be; MavcgError for an unknown
+    Raises: ProfileError naming file, key, value and remedy, also for impossible targets; MavcgError for an unknown
     base.
     """
     table = schema.read_toml(path)
@@ -63,7 +66,7 @@ def read_target_space(path: Path) -> TargetSpace:
     keys = table["target"]
     if not isinstance(keys, dict):
         raise refuse(
-            path, "target", f"{schema.value_text(keys)} is no table", "write [target] with base and keys below it"
+            path, "target", f"{schema.value_text(keys)} is not a table", "write [target] with base and keys below it"
         )
     schema.only(path, keys, ("base", "search", *TARGET_KEYS), "target.")
     base = find_target(schema.text(path, keys, "base", place="target.base"))

@@ -1,9 +1,10 @@
 """Search for the tilings of a design space, each only once.
 
-The best tiling of a layer is the one with the fewest bytes, whatever bandwidth and clock are: the roofline of exact.py
-has the computation roof of all elements, so that time falls with bytes alone. What is left of a machine is cut to what
-the layer distinguishes: a memory larger than all of its operand is like one that just holds it, and an array longer
-than its loop is like one of the loop's length. Machines and layers that agree in the rest share a search.
+The best tiling of a layer has the fewest bytes, whatever bandwidth and clock are: the roofline of exact.py has the
+computation roof of all elements, so time depends on bytes alone. The other figures of a machine are reduced to what the
+layer distinguishes: a memory larger than a whole operand counts as one that just holds it, an array longer than its
+loop
+as one of the loop's length. Machines and layers that agree in these share a search.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.tile_memory import tile_bytes
 from mavcg.planner.layer_model.tiling import Tile
 
-# Loops that the search does not cut unless the array runs along them (space.axes).
+# Loops that the search cuts only if the array runs along them (space.axes).
 _WHOLE = ("OW", "KH", "KW")
 
 
@@ -26,10 +27,11 @@ Arrays = tuple[tuple[str, int], ...]
 
 
 class SearchKey(NamedTuple):
-    """A layer, and all of a machine that its best tiling depends on.
+    """A layer, and the figures of a machine on which its best tiling depends.
 
-    memory: bytes for input, weights, output, or of the memory that they share, which is the fourth. arrays: loops along
-    the array, with the lengths of its sides.
+    memory: bytes for input, weights and output; the fourth is that of a shared memory. arrays: loops along the array,
+    with
+    the lengths of its sides.
     """
 
     layer: ConvLayer
@@ -39,7 +41,7 @@ class SearchKey(NamedTuple):
 
 @dataclass(frozen=True)
 class TileTraffic:
-    """The best tiling's off-chip bytes by operand, its tile and dataflow."""
+    """The best tiling: off-chip bytes by operand, tile and dataflow."""
 
     input_bytes: int
     weight_bytes: int
@@ -54,7 +56,7 @@ class TileTraffic:
 
 
 class KeyMaker:
-    """Makes the search keys of many structures for some layers, which all have one precision."""
+    """Maker of the search keys of many structures, for layers of one precision."""
 
     def __init__(self, layers: Sequence[ConvLayer]) -> None:
         self._layers = tuple(layers)
@@ -62,7 +64,7 @@ class KeyMaker:
         self._arrays: dict[Arrays, tuple[Arrays, ...]] = {}
 
     def keys(self, structure: Structure) -> tuple[SearchKey, ...]:
-        """Return for each layer what a search for it on this machine depends on."""
+        """Return the search key of each layer on this machine."""
         arrays = self._arrays.get(structure.arrays)
         if arrays is None:
             arrays = tuple(_relevant_arrays(layer, structure.arrays) for layer in self._layers)
@@ -77,7 +79,7 @@ class KeyMaker:
 
 
 def _relevant_arrays(layer: ConvLayer, arrays: Arrays) -> Arrays:
-    """Return the sides of an array that change which tiles are looked at, none longer than its loop."""
+    """Return the sides of an array that change the candidate tiles, none longer than its loop."""
     relevant = []
     for name, length in arrays:
         length = min(length, layer.loops[name])
@@ -88,7 +90,7 @@ def _relevant_arrays(layer: ConvLayer, arrays: Arrays) -> Arrays:
 
 
 def search_tiling(key: SearchKey) -> TileTraffic | None:
-    """Return the best tiling, or None where no tile fits the memory."""
+    """Return the best tiling; None if no tile fits the memory."""
     try:
         planned = exact.search(key.layer, _machine(key))
     except NoTiling:
@@ -99,7 +101,7 @@ def search_tiling(key: SearchKey) -> TileTraffic | None:
 
 
 def search_tilings(keys: tuple[SearchKey, ...]) -> tuple[TileTraffic | None, ...]:
-    """Return the best tiling for each key: the task that workers run."""
+    """Return the best tiling for each key; this is the function that workers run."""
     return tuple(map(search_tiling, keys))
 
 

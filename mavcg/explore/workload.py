@@ -1,4 +1,4 @@
-"""Networks as a design space sees them: their different layers, and how often each network has each of them."""
+"""Networks as a design space sees them: their distinct layers, and how often each network has each layer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,36 +12,39 @@ _TYPE_OF_BYTES = {4: "f32", 2: "f16", 1: "i8"}
 
 @dataclass(frozen=True)
 class Workload:
-    """Layers of several networks. counts: for each network, by name, how often it has each of the layers."""
+    """Distinct layers of several networks.
+
+    counts: for each network, by name, the number of times that each layer occurs.
+    """
 
     layers: tuple[ConvLayer, ...]
     counts: tuple[tuple[str, tuple[int, ...]], ...]
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """The networks' names, in order."""
+        """Names of the networks, in order."""
         return tuple(name for name, _ in self.counts)
 
 
 def workload_of(networks: Mapping[str, Sequence[ConvLayer]]) -> Workload:
-    """Return the different layers of networks, with their counts."""
+    """Return the distinct layers of networks, with their counts."""
     layers = tuple(dict.fromkeys(layer.key for of_network in networks.values() for layer in of_network))
-    place = {layer: i for i, layer in enumerate(layers)}
+    index_of = {layer: i for i, layer in enumerate(layers)}
     counts = []
     for name, of_network in networks.items():
         row = [0] * len(layers)
         for layer in of_network:
-            row[place[layer.key]] += 1
+            row[index_of[layer.key]] += 1
         counts.append((name, tuple(row)))
     return Workload(layers, tuple(counts))
 
 
 def at_precision(layer: ConvLayer, precision: str) -> ConvLayer:
-    """Return a layer with all elements of one type, partial sums of four bytes; "" leaves it as it is."""
+    """Return a layer with all elements of one type and partial sums of four bytes; "" leaves it unchanged."""
     return replace(layer, items=_ITEMS[precision]) if precision else layer
 
 
 def element_type(layer: ConvLayer) -> str:
-    """Return the type of a layer's multiplications, by the larger of its operands' elements."""
+    """Return the type of a layer's multiplications, that of the wider operand."""
     size = max(layer.items.input, layer.items.weight)
     return _TYPE_OF_BYTES.get(size, ELEMENT_TYPES[0])

@@ -93,7 +93,7 @@ def test_a_scheduler_that_goes_loses_nothing_that_was_found(tmp_path: Path, capf
     import dask
 
     with cluster() as made, dask.config.set({"distributed.comm.timeouts.connect": "5s"}):
-        with DaskEngine(made.address) as engine, pytest.raises(MavcgError, match="the scheduler is gone .* is kept"):
+        with DaskEngine(made.address) as engine, pytest.raises(MavcgError, match="the scheduler is gone .* are kept"):
             explored_by(EndingEngine(engine, made.scheduler), tmp_path, "gone.sqlite")
     kept = content(tmp_path / "gone.sqlite")["tilings"]
 
@@ -121,13 +121,13 @@ def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(MavcgError, match=f"--workers tcp://127.0.0.1:{port}: no scheduler is reached there"):
+    with pytest.raises(MavcgError, match=f"--workers tcp://127.0.0.1:{port}: no scheduler answers there"):
         DaskEngine(f"tcp://127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize("text", ["-1", "many", "dask://", "http://host:80", "dask://host", "99999", "1.5", ""])
 def test_what_is_no_number_of_workers(text: str) -> None:
-    with pytest.raises(MavcgError, match="is no number of processes"):
+    with pytest.raises(MavcgError, match="is neither a number of processes"):
         check_workers(text)
 
 

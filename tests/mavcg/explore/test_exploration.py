@@ -148,7 +148,7 @@ def test_an_interrupted_exploration_goes_on(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     store = ExplorationStore(tmp_path / "small.sqlite")
     store._connection.execute("PRAGMA max_page_count = 20")
-    with pytest.raises(MavcgError, match=r"small\.sqlite: database or disk is full; make room and give the same comm"):
+    with pytest.raises(MavcgError, match=r"small\.sqlite: database or disk is full; make room and run the same comm"):
         explored(space_of(tmp_path, WIDE), "latency,area", prune=False, store=store)
 
     resumed = explored(space_of(tmp_path, WIDE), "latency,area", store=ExplorationStore(tmp_path / "small.sqlite"))
@@ -165,7 +165,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     before = other.read_bytes(), text.read_bytes()
     with pytest.raises(MavcgError, match="is a database of something else"):
         ExplorationStore(other)
-    with pytest.raises(MavcgError, match="is no database"):
+    with pytest.raises(MavcgError, match="is not a database"):
         ExplorationStore(text)
     with pytest.raises(MavcgError, match="cannot be used"):
         ExplorationStore(tmp_path / "no" / "folder.sqlite")
@@ -175,11 +175,11 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("latency,aera", "'aera' is no objective of accelerators; did you mean area?"),
-        ("latency,latency", "latency is there twice"),
-        ("latency:third", "no network 'third' is explored; there are first, second"),
+        ("latency,aera", "'aera' is not an objective of accelerators; did you mean area?"),
+        ("latency,latency", "latency appears twice"),
+        ("latency:third", "network 'third' is not explored; choose one of first, second"),
         ("area:first", "area is the same for all networks"),
-        ("", "'' is no objective"),
+        ("", "'' is not an objective"),
     ],
 )
 def test_objectives_that_are_none(text: str, message: str) -> None:

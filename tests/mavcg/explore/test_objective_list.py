@@ -28,12 +28,12 @@ def test_valid_lists_keep_names_networks_and_order(drawn: list[NamedObjective], 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("latency,enrgy", "'enrgy' is no objective of boards; did you mean energy?"),
-        ("zzz", "'zzz' is no objective of boards; there are latency, energy, cores"),
+        ("latency,enrgy", "'enrgy' is not an objective of boards; did you mean energy?"),
+        ("zzz", "'zzz' is not an objective of boards; choose one of latency, energy, cores"),
         ("cores:first", "cores is the same for all networks; leave out :first"),
-        ("latency:", "no network '' is explored; there are first, second"),
-        ("energy,latency:first,energy", "energy is there twice"),
-        ("", "'' is no objective"),
+        ("latency:", "network '' is not explored; choose one of first, second"),
+        ("energy,latency:first,energy", "energy appears twice"),
+        ("", "'' is not an objective"),
     ],
 )
 def test_other_lists_are_refused(text: str, message: str) -> None:

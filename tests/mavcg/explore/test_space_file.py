@@ -80,7 +80,7 @@ def test_points_are_the_product_and_machines_of_accelerator_files(tmp_path: Path
         ({"bandwidth": "[[10]]"}, "value [[10]] of bandwidth"),
         ({"bandwidth": ""}, "accelerator.bandwidth: missing"),
         ({"frequency": '"fast"'}, "value 'fast' of frequency"),
-        ({"mem_size": "[64, 32]"}, "[64, 32] is no list of memories; write lists in a list"),
+        ({"mem_size": "[64, 32]"}, "[64, 32] is not a list of memories; write lists in a list"),
         ({"mem_size": "[[64, 32]]"}, "value [64, 32] of mem_size: mem_size: [64, 32] has 2 sizes, not 3"),
         ({"mem_size": "[[64, 32, -1]]"}, "mem_size[2] (output): -1 is not a number of KB above 0"),
         ({"mem_size": "0.0001"}, "is no whole number of bytes"),
@@ -92,7 +92,7 @@ def test_points_are_the_product_and_machines_of_accelerator_files(tmp_path: Path
         ({"precision": '["f64"]'}, "accelerator.precision: 'f64' is not known; give one of f32, f16, i8"),
         ({"levels": "[]"}, "accelerator.levels: given beside mem_size"),
         ({"mem_size": ""}, "accelerator.mem_size: missing, and levels too"),
-        ({"mem_size": "", "levels": "[[]]"}, "of levels: levels: [] is no list of memories"),
+        ({"mem_size": "", "levels": "[[]]"}, "of levels: levels: [] is not a list of memories"),
         ({"mem_size": "", "levels": "[[{ mem_size = 64 }, { mem_size = 32 }]]"}, "levels[0].bandwidth: missing"),
         (
             {"mem_size": "", "levels": "[{ mem_size = 64, bandwidth = 50 }, { mem_size = 32 }]"},
@@ -116,7 +116,7 @@ def test_impossible_values(tmp_path: Path, keys: dict[str, str], message: str) -
 def test_other_faults_of_the_file(tmp_path: Path) -> None:
     for text, message in (
         ("", "accelerator: missing"),
-        ("accelerator = 3", "accelerator: 3 is no table"),
+        ("accelerator = 3", "accelerator: 3 is not a table"),
         ("[accelerator", "not TOML"),
         ('technology = "46nm"\n[accelerator]\n' + "\n".join(f"{k} = {v}" for k, v in PLAIN.items()), "known are 45nm"),
         ("[objective]", "objective: no such key"),

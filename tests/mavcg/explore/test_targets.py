@@ -118,7 +118,7 @@ def test_another_file_at_the_same_path(tmp_path: Path, models: Mapping[str, str]
     mine = tmp_path / "mine.onnx"
     shutil.copy(models["second"], mine)
     (tmp_path / "space.toml").write_text(SPACE)
-    with ExplorationStore(None) as store, pytest.raises(MavcgError, match="mine.onnx: is another file than"):
+    with ExplorationStore(None) as store, pytest.raises(MavcgError, match="mine.onnx: differs from the file"):
         space = read_target_space(tmp_path / "space.toml")
         explore_targets(space, {"mine": str(mine)}, ("latency",), ChangingEngine(), store)
 

@@ -116,7 +116,7 @@ def test_a_library_that_cannot_be_built_leaves_the_others(tmp_path: Path, tiny: 
         (["--boards", "nowhere"], "nowhere"),
         (["--boards", "rk3588", "--board", "rk3588"], "--board: is not of a build for --boards"),
         (["--boards", "rk3588", "--hot", "f"], "--hot: is not of a build for --boards"),
-        (["--boards", "rk3588", "--workers", "many"], "is no number of processes"),
+        (["--boards", "rk3588", "--workers", "many"], "is neither a number of processes"),
         (["--boards", "rk3588", "-o", "file"], "-o file: is a file"),
         (["--board", "rk3588", "--workers", "2"], "--workers 2: is of builds for --boards"),
         (["--boards", "rk3588", "--workers", "tcp://a:1", "--db", "x.sqlite"], "--db x.sqlite"),
