@@ -37,7 +37,7 @@ from mavcg.importers.load import import_model
 from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.request import Selecting, make_model_request
+from mavcg.model_pipeline.request import SelectionOptions, make_model_request
 from mavcg.planner.accelerators.networks.squeezenet import squeezenet
 from mavcg.predict.depth_first import AUTO, OFF, ON
 from mavcg.text.terminal import say
@@ -66,8 +66,8 @@ def build_all(name: str, folder: Path, modes: Sequence[str] = tuple(MODES)) -> d
     for mode in modes:
         own = folder / re.sub(r"\W", "_", mode)
         own.mkdir()
-        selecting = Selecting(db=no_costs(own), depth_first=MODES[mode])
-        request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selecting=selecting)
+        selection = SelectionOptions(db=no_costs(own), depth_first=MODES[mode])
+        request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selection=selection)
         request = replace(request, graph=graph, max_arena_bytes=1 if mode == LEAST else None)
         found[mode] = _built(request)
     return found

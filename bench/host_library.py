@@ -22,12 +22,12 @@ def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs:
     shapes: as for --shape. Raises: MavcgError as the build does.
     """
     from mavcg.model_pipeline.model import build_model
-    from mavcg.model_pipeline.request import Selecting, make_model_request
+    from mavcg.model_pipeline.request import SelectionOptions, make_model_request
 
     costs = no_costs(library.parent)
     try:
-        selecting = Selecting(db=costs)
-        request, _ = make_model_request(model, str(library), "host", (), None, shapes, jobs=jobs, selecting=selecting)
+        selection = SelectionOptions(db=costs)
+        request, _ = make_model_request(model, str(library), "host", (), None, shapes, jobs=jobs, selection=selection)
         return build_model(request).output
     finally:
         costs.unlink()

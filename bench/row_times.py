@@ -20,7 +20,7 @@ from bench.row_parts import NETWORKS
 from mavcg.accel.networks import with_seeded_weights
 from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import Selecting, make_model_request
+from mavcg.model_pipeline.request import SelectionOptions, make_model_request
 from mavcg.predict.depth_first import OFF
 from mavcg.text.terminal import say
 
@@ -38,8 +38,8 @@ def build_ways(name: str, folder: Path) -> dict[str, dict[str, Any]]:
     for number, (mode, limit) in enumerate(({WHOLE: None} | dict(LIMITS.get(name, {})) | {LEAST: 1}).items()):
         own = folder / str(number)
         own.mkdir()
-        selecting = Selecting(db=no_costs(own), depth_first=OFF)
-        request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selecting=selecting)
+        selection = SelectionOptions(db=no_costs(own), depth_first=OFF)
+        request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selection=selection)
         # Without algorithms that have an error, which do not go row by row: so all results have the same bits.
         request = replace(request, graph=graph, max_error=0, max_arena_bytes=limit)
         say(f"{name}: building {mode}")

@@ -92,7 +92,7 @@ def test_points_are_the_product_and_machines_of_accelerator_files(tmp_path: Path
         ({"precision": '["f64"]'}, "accelerator.precision: 'f64' is not known; give one of f32, f16, i8"),
         ({"levels": "[]"}, "accelerator.levels: given beside mem_size"),
         ({"mem_size": ""}, "accelerator.mem_size: missing, and levels too"),
-        ({"mem_size": "", "levels": "[[]]"}, "of levels: levels: [] is not a list of memories"),
+        ({"mem_size": "", "levels": "[[]]"}, "of levels: levels: [] is no list of memories"),
         ({"mem_size": "", "levels": "[[{ mem_size = 64 }, { mem_size = 32 }]]"}, "levels[0].bandwidth: missing"),
         (
             {"mem_size": "", "levels": "[{ mem_size = 64, bandwidth = 50 }, { mem_size = 32 }]"},

@@ -60,11 +60,11 @@ def test_parallel_edges_add_up_and_an_edge_to_itself_is_the_node_s() -> None:
     ("nodes", "edges", "said"),
     [
         ({"a": [1], "b": [INF, INF]}, [], "node 'b': all"),
-        ({"a": [1, 2], "b": [1]}, [("a", "b", [[INF], [INF]])], "node 'a': nothing .* 'b'"),
+        ({"a": [1, 2], "b": [1]}, [("a", "b", [[INF], [INF]])], "node 'a': none .* 'b'"),
         (
             {"a": [1], "b": [1, 1], "c": [1]},
             [("a", "b", [[0, INF]]), ("b", "c", [[INF], [0]])],
-            "node '[abc]': nothing",
+            "node '[abc]': none",
         ),
         ({"a": [0, 1]}, [("a", "a", [[INF, 0], [0, INF]])], "node 'a': all"),
     ],
@@ -123,7 +123,7 @@ def test_large_numbers_instead_of_infinity_are_numbers() -> None:
         ({"a": [1e201]}, [], r"nodes.a\[0\]: 1e\+201 is not a cost"),
         ({"a": [[1]]}, [], "nodes.a: has 2 dimensions"),
         ({"a": [1], "b": [1]}, [("a", "c", [[1]])], r"edges\[0\].to: no node is named 'c'"),
-        ({"a": [1], "b": [1, 2]}, [("a", "b", [[1], [2]])], r"edges\[0\].costs: 2 x 1 costs; .* takes 1 x 2"),
+        ({"a": [1], "b": [1, 2]}, [("a", "b", [[1], [2]])], r"edges\[0\].costs: 2 x 1 costs; .* requires 1 x 2"),
         ({"a": [1], "b": [1]}, [("a", "b", [[1], [2, 3]])], r"edges\[0\].costs: .*rows of one length"),
     ],
 )

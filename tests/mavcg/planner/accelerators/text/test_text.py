@@ -126,8 +126,8 @@ def test_comments_spaces_and_a_missing_batch_do_not_matter() -> None:
         ("[var]", "[data]", "p:5: section [data]; the sections are"),
         ("INPUT(1,1,4,4)\n", "", "[info] has no INPUT"),
         ("WEIGHT(1,1,1,1)\n", "", "[info] needs either WEIGHT"),
-        ("INPUT(1,1,4,4)", "INPUT(1,1,4)", "p:2: (1,1,4) is not 4 whole numbers"),
-        ("INPUT(1,1,4,4)", "INPUT(1,-1,4,4)", "p:2: (1,-1,4,4) is not 4 whole numbers"),
+        ("INPUT(1,1,4,4)", "INPUT(1,1,4)", "p:2: (1,1,4) is not 4 integers"),
+        ("INPUT(1,1,4,4)", "INPUT(1,-1,4,4)", "p:2: (1,-1,4,4) is not 4 integers"),
         ("INPUT(1,1,4,4)", "INPUT(1,0,4,4)", "p:2: INPUT has a 0"),
         ("INPUT(1,1,4,4)", f"INPUT(1,1,4,{'9' * 5000})", "no tensor is that large"),
         ("INPUT(1,1,4,4)", "INPUT(1,1,4,4)\nINPUT(1,1,4,4)", "p:3: INPUT is given twice"),
@@ -138,7 +138,7 @@ def test_comments_spaces_and_a_missing_batch_do_not_matter() -> None:
         ("LOAD IN_MEM_0 INPUT_0", "FETCH IN_MEM_0", "p:14: 'FETCH' is not a command; the commands are LOAD,"),
         ("LOAD IN_MEM_0 INPUT_0", "LOAD IN_MEM_0", "p:14: 'LOAD IN_MEM_0'; write LOAD MEMORY TILE"),
         ("1 (0,0,0,0)", "0 (0,0,0,0)", "p:15: a stride of 0"),
-        ("1 (0,0,0,0)", "1 (0,0,0)", "p:15: (0,0,0) is not 4 whole numbers"),
+        ("1 (0,0,0,0)", "1 (0,0,0)", "p:15: (0,0,0) is not 4 integers"),
         ("1 (0,0,0,0)", "1 (0,0,0,0) PLUS", "write CONV OUTPUT_n INPUT_n WEIGHT_n STRIDE"),
         ("[info]", "[layer a b]\n[info]", "p:1: '[layer a b]' does not name a layer"),
         ("[info]\n", "", "p:1: 'INPUT(1,1,4,4)' before any section"),
@@ -172,7 +172,7 @@ def test_whatever_is_written_is_read_or_refused(text: str) -> None:
 
 def test_tiles_that_make_no_plan_are_refused(roomy: Any) -> None:
     layer = ConvLayer("big", 512, 512, 224, 224, 3, 3, 224, 224, pads=(1, 1, 1, 1))
-    with pytest.raises(MavcgError, match="big: a tile of 513 along OC; 1 to 512"):
+    with pytest.raises(MavcgError, match="big: a tile of 513 along OC; give 1 to 512"):
         emit_plan(layer, Tiling(Tile(513, 1, 1, 1, 1, 1), Dataflow.INPUT), roomy)
     with pytest.raises(MavcgError, match="big: .* steps, more than .*; take larger tiles"):
         emit_plan(layer, Tiling(Tile(1, 1, 1, 1, 1, 1), Dataflow.INPUT), roomy)
