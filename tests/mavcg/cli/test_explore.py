@@ -62,7 +62,7 @@ def test_bad_input(mavcg: Any, here: Path, space: Path) -> None:
         (["squeezenet", "--space", "none.toml"], "none.toml: cannot be read"),
         (["squeezenet", "--space", "space.toml", "-o", "space.toml"], "space.toml: is not a database"),
         (["squeezenet", "--space", "space.toml", "--objective", "speed"], "'speed' is not an objective"),
-        (["squeezenet", "--space", "space.toml", "--workers", "some"], "--workers some: is neither a number of processes"),
+        (["squeezenet", "--space", "space.toml", "--workers", "some"], "--workers some: is neither a number"),
         (["squeezenet", "--space", "space.toml", "--plot", "front.pdf"], "pictures are .svg or .png"),
     ):
         done = mavcg("explore", *words)
