@@ -61,7 +61,7 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
     [
         ('"1.5 MB"', '"1.5"', "line 1: memory = '1.5': is not a size"),
         ('"1.5 MB"', "3", "line 1: memory = 3: is not a string"),
-        ("memory", "memry", "line 1: memry: is not known"),
+        ("memory", "memry", "line 1: memry: unknown key"),
         ('[["a", "b"]]', '["a"]', "line 2: parallel"),
         ('name = "b"', 'name = "a"', "line 10: network[1].name = 'a': is there already"),
         ('name = "b"\n', "", "line 9: network[1].name: is missing"),
@@ -78,8 +78,8 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
             'schedule = ["a", "] x 2"]',
             "network[0].schedule = '] x 2': column 1: ']': closes no bracket",
         ),
-        ("throughput = 20", "schedule = []", "line 7: network[0].schedule = []: is no schedule"),
-        ("throughput = 20", "schedule = [1]", "line 7: network[0].schedule = [1]: is no schedule"),
+        ("throughput = 20", "schedule = []", "line 7: network[0].schedule = []: is not a schedule"),
+        ("throughput = 20", "schedule = [1]", "line 7: network[0].schedule = [1]: is not a schedule"),
         ("= [[", "= [", "not TOML"),
     ],
 )

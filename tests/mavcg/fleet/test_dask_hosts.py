@@ -75,4 +75,4 @@ def test_a_scheduler_that_is_not_there(
     fleet = fleet_of(0)
     fleet.path.write_text('scheduler = "dask://127.0.0.1:1"\n[[board]]\nname = "a"\ntype = "desk"\nrunner = "local"\n')
     done = mavcg("tune", model, "--runner", fleet.option)
-    assert done.status == 2 and "fleet.toml: scheduler tcp://127.0.0.1:1: no scheduler is reached" in done.stderr
+    assert done.status == 2 and "fleet.toml: scheduler tcp://127.0.0.1:1: no scheduler answers" in done.stderr
