@@ -1,4 +1,4 @@
-"""The `mavcg` command: one verb per question, a module each."""
+"""The `mavcg` command; each of its verbs is a module."""
 
 import gc
 import os
@@ -8,14 +8,14 @@ from mavcg.files.scratch import remove_on_signals
 
 
 def main() -> None:
-    """Run the command line of this process and exit: 0 done, 2 bad input or usage, 1 a fault of mavcg."""
+    """Run the command line of this process, and exit with 0: done, 2: bad input or usage, or 1: a fault of mavcg."""
     _open_streams()
     remove_on_signals()
-    # Graphs and IR are many objects that stay: looking through them as often as Python does takes a quarter of the time
-    # of emitting kernels.
+    # Graphs and IR are many long-lived objects: with Python's default threshold, garbage collection takes a quarter of
+    # the time of emitting kernels.
     gc.set_threshold(300_000)
     if sys.argv[1:2] == ["launch"]:
-        # A compiler launcher runs once per file: nothing is imported that a file without hot functions does not need.
+        # A compiler launcher runs once per file: it imports only what a file without hot functions needs.
         from mavcg.cli.launch import launch
 
         sys.exit(launch(sys.argv[2:]))
@@ -25,10 +25,8 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Open closed standard streams (`mavcg cores >&-`) on /dev/null; else the next opened file would get their
-    number.
-    """
+    """Open closed standard streams (`mavcg cores >&-`) on /dev/null, so that no other file gets their numbers."""
     for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this stream's
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))

@@ -1,4 +1,4 @@
-"""Assemble the verbs to one command line, and end it with the right message and exit status."""
+"""Assemble the verbs to one command line, and turn errors into a message and an exit status."""
 
 import os
 import sys
@@ -38,23 +38,24 @@ from mavcg.errors import MavcgError
 from mavcg.files.disk_space import NO_ROOM, full_folders
 from mavcg.text.terminal import say, show
 
-HELP = """Build libraries that run at full speed on every core of a processor whose cores differ.
+HELP = """Build libraries with machine code for each core type of a processor whose cores differ.
 
-A program: mavcg init; mavcg profile && mavcg build; then link the library.
-A model: mavcg build model.onnx --board exynos9820 -o libmodel.so. Each verb's --help has examples.
+For a program: mavcg init; mavcg profile && mavcg build; then link the library.
+For a neural network: mavcg build model.onnx --board exynos9820 -o libmodel.so.
+The --help of each command has examples.
 """
 
 
-# `mavcg launch` reads its words itself: what follows the compiler's name is the compiler's.
+# `mavcg launch` parses its arguments itself, because those after the compiler's name belong to the compiler.
 _ALL_TO_LAUNCH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-def _launch(words: Annotated[list[str] | None, typer.Argument(metavar="COMPILER ARGUMENTS..")] = None) -> None:
-    raise SystemExit(launch(words or []))
+def _launch(arguments: Annotated[list[str] | None, typer.Argument(metavar="COMPILER ARGUMENTS..")] = None) -> None:
+    raise SystemExit(launch(arguments or []))
 
 
 def make_app() -> typer.Typer:
-    """Return the command line with all verbs."""
+    """Return the command line with all its verbs."""
     app = typer.Typer(
         name="mavcg", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
@@ -91,16 +92,16 @@ _options.__doc__ = HELP
 
 @cache
 def _command() -> Any:
-    """Return the command line as typer runs it, made once for all runs of a process."""
+    """Return the command line as typer runs it; made once, for all runs in this process."""
     return typer.main.get_command(make_app())
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; return its exit status."""
+    """Run a command line and return its exit status."""
     try:
         _command()(list(arguments), prog_name="mavcg")
         return 0
-    except SystemExit as end:  # how typer ends: 0, or 2 after a usage error that it has shown
+    except SystemExit as end:  # typer ends with 0, or with 2 after it has printed a usage error
         if isinstance(end.__context__, BrokenPipeError):  # `mavcg cores | head`
             return _no_stdout(0)
         try:
@@ -119,16 +120,16 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:  # a full disk, a folder without permission
         if show_tracebacks():
             raise
-        # A write to a full disk says no name: what is not named elsewhere went to standard output.
+        # The error of a write to a full disk names no file: unless a folder is known to be full, it was stdout.
         unnamed = (full_folders() or "standard output") if error.errno in NO_ROOM else "a system call"
         location = error.filename2 or error.filename or unnamed
-        remedy = "make room" if error.errno in NO_ROOM else "see that it can be read and written"
+        remedy = "make room" if error.errno in NO_ROOM else "check that it can be read and written"
         say(f"{location!s}: {error.strerror or error}; {remedy}")
         return _no_stdout(EXIT_BAD_INPUT) if not _flush_stdout() else EXIT_BAD_INPUT
 
 
 def _flush_stdout() -> bool:
-    """True if stdout took all output."""
+    """Write pending output to stdout; return False if that fails."""
     try:
         sys.stdout.flush()
         return True
@@ -137,6 +138,6 @@ def _flush_stdout() -> bool:
 
 
 def _no_stdout(status: int) -> int:
-    """Discard pending output: Python would report it at its end."""
+    """Discard pending output, which Python would try to write at its end, and return the exit status."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return status

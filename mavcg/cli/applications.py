@@ -1,4 +1,4 @@
-"""The verbs `mavcg app ..`: applications of several networks in one memory."""
+"""The verbs `mavcg app ..`: plan and build applications of several networks in one memory."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,23 +34,31 @@ def make_application_verbs() -> typer.Typer:
 
 def plan(
     file: Annotated[
-        Path, typer.Argument(metavar="APP.toml", help="File with networks, limits, partitions and what runs together.")
+        Path,
+        typer.Argument(
+            metavar="APP.toml", help="File with the networks, their limits and partitions, and which run in parallel."
+        ),
     ],
-    board: Annotated[str, typer.Option(metavar="B", help="Predict for this board; `host`: this machine.")],
+    board: Annotated[str, typer.Option(metavar="B", help="Board to predict for; host is this machine.")],
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the memory over time, as .svg or .png.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search; the same seed gives the same answer.")] = 0,
-    generations: Annotated[int, typer.Option(metavar="N", help="Of the genetic search.")] = 12,
-    jobs: Annotated[int | None, typer.Option("-j", "--jobs", metavar="N", help="Compilers at a time.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search, which decides the result; default 0.")] = 0,
+    generations: Annotated[
+        int, typer.Option(metavar="N", help="Number of generations of the genetic search; default 12.")
+    ] = 12,
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", metavar="N", help="Number of compilers at a time; default: one for each CPU."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Plan one memory for all networks of an application: buffers shared, layers computed by rows where that is needed.
+    """Plan one memory for all networks of an application, with shared buffers, and layers by parts of rows if needed.
 
-    Weights and buffers are separate in every figure; `memory` in APP.toml limits their sum. Throughput is modelled.
+    Figures show weights and buffers separately; `memory` in APP.toml limits their sum. Throughput is modelled.
 
     \b
-    memory = "20 MB"                 # app.toml; and, where networks run at the same time:
+    memory = "20 MB"                 # app.toml; and, if networks run at the same time:
     parallel = [["detector", "recogniser"]]
     [[network]]
     name = "detector"
@@ -71,7 +79,7 @@ def plan(
     from mavcg.toolchain.codegen import default_workers
 
     if generations < 0:
-        raise MavcgError(f"--generations {generations}: is below 0; give 0 for the first one alone, or more")
+        raise MavcgError(f"--generations {generations}: is below 0; give 0 for the first generation only, or more")
     if plot is not None:
         check_plot(plot)
     described = read_application_file(file)
@@ -83,7 +91,7 @@ def plan(
         from mavcg.apps.memory_map import draw_memory_map
 
         draw_memory_map(planned, plot)
-        note(f"the memory map is in {plot}")
+        note(f"wrote the memory map to {plot}")
     if as_json:
         print_json(plan_json(planned))
     else:
@@ -91,13 +99,14 @@ def plan(
 
 
 def _show_plan(planned: "ApplicationPlan") -> None:
+    """Print sizes of buffers by how they are shared, the solutions found, and what is known about their optimality."""
     from rich.table import Table
 
     out = console()
     table = Table("buffers", "bytes", box=None, pad_edge=False)
     for name, size in (
-        ("each edge its own", planned.naive), ("shared within each network", planned.reuse_per_cnn),
-        ("shared among all", planned.reuse_joint), ("not shared, all layers by parts", planned.parts),
+        ("one for each edge", planned.naive), ("shared within each network", planned.reuse_per_cnn),
+        ("shared among all networks", planned.reuse_joint), ("not shared, all layers by parts", planned.parts),
     ):  # fmt: skip
         table.add_row(name, f"{size:,}")
     out.print(table)
@@ -105,49 +114,78 @@ def _show_plan(planned: "ApplicationPlan") -> None:
     names = [cnn.name for cnn in planned.app.cnns]
     front = Table("", "arena bytes", "layers by parts", *(f"{name}, frames/s (modelled)" for name in names),
                   box=None, pad_edge=False)  # fmt: skip
-    for number, each in enumerate(planned.front):
-        by_parts = sum(count > 1 for count in each.phases.values())
-        speeds = [f"{each.throughput[name]:.1f}" for name in names]
-        front.add_row("->" if number == planned.chosen else "", f"{each.arena.size:,}", str(by_parts), *speeds)
+    for number, solution in enumerate(planned.front):
+        by_parts = sum(count > 1 for count in solution.phases.values())
+        speeds = [f"{solution.throughput[name]:.1f}" for name in names]
+        front.add_row("->" if number == planned.chosen else "", f"{solution.arena.size:,}", str(by_parts), *speeds)
     out.print(front)
     best = planned.front[planned.chosen].arena
-    words = "optimal for its schedule" if best.optimal else f"none is below {best.lower_bound:,} for its schedule"
-    out.print(f"\narena: {best.size:,} bytes; {words}")
+    bound = "optimal for its schedule" if best.optimal else f"at least {best.lower_bound:,} for its schedule"
+    out.print(f"\narena: {best.size:,} bytes; {bound}")
     if planned.front_gap is not None:
         gap = f"{100 * planned.front_gap:.1f} % more live peak than the exact front" if planned.front_gap else "optimal"
-        out.print(f"exact front of live peak against time: {len(planned.exact)} in it; the search alone: {gap}")
+        out.print(f"exact front of live peak and time: {len(planned.exact)} solutions; the genetic search: {gap}")
     if not planned.meets:
         total = planned.weights + best.size
-        out.print(f"no solution meets all limits; this one takes {total:,} bytes with its weights")
+        out.print(f"no solution meets all limits; the chosen one takes {total:,} bytes with its weights")
 
 
 def build(
     file: Annotated[
-        Path, typer.Argument(metavar="APP.toml", help="File with networks, the memory limit and what runs together.")
+        Path,
+        typer.Argument(
+            metavar="APP.toml", help="File with the networks, the memory limit, and which networks run in parallel."
+        ),
     ],
     board: Annotated[
-        str | None, typer.Option(metavar="B", help="A board: a version for each of its core types; `host`.")
+        str | None,
+        typer.Option(metavar="B", help="Board whose core types get a version each; host is this machine."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="LIB.so", help="The library; default: lib and the file's name."),
+        typer.Option("-o", "--output", metavar="LIB.so", help="The library to write; default: lib<name of APP>.so."),
     ] = None,
     cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Core types that get a version each.")] = None,
     target: Annotated[
         str | None, typer.Option(metavar="TRIPLE", help="System to build for, such as aarch64-linux-gnu.2.17.")
     ] = None,
     threads: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="Number of threads of a context; default 1.")
+        str | None,
+        typer.Option(
+            metavar="N|auto",
+            help="Number of threads of a context; auto: the number that is predicted to be fastest; default 1.",
+        ),
     ] = None,
     tune: Annotated[
-        str | None, typer.Option(metavar="off|fast|best", help="Effort of the machine passes; default fast.")
+        str | None,
+        typer.Option(
+            metavar="off|fast|best",
+            help="Effort spent on rescheduling loops for cores that gain; default fast.",
+        ),
     ] = None,
-    max_error: Annotated[float | None, typer.Option(metavar="E", help="As in `mavcg build`; default 1e-4.")] = None,
-    strategy: Annotated[str | None, typer.Option(metavar="S", help="As in `mavcg build`; default pbqp.")] = None,
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="E", help="Largest error of f32 operators, relative to the largest sum in them; default 1e-4."
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S", help="How primitives and layouts are chosen, as in `mavcg build`; default pbqp with a board."
+        ),
+    ] = None,
     strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")] = False,
-    max_seconds: Annotated[float | None, typer.Option(metavar="S", help="Most time that the build may take.")] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Longest time for the build, in seconds; default as in `mavcg build`."),
+    ] = None,
     max_memory: Annotated[
-        str | None, typer.Option(metavar="BYTES|GB", help="Most memory that its processes may take.")
+        str | None,
+        typer.Option(
+            metavar="BYTES|GB",
+            help="Most memory that the build's processes may take; default: 80 % of the machine's.",
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -155,12 +193,11 @@ def build(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Build one library of all networks of an application, in one memory: networks run in it one at a time, those that
-    `parallel` in APP.toml names together have memory apart. While a network runs, a run of another in the same memory
-    returns MAVCG_BUSY.
+    """Build one library of all networks of an application, which share one memory.
 
-    `memory` in APP.toml limits packed weights and buffers together. A header, a pkg-config and a CMake file are
-    written beside the library.
+    Networks that share memory run one at a time: while one runs, a run of another returns MAVCG_BUSY. Networks that
+    `parallel` in APP.toml lists together have separate memories. `memory` in APP.toml limits the sum of packed weights
+    and buffers. A header, a pkg-config file and a CMake file are written beside the library.
 
     \b
     mavcg app build app.toml --board exynos9820 -o libapp.so
@@ -186,8 +223,8 @@ def build(
         print_json(application_json(result))
         return
     show_application(result.note, console())
-    beside = ", ".join(path.name for path in result.companions)
-    console().print(f"library: {result.output}, {result.library_bytes:,} bytes; beside it {beside}")
+    companions = ", ".join(path.name for path in result.companions)
+    console().print(f"library: {result.output}, {result.library_bytes:,} bytes; beside it {companions}")
 
 
 def _size(path: Path) -> int:
@@ -196,11 +233,11 @@ def _size(path: Path) -> int:
 
 def example(
     paper: Annotated[
-        bool, typer.Option("--paper", help="The example of Minakova's thesis, sections 6.4 and 6.5.")
+        bool, typer.Option("--paper", help="Print the example of Minakova's thesis, sections 6.4 and 6.5.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all tables as JSON, in elements.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all tables as JSON, with sizes in elements.")] = False,
 ) -> None:
-    """Print the worked example of the method, number by number: Tables 6.1 to 6.3.
+    """Print the worked example of the method: Tables 6.1 to 6.3 of Minakova's thesis, computed by mavcg.
 
     \b
     mavcg app example --paper
@@ -209,7 +246,7 @@ def example(
     from mavcg.apps.worked_example import example_tables
 
     if not paper:
-        raise MavcgError("app example: there is one, the paper's; write mavcg app example --paper")
+        raise MavcgError("app example: the only example is the paper's; write mavcg app example --paper")
     tables = example_tables()
     if as_json:
         print_json(tables)

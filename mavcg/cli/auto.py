@@ -1,4 +1,4 @@
-"""`mavcg auto`: profile, build, measure and drop, round after round, until no hot function is left."""
+"""The verb `mavcg auto`: repeat profiling, building and measuring until no further function is hot."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -13,30 +13,42 @@ from mavcg.errors import MavcgError
 if TYPE_CHECKING:
     from mavcg.program_pipeline.auto_steps import AutoMachine, AutoRequest
 
-_WAITING = 1  # exit status: functions over the threshold are left
+_WAITING = 1  # exit status if functions over the threshold are left
 
 
 def auto(
     config: Annotated[
-        Path | None, typer.Argument(metavar="[mavcg.toml]", help="Build file; default ./mavcg.toml.")
+        Path | None, typer.Argument(metavar="[mavcg.toml]", help="The build file; default ./mavcg.toml.")
     ] = None,
     runner: Annotated[
         str | None,
-        typer.Option(metavar="R", help="Machine to run on: ssh:user@host[:port] or adb[:SERIAL]; default: this one."),
+        typer.Option(
+            metavar="R", help="Machine to run the program on: ssh:user@host[:port] or adb[:SERIAL]; default: this one."
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
-            metavar="PERCENT", help="Share of the run that makes a function hot; default: the file's, else 5."
+            metavar="PERCENT",
+            help="Least share of the run's time that makes a function hot; default: the build file's, else 5.",
         ),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most N rounds; 20.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Largest number of rounds; default 20.")
+    ] = None,
     per_round: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Take N functions per round; default: all over the threshold."),
+        typer.Option(
+            metavar="N", min=1, help="Number of new functions in each round; default: all over the threshold."
+        ),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Measure N runs as generic and N as the core; default 5.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of measured runs with the generic versions, and with each core's versions; default 5.",
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -44,14 +56,13 @@ def auto(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Profile a program, build versions of its hot functions, measure each on its core, drop those that do not help;
-    again,
-    until no further function takes more than the threshold.
+    """Profile a program, build versions of its hot functions, measure them, and drop those that do not help, in rounds.
 
-    mavcg.toml names the command to profile ([profile] command), how to make the program (build: run before each
-    profile; $MAVCG_LIBRARY names the library built so far, to be linked, and is empty before the first), sources, cores
-    or board, and output ([build]). Where nothing can be run the models of the cores decide, and the report says so.
-    Exit status 0: nothing is left over the threshold; 1: the rounds ended before.
+    The rounds end when no further function takes more than the threshold. mavcg.toml names the command to profile
+    ([profile] command) and a command that builds the program before each profile ([profile] build); in its environment,
+    MAVCG_LIBRARY names the library to link, and is empty in the first round. [build] has sources, cores or board, and
+    output. If nothing can be run, the models of the cores decide, and the report says so. Exit status 0: no function is
+    left over the threshold; 1: the rounds ended before that.
 
     \b
     mavcg auto
@@ -86,28 +97,28 @@ def auto(
 
 
 def _auto_request(config: Path | None, threshold: float | None, runs: int | None, jobs: int | None) -> "AutoRequest":
-    """Return the checked mavcg.toml with the options. Raises: MavcgError for settings that rounds cannot use."""
+    """Return the settings of mavcg.toml and the options. Raises: MavcgError for settings that rounds cannot use."""
     from mavcg.program_pipeline.auto_steps import AutoRequest
     from mavcg.program_pipeline.buildfile import FILE_NAME, library_of_folder, read_project
 
     path = config or Path(FILE_NAME)
     if config is None and not path.is_file():
         raise MavcgError(
-            f"auto: there is no {FILE_NAME} here; write one with [profile] command and [build] sources and board, or "
-            "name one"
+            f"auto: there is no {FILE_NAME} in this folder; write one with [profile] command and [build] sources and "
+            "board, or name a build file"
         )
     project = read_project(path)
     build = project.build
     if build is None or not (build.sources or build.ir or build.compile_commands):
-        what = "[build] command is a build of the program itself" if build and build.command else "nothing to build"
-        raise MavcgError(f"{path}: {what}; mavcg auto needs [build] with sources, ir or compile_commands")
-    kept = project.folder / (build.profile or project.profile_name)
-    if not (project.profile and project.profile.command) and not kept.is_file():
+        fault = "[build] command builds the program itself" if build and build.command else "there is nothing to build"
+        raise MavcgError(f"{path}: {fault}; mavcg auto needs [build] with sources, ir or compile_commands")
+    kept_profile = project.folder / (build.profile or project.profile_name)
+    if not (project.profile and project.profile.command) and not kept_profile.is_file():
         raise MavcgError(
             f'{path}: names no program to profile; add [profile] with command = ["./app", "args"], or build.profile'
         )
     for name in build.hot:
-        note(f"build.hot {name}: is not heeded, the profiles say what is hot")
+        note(f"build.hot {name}: is ignored, because mavcg auto takes hot functions from profiles")
     output = build.output or library_of_folder(project.folder)
     table = project.profile
     defaults = AutoRequest(project, build)
@@ -119,12 +130,12 @@ def _auto_request(config: Path | None, threshold: float | None, runs: int | None
         (table and table.frequency) or defaults.frequency_hz,
         table.event if table else None,
     )
-    _ = request.threshold  # refused now, not after a build
+    _ = request.threshold  # raises for an invalid value now, not after a build
     return request
 
 
 def _machine(auto_request: "AutoRequest", runner: str | None, stack: ExitStack) -> "AutoMachine":
-    """Return the machine that runs the program; its connection is closed by the stack. Raises: MavcgError."""
+    """Return the machine that runs the program. stack: closes the connection to it at the end. Raises: MavcgError."""
     from mavcg.program_pipeline.auto_local import local_machine
     from mavcg.program_pipeline.request import make_request
 

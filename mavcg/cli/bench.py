@@ -14,23 +14,29 @@ def bench(
         Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
     ],
     network: Annotated[
-        str | None, typer.Option(metavar="N", help="For an application's library: the network to time.")
+        str | None, typer.Option(metavar="N", help="For the library of an application: the network to time.")
     ] = None,
     threads: Annotated[
         str,
         typer.Option(
-            metavar="1,2,..", help="Thread counts to time; auto, or 0: the library chooses, or takes one for each CPU."
+            metavar="1,2,..",
+            help="Numbers of threads to time, with commas; auto or 0: the number that the library was planned for, "
+            "else one for each CPU; default 1.",
         ),
     ] = "1",
-    seconds: Annotated[float, typer.Option(min=0, help="Time spent on each thread count.")] = 1.0,
-    min_runs: Annotated[int, typer.Option("--runs", min=1, help="Least number of runs of each.")] = 10,
-    per_layer: Annotated[bool, typer.Option("--per-layer", help="Also print the time of every step.")] = False,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="Time to spend on each number of threads, in seconds; default 1.")
+    ] = 1.0,
+    min_runs: Annotated[
+        int, typer.Option("--runs", min=1, help="Least number of runs with each number of threads; default 10.")
+    ] = 10,
+    per_layer: Annotated[bool, typer.Option("--per-layer", help="Also print the time of each step.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
 ) -> None:
-    """Time a model library: median, minimum, spread (interquartile range) and number of runs, on random inputs.
+    """Time a model library on random inputs: median, minimum, spread (interquartile range) and number of runs.
 
-    The times are measured here and now: other programs that run at the same time make them longer. Of a network that
-    is a pipeline, its frames per second too, beside those of single runs with each number of threads up to all stages'.
+    Other programs that run at the same time make the times longer. If the network is a pipeline, its frames per second
+    are measured too, beside those of single runs with 1 thread up to as many threads as all its stages have.
 
     \b
     mavcg bench libmobilenet_v2.so --threads 1,2
@@ -39,32 +45,17 @@ def bench(
     mavcg bench libmobilenet_v2.so --threads 1 --seconds 5 --json
     mavcg bench libapp.so --network detector
     """
-    from mavcg.cli.run import random_inputs
-    from mavcg.runtime.application import open_network
     from mavcg.runtime.loading import AUTO
-    from mavcg.runtime.timed_runs import as_json as row_of
-    from mavcg.runtime.timed_runs import parse_threads, time_runs
+    from mavcg.runtime.timed_runs import parse_threads
 
     try:
         counts = parse_threads(",".join("0" if part.strip() == AUTO else part for part in threads.split(",")))
     except ValueError as error:
         raise MavcgError(
-            f"--threads {threads}: is no list of thread counts; write it as in --threads 1,2 or --threads auto"
+            f"--threads {threads}: is not a list of thread counts; write it as in --threads 1,2 or --threads auto"
         ) from error
     pipeline = _pipeline_of(library, network, seconds)
-    rows: list[dict[str, Any]] = []
-    for count in counts:
-        if seconds > 1:
-            note(f"timing {library.name} with {count or 'its choice of'} threads for {seconds:g} s")
-        with open_network(library, network, count) as model:
-            arrays = random_inputs(model, 0)
-            times = time_runs(lambda model=model, arrays=arrays: model.run(*arrays), 3, min_runs, seconds)  # type: ignore[misc]
-            row: dict[str, Any] = row_of(count or model.threads, times)
-            if not count:
-                row[AUTO] = True
-            if per_layer:
-                row["layers"] = _layers(library, network, model, arrays, max(5, min(50, len(times.ms))))
-        rows.append(row)
+    rows = [_time_threads(library, network, count, min_runs, seconds, per_layer) for count in counts]
     if as_json:
         print_json({"library": str(library), "measured": rows} | ({"pipeline": pipeline} if pipeline else {}))
         return
@@ -73,8 +64,31 @@ def bench(
         _show_pipeline(pipeline)
 
 
+def _time_threads(
+    library: Path, network: str | None, count: int, min_runs: int, seconds: float, per_layer: bool
+) -> dict[str, Any]:
+    """Return the times of a network with a number of threads, as JSON has them. count: 0 for the library's choice."""
+    from mavcg.cli.run import random_inputs
+    from mavcg.runtime.application import open_network
+    from mavcg.runtime.loading import AUTO
+    from mavcg.runtime.timed_runs import as_json as row_of
+    from mavcg.runtime.timed_runs import time_runs
+
+    if seconds > 1:
+        note(f"timing {library.name} with {count or 'its choice of'} threads for {seconds:g} s")
+    with open_network(library, network, count) as model:
+        arrays = random_inputs(model, 0)
+        times = time_runs(lambda: model.run(*arrays), 3, min_runs, seconds)
+        row: dict[str, Any] = row_of(count or model.threads, times)
+        if not count:
+            row[AUTO] = True
+        if per_layer:
+            row["layers"] = _layers(library, network, model, arrays, max(5, min(50, len(times.ms))))
+    return row
+
+
 def _pipeline_of(library: Path, network: str | None, seconds: float) -> dict[str, Any] | None:
-    """Measure the pipeline of a network beside its single runs; None where it has none."""
+    """Measure the pipeline of a network beside its single runs; None if it is not a pipeline."""
     from mavcg.cli.run import random_inputs
     from mavcg.runtime.application import is_application, load_application
     from mavcg.runtime.timed_pipeline import measure_pipeline
@@ -95,17 +109,18 @@ def _show_pipeline(measured: dict[str, Any]) -> None:
     for name in ("", "threads", "frames/s", "spread"):
         table.add_column(name, justify="right" if name else "left")
     for row in (*measured["single"], measured["pipelined"]):
-        kind = "one run after the other" if "stages" not in row else f"pipeline of {row['stages']} stages"
+        kind = "single runs" if "stages" not in row else f"pipeline of {row['stages']} stages"
         threads = "+".join(map(str, row["threads"]))
         table.add_row(kind, threads, f"{row['per_second']:.1f}", f"{row['spread']:.1f}")
     console().print(table)
-    console().print(f"pipeline over the best of single runs: {measured['ratio']:.3f} times the frames, interleaved")
+    console().print(
+        f"the pipeline has {measured['ratio']:.3f} times the frames per second of the best single runs "
+        "(interleaved measurement)"
+    )
 
 
 def _layers(library: Path, network: str | None, model: Any, arrays: list[Any], runs: int) -> list[dict[str, Any]]:
-    """Return each step's median time over some runs, in the order of the steps, with the primitive that it belongs
-    to.
-    """
+    """Return the median time of each step over some runs, in ms, in the order of the steps, with its primitive."""
     import statistics
 
     from mavcg.objects.inspection import network_of_library

@@ -1,4 +1,4 @@
-"""The verbs `mavcg blas ..`: BLAS libraries with versions per core."""
+"""The verbs `mavcg blas ..`: build BLAS libraries with versions per core."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,7 @@ from mavcg.cli.output import Progress, console, print_json
 if TYPE_CHECKING:
     from mavcg.blas.library import BlasResult
 
-HELP = """Build a BLAS whose matrix products have versions per core; other routines come from the BLAS that is there.
+HELP = """Build a BLAS whose matrix products have versions per core; other routines come from the system's BLAS.
 
 \b
 mavcg blas build --board host -o libmavcg_blas.so
@@ -23,17 +23,22 @@ def make_blas_verbs() -> typer.Typer:
     verbs = typer.Typer(
         help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
     )
-    verbs.callback()(lambda: None)  # so that one verb is a verb
+    verbs.callback()(lambda: None)  # without a callback, typer takes the only verb as the whole command
     verbs.command(name="build")(build)
     return verbs
 
 
 def build(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="LIB.so", help="The library.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="LIB.so", help="The library to write.")],
     board: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The board it runs on: host, or one of `mavcg cores`.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Board whose core types get a version each: host, or one that `mavcg cores` lists."
+        ),
     ] = None,
-    cores: Annotated[str | None, typer.Option(metavar="A,B,..", help="Core types, in place of a board's.")] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="A,B,..", help="Core types that get a version each, instead of a board's.")
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -41,26 +46,33 @@ def build(
         ),
     ] = None,
     ilp64: Annotated[
-        bool, typer.Option("--ilp64", help="Names without a suffix take 64-bit integers, as in Debian's libblas64.")
+        bool,
+        typer.Option("--ilp64", help="Routines without a suffix take 64-bit integers, as in Debian's libblas64."),
     ] = False,
     soname: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Name for the loader; default: the file's name, with --next that file's."),
+        typer.Option(
+            metavar="NAME", help="The library's name for the loader; default: its file's name, or that of --next."
+        ),
     ] = None,
     next_library: Annotated[
         Path | None,
-        typer.Option("--next", metavar="FILE", help="The BLAS with all other routines: loaded with it, by whole path."),
+        typer.Option(
+            "--next",
+            metavar="FILE",
+            help="BLAS that has all other routines; loaded with the library, by its path.",
+        ),
     ] = None,
-    strip: Annotated[bool, typer.Option("--strip", help="No local symbols.")] = False,
+    strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols.")] = False,
     jobs: Annotated[
         int | None,
         typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Build a library with sgemm, dgemm, sgemv, dgemv, by Fortran and CBLAS names, for 32- and 64-bit integers.
 
-    Preloaded, it takes these routines over in any program; the others still come from the program's own BLAS.
+    If a program preloads it, the library replaces these routines; the others still come from the program's own BLAS.
 
     \b
     mavcg blas build --board host -o libmavcg_blas.so

@@ -1,12 +1,14 @@
 """The verb `mavcg build MODEL.. --boards A,B`: a library of every model for every board."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
+from mavcg.cli.build_options import BuildOptions
+from mavcg.cli.build_tables import selection_options, single_library_options
 from mavcg.cli.error_exit import EXIT_BAD_INPUT
 from mavcg.cli.output import console, note, print_json
 from mavcg.cli.resource_limits import ResourceLimits, build_limits, enforce_limits
@@ -14,71 +16,94 @@ from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.model_pipeline.model_request import ModelRequest
-    from mavcg.model_pipeline.request import SelectionOptions
 
 _INTERRUPTED = 130  # as shells report Ctrl-C
 
 
 def refuse_without_boards(models: Sequence[Path], workers: str | None) -> None:
-    """Raise MavcgError for what only a build for --boards takes."""
+    """Raise MavcgError for several models, and for --workers: only a build for --boards takes them."""
     if len(models) > 1:
-        raise MavcgError(f"{models[1]}: several models are built for --boards A,B,..; name them, or build one model")
+        raise MavcgError(
+            f"{models[1]}: several models are built only with --boards A,B,..; add this option, or build one model"
+        )
     if workers is not None:
         raise MavcgError(
-            f"--workers {workers}: is of builds for --boards A,B,..; -j says how many compilers run at once"
+            f"--workers {workers}: is only for builds with --boards A,B,..; -j sets how many compilers run at a time"
         )
 
 
-def farm_requests(
-    models: Sequence[Path],
-    boards: str,
-    output: str | None,
-    workers: str | None,
-    selection: "SelectionOptions",
-    refused: Mapping[str, object],
-    settings: Mapping[str, Any],
-) -> "list[ModelRequest]":
-    """Return a request for every model and board: FOLDER/BOARD/libMODEL.so.
+def build_for_boards(options: BuildOptions, boards: str) -> None:
+    """Build a library of every model for every board and print the report.
 
-    refused: options that such builds do not have. settings: arguments of make_model_request. Raises: MavcgError.
+    boards: value of --boards. Exits with status 2 if a library could not be built. Raises: MavcgError.
     """
-    from mavcg.importers.load import is_model
-    from mavcg.model_pipeline.request import identifier, make_model_request
+    requests = farm_requests(options, boards)
+    _build_and_report(requests, options.workers, options.max_seconds, options.max_memory, options.as_json)
 
-    for option, value in refused.items():
+
+def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
+    """Return a request for every model and board, whose library is FOLDER/BOARD/libMODEL.so.
+
+    Raises: MavcgError for options that these builds do not take, and for names that do not fit.
+    """
+    from mavcg.model_pipeline.request import identifier, make_model_request, parse_threads
+
+    for option, value in single_library_options(options).items():
         if value:
-            raise MavcgError(f"{option}: is not of a build for --boards; leave it out, or build one library")
-    if workers is not None and not workers.isdecimal() and selection.db is not None:
-        raise MavcgError(f"--db {selection.db}: workers of a scheduler take costs of their own; leave it out")
+            raise MavcgError(f"{option}: cannot be used with --boards; leave it out, or build a single library")
+    if options.workers is not None and not options.workers.isdecimal() and options.db is not None:
+        raise MavcgError(
+            f"--db {options.db}: the workers of a Dask scheduler use databases of their own; leave the option out"
+        )
+    names = _board_names(boards)
+    models = options.inputs or []
+    _refuse_models(models)
+    folder = Path(options.output or "libraries")
+    if folder.is_file():
+        raise MavcgError(f"-o {folder}: is a file; name a folder, in which each board gets a folder")
+    threads, selection = parse_threads(options.threads), selection_options(options)
+    requests = []
+    for board in names:
+        for model in models:
+            request, _ = make_model_request(
+                model, None, board, (), options.target, options.shape or (), threads, options.jobs, options.tune,
+                options.max_error, selection,
+            )  # fmt: skip
+            output = folder / board / f"lib{identifier(model.stem)}.so"
+            requests.append(replace(request, output=output, strip=options.strip))
+    return requests
+
+
+def _board_names(boards: str) -> list[str]:
+    """Split the value of --boards. Raises: MavcgError for an empty name and for a name that occurs twice."""
     names = [name.strip() for name in boards.split(",")]
     if "" in names:
         raise MavcgError(f"--boards {boards}: has an empty name; write it as in --boards exynos9820,rk3588")
-    if again := next((name for i, name in enumerate(names) if name in names[:i]), None):
-        raise MavcgError(f"--boards {boards}: {again} is named twice; name each board once")
+    if repeated := next((name for i, name in enumerate(names) if name in names[:i]), None):
+        raise MavcgError(f"--boards {boards}: {repeated} is named twice; name each board once")
+    return names
+
+
+def _refuse_models(models: Sequence[Path]) -> None:
+    """Raise MavcgError for no model, for files that are not models, and for two models with one library."""
+    from mavcg.importers.load import is_model
+    from mavcg.model_pipeline.request import identifier
+
     if not models:
         raise MavcgError("--boards: no model is named; give .onnx, .tflite or .prototxt files")
     for model in models:
         if not is_model(model):
-            raise MavcgError(f"{model}: is no model; --boards takes .onnx, .tflite and .prototxt files")
+            raise MavcgError(f"{model}: is not a model; --boards takes .onnx, .tflite and .prototxt files")
     stems = [identifier(model.stem) for model in models]
-    if again := next((stem for i, stem in enumerate(stems) if stem in stems[:i]), None):
-        raise MavcgError(f"lib{again}.so: would be the library of two models; give their files other names")
-    folder = Path(output or "libraries")
-    if folder.is_file():
-        raise MavcgError(f"-o {folder}: is a file; name a folder, in which each board gets one")
-    requests = []
-    for board in names:
-        for model, stem in zip(models, stems, strict=True):
-            request, _ = make_model_request(model, None, board, (), selection=selection, **settings)
-            requests.append(replace(request, output=folder / board / f"lib{stem}.so"))
-    return requests
+    if repeated := next((stem for i, stem in enumerate(stems) if stem in stems[:i]), None):
+        raise MavcgError(f"lib{repeated}.so: would be the library of two models; give their files different names")
 
 
-def build_and_report(
+def _build_and_report(
     requests: "Sequence[ModelRequest]", workers: str | None, max_seconds: float | None, max_memory: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Build these libraries and print the report. Exits with status 2 where one of them could not be built."""
+    """Build these libraries and print the report. Exits with status 2 if a library could not be built."""
     from mavcg.explore.open_engine import open_engine
     from mavcg.farm.build_farm import build_farm
     from mavcg.farm.library_tasks import Refusal
@@ -96,7 +121,7 @@ def build_and_report(
         ):
             result = build_farm(requests, engine, open_object_store(), progress)
     except KeyboardInterrupt:
-        note("interrupted; compiled kernels are kept: the same command goes on")
+        note("interrupted; compiled kernels are kept, and the same command continues with them")
         raise typer.Exit(_INTERRUPTED) from None
     if as_json:
         print_json(farm_json(result))
@@ -114,4 +139,6 @@ def _make_folders(folders: set[Path]) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise MavcgError(f"-o {folder}: cannot be made ({error.strerror}); name another folder") from None
+            raise MavcgError(
+                f"-o {folder}: the folder cannot be created ({error.strerror}); name another folder"
+            ) from None

@@ -1,9 +1,14 @@
 """The verb `mavcg build MODEL`, for an ONNX, TFLite or Caffe file."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import Progress, console, note
-from mavcg.cli.resource_limits import ResourceLimits, enforce_limits
+from mavcg.cli.build_options import BuildOptions
+from mavcg.cli.build_tables import program_options, selection_options
+from mavcg.cli.option_values import names_of_option
+from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.resource_limits import ResourceLimits, build_limits, enforce_limits
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
@@ -14,13 +19,44 @@ if TYPE_CHECKING:
 PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT (docs/drop-in.md)"
 
 
+def build_model_file(options: BuildOptions, model: Path) -> None:
+    """Build a library of one model, or of its subgraphs with --partial, and print the report. Raises: MavcgError."""
+    from mavcg.model_pipeline.request import (
+        make_model_request,
+        make_partial_request,
+        parse_threads,
+        refuse_program_options,
+    )
+
+    refuse_program_options(program_options(options))
+    board, cores, assumed = assume_machine(options.board, options.cores, options.target, options.partial)
+    request, _ = make_model_request(
+        model, options.output, board, names_of_option(cores), options.target, options.shape or (),
+        parse_threads(options.threads), options.jobs, options.tune, options.max_error, selection_options(options),
+        options.weights, options.aar, several=True,
+    )  # fmt: skip
+    request = replace(request, strip=options.strip)
+    if options.simulate_unsure:
+        simulate_unsure_choices(request, options.partial, board)
+    limits = build_limits(options.max_seconds, options.max_memory, model)
+    partial_request = make_partial_request(request, options.partial, options.also, options.min_share)
+    if partial_request is not None:
+        document = build_partial_and_report(partial_request, limits, options.as_json)
+    else:
+        document = build_and_report(request, limits, options.as_json)
+    if assumed:  # after the build: if it fails, its error is the only message
+        note(assumed)
+    if options.as_json:
+        print_json(document)
+
+
 def assume_machine(
     board: str | None, cores: str | None, target: str | None, partial: bool
 ) -> tuple[str | None, str | None, str]:
-    """Return --board and --cores of a build, with what is assumed where no machine is named, and a sentence on that.
+    """Return the board and the cores to build for, and a sentence on what was assumed; "" if nothing was.
 
-    A partial build is for the runtime of this machine; a target alone gets the generic version. Without a target, a
-    whole build is left as it is given, which is an error of the request.
+    If no machine is named, a partial build is for this machine, and a build with a target gets the generic version
+    alone. Any other build is left without a machine, and make_model_request refuses it.
     """
     from mavcg.hardware.core import GENERIC
     from mavcg.hosts.host import HOST
@@ -28,15 +64,15 @@ def assume_machine(
     if board is not None or cores is not None or not (partial or target):
         return board, cores, ""
     if target:
-        which = f"one generic version for {target}; --board NAME adds one for each core type"
-        return None, GENERIC, f"no cores are named: {which}"
+        versions = f"one generic version for {target}; --board NAME adds a version for each core type"
+        return None, GENERIC, f"no cores are named: {versions}"
     return HOST, None, "no cores are named: built for this machine (--board host)"
 
 
 def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str | None) -> None:
     """Simulate the primitives of a model among which the cost model cannot tell the fastest, before it is built.
 
-    Raises: MavcgError for a build that chooses none, or whose board cannot be simulated.
+    Raises: MavcgError for a build that chooses no primitives, and for a board that cannot be simulated.
     """
     from mavcg.runners.simulated_choices import simulate_unsure
     from mavcg.selection.select_model import ENGINE
@@ -51,7 +87,7 @@ def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str |
     with Progress() as progress:
         simulate_unsure(
             network, board, "", request.db, request.workers, note=note,
-            progress=lambda number, total, words: progress(f"{number} of {total}: {words}"),
+            progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
         )  # fmt: skip
 
 
@@ -75,11 +111,11 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
             raise
         except MavcgError as error:
             # The importers name the file themselves; passes and kernels know nodes only.
-            name = request.model
-            refused = isinstance(error, Unsupported | NeedsConstant) and name.suffix.lower() in (".onnx", ".tflite")
-            if refused and "(docs/" not in str(error):  # where the message has another remedy
-                error.args = (f"{error}{PARTIAL}", *error.args[1:])
-            raise (error if name.name in str(error) else MavcgError(f"{name}: {error}")) from error
+            model = request.model
+            can_be_partial = model.suffix.lower() in (".onnx", ".tflite")
+            if isinstance(error, Unsupported | NeedsConstant) and can_be_partial and "(docs/" not in str(error):
+                error.args = (f"{error}{PARTIAL}", *error.args[1:])  # messages with "(docs/" have another remedy
+            raise (error if model.name in str(error) else MavcgError(f"{model}: {error}")) from error
     if as_json:
         return model_json(result)
     show_model(result, console())

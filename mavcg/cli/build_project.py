@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mavcg.program_pipeline.launched_build import LaunchedBuild
     from mavcg.program_pipeline.program import BuildRequest
 
-# What an error names, an option, and the key of a table that says the same.
+# The start of an error that names an option, to be replaced by the key of mavcg.toml that has the same meaning.
 _OPTION = re.compile(r"(?:--(?P<long>[a-z-]+)|(?P<output>-o)(?= )|(?P<build>build)(?=: ))")
 _KEYS = {
     "source": "sources", "flag": "flags", "shape": "shapes", "link_option": "link_options", "library": "libraries",
@@ -33,7 +33,7 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class ProjectRequest:
-    """All builds that a mavcg.toml names, every name resolved; at most one of program and launched is there."""
+    """The builds that a mavcg.toml names, with all names resolved; at most one of program and launched is not None."""
 
     program: "tuple[BuildRequest, Board | None, ResourceLimits] | None"
     launched: "LaunchedBuild | None"
@@ -46,8 +46,8 @@ def build_project(
     """Build everything that a mavcg.toml names and report.
 
     Args:
-        options, of_models: options of the command line, which override the file; of_models.file has no meaning.
-    Raises: MavcgError for bad input; all of it is checked before the first library is built.
+        options, of_models: options of the command line, which override the file's tables; of_models.file is not used.
+    Raises: MavcgError for bad input, before the first library is built.
     """
     request = make_project_request(project, options, of_models, jobs)
     document: dict[str, Any] = {}
@@ -75,16 +75,19 @@ def make_project_request(
         )
     if has_sources and build.command:
         raise MavcgError(
-            f"{project.path}: build.command builds the program itself, and sources are named too; leave one of them out"
+            f"{project.path}: build.command builds the program itself, but sources are named too; leave one of the two "
+            "out"
         )
     has_program = has_sources or bool(build.command)
     if of_models.output and not has_program and len(project.models) > 1:
         raise MavcgError(
-            f"-o {of_models.output}: {project.path} names {len(project.models)} models; give each [[model]] its output"
+            f"-o {of_models.output}: {project.path} names {len(project.models)} models; "
+            "give each [[model]] a key `output`"
         )
     if of_models.also and len(project.models) > 1:
         raise MavcgError(
-            f"--also {of_models.also}: {project.path} names {len(project.models)} models; give each [[model]] its also"
+            f"--also {of_models.also}: {project.path} names {len(project.models)} models; "
+            "give each [[model]] a key `also`"
         )
     if has_program:
         of_models = replace(of_models, output=None)
@@ -99,15 +102,15 @@ def make_project_request(
 
 
 def _refuse_missing_profile(build: BuildFile, project: ProjectFile) -> None:
-    """Refuse a build that needs a missing profile, and name the command that makes it."""
+    """Raise MavcgError, with the command that makes the profile, if the build needs one and it is missing."""
     kept = project.folder / project.profile_name
     if build.hot or kept.is_file() or build.profile not in (None, project.profile_name):
         return
     has_command = project.profile and project.profile.command
-    profile = "run `mavcg profile`" if has_command else "add [profile] with command = [..] and run `mavcg profile`"
+    remedy = "run `mavcg profile`" if has_command else "add [profile] with command = [..] and run `mavcg profile`"
     raise MavcgError(
         f"{project.path}: no hot function is named: build.hot is not given, and there is no profile {kept}; "
-        f"{profile}, or name functions by hot"
+        f"{remedy}, or name functions by hot"
     )
 
 
@@ -131,7 +134,7 @@ def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) 
     if given:
         raise MavcgError(
             f"build: {', '.join(given)} given as an option, but build.command of {project.path} runs compilers that "
-            "read that file alone; write it there"
+            "read that file alone; write the setting there"
         )
     try:
         return make_launched_build(build, project)
@@ -155,9 +158,9 @@ def _model_request(
     folder, table = project.folder, merge(table, replace(options, file=table.file))
     file = folder / table.file
     if not file.is_file():
-        raise MavcgError(f"{location}.file = {table.file!r}: is not there; name an ONNX, TFLite or prototxt file")
+        raise MavcgError(f"{location}.file = {table.file!r}: does not exist; name an ONNX, TFLite or prototxt file")
     if table.max_workspace is not None and table.max_workspace < 0:
-        raise MavcgError(f"{location}.max_workspace = {table.max_workspace}: is no number of bytes; give 0 or more")
+        raise MavcgError(f"{location}.max_workspace = {table.max_workspace}: is not a number of bytes; give 0 or more")
     output = folder / (table.output or f"lib{identifier(file.stem)}.so")
     db = folder / table.db if table.db else None
     weights = folder / table.weights if table.weights else None
@@ -180,7 +183,7 @@ def _model_request(
 
 
 def _build_model(request: "ModelRequest | PartialRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:
-    """Build a model's library, whole or of subgraphs, and report. Returns: as build_and_report."""
+    """Build a model's library, or that of its subgraphs. Returns: the JSON document, or {} after a report on stdout."""
     from mavcg.model_pipeline.partial import PartialRequest
 
     if isinstance(request, PartialRequest):
@@ -189,7 +192,7 @@ def _build_model(request: "ModelRequest | PartialRequest", limits: ResourceLimit
 
 
 def _naming_keys(error: MavcgError, location: str, options: BuildFile | ModelTable) -> MavcgError:
-    """Replace the option in an error by the key of the table, unless the option was given."""
+    """Return the error with the table's key in place of the option that it names, unless that option was given."""
     text = str(error)
     match = _OPTION.match(text)
     if match is None:

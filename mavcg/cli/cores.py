@@ -1,4 +1,4 @@
-"""The verb `mavcg cores`: the known cores and boards, how each is recognised, and this machine's cores."""
+"""The verb `mavcg cores`: list the known cores and boards, how each is recognised, and the cores of this machine."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -24,16 +24,16 @@ def cores(
         str | None,
         typer.Argument(
             metavar="[NAME|host|check]",
-            help="One core or board in full; `host`: this machine as measured; `check` audits the facts instead.",
+            help="A core or board to show in full; host: this machine, with measured figures; check: audit the facts.",
         ),
     ] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="With `host`: measure again, for example if the machine was busy before.")
+        bool, typer.Option("--measure", help="With host: measure again, for example if the machine was busy before.")
     ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Audit the facts: same as `mavcg cores check`.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the same as one JSON document on stdout.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Audit the facts, as `mavcg cores check` does.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the same as a JSON document.")] = False,
 ) -> None:
-    """List cores and boards, how each is recognised, and what this machine has.
+    """List the known cores and boards, how each is recognised, and the cores of this machine.
 
     Your own cores and boards are read from the folders named by MAVCG_PROFILES.
 
@@ -45,7 +45,7 @@ def cores(
     mavcg cores check
     """
     if measure and name != "host":
-        raise MavcgError("mavcg cores: --measure is of this machine; give `mavcg cores host --measure`")
+        raise MavcgError("mavcg cores: --measure measures this machine; give `mavcg cores host --measure`")
     if check or name == "check":
         _check(json)
         return
@@ -57,35 +57,33 @@ def cores(
     known, boards = load_cores(), load_boards()
     if name is not None:
         known, boards = _cores_and_boards(name, known, boards)
-    found = this_machine(load_cores(), Path("/"))
+    detected = this_machine(load_cores(), Path("/"))
     if name is not None:
-        found = [cpu for cpu in found if cpu.core in known]
+        detected = [cpu for cpu in detected if cpu.core in known]
     if json:
         entries = [core_json(core) for core in known.values()]
         print_json(
             {
-                "this_machine": [{"cpu": cpu.cpu, "core": cpu.core, "how": cpu.how} for cpu in found],
+                "this_machine": [{"cpu": cpu.cpu, "core": cpu.core, "how": cpu.how} for cpu in detected],
                 "cores": entries,
                 "boards": [board_json(board) for board in boards.values()],
-                # Of the one core that was named, scripts read these two without looking for its entry.
+                # If one core is named, scripts find these two keys here too, without a search for its entry.
                 **({key: entries[0][key] for key in ("confidence", "silicon")} if name in known else {}),
             }
         )
     elif name is not None and name in known:
-        show_core(known[name], boards, found)
+        show_core(known[name], boards, detected)
     elif name is not None:
         show_board(boards[name])
     else:
-        show_all(known, boards, found)
+        show_all(known, boards, detected)
 
 
-def _show_host(measure: bool, json: bool) -> None:
-    """Print the figures that plans and builds for this machine use: kept from before, or measured in a second or
-    two.
-    """
+def _show_host(again: bool, json: bool) -> None:
+    """Print the figures of this machine that plans and builds use. again: measure, instead of the kept figures."""
     from mavcg.hosts.host import measured_host_board
 
-    board = measured_host_board(again=measure)
+    board = measured_host_board(again=again)
     if json:
         print_json({"boards": [board_json(board)]})
     else:
@@ -93,9 +91,12 @@ def _show_host(measure: bool, json: bool) -> None:
 
 
 def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
-    """Return each CPU's core as the runtime in a library would find it; empty on an architecture without cores here.
+    """Return the core of each CPU as the selector in a library detects it; [] on an architecture without profiles.
 
-    Raises: ToolError when the runtime cannot be compiled for this machine.
+    Args:
+        known: cores by name.
+        root: folder that stands for /, where /proc and /sys are.
+    Raises: ToolError if the selector cannot be compiled for this machine.
     """
     from mavcg.runtime.binding import detect
 
@@ -104,7 +105,7 @@ def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
 
 
 def core_json(core: Core) -> dict[str, Any]:
-    """Return a core's entry in --json."""
+    """Return a core's entry in the document of --json."""
     from mavcg.simulate.core_facts import simulator_facts
 
     return {
@@ -141,7 +142,7 @@ def core_json(core: Core) -> dict[str, Any]:
 
 
 def board_json(board: Board) -> dict[str, Any]:
-    """Return a board's entry in --json; facts without a source are null."""
+    """Return a board's entry in the document of --json; unknown facts are null."""
     return {
         "name": board.name,
         "soc": board.soc,
@@ -170,13 +171,15 @@ def board_json(board: Board) -> dict[str, Any]:
 def _cores_and_boards(
     name: str, known: dict[str, Core], boards: dict[str, Board]
 ) -> tuple[dict[str, Core], dict[str, Board]]:
-    """Return the core of this name and the boards that have it, or the board and its cores."""
+    """Return the core of this name and the boards that have it, or the board of this name and its cores."""
     if name in known:
         return {name: known[name]}, {key: board for key, board in boards.items() if name in board.cores}
     if name in boards:
         missing = [core for core in boards[name].cores if core not in known]
         if missing:
-            raise ProfileError(f"boards/{name}.toml: clusters: {missing[0]} is no core; see `mavcg cores check`")
+            raise ProfileError(
+                f"boards/{name}.toml: clusters: {missing[0]} is not a known core; run `mavcg cores check`"
+            )
         return {core: known[core] for core in boards[name].cores}, {name: boards[name]}
     import difflib
 
@@ -186,7 +189,7 @@ def _cores_and_boards(
 
 
 def _check(json: bool) -> None:
-    """Print the findings of the audit. Raises: ProfileError when there are any."""
+    """Print the faults that the audit of the facts finds. Raises: ProfileError if there are any."""
     from mavcg.profiles.audit import audit
     from mavcg.profiles.load import files
 
@@ -198,7 +201,7 @@ def _check(json: bool) -> None:
         for fault in faults:
             show(fault)
     if faults:
-        raise ProfileError(f"mavcg cores check: faults in the facts: {len(faults)}; mend the files named above")
+        raise ProfileError(f"mavcg cores check: faults in the facts: {len(faults)}; correct the files named above")
     if not json:
         show(f"{counts['cores']} cores and {counts['boards']} boards: every fact has a source, every name is known.")
         gaps = _gaps()
@@ -209,13 +212,13 @@ def _check(json: bool) -> None:
 
 
 def _gaps() -> dict[str, Any]:
-    """Return the unknown facts: instruction classes by core, and the cores without timing."""
+    """Return the unknown facts: instruction classes without timing, by core, and the cores without any timing."""
     from mavcg.profiles.audit import lacking
     from mavcg.profiles.load import load_cores
 
     known = load_cores()
-    found = lacking(known)
+    missing_classes = lacking(known)
     return {
-        "lacking": {name: list(classes) for name, classes in found.items() if classes},
-        "without_timing": [name for name in known if name not in found],
+        "lacking": {name: list(classes) for name, classes in missing_classes.items() if classes},
+        "without_timing": [name for name in known if name not in missing_classes],
     }

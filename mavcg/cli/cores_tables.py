@@ -20,12 +20,12 @@ def recognition_text(core: Core) -> str:
 
 
 def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], detected: "Sequence[DetectedCpu]") -> None:
-    """Print every core and board, each in a line."""
+    """Print tables with a row for each core and board, and this machine's cores."""
     from rich.table import Table
 
     out = console()
     head = ("core", "what it is", "recognised by", "LLVM CPU", "order", "timing, error on silicon")
-    table = Table(*head, title="Cores (generic is always there)")
+    table = Table(*head, title="Cores (every library also has a version for generic, any other core)")
     for core in known.values():
         row = (
             core.name,
@@ -45,7 +45,7 @@ def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], detected: "
 
 
 def _assumed_texts(core: Core) -> list[tuple[str, str]]:
-    """Return what the simulator assumes of a core whose file does not say it."""
+    """Return key and text of each fact that the simulator assumes because the core's file lacks it."""
     from mavcg.simulate.core_facts import ASSUMED, simulator_facts
 
     if core.arch != "aarch64":
@@ -54,12 +54,13 @@ def _assumed_texts(core: Core) -> list[tuple[str, str]]:
 
 
 def show_core(core: Core, boards: Mapping[str, Board], detected: "Sequence[DetectedCpu]") -> None:
-    """Print one core in full, with the boards that have it and the sources."""
+    """Print all facts of a core with their sources, and the boards that have it."""
     from rich.table import Table
 
     out = console()
     rows = [
-        ("is", core.description), ("arch", core.arch), ("order", "in order" if core.order == "in" else "out of order"),
+        ("description", core.description), ("arch", core.arch),
+        ("order", "in order" if core.order == "in" else "out of order"),
         ("recognised by", recognition_text(core)), ("LLVM CPU", _llvm_text(core)),
         ("stand-ins", ", ".join(core.stand_ins)),
         ("extensions", ", ".join(core.extensions)),
@@ -90,50 +91,49 @@ def _pass_names(core: Core) -> str:
 
 
 def _confidence_text(core: Core) -> str:
-    """Describe how far a core's timing can be relied on, in a few words."""
+    """Return the confidence in a core's timing and its mean error on silicon, as far as they are known."""
     error = f"{core.model_error:.0%}" if core.model_error is not None else ""
     return ", ".join(filter(None, (core.confidence, error)))
 
 
 def _silicon_text(core: Core) -> str:
-    """Describe the model's errors against published figures."""
-    detected = core.silicon
-    if detected is None:
+    """Describe the mean error of the core's model against published figures."""
+    errors = core.silicon
+    if errors is None:
         return "not known: no published figure is compared" if core.confidence else ""
-    held = (
-        f"; {detected.held_out_error:.1%} of the {detected.held_out_figures} held out"
-        if detected.held_out_figures
-        else ""
+    held_out = (
+        f"; {errors.held_out_error:.1%} of the {errors.held_out_figures} held out" if errors.held_out_figures else ""
     )
-    of = INSTRUCTIONS if list(detected.kinds) == [INSTRUCTIONS] else "calls, loops and changes"
-    return f"{detected.mean_abs_error:.1%} in the mean of {detected.figures} published figures of {of}{held}"
+    kinds = INSTRUCTIONS if list(errors.kinds) == [INSTRUCTIONS] else "calls, loops and changes"
+    return f"{errors.mean_abs_error:.1%} in the mean of {errors.figures} published figures of {kinds}{held_out}"
 
 
 def _timing_text(core: Core) -> str:
-    """Describe the known part of the core's timing, and its origin."""
+    """Describe how many instruction classes have timing facts, and how many of these are those of another core."""
     from mavcg.profiles.timing import load_timing, own_classes
 
     own = own_classes(core)
     if own is None:
         return ""
     timing = load_timing(core)
-    taken = len(timing.classes) - len(own)
-    return f"{len(timing.classes)} rows of instruction classes" + (f", {taken} of another core" if taken else "")
+    inherited = len(timing.classes) - len(own)
+    suffix = f", {inherited} of another core" if inherited else ""
+    return f"{len(timing.classes)} rows of instruction classes{suffix}"
 
 
 def show_board(board: Board) -> None:
-    """Print one board in full, with the sources."""
+    """Print all facts of a board with their sources."""
     from rich.table import Table
 
     out = console()
-    rates = "GB/s of one core: L2, L3, memory"
+    rates = "GB/s for one core: L2, L3, memory"
     table = Table("CPUs", "core", "clock", "L1 data", "L2", rates, title=f"{board.name}: {board.soc}")
     for cluster in board.clusters:
         clock = f"{cluster.max_khz / 1e6:.2f} GHz" if cluster.max_khz else ""
         shared = f" for {cluster.l2_cores} cores" if cluster.l2_cores and cluster.l2_cores > 1 else ""
         l2 = "none" if cluster.l2_bytes == 0 else _kib(cluster.l2_bytes) + shared
-        moved = (cluster.l2_gb_per_s, cluster.l3_gb_per_s, cluster.memory_gb_per_s)
-        table.add_row(cpu_ranges(cluster.cpus), cluster.core, clock, _kib(cluster.l1d_bytes), l2, _rates(moved))
+        gb_per_s = (cluster.l2_gb_per_s, cluster.l3_gb_per_s, cluster.memory_gb_per_s)
+        table.add_row(cpu_ranges(cluster.cpus), cluster.core, clock, _kib(cluster.l1d_bytes), l2, _rates(gb_per_s))
     out.print(table)
     l3 = f" L3: {_kib(board.l3_bytes)}." if board.l3_bytes else ""
     memory = f" Memory, all cores together: {board.memory_gb_per_s:g} GB/s." if board.memory_gb_per_s else ""
@@ -146,7 +146,7 @@ def show_board(board: Board) -> None:
 
 
 def show_machine(detected: "Sequence[DetectedCpu]") -> None:
-    """Print this machine's cores."""
+    """Print the cores of this machine's CPUs, and how each was recognised."""
     from rich.table import Table
 
     groups: dict[tuple[str | None, str], list[int]] = {}
@@ -174,12 +174,12 @@ def _model_text(model: X86Model) -> str:
 
 
 def _rates(gb_per_s: Sequence[float | None]) -> str:
-    """Format rates for people, ? for one without a source; "" if none has one."""
+    """Format rates, with ? for an unknown one; "" if all are unknown."""
     return ", ".join("?" if rate is None else f"{rate:g}" for rate in gb_per_s) if any(gb_per_s) else ""
 
 
 def _kib(size: int | None) -> str:
-    """Format a size for people; "" without a source."""
+    """Format a size in KiB; "" if it is unknown."""
     return "" if size is None else f"{size // 1024} KiB"
 
 

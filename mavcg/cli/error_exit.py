@@ -1,4 +1,4 @@
-"""Exit status and traceback setting of a command that fails."""
+"""Exit status of a command that fails, and the setting that shows tracebacks."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The verb `mavcg explain`: a function's loops as a core issues them, cycle by cycle, as a picture."""
+"""The verb `mavcg explain`: draw how a core issues a function's loops, cycle by cycle."""
 
 import os
 import sys
@@ -19,39 +19,47 @@ if TYPE_CHECKING:
 
 
 def explain(
-    source: Annotated[Path, typer.Argument(metavar="LIB.so", help="Library, object, program, or AArch64 assembly.")],
-    function: Annotated[str, typer.Argument(metavar="FUNCTION", help="The function's name, without that of a core.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="LIB.so", help="A library, object, program, or AArch64 assembly file.")
+    ],
+    function: Annotated[
+        str, typer.Argument(metavar="FUNCTION", help="The function's name, without a core's name at its end.")
+    ],
     core: Annotated[str, typer.Option(metavar="CORE", help="The core to model; `mavcg cores` lists them.")],
     svg: Annotated[
         Path | None,
         typer.Option(
-            "--svg", metavar="OUT.svg", help="Write the picture there, .svg or .png; of several OUT.1.svg, ..."
+            "--svg",
+            metavar="OUT.svg",
+            help="Write the picture to this .svg or .png file; several pictures to OUT.1.svg, OUT.2.svg, ...",
         ),
     ] = None,
-    loops: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N hottest loops; 1.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All loops, the hottest first.")] = False,
+    loops: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of loops to show, the hottest first; default 1.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Show all loops, the hottest first.")] = False,
     loop: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="Only the loop at this label, line or address.")
+        str | None, typer.Option(metavar="LABEL", help="Show only the loop at this label, line or address.")
     ] = None,
     profile: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Profile of this very file, by mavcg profile -o or perf.data: its samples say which loop is hot.",
+            help="Profile of this file, from `mavcg profile -o` or as perf.data, whose samples decide which loop is "
+            "the hottest.",
         ),
     ] = None,
     blocks: Annotated[
-        bool, typer.Option("--blocks", help="All loops, and the blocks of those that have several.")
+        bool, typer.Option("--blocks", help="Show all loops, and the basic blocks of loops that have several.")
     ] = False,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, with the pictures as text.")] = False,
 ) -> None:
-    """Picture how a core issues a function's hottest loop, or several.
+    """Draw how a core issues the instructions of a function's hottest loop, and what empty issue slots wait for.
 
-    Which loop is hottest a --profile says; without it it is estimated, from how the loops nest, the trip counts in the
-    code and the arithmetic in them.
-    What issues when, and what empty slots wait for: a model's picture, not a measurement. Of a library that mavcg
-    built, the version that the core runs is shown; of a function without loops, its straight-line code.
+    The picture is a model's, not a measurement. The hottest loop is the one with most samples in --profile; without it,
+    it is estimated from the nesting of the loops, the trip counts in the code and the arithmetic. For a library that
+    mavcg built, the version that the core runs is shown; for a function without loops, its straight-line code.
 
     \b
     mavcg explain libapp.so gemm_8x8 --core cortex-a55
@@ -60,8 +68,8 @@ def explain(
     mavcg explain libapp.so gemm_8x8 --core cortex-a55 --all --json
     """
     if loops is not None and (everything or loop is not None or blocks):
-        other = "--all" if everything else "--blocks" if blocks else "--loop"
-        raise MavcgError(f"--loops {loops}: has no effect with {other}; leave one of them out")
+        conflicting = "--all" if everything else "--blocks" if blocks else "--loop"
+        raise MavcgError(f"--loops {loops}: has no effect with {conflicting}; leave one of them out")
     if svg is not None:
         from mavcg.drawing.svg_plots import check_plot
 
@@ -81,32 +89,40 @@ def explain(
     kind, timing = core_timing(core, settings or ())
     code = read_asm_input(source, kind, [function])
     chosen = code.functions[0]
-    found = estimate_function(code, chosen, timing) or estimate_function(code, chosen, timing, straight=True)
+    estimates = estimate_function(code, chosen, timing) or estimate_function(code, chosen, timing, straight=True)
     hottest_by = HOTTEST_BY
     if profile is not None:
-        found = with_samples(found, code, chosen, _offsets(profile, chosen.name, bool(code.addresses)))
+        estimates = with_samples(estimates, code, chosen, _offsets(profile, chosen.name, bool(code.addresses)))
         hottest_by = HOTTEST_BY_SAMPLES
-    found = _blocks_by_name(loop, found, function) if loop is not None else hottest_first(found, blocks)
-    several = everything or blocks or loop is not None or not any(one.kind != "block" for one in found)
-    shown = found if several else found[: loops or 1]
+    estimates = _estimates_at(loop, estimates, function) if loop is not None else hottest_first(estimates, blocks)
+    has_loops = any(block.kind != "block" for block in estimates)
+    show_all = everything or blocks or loop is not None or not has_loops
+    shown = estimates if show_all else estimates[: loops or 1]
     if svg is not None:
         _draw(svg, chosen.name, shown)
     if as_json:
-        document = {"hottest_by": hottest_by} | function_json(chosen.name, found)
-        for entry, one in zip(document["loops"], found, strict=True):
-            entry["picture"] = as_text(one.estimate) if one.estimate else None
+        document = {"hottest_by": hottest_by} | function_json(chosen.name, estimates)
+        for entry, block in zip(document["loops"], estimates, strict=True):
+            entry["picture"] = as_text(block.estimate) if block.estimate else None
         print_json({**head_json(code.source.file, timing, settings or ()), "function": chosen.name, **document})
         return
-    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for one in shown:
-        text = as_text(one.estimate, colour) if one.estimate else printable(f"no estimate: {one.why}\n")
-        show(f"{chosen.name}, {one.kind} at {one.location}")
-        sys.stdout.write(f"{text}\n")  # with its colours: what it takes from files is printable in it
-    if len(shown) < len(found):
+    _show_text(chosen.name, shown)
+    if len(shown) < len(estimates):
         note(
-            f"{len(found) - len(shown)} more loops of {chosen.name} are not shown; the loop above is the hottest by "
-            f"{hottest_by}; --loops N or --all shows more"
+            f"{len(estimates) - len(shown)} more loops of {chosen.name} are not shown; the loop above is the hottest "
+            f"by {hottest_by}; --loops N or --all shows more"
         )
+
+
+def _show_text(function: str, blocks: "Sequence[BlockEstimate]") -> None:
+    """Print the pictures as text, in colours if stdout is a terminal."""
+    from mavcg.assembly.schedule_picture import as_text
+
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for block in blocks:
+        text = as_text(block.estimate, colour) if block.estimate else printable(f"no estimate: {block.why}\n")
+        show(f"{function}, {block.kind} at {block.location}")
+        sys.stdout.write(f"{text}\n")  # not by show(), which removes colours; as_text makes names printable
 
 
 def _offsets(profile: Path, symbol: str, has_addresses: bool) -> "Mapping[int, float]":
@@ -114,28 +130,33 @@ def _offsets(profile: Path, symbol: str, has_addresses: bool) -> "Mapping[int, f
     from mavcg.profiling.load import load_profile
 
     if not has_addresses:
-        raise MavcgError(f"--profile {profile}: samples have addresses, and assembly has none; name the library itself")
-    found: dict[int, float] = {}
+        raise MavcgError(
+            f"--profile {profile}: its samples have addresses, but assembly has none; name the library itself"
+        )
+    samples_by_offset: dict[int, float] = {}
     for (name, _object), samples_at in load_profile(profile).offsets.items():
         if name == symbol:
             for offset, samples in samples_at.items():
-                found[offset] = found.get(offset, 0.0) + samples
-    if not found:
+                samples_by_offset[offset] = samples_by_offset.get(offset, 0.0) + samples
+    if not samples_by_offset:
         raise MavcgError(
-            f"--profile {profile}: has no samples in {symbol} with their offsets; give one that was recorded with "
-            "this "
-            "very file by mavcg profile, or leave --profile out"
+            f"--profile {profile}: has no samples in {symbol} with their offsets; give a profile of this very file "
+            "that mavcg profile recorded, or leave --profile out"
         )
-    return found
+    return samples_by_offset
 
 
-def _blocks_by_name(loop: str, loops: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":
-    """Return the loop at this label, line or address. Raises: MavcgError if there is none."""
+def _estimates_at(location: str, loops: "Sequence[BlockEstimate]", function: str) -> "list[BlockEstimate]":
+    """Return the loops at a label, line or address. Raises: MavcgError if there are none."""
+    number = _number(location)
     chosen = [
-        one for one in loops if loop == one.label or _number(loop) == (one.line if one.address is None else one.address)
+        loop
+        for loop in loops
+        if location == loop.label or number == (loop.line if loop.address is None else loop.address)
     ]
     if not chosen:
-        raise MavcgError(f"--loop {loop}: {function} has none there; there are: {', '.join(o.location for o in loops)}")
+        locations = ", ".join(loop.location for loop in loops)
+        raise MavcgError(f"--loop {location}: {function} has no loop there; its loops are at {locations}")
     return chosen
 
 
@@ -146,16 +167,17 @@ def _number(text: str) -> int | None:
         return None
 
 
-def _draw(svg: Path, function: str, found: "Sequence[BlockEstimate]") -> None:
+def _draw(svg: Path, function: str, blocks: "Sequence[BlockEstimate]") -> None:
+    """Write a picture of each block that has an estimate. Raises: MavcgError if none has."""
     from mavcg.assembly.schedule_picture import as_svg
     from mavcg.drawing.svg_plots import save_drawing
 
-    drawn = [one for one in found if one.estimate is not None]
-    if not drawn:
-        reasons = "; ".join(one.why for one in found) or "it holds no instructions"
+    drawable = [block for block in blocks if block.estimate is not None]
+    if not drawable:
+        reasons = "; ".join(block.why for block in blocks) or "it holds no instructions"
         raise MavcgError(f"--svg {svg}: nothing of {function} can be drawn: {reasons}; leave --svg out")
-    for number, one in enumerate(drawn, 1):
-        path = svg if len(drawn) == 1 else svg.with_suffix(f".{number}{svg.suffix}")
-        assert one.estimate is not None
-        save_drawing(as_svg(one.estimate, f"{function}, {one.kind} at {one.location}"), path, "--svg")
-        note(f"{path}: {one.kind} at {one.location}")
+    for number, block in enumerate(drawable, 1):
+        path = svg if len(drawable) == 1 else svg.with_suffix(f".{number}{svg.suffix}")
+        assert block.estimate is not None
+        save_drawing(as_svg(block.estimate, f"{function}, {block.kind} at {block.location}"), path, "--svg")
+        note(f"{path}: {block.kind} at {block.location}")

@@ -1,4 +1,4 @@
-"""The verb `mavcg explore`: the Pareto front of a space of accelerators, for several networks."""
+"""The verb `mavcg explore`: find the Pareto front of a design space of machines, for several networks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,53 +14,59 @@ from mavcg.errors import MavcgError
 if TYPE_CHECKING:
     from rich.console import Console
 
-INTERRUPTED = 130  # as shells report Ctrl-C
+INTERRUPTED = 130  # exit status after Ctrl-C, as shells report it
 
 
 def explore(
     models: Annotated[
         list[str],
-        typer.Argument(metavar="MODEL..", help=".onnx or .tflite files, vgg16, resnet50, alexnet, squeezenet, yolov2."),
+        typer.Argument(
+            metavar="MODEL..", help=".onnx or .tflite files, or vgg16, resnet50, alexnet, squeezenet, yolov2."
+        ),
     ],
-    space: Annotated[Path, typer.Option("--space", metavar="FILE", help="The design space, a TOML file.")],
+    space: Annotated[Path, typer.Option("--space", metavar="FILE", help="TOML file of the design space.")],
     objective: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,..",
-            help="Less is better of each: latency, area, energy, traffic, bandwidth, frequency; of a [target] also "
-            "macs, memory; of a [board] latency, energy, power, cores, cache, bandwidth. latency:NETWORK: of one. "
-            "Without: latency,area,energy; of a [target] latency,macs,memory; of a [board] latency,energy,power.",
+            help="Objectives to minimise, with commas. For [accelerator]: latency, area, energy, traffic, bandwidth, "
+            "frequency; default latency,area,energy. For [target]: these, macs and memory; default "
+            "latency,macs,memory. For [board]: latency, energy, power, cores, cache, bandwidth; default "
+            "latency,energy,power. latency:NETWORK is the latency of one network.",
         ),
     ] = None,
     no_prune: Annotated[
-        bool, typer.Option("--no-prune", help="Also plan points that bounds exclude from the front.")
+        bool,
+        typer.Option("--no-prune", help="Also plan points that cannot be on the front, as bounds on them prove."),
     ] = False,
     workers: Annotated[
         str | None,
         typer.Option(
             metavar="N|ADDRESS",
-            help="Processes that search (0: this one), or a Dask scheduler, dask://HOST:8786. Without it: this process "
-            "for small spaces, else one for each CPU.",
+            help="Number of processes that search (0: none but this one), or the address of a Dask scheduler, "
+            "dask://HOST:8786; default: this process for small spaces, else one for each CPU.",
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the points by the first two objectives, .svg or .png.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the points by the first two objectives, as .svg or .png."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", metavar="FILE", help="Keep all results in an SQLite file, and continue from it."),
+        typer.Option("-o", metavar="FILE", help="SQLite file that keeps all results, to continue from them."),
     ] = None,
     paper_variant: Annotated[
-        bool, typer.Option("--paper-variant", help="Take built-in networks as the thesis counts them.")
+        bool, typer.Option("--paper-variant", help="Use built-in networks with the layers that the thesis counts.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the front and the counts as JSON.")] = False,
 ) -> None:
-    """Plan networks on every accelerator of a design space, and show those that no other one beats.
+    """Plan networks on every machine of a design space, and show its Pareto front: machines that no other one beats.
 
-    The space: a TOML file whose [accelerator] has the keys of an accelerator's file, each with a value or a list of
-    values; docs/exploring.md has them. Figures are the model's; energy and area are by published tables. Or [target],
-    with keys of a target of `mavcg accel`, whose programs are generated and simulated; or [board], with mixes of cores,
-    clocks and caches, on which models' files are predicted. Interrupted, the same command with the same -o goes on.
+    The design space is a TOML file with one of three tables, whose keys have a value or a list of values each (see
+    docs/exploring.md). [accelerator] has the keys of an accelerator's file: networks are planned, and energy and area
+    come from published tables. [target] has the keys of a target of `mavcg accel`: programs are generated and
+    simulated. [board] has mixes of cores, clocks and caches: latencies are predicted. All figures are modelled. After
+    an interruption, the same command with the same -o continues.
 
     \b
     mavcg explore vgg16 resnet50 --space space.toml
@@ -77,8 +83,8 @@ def explore(
         check_plot(plot)
         start_plots()
     names = [Path(model).stem if Path(model).suffix else model for model in models]
-    if again := next((name for i, name in enumerate(names) if name in names[:i]), None):
-        raise MavcgError(f"{again}: is named twice; name each network once, files by different names")
+    if repeated := next((name for i, name in enumerate(names) if name in names[:i]), None):
+        raise MavcgError(f"{repeated}: is named twice; name each network once, and give files different names")
     options = _Options(dict(zip(names, models, strict=True)), space, objective, workers, not no_prune, output, plot)
     try:
         if is_target_space(space) or is_board_space(space):
@@ -88,8 +94,8 @@ def explore(
         else:
             document, show = _explore_accelerators(options, paper_variant)
     except KeyboardInterrupt:
-        where = f"what was found is in {output}: the same command goes on" if output else "nothing is kept without -o"
-        note(f"interrupted; {where}")
+        hint = f"results are in {output}, and the same command continues" if output else "nothing is kept without -o"
+        note(f"interrupted; {hint}")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json(document)
@@ -99,7 +105,7 @@ def explore(
 
 @dataclass(frozen=True)
 class _Options:
-    """Options of the command line, as its parameters. models: files or built-in networks, by name."""
+    """Options of the command line that all explorations take. models: files or built-in networks, by name."""
 
     models: dict[str, str]
     space: Path
@@ -114,7 +120,7 @@ _Explored = tuple[dict[str, Any], "Callable[[Console], None]"]
 
 
 def _explore_accelerators(options: _Options, paper_variant: bool) -> _Explored:
-    """Return the document of an exploration by the planner, and what prints it."""
+    """Explore accelerators with the planner. Returns: the document of --json, and a function that prints the report."""
     from mavcg.explore.exploration import PLANNED, explore
     from mavcg.explore.objectives import DEFAULT_OBJECTIVES, read_objectives
     from mavcg.explore.open_engine import FEW_SEARCHES, open_engine
@@ -128,22 +134,22 @@ def _explore_accelerators(options: _Options, paper_variant: bool) -> _Explored:
     space = read_space(options.space)
     objectives = read_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(options.models))
     workload = workload_of({name: read_layers(model, {}, paper_variant) for name, model in options.models.items()})
-    is_little = space.structures * len(workload.layers) <= FEW_SEARCHES
+    is_small = space.structures * len(workload.layers) <= FEW_SEARCHES
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, is_little, note) as engine,
+        open_engine(options.workers, is_small, note) as engine,
         Progress() as progress,
     ):
         result = explore(space, workload, objectives, engine, store, options.prune, progress)
     if not result.count(PLANNED):
-        note(f"{options.space}: on none of the {space.points} points all layers have a tiling; give larger mem_size")
+        note(f"{options.space}: on none of the {space.points} points does each layer have a tiling; raise mem_size")
     if options.plot is not None:
         write_picture(result, options.plot)
     return exploration_json(result), partial(show_exploration, result)
 
 
 def _explore_boards(options: _Options) -> _Explored:
-    """Return the document of an exploration by the predictor, and what prints it."""
+    """Explore boards with the predictor. Returns: the document of --json, and a function that prints the report."""
     from mavcg.explore.board_exploration import DEFAULT_OBJECTIVES, explore_boards, read_board_objectives
     from mavcg.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
     from mavcg.explore.board_space import read_board_space
@@ -153,10 +159,10 @@ def _explore_boards(options: _Options) -> _Explored:
 
     space = read_board_space(options.space)
     objectives = read_board_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(options.models))
-    is_little = sum(1 for _ in space.boards()) * len(options.models) <= FEW_PREDICTIONS
+    is_small = sum(1 for _ in space.boards()) * len(options.models) <= FEW_PREDICTIONS
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, is_little, note, compiler_digest) as engine,
+        open_engine(options.workers, is_small, note, compiler_digest) as engine,
         Progress() as progress,
     ):
         result = explore_boards(space, options.models, objectives, engine, store, options.prune, progress)
@@ -168,7 +174,7 @@ def _explore_boards(options: _Options) -> _Explored:
 
 
 def _explore_targets(options: _Options) -> _Explored:
-    """Return the document of an exploration by the simulator, and what prints it."""
+    """Explore targets with the simulator. Returns: the document of --json, and a function that prints the report."""
     from mavcg.explore.open_engine import FEW_SIMULATIONS, open_engine
     from mavcg.explore.store import ExplorationStore
     from mavcg.explore.target_exploration import DEFAULT_OBJECTIVES, explore_targets, read_target_objectives
@@ -184,7 +190,7 @@ def _explore_targets(options: _Options) -> _Explored:
     ):
         result = explore_targets(space, options.models, objectives, engine, store, options.prune, progress)
     if not result.figures:
-        note(f"{options.space}: on none of the {space.points} targets all nodes fit; give larger buffers")
+        note(f"{options.space}: on none of the {space.points} targets do all nodes fit; give larger buffers")
     if options.plot is not None:
         draw_targets(result, options.plot)
     return target_exploration_json(result), partial(show_target_exploration, result)

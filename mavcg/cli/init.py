@@ -1,4 +1,4 @@
-"""The verb `mavcg init`: write a first mavcg.toml from the contents of a folder."""
+"""The verb `mavcg init`: write a first mavcg.toml, from the contents of a folder."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -11,17 +11,19 @@ from mavcg.errors import MavcgError
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write mavcg.toml.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of the program; default: the current folder.")
+    ] = Path(),
     board: Annotated[
-        str, typer.Option(help="The board that libraries are built for; `mavcg cores` lists them.")
+        str, typer.Option(help="Board that libraries are built for; `mavcg cores` lists them; default host.")
     ] = "host",
-    force: Annotated[bool, typer.Option("--force", help="Replace a mavcg.toml that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing mavcg.toml.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found and written as JSON.")] = False,
 ) -> None:
     """Write a commented mavcg.toml, after which `mavcg profile && mavcg build` need no arguments.
 
     It looks for CMakeLists.txt, makefiles, compile_commands.json, C and C++ sources, programs, .onnx, .tflite and Caffe
-    files, and runs none of them. It names its guesses, and the keys that you have to fill in.
+    files, and runs none of them. It prints what it guessed, and the keys that you have to fill in.
 
     \b
     mavcg init
@@ -37,9 +39,9 @@ def init(
 
     path = folder / FILE_NAME
     if not folder.is_dir():
-        raise MavcgError(f"{folder}: is not a folder; name one, or leave it out for this one")
+        raise MavcgError(f"{folder}: is not a folder; name a folder, or leave it out for the current one")
     if path.exists() and not force:
-        raise MavcgError(f"{path}: is there already; edit it, or replace it by --force")
+        raise MavcgError(f"{path}: exists already; edit it, or replace it with --force")
     known = bool(find_board(board).cores)
     proposal = propose(list_contents(folder, SUFFIXES), board)
     write_whole(path, toml_text(proposal))
@@ -57,15 +59,16 @@ def init(
         return
     note(f"wrote {path}")
     for guess in proposal.guesses:
-        note(f"guessed, look at it: {guess}")
+        note(f"guessed, please check: {guess}")
     for key in missing:
-        note(f"{path}: fill in {key}" + ("" if known or key != "build.cores" else ": no core of this machine is known"))
+        why = "" if known or key != "build.cores" else ": no core of this machine is known"
+        note(f"{path}: fill in {key}{why}")
     if not missing:
         note("next: mavcg profile && mavcg build" if proposal.profile else "next: mavcg build")
 
 
 def _keys_to_write(table: Any) -> dict[str, Any]:
-    """Return the keys of a table that are written."""
+    """Return the keys of a table that have a value, as they are written."""
     values = {field.name: getattr(table, field.name) for field in fields(table)}
     return {
         key: list(value) if isinstance(value, tuple) else value

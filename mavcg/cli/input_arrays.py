@@ -1,4 +1,4 @@
-"""Arrays of the option --input, from .npy and .npz files."""
+"""Read the arrays of the option --input from .npy and .npz files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,21 +13,27 @@ Array = NDArray[Any]
 
 
 def load_array_file(file: str, option: str) -> Any:
-    """Return what NumPy reads from a .npy or .npz file. Raises: MavcgError, which begins with the option's words."""
+    """Return what NumPy reads from a .npy or .npz file. option: option with its value, with which errors begin.
+
+    Raises: MavcgError.
+    """
     try:
         return np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise MavcgError(f"{option}: no array could be read ({error}); give a .npy or .npz file") from error
 
 
-def read_input_arrays(names: Sequence[str], given: Sequence[str], otherwise: str = "") -> list[Array]:
-    """Return an array for each input of a model, in the order of their names.
+def read_input_arrays(names: Sequence[str], options: Sequence[str], alternative: str = "") -> list[Array]:
+    """Return an array for each input of a model, in the order of the inputs.
 
-    given: the values of --input, [NAME=]FILE. otherwise: another way out, for the error where an input has none.
-    Raises: MavcgError naming the option, for a file without arrays, a name that is none, and inputs without an array.
+    Args:
+        names: names of the model's inputs.
+        options: values of --input, each [NAME=]FILE.
+        alternative: another remedy, for the error if an input has no array.
+    Raises: MavcgError naming the option, for a file without arrays, an unknown name, and inputs without an array.
     """
     by_name: dict[str, Array] = {}
-    for text in given:
+    for text in options:
         name, equals, file = text.partition("=")
         if not equals or (name not in names and Path(text).exists()):
             name, file = "", text
@@ -36,20 +42,27 @@ def read_input_arrays(names: Sequence[str], given: Sequence[str], otherwise: str
         for key, array in arrays.items():
             input_name = key if key in names else next((n for n in names if n not in by_name), "")
             if (key and key not in names and not hasattr(loaded, "files")) or not input_name or input_name in by_name:
-                raise MavcgError(f"--input {text}: the model has no such free input; its inputs are {', '.join(names)}")
+                raise MavcgError(
+                    f"--input {text}: the model has no such input, or it has an array already; its inputs are "
+                    f"{', '.join(names)}"
+                )
             by_name[input_name] = array
     missing = [n for n in names if n not in by_name]
     if missing:
-        raise MavcgError(f"--input: nothing for {', '.join(missing)}; give --input {missing[0]}=X.npy{otherwise}")
+        raise MavcgError(
+            f"--input: there is no array for {', '.join(missing)}; give --input {missing[0]}=X.npy{alternative}"
+        )
     return [by_name[n] for n in names]
 
 
-def read_buffers(given: Sequence[str]) -> list[bytes]:
-    """Return the bytes of an array for each value of --input. Raises: MavcgError for files of none or several."""
+def read_buffers(files: Sequence[str]) -> list[bytes]:
+    """Return the bytes of each .npy file. Raises: MavcgError for a file that has no array, or several."""
     contents = []
-    for text in given:
+    for text in files:
         loaded = load_array_file(text, f"--input {text}")
         if hasattr(loaded, "files"):
-            raise MavcgError(f"--input {text}: a buffer has one array; give a .npy file for each, in their order")
+            raise MavcgError(
+                f"--input {text}: has several arrays, and a buffer takes one; give a .npy file for each buffer"
+            )
         contents.append(loaded.tobytes())
     return contents

@@ -12,17 +12,19 @@ def inspect(
     library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or object that mavcg built.")],
     network: Annotated[
         str | None,
-        typer.Option(metavar="N", help="For an application's library: show this network's kernels and steps."),
+        typer.Option(metavar="N", help="For the library of an application: the network whose kernels are shown."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
     sbom: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a CycloneDX bill of materials instead; - for standard output."),
+        typer.Option(metavar="FILE", help="Instead, write a CycloneDX bill of materials to FILE; - for stdout."),
     ] = None,
 ) -> None:
-    """List a built library's dispatchers, versions and sizes, its code growth, and what it needs at load; of a model
-    library its operators, kernels, and bytes of weights, arena and code; of a BLAS library its routines; of an
-    application's library its memory map.
+    """List the contents of a library that mavcg built.
+
+    For a program: dispatchers, versions with their sizes, code growth, and libraries and symbols that it needs. For a
+    model: operators, kernels, and bytes of weights, arena and code. For a BLAS: routines. For an application: its
+    memory map.
 
     \b
     mavcg inspect libapp.so

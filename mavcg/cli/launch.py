@@ -1,4 +1,4 @@
-"""The verb `mavcg launch`: a compiler launcher that makes objects of hot functions multi-versioned."""
+"""The verb `mavcg launch`: a compiler launcher that adds versions of hot functions to the objects that are compiled."""
 
 import os
 from pathlib import Path
@@ -8,11 +8,11 @@ from mavcg.text.terminal import say, show
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] COMPILER ARGUMENTS.."
 HELP = """\
-Run a compiler command and version the hot functions of the object that it makes.
+Run a compiler command, and add versions of the hot functions to the object that it makes.
 
-The nearest mavcg.toml above the current folder, else above the source (or --config FILE, or MAVCG_CONFIG) says what
-is hot and for which cores. Files without hot functions get the compiler's own object; where versions cannot be made
-the plain object stays and a line says why (--strict: the command fails).
+The hot functions and the cores come from --config FILE, else from MAVCG_CONFIG, else from the nearest mavcg.toml above
+the current folder, else above the source. Files without hot functions keep the compiler's object. If versions cannot
+be made, the compiler's object stays, and a line says why; with --strict, the command fails.
 
 cmake -DCMAKE_C_COMPILER_LAUNCHER="mavcg;launch" -DCMAKE_CXX_COMPILER_LAUNCHER="mavcg;launch" ..
 make CC="mavcg launch gcc" CXX="mavcg launch g++"
@@ -21,9 +21,9 @@ mavcg launch --config mavcg.toml gcc -O2 -c sgemm.c -o sgemm.o
 
 
 def launch(arguments: list[str]) -> int:
-    """Run a compiler command; then version the hot functions of the object it made. Its exit status.
+    """Run a compiler command, add versions of hot functions to its object, and return the exit status.
 
-    No option parser: everything from the compiler's name on is the compiler's.
+    It parses its options by hand, because everything from the compiler's name on belongs to the compiler.
     """
     config: str | None = os.environ.get("MAVCG_CONFIG")
     strict = False
@@ -41,7 +41,7 @@ def launch(arguments: list[str]) -> int:
         elif option == "--":
             break
         else:
-            say(f"launch {option}: is not an option here; {USAGE}")
+            say(f"launch {option}: is not an option of mavcg launch; {USAGE}")
             return EXIT_BAD_INPUT
     if not arguments:
         say(f"launch: no compiler is named; {USAGE}")
@@ -60,12 +60,12 @@ def _launch(command: list[str], config: str | None, strict: bool) -> int:
     try:
         done = version_object(command, options)
     except MavcgError as error:
-        say(f"the plain object stays: {error}")
+        say(f"the compiler's object stays: {error}")
         return EXIT_BAD_INPUT if strict else 0
-    except Exception as error:  # a fault of ours must not break somebody's build, which has its object
+    except Exception as error:  # a fault of mavcg must not break the user's build, whose object is made
         if strict or show_tracebacks():
             raise
-        say(f"the plain object stays: a fault of mavcg: {error!r}; MAVCG_DEBUG=1 shows where")
+        say(f"the compiler's object stays: a fault of mavcg: {error!r}; MAVCG_DEBUG=1 shows where")
         return 0
     if done:
         say(done)

@@ -1,4 +1,4 @@
-"""The verb `mavcg measure`: measure the gain of each version on its own core of this machine."""
+"""The verb `mavcg measure`: measure the gain of each version on its core, if this machine has that core."""
 
 import os
 from pathlib import Path
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 
 def measure(
-    library: Annotated[
-        Path, typer.Argument(metavar="LIB.so", help="The library, or the program itself, that mavcg built.")
-    ],
+    library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or program that mavcg built.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="Program that uses the library, with its arguments, after --.", metavar="COMMAND.."),
+        typer.Argument(help="After --: a program that uses the library, with its arguments.", metavar="COMMAND.."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -28,11 +26,12 @@ def measure(
             "-o",
             "--output",
             metavar="FILE",
-            help="File for mavcg build --measurements; an existing file keeps entries of other cores.",
+            help="Write the gains for `mavcg build --measurements`; an existing file keeps its entries of other cores.",
         ),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Rounds of two runs for each core; default 5.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Rounds for each core type, of two runs each; default 5."),
     ] = None,
     frequency: Annotated[
         int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; default 1999.")
@@ -40,19 +39,23 @@ def measure(
     event: Annotated[
         str | None,
         typer.Option(
-            metavar="EVENT", help="Event that perf samples on; default cycles, or cpu-clock without counters."
+            metavar="EVENT",
+            help="Event that perf samples; default: cycles, or cpu-clock if there are no hardware counters.",
         ),
     ] = None,
     min_gain: Annotated[
         float | None,
-        typer.Option(metavar="PERCENT", help="Gain below which mavcg build would drop a version; default 1."),
+        typer.Option(
+            metavar="PERCENT", help="Smallest gain of versions that mavcg build should keep, for the report; default 1."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Measure what each version gains over generic on the cores of this machine.
+    """Measure how much faster each version is than the generic one, on the cores of this machine.
 
-    The program runs pinned to the CPUs of each core type, alternately as generic and as that core, under perf. Its
-    stdout is discarded. `mavcg build --measurements FILE` then drops the versions that do not help.
+    The program runs under perf, bound to the CPUs of each core type in turn, alternately with the generic versions and
+    with that core's versions. Its stdout is discarded. `mavcg build --measurements FILE` then drops the versions that
+    do not help.
 
     \b
     mavcg measure libapp.so -o gains.json -- ./app model.bin
@@ -66,13 +69,15 @@ def measure(
     from mavcg.program_pipeline.version_symbols import read_library
 
     if not command:
-        raise MavcgError(f"measure: no command; give one after --, as in mavcg measure {library} -- ./app args")
+        raise MavcgError(
+            f"measure: no command is named; give one after --, as in mavcg measure {library} -- ./app args"
+        )
     if min_gain is not None and not 0 <= min_gain < float("inf"):
-        raise MavcgError(f"--min-gain {min_gain:g}: is not a percentage of 0 or more; correct it")
-    # A file that cannot be merged or written is refused before the minutes that measuring takes.
+        raise MavcgError(f"--min-gain {min_gain:g}: is not a percentage of 0 or more; give one, such as 1")
+    # A file that cannot be merged or written is refused here, since the measurement takes minutes.
     old = load_measurements(output) if output is not None and output.exists() else ()
     if output is not None and not output.parent.is_dir():
-        raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
+        raise MavcgError(f"-o {output}: the folder {output.parent} does not exist; make it, or name another file")
     versions = read_library(library)
     groups = measure_versions.measurable_groups(versions, perf_runs.this_machine(), frozenset(os.sched_getaffinity(0)))
     defaults = measure_versions.MeasureOptions()
@@ -95,7 +100,7 @@ def measure(
 def measured_json(
     measured: "LibraryMeasurements", library: Path, command: list[str], runs: int, min_gain: float
 ) -> dict[str, Any]:
-    """Return the document of `mavcg measure --json`; times are in counts of `event`, gains and shares are fractions."""
+    """Return the document of `mavcg measure --json`: times as counts of its `event`, gains and shares as fractions."""
     from mavcg.profiling.demangle import demangle
 
     return {
@@ -127,7 +132,10 @@ def measured_json(
 
 
 def verdict(finding: "VersionFinding", min_gain: float) -> str:
-    """Return the consequence for `mavcg build`: "keep", "drop", or "unknown", which keeps the version."""
+    """Return what `mavcg build` does with the version: "keep", "drop", or "unknown", which keeps it too.
+
+    min_gain: smallest gain that keeps a version, as a fraction.
+    """
     gain = finding.measurement.gain
     if finding.why_not or gain is None:
         return "unknown"
@@ -149,22 +157,23 @@ def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
     table.add_column("")
     for finding in measured.findings:
         m, group = finding.measurement, finding.group
-        word = verdict(finding, min_gain)
+        decision = verdict(finding, min_gain)
         table.add_row(
             shorten(demangle(m.function)),
             f"{group.core} ({cpu_ranges(group.cpus)})",
             f"{m.generic_share:.1%}",
             *_gain_texts(m, finding.why_not),
             f"{m.generic_samples}, {m.own_samples}",
-            f"no gain stated: {finding.why_not}" if word == "unknown" else word,
-            style="" if word == "keep" else "dim",
+            f"no gain stated: {finding.why_not}" if decision == "unknown" else decision,
+            style="" if decision == "keep" else "dim",
         )
     out = console()
     out.print(table)
-    where = "; ".join(dict.fromkeys(finding.measurement.machine for finding in measured.findings))
+    machines = "; ".join(dict.fromkeys(finding.measurement.machine for finding in measured.findings))
     out.print(
-        f"gain: how much less {measured.event} the core's version takes than generic; medians of {runs} runs each, "
-        f"least and most of a round; {min_gain:.1%} keep a version; measured on {where}"
+        f"gain: fraction of the generic version's {measured.event} that the core's version saves: median of {runs} "
+        f"rounds, and its smallest and largest value in a round; a version with {min_gain:.1%} or more is kept; "
+        f"measured on {machines}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The verb `mavcg memory`: offsets of buffers with known lifetimes, in the least memory."""
+"""The verb `mavcg memory`: place buffers with known lifetimes in the least memory."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,22 +12,36 @@ from mavcg.errors import MavcgError
 def memory(
     instance: Annotated[
         Path,
-        typer.Option(metavar="FILE.csv", help="Buffers: id,lower,upper,size or buffer,start,end,size; ends exclusive."),
+        typer.Option(
+            metavar="FILE.csv",
+            help="The buffers, in columns id,lower,upper,size or buffer,start,end,size; a buffer is live from lower to "
+            "before upper.",
+        ),
     ],
     capacity: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop at a placement that fits; without it, the least memory.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Size of the memory, in the file's unit: stop at the first placement that fits; default: find the "
+            "least.",
+        ),
     ] = None,
-    nodes: Annotated[int, typer.Option(metavar="N", help="Most nodes of the search tree.")] = 2_000_000,
+    nodes: Annotated[
+        int, typer.Option(metavar="N", help="Largest number of nodes of the search tree; default 2000000.")
+    ] = 2_000_000,
     seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="Also stop the search after this time; answers may then vary.")
+        float | None,
+        typer.Option(
+            metavar="S", help="Also stop the search after this time, in seconds, so that results may vary; no default."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random orders; the same seed gives the same offsets.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random orders, which decides the offsets; default 0.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print offsets, peak and lower bound as JSON.")] = False,
 ) -> None:
-    """Place buffers in one memory so that those live at the same time do not overlap.
+    """Place buffers in one memory so that buffers that are live at the same time do not overlap.
 
-    The search is exact: `optimal` says whether it is proven that no placement is smaller. Exit status 2 if nothing
-    fits the capacity, or if the search ended before it knew.
+    The search is exact: `optimal` is true if it proved that no placement is smaller. The exit status is 2 if no
+    placement fits the capacity, or if the search ended before it found one.
 
     \b
     mavcg memory --instance A.1048576.csv --capacity 1048576
@@ -39,31 +53,33 @@ def memory(
     if capacity is not None and capacity < 0:
         raise MavcgError(f"--capacity {capacity}: is below 0; give the memory's size, in the file's unit")
     if nodes < 1 or (seconds is not None and not seconds > 0):
-        raise MavcgError(f"--nodes {nodes}, --seconds {seconds}: leave nothing to search; give more")
+        raise MavcgError(f"--nodes {nodes}, --seconds {seconds}: do not allow a search; give numbers above 0")
     buffers = read_instance(instance)
     if capacity is not None:
         check_capacity(buffers, capacity)
     with Progress() as progress:
-        found = solve_instance(buffers, SearchLimits(nodes, seconds, capacity or 0, seed), progress)
-    if capacity is not None and found.peak > capacity:
-        if found.lower_bound > capacity:
-            raise MavcgError(f"--capacity {capacity}: no placement is below {found.lower_bound}; give at least that")
+        placement = solve_instance(buffers, SearchLimits(nodes, seconds, capacity or 0, seed), progress)
+    bound = placement.lower_bound
+    if capacity is not None and placement.peak > capacity:
+        if bound > capacity:
+            raise MavcgError(f"--capacity {capacity}: every placement needs {bound} or more; give at least that")
         raise MavcgError(
-            f"--capacity {capacity}: not found in {found.nodes} nodes; the best takes {found.peak}, and none is below "
-            f"{found.lower_bound}; give more --nodes, or another --seed"
+            f"--capacity {capacity}: no placement found in {placement.nodes} nodes; the best needs {placement.peak}, "
+            f"and every placement needs {bound} or more; give more --nodes, or another --seed"
         )
     if as_json:
         print_json({
-            "offsets": dict(found.offsets), "peak": found.peak, "lower_bound": found.lower_bound,
-            "optimal": found.optimal,
+            "offsets": dict(placement.offsets), "peak": placement.peak, "lower_bound": bound,
+            "optimal": placement.optimal,
         })  # fmt: skip
         return
     from rich.table import Table
 
     table = Table("buffer", "offset", "size", "from", "to", box=None, pad_edge=False)
-    for name, buffer in sorted(buffers.items(), key=lambda item: (found.offsets[item[0]], item[1].first)):
-        table.add_row(name, *map(str, (found.offsets[name], buffer.size, buffer.first, buffer.end)))
+    offsets = placement.offsets
+    for name, buffer in sorted(buffers.items(), key=lambda item: (offsets[item[0]], item[1].first)):
+        table.add_row(name, *map(str, (offsets[name], buffer.size, buffer.first, buffer.end)))
     out = console()
     out.print(table)
-    words = "optimal" if found.optimal else f"none is below {found.lower_bound}"
-    out.print(f"{len(buffers)} buffers in {found.peak}; {words}")
+    proof = "optimal" if placement.optimal else f"every placement needs {bound} or more"
+    out.print(f"{len(buffers)} buffers in {placement.peak}; {proof}")

@@ -11,12 +11,11 @@ from mavcg.text.terminal import one_line, say
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Of a table that goes to a file or a pipe, where no terminal says how wide it is.
-FILE_COLUMNS = 120
+FILE_COLUMNS = 120  # width of a table that is written into a file or a pipe
 
 
 def print_json(value: Any) -> None:
-    """Write one JSON document to stdout; numbers that JSON does not have as "nan", "inf" and "-inf"."""
+    """Write a JSON document to stdout; "nan", "inf" and "-inf" stand for the numbers that JSON does not have."""
     sys.stdout.write(json.dumps(_to_json(value), indent=2, allow_nan=False) + "\n")
 
 
@@ -24,8 +23,8 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {key: _to_json(each) for key, each in value.items()}
-    return [_to_json(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: _to_json(entry) for key, entry in value.items()}
+    return [_to_json(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def note(message: str) -> None:
@@ -34,9 +33,9 @@ def note(message: str) -> None:
 
 
 def console() -> "Console":
-    """Return the console for tables: as wide as the terminal, plain and wide into a file.
+    """Return the console for tables, as wide as the terminal, or FILE_COLUMNS wide for a file or pipe.
 
-    Control characters in the texts are not printed.
+    It does not print control characters that the texts contain.
     """
     from mavcg.cli.printable_console import PrintableConsole
 
@@ -44,7 +43,7 @@ def console() -> "Console":
 
 
 class Progress:
-    """A line on stderr that is rewritten in place; not printed if stderr is no terminal."""
+    """A line on stderr that is rewritten in place; nothing is printed if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,94 +1,25 @@
-"""The verb `mavcg plan`: tilings of a network's layers for a board or an accelerator, and plans as text."""
+"""The verb `mavcg plan`: plan tilings of a network's layers for a board or an accelerator, and write plans as text."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import console, note, print_json
 from mavcg.cli.plan_c import emit_files
+from mavcg.cli.plan_options import PlanOptions
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.hardware.accelerator import Accelerator
+    from mavcg.planner.accelerators.request import Compared, NetworkPlan, PlanRequest, SpaceSize
     from mavcg.planner.layer_model.layer import ConvLayer
 
 
-def plan(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
-        ),
-    ] = None,
-    board: Annotated[
-        str | None, typer.Option(metavar="B", help="Plan for its clusters, or for a GPU; `host`: this machine.")
-    ] = None,
-    accelerator: Annotated[
-        str | None, typer.Option(metavar="X", help="Or for an accelerator: a name, such as setup-a, or a JSON file.")
-    ] = None,
-    search: Annotated[str, typer.Option(help="exact, pruned (the paper's) or exhaustive.")] = "exact",
-    metric: Annotated[
-        str, typer.Option(help="performance-per-access, latency, traffic or energy.")
-    ] = "performance-per-access",
-    halo: Annotated[
-        bool, typer.Option("--halo", help="Exact search: count what two neighbouring tiles both read.")
-    ] = False,
-    double_buffer: Annotated[
-        bool, typer.Option("--double-buffer", help="Exact search: reserve memory for two tiles of each operand.")
-    ] = False,
-    full_grid: Annotated[bool, typer.Option("--full-grid", help="Exact search: allow tiles of any size.")] = False,
-    levels: Annotated[
-        bool, typer.Option("--levels", help="Also tiles within tiles, for every level of the machine's memory.")
-    ] = False,
-    paper_variant: Annotated[
-        bool, typer.Option("--paper-variant", help="Take a built-in network as the thesis counts it.")
-    ] = False,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input with free dimensions."),
-    ] = None,
-    baselines: Annotated[
-        bool, typer.Option("--baselines", help="Compare with the planners Zhang, Ma, Smart-Shuttle and lower bounds.")
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR|FILE",
-            help="Rooflines and traffic as SVG files in a folder; or the traffic as FILE, .svg or .png, with the "
-            "rooflines beside it.",
-        ),
-    ] = None,
-    emit_ir: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan as text.")] = None,
-    emit_c: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the plan as C: of a --layer, or of the network.")
-    ] = None,
-    emit_cuda: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write CUDA C++: a GPU's kernels, or an accelerator's plan.")
-    ] = None,
-    cuda_type: Annotated[
-        str | None, typer.Option(metavar="T", help="With --emit-cuda: f32, f16 or i8; default: the model's types.")
-    ] = None,
-    layer: Annotated[str | None, typer.Option(metavar="NAME", help="This layer alone.")] = None,
-    check_ir: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Verify a plan's text; nothing is planned.")
-    ] = None,
-    run_ir: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Run a plan's text on seeded integers, count its bytes.")
-    ] = None,
-    check_cuda: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Run the kernels of --emit-cuda by emulation; nothing is planned."),
-    ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Search again, and keep nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-) -> None:
-    """Plan tiles, dataflow and traffic of a network's layers by a roofline model.
+def run_plan(options: PlanOptions) -> None:
+    """Plan tiles and dataflow of a network's layers, and show their traffic and time by a roofline model.
 
-    For a board: each cluster by itself, tiles for its outermost cache. Plans are kept: the same request is answered
-    at once. Every figure is the model's.
+    For a board, each cluster is planned by itself, with tiles for its outermost cache. Plans are kept, so that the same
+    request is answered at once. All figures are modelled, not measured.
 
     \b
     mavcg plan vgg16 --accelerator setup-a --baselines
@@ -101,27 +32,23 @@ def plan(
     mavcg plan resnet50 --board jetson-tx2 --emit-cuda kernels
     mavcg plan --check-cuda kernels
     """
-    if check_ir is not None or run_ir is not None or check_cuda is not None:
-        flags = {"--halo": halo, "--double-buffer": double_buffer, "--full-grid": full_grid, "--levels": levels}
-        given = {
-            "MODEL": model, "--board": board, "--accelerator": accelerator, "--layer": layer, "--shape": shape,
-            "--emit-ir": emit_ir, "--emit-c": emit_c, "--emit-cuda": emit_cuda, "--cuda-type": cuda_type,
-            "--plot": plot, "--baselines": baselines or None,
-            **{flag: on or None for flag, on in flags.items()},
-        }  # fmt: skip
-        if check_cuda is not None:
-            from mavcg.cli.plan_cuda import check_folder
+    if options.check_ir is not None or options.run_ir is not None or options.check_cuda is not None:
+        _check_or_run(options)
+    else:
+        _plan_model(options)
 
-            check_folder(check_cuda, {**given, "--check-ir": check_ir, "--run-ir": run_ir}, as_json)
-        else:
-            _plan_text(check_ir, run_ir, given, as_json)
-        return
-    if model is None:
+
+plan = command_of("plan", PlanOptions, run_plan)
+
+
+def _plan_model(options: PlanOptions) -> None:
+    """Plan a network's layers on each machine that the options name, print the plans and write the files."""
+    if options.model is None:
         raise MavcgError(
             "plan: no MODEL; name an .onnx, .tflite or .prototxt file or a built-in network, or --check-ir FILE"
         )
     from mavcg.model_pipeline.sizes import parse_shapes
-    from mavcg.planner.accelerators.report import plan_json, show_compared, show_levels, show_plan, show_space
+    from mavcg.planner.accelerators.report import plan_json
     from mavcg.planner.accelerators.request import (
         PlanRequest,
         compare,
@@ -132,79 +59,97 @@ def plan(
         space_of,
     )
 
-    request = PlanRequest(search, metric, halo, double_buffer, full_grid, not no_cache, levels)
-    layers = _choose_layers(read_layers(model, parse_shapes(shape or ()), paper_variant), layer, model)
-    if cuda_type is not None and emit_cuda is None:
-        raise MavcgError(f"--cuda-type {cuda_type}: is for --emit-cuda DIR; name one, or leave it out")
-    machines = _machines(board, accelerator)
-    if emit_cuda is not None:
+    model, shapes = options.model, parse_shapes(options.shape or ())
+    request = PlanRequest(
+        options.search, options.metric, options.halo, options.double_buffer, options.full_grid, not options.no_cache,
+        options.levels,
+    )  # fmt: skip
+    layers = _choose_layers(read_layers(model, shapes, options.paper_variant), options.layer, model)
+    if options.cuda_type is not None and options.emit_cuda is None:
+        raise MavcgError(f"--cuda-type {options.cuda_type}: is for --emit-cuda DIR; add it, or leave --cuda-type out")
+    machines = _machines(options.board, options.accelerator)
+    graph = None if options.layer is not None else lambda: read_graph(model, shapes, options.paper_variant)
+    if options.emit_cuda is not None:
         from mavcg.cli.plan_cuda import emit_folder
         from mavcg.profiles.gpus import gpu_names
 
-        gpu = next((name for name in (board, accelerator) if name in gpu_names()), None)
-        shapes = parse_shapes(shape or ())
-        graph = None if layer is not None else lambda: read_graph(model, shapes, paper_variant)
-        plan = lambda: plan_network(layers, machines[0][0], request, "")  # noqa: E731
-        emit_folder(model, layers, gpu, graph, plan, emit_cuda, cuda_type, as_json)
+        gpu = next((name for name in (options.board, options.accelerator) if name in gpu_names()), None)
+        emit_folder(
+            model, layers, gpu, graph, lambda: plan_network(layers, machines[0][0], request, ""), options.emit_cuda,
+            options.cuda_type, options.as_json,
+        )  # fmt: skip
         return
     plans = [plan_network(layers, machine, request, machine.name, assumed) for machine, assumed in machines]
     first = plans[0]
     space = space_of(layers, first.accelerator)
-    compared, left_out = compare(first, metric) if baselines or plot is not None else ((), {})
+    compared, left_out = compare(first, options.metric) if options.baselines or options.plot is not None else ((), {})
     for name, why in left_out.items():
         note(f"{name} is left out of the comparison: {why}")
-    least = floors(first) if baselines else None
-    if emit_ir is not None or emit_c is not None:
-        shapes = parse_shapes(shape or ())
-        emit_files(
-            first, emit_ir, emit_c, None if layer is not None else lambda: read_graph(model, shapes, paper_variant)
-        )
-    if plot is not None:
+    lower_bounds = floors(first) if options.baselines else None
+    if options.emit_ir is not None or options.emit_c is not None:
+        emit_files(first, options.emit_ir, options.emit_c, graph)
+    if options.plot is not None:
         from mavcg.planner.accelerators.pictures import write_pictures
 
-        written = write_pictures(first, compared, plot)
-        note(f"{len(written)} pictures in {written[0].parent}")
-    if as_json:
-        print_json(
-            plan_json(model, request, plans, [m for m, _ in machines], space, compared if baselines else (), least)
-        )
+        pictures = write_pictures(first, compared, options.plot)
+        note(f"{len(pictures)} pictures in {pictures[0].parent}")
+    accelerators = [machine for machine, _ in machines]
+    if options.as_json:
+        baselines = compared if options.baselines else ()
+        print_json(plan_json(model, request, plans, accelerators, space, baselines, lower_bounds))
         return
+    _show(request, plans, accelerators, space, compared, lower_bounds)
+
+
+def _show(
+    request: "PlanRequest",
+    plans: "Sequence[NetworkPlan]",
+    accelerators: "Sequence[Accelerator]",
+    space: "SpaceSize",
+    compared: "Sequence[Compared]",
+    lower_bounds: tuple[int, int] | None,
+) -> None:
+    """Print the plan for each machine, the size of the search space, and with --baselines the comparison."""
+    from mavcg.planner.accelerators.report import show_compared, show_levels, show_plan, show_space
+
     out = console()
-    for one, (machine, _) in zip(plans, machines, strict=True):
-        show_plan(one, request, out)
-        if levels:
-            show_levels(one, machine, out)
+    for plan_of_machine, accelerator in zip(plans, accelerators, strict=True):
+        show_plan(plan_of_machine, request, out)
+        if request.levels:
+            show_levels(plan_of_machine, accelerator, out)
     show_space(space, out)
-    if least is not None:
-        show_compared(first, compared, least, request, out)
+    if lower_bounds is not None:
+        show_compared(plans[0], compared, lower_bounds, request, out)
 
 
 def _choose_layers(layers: "Sequence[ConvLayer]", name: str | None, model: str) -> "Sequence[ConvLayer]":
+    """Return the layer of this name, or all layers for None. Raises: MavcgError for an unknown name."""
     if name is None:
         return layers
-    found = [one for one in layers if one.name == name]
-    if not found:
+    chosen = [layer for layer in layers if layer.name == name]
+    if not chosen:
         import difflib
 
-        names = [one.name for one in layers]
+        names = [layer.name for layer in layers]
         near = difflib.get_close_matches(name, names, n=3) or names[:5]
         raise MavcgError(f"--layer {name}: {model} has no such layer; it has {', '.join(near)}, ..")
-    return found
+    return chosen
 
 
 def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Accelerator, tuple[str, ...]]]":
-    """Return the accelerator; or each different cluster of the board, the fastest first, with the assumptions about
-    it.
+    """Return the machines to plan for, each with what is assumed of it.
+
+    They are the accelerator, a GPU, or each different cluster of the board, the fastest first. Raises: MavcgError.
     """
     if (board is None) == (accelerator is None):
         raise MavcgError("plan: name one machine: --board B (`mavcg cores` lists them) or --accelerator X")
     from mavcg.profiles.gpus import gpu_names, load_gpu
 
-    named = board if board is not None else accelerator
-    if named is not None and named in gpu_names():
+    name = board if board is not None else accelerator
+    if name is not None and name in gpu_names():
         from mavcg.planner.gpu.block_machine import block_machine, machine_assumptions
 
-        gpu = load_gpu(named)
+        gpu = load_gpu(name)
         return [(block_machine(gpu), machine_assumptions(gpu))]
     if accelerator is not None:
         from mavcg.profiles.accelerators import find_accelerator
@@ -214,31 +159,46 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
     from mavcg.hosts.host import HOST, find_board, measured_host_board
 
     assert board is not None
-    found = cluster_machines(measured_host_board() if board == HOST else find_board(board))
-    different = {machine.accelerator: machine.assumed for machine in reversed(found)}
+    clusters = cluster_machines(measured_host_board() if board == HOST else find_board(board))
+    different = {cluster.accelerator: cluster.assumed for cluster in reversed(clusters)}
     return sorted(different.items(), key=lambda item: -item[0].peak_gmac_per_s)
 
 
-def _plan_text(check: Path | None, run: Path | None, given: dict[str, Any], as_json: bool) -> None:
-    """Run --check-ir and --run-ir."""
-    option, path = ("--check-ir", check) if check is not None else ("--run-ir", run)
-    assert path is not None
+def _check_or_run(options: PlanOptions) -> None:
+    """Carry out --check-ir, --run-ir or --check-cuda. Raises: MavcgError for options about planning."""
+    flags = {
+        "--halo": options.halo, "--double-buffer": options.double_buffer, "--full-grid": options.full_grid,
+        "--levels": options.levels, "--baselines": options.baselines,
+    }  # fmt: skip
+    planning: dict[str, object] = {
+        "MODEL": options.model, "--board": options.board, "--accelerator": options.accelerator,
+        "--layer": options.layer, "--shape": options.shape, "--emit-ir": options.emit_ir, "--emit-c": options.emit_c,
+        "--emit-cuda": options.emit_cuda, "--cuda-type": options.cuda_type, "--plot": options.plot,
+        **{flag: is_given or None for flag, is_given in flags.items()},
+    }  # fmt: skip
+    check, run = options.check_ir, options.run_ir
+    if options.check_cuda is not None:
+        from mavcg.cli.plan_cuda import check_folder
+
+        check_folder(options.check_cuda, planning | {"--check-ir": check, "--run-ir": run}, options.as_json)
+        return
     if check is not None and run is not None:
-        raise MavcgError("--check-ir: and --run-ir, which checks as well; name one of them")
-    for other, value in given.items():
+        raise MavcgError("--check-ir: --run-ir is given too, which also checks; leave one of them out")
+    option, path = ("--check-ir", check) if check is not None else ("--run-ir", run)
+    for name, value in planning.items():
         if value is not None:
-            raise MavcgError(f"{option} {path}: has its plan in it; leave out {other}")
+            raise MavcgError(f"{option} {path}: the file contains the plan; leave out {name}")
     from mavcg.planner.accelerators.text_files import check_file, run_file, show_runs
 
     if check is not None:
-        found = check_file(path)
-        if as_json:
-            print_json({"file": str(path), "layers": found})
+        plans = check_file(check)
+        if options.as_json:
+            print_json({"file": str(check), "layers": plans})
         else:
-            console().print(f"{path}: {len(found)} plans checked, no fault found")
-        return
-    runs = run_file(path)
-    if as_json:
-        print_json({"file": str(path), "layers": runs})
-    else:
-        show_runs(runs, console())
+            console().print(f"{check}: {len(plans)} plans checked, no fault found")
+    elif run is not None:
+        runs = run_file(run)
+        if options.as_json:
+            print_json({"file": str(run), "layers": runs})
+        else:
+            show_runs(runs, console())

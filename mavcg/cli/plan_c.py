@@ -1,4 +1,4 @@
-"""The files of `mavcg plan --emit-ir` and --emit-c: plans as text, and as C of a layer or of a whole network."""
+"""Write the files of `mavcg plan --emit-ir` and --emit-c: plans as text, and as C of one layer or a whole network."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,19 +16,21 @@ BLAS_HEADER = "plan_blas.h"
 
 
 def emit_files(plan: "NetworkPlan", text: Path | None, c: Path | None, graph: "Callable[[], Graph] | None") -> None:
-    """Write the plans as text, and as C.
+    """Write the plans as text to one file, and as C to another.
 
-    graph: reads the network that all plans are of; None for the plan of one layer.
-    Raises: MavcgError for a plan that is wrong, a network that has no C, or a file that cannot be written.
+    Args:
+        text, c: the files; None for no such file.
+        graph: reads the network that the plans belong to; None for the plan of one layer.
+    Raises: MavcgError for a wrong plan, a network that cannot be written as C, or a file that cannot be written.
     """
     from mavcg.planner.accelerators.text.c_backend import plan_c
     from mavcg.planner.accelerators.text.emit import emit_plan
     from mavcg.planner.accelerators.text.printer import print_plans
     from mavcg.planner.accelerators.text.verify import verify_plan
 
-    plans = [emit_plan(p.layer, p.tiling, plan.accelerator) for p in plan.planned]
-    for each in plans:
-        verify_plan(each)
+    plans = [emit_plan(planned.layer, planned.tiling, plan.accelerator) for planned in plan.planned]
+    for text_plan in plans:
+        verify_plan(text_plan)
     network = _network(plans, graph(), c) if c is not None and graph is not None else {}
     if text is not None:
         write_whole(text, print_plans(plans), "--emit-ir")
@@ -41,14 +43,14 @@ def emit_files(plan: "NetworkPlan", text: Path | None, c: Path | None, graph: "C
 
 
 def _network(plans: "list[TextPlan]", graph: "Graph", c: Path) -> dict[Path, str | bytes]:
-    """Return the contents of the C file, its weights and the header that puts a BLAS in place of the loops."""
+    """Return the contents of the C file, of its weights, and of the header that replaces the loops by a BLAS."""
     from mavcg.planner.accelerators.networks.drawn import drawn_constants
     from mavcg.planner.accelerators.text.network_c import network_c
     from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
     from mavcg.planner.accelerators.text.network_plan_text import network_text
 
     network = network_text(graph, plans)
-    # Built-in networks have no weights.
+    # Built-in networks have no weights: their constants are drawn at random.
     drawn = drawn_constants(graph, [name for name in graph.inputs if name != network.image])
     source, weights = network_c(network, graph.name, drawn)
     return {c: source, c.with_suffix(".weights.bin"): weights, c.with_name(BLAS_HEADER): BLAS_RUNTIME}

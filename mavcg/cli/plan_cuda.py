@@ -1,4 +1,4 @@
-"""`mavcg plan --emit-cuda` and `--check-cuda`: CUDA C++ of plans, written and checked by emulation."""
+"""Write CUDA C++ of plans for `mavcg plan --emit-cuda`, and check it by emulation for `--check-cuda`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,16 +26,19 @@ def emit_folder(
     type_name: str | None,
     as_json: bool,
 ) -> None:
-    """Write CUDA C++ of layers: kernels of a GPU, or an accelerator's plans with its memories as device buffers.
+    """Write CUDA C++ of layers: kernels for a GPU, or an accelerator's plans with its memories as device buffers.
 
-    graph: of the whole network, whose host program is written as well; None for some of its layers.
-
+    Args:
+        gpu_name: the GPU; None for an accelerator.
+        graph: reads the whole network, to write a host program too; None for layers only.
+        plan: plans the layers, for an accelerator.
+        type_name: value of --cuda-type.
     Raises: MavcgError for an unknown type, a layer without a kernel, or a folder that cannot be written.
     """
     from mavcg.planner.gpu.gpu_layer import TYPES, typed_layer
 
     if type_name is not None and type_name not in TYPES:
-        raise MavcgError(f"--cuda-type {type_name}: there is none of this name; there are {', '.join(TYPES)}")
+        raise MavcgError(f"--cuda-type {type_name}: there is no such type; the types are {', '.join(TYPES)}")
     if gpu_name is None:
         _emit_plans(model, plan(), folder, type_name, as_json)
         return
@@ -46,24 +49,24 @@ def emit_folder(
     def type_of(layer: "ConvLayer") -> str:
         size = layer.items.input
         if type_name is None and size not in _TYPE_OF_BYTES:
-            raise MavcgError(f"{model}: layer {layer.name} has elements of {size} bytes; name --cuda-type")
+            raise MavcgError(f"{model}: layer {layer.name} has elements of {size} bytes; give --cuda-type")
         return type_name or _TYPE_OF_BYTES[size]
 
     gpu = load_gpu(gpu_name)
     emitted = None
-    if graph is not None and (only := type_of(layers[0])) != "i8":
-        whole = graph()
+    if graph is not None and (element_type := type_of(layers[0])) != "i8":
+        network = graph()
         try:
-            network_steps(whole, only)
+            network_steps(network, element_type)
         except MavcgError as error:
-            note(f"no host program, layers alone: {error}")
+            note(f"only layers are written, no host program: {error}")
         else:
-            emitted = emit_network(whole, only, gpu, folder)
+            emitted = emit_network(network, element_type, gpu, folder)
     elif graph is not None:
-        note("no host program, layers alone: int8 needs scales between layers; host programs are f32 or f16")
+        note("only layers are written: host programs are f32 or f16, since int8 needs scales between layers")
     if emitted is None:
         emitted = emit_cuda([typed_layer(layer, type_of(layer)) for layer in layers], gpu, folder)
-    rows = [one.as_json() for one in emitted]
+    rows = [kernel.as_json() for kernel in emitted]
     if as_json:
         print_json({"model": model, "gpu": gpu_name, "folder": str(folder), "kernels": rows})
         return
@@ -71,13 +74,15 @@ def emit_folder(
 
 
 def _emit_plans(model: str, plan: "NetworkPlan", folder: Path, type_name: str | None, as_json: bool) -> None:
-    """Write an accelerator's plans as CUDA, its memories as device buffers (e-PlaNNer, 7.2)."""
+    """Write an accelerator's plans as CUDA, with its memories as device buffers (e-PlaNNer, 7.2)."""
     from mavcg.planner.accelerators.text.emit import emit_plan
     from mavcg.planner.gpu.cuda_project import emit_plans
 
     if type_name is not None:
-        raise MavcgError(f"--cuda-type {type_name}: is for GPUs; the plans of an accelerator have the model's types")
-    plans = [emit_plan(one.layer, one.tiling, plan.accelerator) for one in plan.planned]
+        raise MavcgError(
+            f"--cuda-type {type_name}: is for GPUs; the plans of an accelerator have the model's types, so leave it out"
+        )
+    plans = [emit_plan(planned.layer, planned.tiling, plan.accelerator) for planned in plan.planned]
     rows = emit_plans(plans, PLAN_ARCH, folder)
     if as_json:
         print_json({"model": model, "accelerator": plan.accelerator.name, "folder": str(folder), "kernels": list(rows)})
@@ -86,29 +91,31 @@ def _emit_plans(model: str, plan: "NetworkPlan", folder: Path, type_name: str | 
     console().print(f"{folder}: {len(rows)} plans as CUDA, which move {moved / 2**20:.1f} MiB")
 
 
-def check_folder(folder: Path, given: dict[str, Any], as_json: bool) -> None:
-    """Run the kernels of a folder by emulation. Raises: MavcgError for other options, and where kernels are wrong."""
+def check_folder(folder: Path, other_options: dict[str, object], as_json: bool) -> None:
+    """Run the kernels of a folder by emulation and compare their results with the plan interpreter's.
+
+    other_options: values by option. Raises: MavcgError if another option is given, and if a kernel is wrong.
+    """
     from mavcg.planner.gpu.check_project import check_project
 
-    for other, value in given.items():
+    for option, value in other_options.items():
         if value is not None:
-            raise MavcgError(f"--check-cuda {folder}: has its kernels in it; leave out {other}")
-    found = check_project(folder, lambda done, count, name: note(f"{done + 1} of {count}: {name}"))
+            raise MavcgError(f"--check-cuda {folder}: the folder contains the kernels; leave out {option}")
+    checked = check_project(folder, lambda done, count, name: note(f"{done + 1} of {count}: {name}"))
     if as_json:
-        faults = [{"layer": one.layer, "message": one.message} for one in found.faults]
-        print_json({"kernels": found.kernels, "mismatches": found.mismatches, "faults": faults})
-    if found.faults:
-        raise MavcgError(
-            f"{folder}: {found.faults[0].layer}: {found.faults[0].message}; {len(found.faults)} kernels wrong"
-        )
+        faults = [{"layer": fault.layer, "message": fault.message} for fault in checked.faults]
+        print_json({"kernels": checked.kernels, "mismatches": checked.mismatches, "faults": faults})
+    if checked.faults:
+        first = checked.faults[0]
+        raise MavcgError(f"{folder}: {first.layer}: {first.message}; {len(checked.faults)} kernels are wrong")
     if not as_json:
-        console().print(f"{folder}: {found.kernels} kernels, all of them as the plan interpreter has it")
+        console().print(f"{folder}: {checked.kernels} kernels give the results of the plan interpreter")
 
 
 def _show(rows: Sequence[dict[str, Any]], folder: Path) -> None:
     from rich.table import Table
 
-    table = Table("layer", "tile", "stays", title=f"CUDA kernels in {folder}", title_justify="left")
+    table = Table("layer", "tile", "stationary", title=f"CUDA kernels in {folder}", title_justify="left")
     for heading in ("threads", "blocks", "shared bytes", "registers", "predicted ms"):
         table.add_column(heading, justify="right")
     for row in rows:

@@ -1,4 +1,4 @@
-"""The verb `mavcg primitives`: list convolution primitives, and check one of them against the definition."""
+"""The verb `mavcg primitives`: list convolution primitives, or compare one of them with the definition."""
 
 import re
 from dataclasses import asdict, replace
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.output import console, print_json
+from mavcg.cli.primitive_families import primitives_of_family
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 SCENARIO = "C,H,W,stride,K,M[,pad,groups]"
 LEAST_NUMBERS, MOST_NUMBERS = 6, 8
-# Sample for `applies_to` and `workspace`: layers of well-known networks, one of each kind.
+# Layers of well-known networks, one of each kind: the samples for `applies_to` and `workspace`.
 SAMPLES = {
     "3x3": "64,56,56,1,3,64,1",
     "3x3 stride 2": "128,56,56,2,3,128,1",
@@ -38,30 +39,38 @@ def primitives(
     what: Annotated[
         str | None,
         typer.Argument(
-            metavar="[check]", help="check: compare a primitive with the definition; without it they are listed."
+            metavar="[check]", help="check: compare a primitive with the definition; default: list all primitives."
         ),
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of the primitive to check.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="With check: name of the primitive.")] = None,
     family: Annotated[
-        str | None, typer.Option(metavar="F", help="For the list: only primitives of this family.")
+        str | None, typer.Option(metavar="F", help="For the list: only primitives of this family; default: all.")
     ] = None,
     scenario: Annotated[
-        str | None, typer.Option(metavar=SCENARIO, help="For check: the convolution to compute.")
+        str | None,
+        typer.Option(
+            metavar=SCENARIO,
+            help="With check: the convolution to compute: input channels, height and width, stride, kernel size, "
+            "output channels, padding (default 0) and groups (default 1).",
+        ),
     ] = None,
     core: Annotated[
         str | None,
         typer.Option(
-            metavar="host|CORE", help="For check: the core to run code for; AArch64 is emulated. Default host."
+            metavar="host|CORE",
+            help="With check: the core to generate code for, which is emulated if it is AArch64; default host.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="For check: seed of the random numbers.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="With check: seed of the random numbers; default 0.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """List convolution primitives, or check one against the definition in double precision.
+    """List convolution primitives, or compare one with the definition in double precision.
 
-    Listed are each one's layouts, the kinds of layers that it computes (of a sample of well-known layers), and the
-    memory that it needs beside its operands for the largest of these. Those of quantised layers come last; they are
-    exact, so that check is for f32 alone.
+    The list has each primitive's layouts, the kinds of layers that it computes (from a sample of well-known layers),
+    and the size of its workspace for the largest of these. Primitives for quantised layers come last. Their sums are
+    exact, so check is for f32 primitives only.
 
     \b
     mavcg primitives
@@ -79,37 +88,39 @@ def primitives(
             f"mavcg primitives {what}: is not a subcommand; leave it out for the list, or write check NAME"
         )
     if family is not None:
-        raise MavcgError(f"--family {family}: is for the list; leave it out beside check")
+        raise MavcgError(f"--family {family}: is for the list; leave it out with check")
     if name is None:
-        raise MavcgError("mavcg primitives check: names no primitive; `mavcg primitives` lists them")
+        raise MavcgError("mavcg primitives check: no primitive is named; `mavcg primitives` lists them")
     _check(name, scenario, core or "host", seed, as_json)
 
 
 def parse_scenario(text: str) -> "Scenario":
-    """Parse C,H,W,stride,K,M[,pad,groups], with stride, K and pad as 1x7 where axes differ. Raises: MavcgError."""
+    """Parse C,H,W,stride,K,M[,pad,groups], with stride, K and pad as 1x7 (rows x columns) if axes differ.
+
+    Raises: MavcgError.
+    """
     from mavcg.specs.primitive import AxisWindow, Scenario
     from mavcg.trials.check import verify_scenario
 
-    words = text.split(",")
-    if not LEAST_NUMBERS <= len(words) <= MOST_NUMBERS:
-        raise MavcgError(f"--scenario {text}: has {len(words)} numbers; give {SCENARIO}")
-    twice = {3: "stride", 4: "K", 6: "pad"}  # of rows and of columns
+    fields = text.split(",")
+    if not LEAST_NUMBERS <= len(fields) <= MOST_NUMBERS:
+        raise MavcgError(f"--scenario {text}: has {len(fields)} numbers; give {SCENARIO}")
+    per_axis = {3: "stride", 4: "K", 6: "pad"}  # fields that may have a value for rows and another for columns
     pairs: list[tuple[int, int]] = []
-    for number, word in enumerate(map(str.strip, words)):
-        if not re.fullmatch(r"[0-9]{1,9}(x[0-9]{1,9})?" if number in twice else r"[0-9]{1,9}", word):
-            raise MavcgError(f"--scenario {text}: '{word}' is no whole number from 0 on; give {SCENARIO}")
-        first, _, second = word.partition("x")
-        pairs.append((int(first), int(second or first)))
-    (c, _), (h, _), (w, _), (stride, stride_along), (k, k_along), (m, _), *rest = pairs
-    (pad, pad_along), (groups, _) = [*rest, *((0, 0), (1, 1))[len(rest) :]]
-    across = AxisWindow(k_along, stride_along, pad_along)
-    checked = Scenario(c, h, w, stride, k, m, pad, groups, across=across)
-    verify_scenario(checked)
-    return checked
+    for number, field in enumerate(map(str.strip, fields)):
+        if not re.fullmatch(r"[0-9]{1,9}(x[0-9]{1,9})?" if number in per_axis else r"[0-9]{1,9}", field):
+            raise MavcgError(f"--scenario {text}: '{field}' is not a whole number of 0 or more; give {SCENARIO}")
+        rows, _, columns = field.partition("x")
+        pairs.append((int(rows), int(columns or rows)))
+    (c, _), (h, _), (w, _), (stride, column_stride), (k, column_k), (m, _), *optional = pairs
+    (pad, column_pad), (groups, _) = [*optional, *((0, 0), (1, 1))[len(optional) :]]
+    scenario = Scenario(c, h, w, stride, k, m, pad, groups, across=AxisWindow(column_k, column_stride, column_pad))
+    verify_scenario(scenario)
+    return scenario
 
 
 def primitive_json(primitive: "Primitive") -> dict[str, Any]:
-    """Return a primitive's entry in --json; workspace: bytes by kind of layer, of those that it computes."""
+    """Return a primitive's entry in --json; its key workspace has the size in bytes by kind of layer."""
     samples = {kind: parse_scenario(text) for kind, text in SAMPLES.items()}
     dtype = "f32"
     if _is_eight_bit(primitive):
@@ -128,7 +139,7 @@ def primitive_json(primitive: "Primitive") -> dict[str, Any]:
 
 
 def eight_bit_sample(scenario: "Scenario") -> "Scenario":
-    """Return the scenario in 8 bits. The border is a part of the image: filling it is a step of its own."""
+    """Return the scenario in 8 bits, with the padding as a part of the image: a separate step fills the border."""
     down, along = scenario.pads
     return replace(
         scenario, h=scenario.h + 2 * down, w=scenario.w + 2 * along, pad=0, dtype="u8",
@@ -145,35 +156,33 @@ def _is_eight_bit(primitive: "Primitive") -> bool:
 def _refuse_without_check(scenario: str | None, core: str | None) -> None:
     for option, value in (("--scenario", scenario), ("--core", core)):
         if value is not None:
-            raise MavcgError(f"{option} {value}: is for checking one; say mavcg primitives check NAME {option} {value}")
+            raise MavcgError(f"{option} {value}: is for check; write mavcg primitives check NAME {option} {value}")
 
 
 def _list(family: str | None, as_json: bool) -> None:
-    from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
-
-    known = (*all_primitives(), *eight_bit_primitives())
-    families = list(dict.fromkeys(primitive.family for primitive in known))
-    if family is not None and family not in families:
-        raise MavcgError(f"--family {family}: there is none of this name; there are {', '.join(families)}")
-    checked = [primitive_json(primitive) for primitive in known if family in (None, primitive.family)]
+    entries = [primitive_json(primitive) for primitive in primitives_of_family(family)]
     if as_json:
-        print_json(checked)
+        print_json(entries)
         return
     from rich.table import Table
 
-    table = Table("primitive", "family", "in", "out", "workspace", "computes", title=f"{len(checked)} primitives")
-    for each in checked:
-        kinds = "all" if len(each["applies_to"]) == len(SAMPLES) else ", ".join(each["applies_to"]) or "none of these"
-        most = max(each["workspace"].values(), default=0)
-        size = f"{most / 1e6:.2f} MB" if most else ""
-        table.add_row(each["name"], each["family"], each["layout_in"], each["layout_out"], size, kinds)
+    table = Table("primitive", "family", "in", "out", "workspace", "computes", title=f"{len(entries)} primitives")
+    for entry in entries:
+        is_general = len(entry["applies_to"]) == len(SAMPLES)
+        kinds = "all" if is_general else ", ".join(entry["applies_to"]) or "none of these"
+        largest = max(entry["workspace"].values(), default=0)
+        size = f"{largest / 1e6:.2f} MB" if largest else ""
+        table.add_row(entry["name"], entry["family"], entry["layout_in"], entry["layout_out"], size, kinds)
     out = console()
     out.print(table)
-    out.print(f"Workspace: of the largest of these layers that it computes. All: {', '.join(SAMPLES)}.")
+    out.print(f"Workspace: for the largest of the layers that the primitive computes. All: {', '.join(SAMPLES)}.")
 
 
 def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> None:
-    """Check a primitive and print the result. Raises: MavcgError also if it is wrong, after the result is printed."""
+    """Compare a primitive with the definition and print the result.
+
+    Raises: MavcgError for bad input, and if the primitive is wrong, after the result is printed.
+    """
     from mavcg.cli.core_timing import of_core_option
     from mavcg.kernels.primitives.registry import find_primitive
     from mavcg.specs.primitive import Epilogue
@@ -183,8 +192,8 @@ def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> 
     primitive = find_primitive(name)
     if _is_eight_bit(primitive):
         raise MavcgError(
-            f"mavcg primitives check {name}: computes quantised convolutions, whose sums are exact; check is for f32, "
-            "and the bits of a library of 8 bits are compared by running it (`mavcg run`)"
+            f"mavcg primitives check {name}: computes quantised convolutions, whose sums are exact, and check is for "
+            "f32; to check the results of an 8-bit library, run it (`mavcg run`)"
         )
     if text is None:
         raise MavcgError(f"mavcg primitives check {name}: give --scenario {SCENARIO}")

@@ -1,4 +1,4 @@
-"""A console of rich's that prints no control characters but its own."""
+"""A rich console that prints no control characters except those of rich itself."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,16 +11,14 @@ from mavcg.text.safe_text import printable
 
 
 class PrintableConsole(Console):
-    """A rich console in which texts become printable before they are measured, and other objects when they are
-    drawn.
-    """
+    """A rich console that replaces control characters: in texts before rich measures them, in other objects later."""
 
     def render_str(self, text: str, *arguments: Any, **options: Any) -> Text:
-        """Render a text as rich does, made printable."""
+        """Render a text as rich does, without its control characters."""
         return super().render_str(printable(text), *arguments, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Render an object as rich does; control segments are rich's own."""
+        """Render an object as rich does, without control characters in its texts; rich's own control segments stay."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable():
                 yield segment

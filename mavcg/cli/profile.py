@@ -1,4 +1,4 @@
-"""The verb `mavcg profile`: rank the functions of a program by time, per core type where the data has it."""
+"""The verb `mavcg profile`: rank the functions of a program by time, for each core type if the data has core types."""
 
 import os
 from dataclasses import replace
@@ -28,16 +28,16 @@ _GIVE_ONE = (
 def profile(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="Program to run and profile, with its arguments, after --.", metavar="COMMAND.."),
+        typer.Argument(help="After --: the program to run and profile, with its arguments.", metavar="COMMAND.."),
     ] = None,
     import_: Annotated[
         list[Path] | None,
         typer.Option(
             "--import",
             metavar="FILE",
-            help="Read a profile instead of making one: perf.data, text of perf script or perf report --stdio, "
-            "simpleperf report --csv, callgrind.out, or a file of -o. The kind is detected by the content. "
-            "With --classes it may be repeated: a row and a bar for each file.",
+            help="Read a profile instead of making one: perf.data, the text of perf script, perf report --stdio or "
+            "simpleperf report --csv, callgrind.out, or a file of -o; the content tells which. May be repeated with "
+            "--classes, for a row and a bar for each file.",
         ),
     ] = None,
     output: Annotated[
@@ -46,7 +46,7 @@ def profile(
             "-o",
             "--output",
             metavar="FILE",
-            help="File for the profile; default for a command: mavcg-profile.json.",
+            help="File to write the profile to; default: mavcg-profile.json for a command, none for --import.",
         ),
     ] = None,
     config: Annotated[
@@ -54,16 +54,18 @@ def profile(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON.")] = False,
     threshold: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="Share above which a function is cloned; default 5.")
+        float | None,
+        typer.Option(metavar="PERCENT", help="Share of the time above which a function gets versions; default 5."),
     ] = None,
     top: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of functions in the table and the picture.")
+        int, typer.Option(metavar="N", min=1, help="Number of functions in the table and the picture; default 15.")
     ] = 15,
     board: Annotated[
         str | None,
         typer.Option(
             metavar="BOARD",
-            help="Board of the recording, to map CPUs to core types; for a command: host.",
+            help="Board that the profile was recorded on, which tells the core type of each CPU; default for a "
+            "command: host.",
         ),
     ] = None,
     binary: Annotated[
@@ -75,7 +77,11 @@ def profile(
     ] = None,
     recorder: Annotated[
         str | None,
-        typer.Option("--with", metavar="TOOL", help="perf (samples time) or callgrind (counts instructions exactly)."),
+        typer.Option(
+            "--with",
+            metavar="TOOL",
+            help="Recorder: perf samples the time, callgrind counts instructions exactly; default perf.",
+        ),
     ] = None,
     frequency: Annotated[
         int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; default 1999.")
@@ -83,30 +89,36 @@ def profile(
     event: Annotated[
         str | None,
         typer.Option(
-            metavar="EVENT", help="Event that perf samples on; default cycles, or cpu-clock without counters."
+            metavar="EVENT",
+            help="Event that perf samples; default: cycles, or cpu-clock if there are no hardware counters.",
         ),
     ] = None,
     call_graph: Annotated[
-        bool, typer.Option("--call-graph", help="Record callers too, for --keep; the ranking is by self time anyway.")
+        bool,
+        typer.Option("--call-graph", help="Record callers too, for the file of --keep; the ranking is by self time."),
     ] = False,
     classes: Annotated[
         bool,
         typer.Option(
-            "--classes", help="Shares by class of function (GEMM/conv, depthwise, ..) in place of the ranking."
+            "--classes", help="Show shares by class of function (GEMM/conv, depthwise, ..) instead of the ranking."
         ),
     ] = False,
     of_file: Annotated[
         str | None,
-        typer.Option("--of", metavar="NAME", help="With --classes: only functions of this file, such as libnet.so."),
+        typer.Option(
+            "--of", metavar="NAME", help="With --classes: count only functions of this file, such as libnet.so."
+        ),
     ] = None,
     keep: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the recorder's own file (perf.data or callgrind.out) too.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also keep the recorder's own file (perf.data or callgrind.out)."),
     ] = None,
 ) -> None:
     """Rank the functions of a program by the time they take, and keep the profile for `mavcg build`.
 
-    Without a command it runs the one that ./mavcg.toml names ([profile] command, after its build); options override the
-    file. The profile of a command is kept beside the file, as mavcg-profile.json unless the file or -o names another.
+    Without a command, it runs the command that ./mavcg.toml names ([profile] command, after [profile] build); options
+    override the file. The profile is kept beside the file, as mavcg-profile.json unless the file or -o gives another
+    name.
 
     \b
     mavcg profile
@@ -121,13 +133,14 @@ def profile(
     from mavcg.program_pipeline.profile_command import profile_command, profiled_board
 
     if threshold is not None and not 0 <= threshold <= 100:
-        raise MavcgError(f"--threshold {threshold:g}: not a share in percent; give 0 to 100, such as 5")
+        raise MavcgError(f"--threshold {threshold:g}: is not a share in percent; give 0 to 100, such as 5")
     check_classes(classes, of_file, import_ or [])
     binaries, exit_status, kept = tuple(binary or ()), None, output
     more: list[Profile] = []
     if import_:
         if command or config is not None:
-            raise MavcgError(f"profile: both --import and {'a command' if command else '--config'}; {_GIVE_ONE}")
+            conflicting = "a command" if command else "--config"
+            raise MavcgError(f"profile: --import and {conflicting} exclude each other; {_GIVE_ONE}")
         _refuse_recording_options(recorder, frequency, event, call_graph, keep)
         result, *more = (load_profile(path, profiled_board(board), binaries) for path in import_)
     else:
@@ -168,11 +181,10 @@ def profile(
 
 
 def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any]) -> "ProfileRun | None":
-    """Return the run to profile: the given command, else that of mavcg.toml; None, after a note, for nothing to
-    profile.
+    """Return the run to profile, of the given command or that of mavcg.toml; None, after a note, if there is nothing.
 
     Args:
-        options: fields that override the file's where they are given.
+        options: values that override those of the file, by field of ProfileRun; None for an option not given.
     """
     from mavcg.program_pipeline.buildfile import FILE_NAME, read_project
     from mavcg.program_pipeline.profile_command import ProfileRun, nothing_to_profile, project_run
@@ -187,26 +199,23 @@ def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any])
     if path is not None:
         project = read_project(path)
         run = project_run(project)
-        if command:  # it runs here, whatever the file says of its own
+        if command:  # the given command runs in this folder, without the file's build
             run = replace(run, command=command, build=(), folder=Path(), location="")
         elif not run.command:
             note(nothing_to_profile(project))
             return None
-    if options["recorder"] == "callgrind":  # what the file says of perf's sampling is then nothing to it
+    if options["recorder"] == "callgrind":  # the file's settings of perf's sampling do not apply to it
         run = replace(run, frequency=None, event=None)
     return replace(run, **{name: value for name, value in options.items() if value is not None})
 
 
 def _default_output(run: "ProfileRun") -> Path | None:
-    """Return the file that the profile is kept in without -o.
-
-    None, after a note, in a folder without mavcg.toml that cannot be written: the ranking is printed all the same.
-    """
+    """Return the file that keeps the profile without -o; None, after a note, if this folder cannot be written."""
     from mavcg.program_pipeline.profile_command import refuse_other_file
 
     refuse_other_file(run.output)
     if run.output == Path(run.output.name) and not os.access(".", os.W_OK):
-        note("the profile is not kept: this folder cannot be written; -o names a file elsewhere")
+        note("the profile is not kept, because this folder cannot be written; -o FILE keeps it elsewhere")
         return None
     return run.output
 
@@ -214,7 +223,7 @@ def _default_output(run: "ProfileRun") -> Path | None:
 def _record_options(run: "ProfileRun", call_graph: bool, keep: Path | None, as_json: bool) -> "RecordOptions":
     from mavcg.profiling.record import DEFAULT_FREQUENCY_HZ, RecordOptions
 
-    # With --json our stdout is the document alone, so what the program prints goes to stderr.
+    # With --json, stdout has only the document, so the program's output goes to stderr.
     stdout = STDERR if as_json else None
     keep = keep.absolute() if keep else None  # the command runs in the folder of its mavcg.toml
     return RecordOptions(run.frequency or DEFAULT_FREQUENCY_HZ, run.event, call_graph, keep, stdout)
@@ -223,13 +232,16 @@ def _record_options(run: "ProfileRun", call_graph: bool, keep: Path | None, as_j
 def _refuse_recording_options(
     recorder: str | None, frequency: int | None, event: str | None, call_graph: bool, keep: Path | None
 ) -> None:
-    """Refuse options of the recording for a file that is recorded already."""
-    given = {
+    """Raise MavcgError for an option about recording with --import, whose profile is recorded already."""
+    values = {
         "--with": (recorder or "perf") != "perf",
         "--frequency": frequency,
         "--event": event,
         "--call-graph": call_graph,
+        "--keep": keep,
     }
-    wrong = [name for name, value in {**given, "--keep": keep}.items() if value]
-    if wrong:
-        raise MavcgError(f"profile: {', '.join(wrong)} with --import: that profile is made already; leave it out")
+    given = [name for name, value in values.items() if value]
+    if given:
+        raise MavcgError(
+            f"profile: {', '.join(given)} with --import: has no effect on a recorded profile; leave it out"
+        )

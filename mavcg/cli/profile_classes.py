@@ -1,4 +1,4 @@
-"""Shares by class of function for `mavcg profile --classes`: options, JSON and table."""
+"""Print the shares by class of function, for `mavcg profile --classes`, as JSON, table and picture."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,19 +14,32 @@ if TYPE_CHECKING:
 
 
 def check_classes(classes: bool, of_file: str | None, files: Sequence[Path]) -> None:
-    """Refuse what only --classes can do, and files that would have the same row. Raises: MavcgError."""
+    """Check the options of --classes. files: values of --import.
+
+    Raises: MavcgError for --of and for several files without --classes, and for files of the same name.
+    """
     if not classes and of_file is not None:
         raise MavcgError(f"--of {of_file}: is for --classes; add it, or leave --of out")
     if not classes and len(files) > 1:
-        raise MavcgError(f"--import {files[1]}: a ranking is of one profile; several are for --classes")
+        raise MavcgError(
+            f"--import {files[1]}: a ranking is of one profile; give one file, or add --classes for several"
+        )
     names = [path.stem for path in files]
     for path in files:
         if names.count(path.stem) > 1:
-            raise MavcgError(f"--import {path}: {names.count(path.stem)} files are called {path.stem}; rename one")
+            raise MavcgError(
+                f"--import {path}: {names.count(path.stem)} files have the name {path.stem}; rename one of them"
+            )
 
 
 def show_classes(profiles: "Mapping[str, Profile]", of_file: str, plot: Path | None, as_json: bool) -> None:
-    """Print shares by class, a row for each profile, and draw them where requested."""
+    """Print the shares by class, a row for each profile, and draw them.
+
+    Args:
+        profiles: by label of the row.
+        of_file: count only functions of this file; "" for all.
+        plot: file for the picture; None for no picture.
+    """
     from mavcg.profiling.function_classes import class_shares
 
     rows = [class_shares(profile, label, of_file) for label, profile in profiles.items()]
@@ -61,7 +74,7 @@ def classes_json(rows: "Sequence[ClassShares]") -> dict[str, Any]:
 
 
 def print_classes(rows: "Sequence[ClassShares]") -> None:
-    """Print shares by class for people: a row for each profile, classes without samples left out."""
+    """Print the shares by class as a table with a row for each profile, without classes that have no samples."""
     from rich.table import Table
     from rich.text import Text
 
@@ -69,7 +82,7 @@ def print_classes(rows: "Sequence[ClassShares]") -> None:
 
     shown = [name for name in CLASSES if any(row.shares[name] > 0 for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("of")
+    table.add_column("profile")
     for name in (*shown, "hottest"):
         table.add_column(name, justify="right")
     table.add_column("function", overflow="fold", ratio=1)

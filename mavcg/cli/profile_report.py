@@ -8,12 +8,14 @@ from mavcg.cli.output import console
 if TYPE_CHECKING:
     from mavcg.profiling.profile import Profile
 
-# What a person reads of a name before it is cut; --json has it whole.
-NAME_CHARS = 60
+NAME_CHARS = 60  # longest name in a table, in characters; --json has whole names
 
 
 def ranking_json(profile: "Profile", exit_status: int | None = None) -> dict[str, Any]:
-    """Return the document of `mavcg profile --json`: functions hottest first, shares as fractions."""
+    """Return the document of `mavcg profile --json`: functions with the hottest first, shares as fractions.
+
+    exit_status: of the profiled program; None if it was not run.
+    """
     from mavcg.profiling.ranking import rank
 
     return {
@@ -41,13 +43,18 @@ def ranking_json(profile: "Profile", exit_status: int | None = None) -> dict[str
 
 
 def nothing_json() -> dict[str, Any]:
-    """Return the same document for nothing to profile."""
+    """Return the document of `mavcg profile --json` if there is nothing to profile."""
     nothing = dict.fromkeys(("kind", "event", "command", "board", "exit_status", "profile"))
     return {**nothing, "total": 0.0, "records": 0, "functions": []}
 
 
 def print_table(profile: "Profile", threshold: float, top: int) -> None:
-    """Print the ranking for people: functions over the threshold first, unclonable ones with the reason."""
+    """Print the ranking as a table, with the reasons why functions are not clonable.
+
+    Args:
+        threshold: share above which functions get versions, as a fraction.
+        top: number of functions in the table.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -78,13 +85,14 @@ def print_table(profile: "Profile", threshold: float, top: int) -> None:
         )
     out = console()
     out.print(table)
-    rest = ranked[top:]
-    if rest:
-        out.print(Text(f"{percent(sum(f.share for f in rest))} in {len(rest)} more functions (--top)", "dim"))
-    chosen = sum(1 for f in ranked if f.clonable and is_over(f, threshold, trusted))
-    counted = f"{profile.records} samples" if profile.kind == "samples" else f"{profile.total:.0f} instructions"
+    omitted = ranked[top:]
+    if omitted:
+        share = percent(sum(f.share for f in omitted))
+        out.print(Text(f"{share} in {len(omitted)} more functions (--top)", "dim"))
+    clonable = sum(1 for f in ranked if f.clonable and is_over(f, threshold, trusted))
+    size = f"{profile.records} samples" if profile.kind == "samples" else f"{profile.total:.0f} instructions"
     out.print(
-        Text(f"{counted} ({profile.event}); functions over {100 * threshold:g} %, to get a version per core: {chosen}")
+        Text(f"{size} ({profile.event}); functions over {100 * threshold:g} %, to get a version per core: {clonable}")
     )
     if any(core not in trusted for core in cores):
         out.print(Text(f"* fewer than {MIN_CORE_RECORDS} samples: too few to judge by this core type alone", "dim"))
@@ -104,5 +112,5 @@ def percent(share: float) -> str:
 
 
 def printable_name(text: str) -> str:
-    """Return a name from a file without characters that would move a terminal's cursor."""
+    """Return a name from a file with ? in place of characters that are not printable."""
     return "".join(char if char.isprintable() else "?" for char in text)

@@ -1,8 +1,8 @@
-"""Limit the time and memory of a build: one that exceeds a limit is refused by name, with no files left behind.
+"""Limit the time and memory of a build: a build that exceeds a limit ends with an error and leaves no files behind.
 
-A thread watches, since a single library call may take long. RLIMIT_AS does not help: LLVM and threads reserve many
-times the memory that they touch. Memory is resident memory of this process, and of all under it what they do not share
-with it.
+A thread watches, because a single library call may take long. RLIMIT_AS does not help: LLVM and threads reserve many
+times the memory that they touch. Memory is the resident memory of this process plus, for all processes below it, the
+memory that they do not share with it.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from mavcg.files.scratch import descendants, end_process
 from mavcg.graph import Node
 from mavcg.text.terminal import say
 
-SECONDS = 900.0  # by default, and for each MB of a model's file:
+SECONDS = 900.0  # default for a model, to which this is added for each MB of its file:
 SECONDS_PER_MB = 30.0
-PROGRAM_SECONDS = 3600.0
-SHARE_OF_MEMORY = 0.8  # by default, of what the machine or the container has
-FEWEST_BYTES = 64 << 20  # Python and its packages take as much
+PROGRAM_SECONDS = 3600.0  # default for a program
+SHARE_OF_MEMORY = 0.8  # default, as a fraction of the memory of the machine or container
+FEWEST_BYTES = 64 << 20  # Python and its packages alone take this much
 _POLL_S = 0.1
-_CHILDREN_EVERY = 10  # polls: looking through all processes takes longer than looking at this one
+_CHILDREN_EVERY = 10  # polls; reading the memory of all processes takes longer than that of this one
 _UNITS = {"": 1, "B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1 << 10, "MiB": 1 << 20,
           "GiB": 1 << 30}  # fmt: skip
 
@@ -48,38 +48,43 @@ class ResourceLimits:
 
 
 def build_limits(max_seconds: float | None, max_memory: str | int | None, model: Path | None = None) -> ResourceLimits:
-    """Return the limits of the options, defaults where they are absent. Raises: MavcgError for invalid values."""
+    """Return the limits that the options set, or the defaults. model: file to be built; None for a program.
+
+    Raises: MavcgError for invalid values.
+    """
     if max_seconds is not None and not 0 < max_seconds < float("inf"):
-        raise MavcgError(f"--max-seconds {max_seconds}: is no time to build in; give seconds, more than 0")
+        raise MavcgError(f"--max-seconds {max_seconds}: is not a time; give a number of seconds above 0")
     seconds = PROGRAM_SECONDS
     if model is not None:
         with contextlib.suppress(OSError):
             seconds = SECONDS + SECONDS_PER_MB * model.stat().st_size / 1e6
-    memory = _bytes(str(max_memory)) if max_memory is not None else _default_memory()
+    memory = _parse_bytes(str(max_memory)) if max_memory is not None else _default_memory()
     return ResourceLimits(seconds if max_seconds is None else max_seconds, memory)
 
 
-def _bytes(text: str) -> int:
+def _parse_bytes(text: str) -> int:
     number = text.rstrip("BKMGki")
     unit = text[len(number) :]
     try:
-        found = int(float(number) * _UNITS[unit])
+        size = int(float(number) * _UNITS[unit])
     except (ValueError, KeyError, OverflowError):
-        raise MavcgError(f"--max-memory {text}: is no size; give bytes, or such as 4GB or 1500MiB") from None
-    if found < FEWEST_BYTES:
+        raise MavcgError(
+            f"--max-memory {text}: is not a size; give a number of bytes, or a size such as 4GB or 1500MiB"
+        ) from None
+    if size < FEWEST_BYTES:
         raise MavcgError(f"--max-memory {text}: is less than any build takes; give {FEWEST_BYTES >> 20}MiB or more")
-    return found
+    return size
 
 
 def _default_memory() -> int | None:
     """Return a share of the machine's memory, or of the control group's limit if that is less, in bytes."""
-    found = []
+    sizes = []
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # "max" where there is no limit
-            found.append(int(Path(path).read_text()))
-    return int(SHARE_OF_MEMORY * min(found)) if found else None
+        with contextlib.suppress(OSError, ValueError):  # "max" if there is no limit
+            sizes.append(int(Path(path).read_text()))
+    return int(SHARE_OF_MEMORY * min(sizes)) if sizes else None
 
 
 class LimitedProgress(Progress):
@@ -93,66 +98,67 @@ class LimitedProgress(Progress):
 
 
 @contextlib.contextmanager
-def enforce_limits(limits: ResourceLimits, what: str) -> Iterator[LimitedProgress]:
-    """End the process with status 2 if it exceeds a limit meanwhile; its children end and its scratch files are
-    removed.
+def enforce_limits(limits: ResourceLimits, product: str) -> Iterator[LimitedProgress]:
+    """End the process with status 2 if it exceeds a limit within the context; child processes and scratch files too.
 
     Args:
-        what: the thing that is built, for the message.
-    Raises: MavcgError where memory cannot be allocated at all.
+        product: name of what is built, for the message.
+    Raises: MavcgError if memory cannot be allocated.
     """
     done = threading.Event()
     main = threading.get_ident()
     progress = LimitedProgress()
     with progress:
-        watcher = threading.Thread(target=_watch, args=(limits, what, progress, main, done), daemon=True)
+        watcher = threading.Thread(target=_watch, args=(limits, product, progress, main, done), daemon=True)
         watcher.start()
         try:
             yield progress
         except MemoryError as error:
             node = _node_of_traceback(error)
             raise MavcgError(
-                f"{what}: {_stage(progress, node)}: takes more memory than is available ({error}); {_remedy('memory')}"
+                f"{product}: {_stage(progress, node)}: more memory is needed than is available ({error}); "
+                f"{_remedy('memory')}"
             ) from error
         finally:
             done.set()
             watcher.join()
 
 
-def _watch(limits: ResourceLimits, what: str, progress: LimitedProgress, main: int, done: threading.Event) -> None:
-    started, polls, of_children = time.monotonic(), 0, 0
+def _watch(limits: ResourceLimits, product: str, progress: LimitedProgress, main: int, done: threading.Event) -> None:
+    """Poll time and memory until the build is done; end the process at an excess. main: id of the main thread."""
+    started, polls, children_bytes = time.monotonic(), 0, 0
     while not done.wait(min(_POLL_S, limits.seconds)):
         if limits.memory_bytes and polls % _CHILDREN_EVERY == 0:
-            of_children = private_bytes(descendants())
+            children_bytes = private_bytes(descendants())
         polls += 1
         seconds = time.monotonic() - started
-        resident = resident_bytes([os.getpid()]) + of_children if limits.memory_bytes else 0
+        resident = resident_bytes([os.getpid()]) + children_bytes if limits.memory_bytes else 0
         if seconds > limits.seconds:
-            over = f"--max-seconds {limits.seconds:g}: it takes longer"
+            excess = f"--max-seconds {limits.seconds:g}: the build takes longer"
             remedy = _remedy("time")
         elif limits.memory_bytes and resident > limits.memory_bytes:
-            over = f"--max-memory {limits.memory_bytes / 1e6:.0f}MB: it has taken {resident / 1e6:.0f} MB"
+            excess = f"--max-memory {limits.memory_bytes / 1e6:.0f}MB: the build has taken {resident / 1e6:.0f} MB"
             remedy = _remedy("memory")
         else:
             continue
         stage = _stage(progress, _node_in(sys._current_frames().get(main)))
         progress.__exit__()
-        end_process(EXIT_BAD_INPUT, partial(say, f"{what}: {over} ({stage}); {remedy}"))
+        end_process(EXIT_BAD_INPUT, partial(say, f"{product}: {excess} ({stage}); {remedy}"))
 
 
-def _remedy(short: str) -> str:
-    if short == "time":
-        return "give it more, or take fewer cores, --tune off or a smaller model"
-    return "give it more, or take fewer --jobs and cores or a smaller model"
+def _remedy(resource: str) -> str:
+    if resource == "time":
+        return "allow more, or use fewer cores, --tune off or a smaller model"
+    return "allow more, or use fewer --jobs, fewer cores or a smaller model"
 
 
 def _stage(progress: LimitedProgress, node: Node | None) -> str:
-    named = f", node '{node.origin}' ({node.op})" if node is not None else ""
-    return f"while {progress.stage or 'starting'}{named}"
+    location = f", node '{node.origin}' ({node.op})" if node is not None else ""
+    return f"while {progress.stage or 'starting'}{location}"
 
 
 def _node_in(frame: FrameType | None) -> Node | None:
-    """Return the graph node that the innermost function with one works on."""
+    """Return the graph node in the variable `node` of the innermost function that has one; None without it."""
     while frame is not None:
         node = frame.f_locals.get("node")
         if isinstance(node, Node) and node.origin:
@@ -162,17 +168,20 @@ def _node_in(frame: FrameType | None) -> Node | None:
 
 
 def _node_of_traceback(error: BaseException) -> Node | None:
-    trace, found = error.__traceback__, None
+    """Return the graph node that the innermost function of a traceback worked on."""
+    trace, innermost = error.__traceback__, None
     while trace is not None:
         node = trace.tb_frame.f_locals.get("node")
-        found = node if isinstance(node, Node) and node.origin else found
+        innermost = node if isinstance(node, Node) and node.origin else innermost
         trace = trace.tb_next
-    return found
+    return innermost
 
 
 def private_bytes(processes: Iterable[int]) -> int:
-    """Return the memory that these processes wrote and that no other has, in bytes: a copy of this process shares most
-    of its pages with it. resident_bytes of them where Linux does not say it.
+    """Return the size of the pages that only these processes have and that they wrote to, in bytes.
+
+    A fork of this process shares most of its pages with it. If Linux does not report private pages, the result is
+    resident_bytes.
     """
     total = 0
     for process in processes:
@@ -185,7 +194,7 @@ def private_bytes(processes: Iterable[int]) -> int:
 
 
 def resident_bytes(processes: Iterable[int]) -> int:
-    """Return the memory of these processes alone, without files' pages, in bytes; 0 where there is no /proc."""
+    """Return the resident memory of these processes without pages of files, in bytes; 0 on systems without /proc."""
     total, page = 0, os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
     for process in processes:
         with contextlib.suppress(OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""The verb `mavcg run`: run a model library on inputs from files, its outputs into files."""
+"""The verb `mavcg run`: run a model library on inputs from files, and write its outputs to a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,21 +18,31 @@ def run(
     ],
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="[NAME=]X.npy|X.npz", help="An input; in order, or by name; may be repeated."),
+        typer.Option(
+            "--input", metavar="[NAME=]X.npy|X.npz", help="File of an input, by name or in order; may be repeated."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="File for the outputs, by name.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT.npz", help="File to write the outputs to, by name; default: none."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random normal inputs from this seed instead of files.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Use random inputs from this seed, normally distributed, instead of files.")
+    ] = None,
     network: Annotated[
-        str | None, typer.Option(metavar="N", help="For an application's library: the network to run.")
+        str | None, typer.Option(metavar="N", help="For the library of an application: the network to run.")
     ] = None,
     threads: Annotated[
-        str, typer.Option(metavar="N|auto", help="Threads; auto, or 0: the library chooses, or takes one for each CPU.")
+        str,
+        typer.Option(
+            metavar="N|auto",
+            help="Number of threads; auto or 0: the number that the library was planned for, else one for each CPU; "
+            "default 1.",
+        ),
     ] = "1",
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")] = False,
 ) -> None:
-    """Run a model library once and show its outputs: shape, range, and the five largest elements.
+    """Run a model library once and print the shape, the range and the five largest elements of each output.
 
     \b
     mavcg run libmobilenet_v2.so --input x.npy -o y.npz
@@ -41,8 +51,8 @@ def run(
     mavcg run libapp.so --network detector --input image=x.npy
     """
     if seed is not None and (seed < 0 or inputs):
-        why = "makes all inputs; leave --input out" if inputs else "is no seed; give 0 or more"
-        raise MavcgError(f"--seed {seed}: {why}")
+        fault = "makes all inputs; leave --input out" if inputs else "is not a seed; give 0 or more"
+        raise MavcgError(f"--seed {seed}: {fault}")
     import numpy as np
 
     from mavcg.runtime.application import open_network
@@ -69,15 +79,18 @@ def run(
         )
 
 
-def _inputs_from_files(model: "Model", given: list[str]) -> list[Any]:
+def _inputs_from_files(model: "Model", files: list[str]) -> list[Any]:
+    """Read the inputs of a model from files. files: values of --input."""
     from mavcg.cli.input_arrays import read_input_arrays
 
-    return read_input_arrays([tensor.name for tensor in model.inputs], given, ", or --seed 0 for random ones")
+    return read_input_arrays([tensor.name for tensor in model.inputs], files, ", or --seed 0 for random inputs")
 
 
 def random_inputs(model: "Model", seed: int) -> list[Any]:
-    """Return normal random numbers from a seed, in the order of the inputs; integers from -128 to 127, as far as they
-    fit.
+    """Return an array of seeded, normally distributed numbers for each input of a model.
+
+    Inputs of integers get numbers with a standard deviation of 40, about 128 if the type is unsigned, clipped to the
+    type, to -128 from below and to 255 from above.
     """
     import numpy as np
 
@@ -95,14 +108,14 @@ def random_inputs(model: "Model", seed: int) -> list[Any]:
 
 
 def write_arrays(output: Path, arrays: dict[str, Any]) -> None:
-    """Write arrays by name as a .npz file, whole or not at all. Raises: MavcgError naming -o."""
+    """Write arrays as a .npz file, whole or not at all. arrays: by name. Raises: MavcgError naming -o."""
     import numpy as np
 
     from mavcg.files.disk_space import with_room
     from mavcg.files.whole_file import whole
 
     if not output.parent.is_dir():
-        raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another output")
+        raise MavcgError(f"-o {output}: the folder {output.parent} does not exist; make it, or name another output")
     try:
         with whole(output) as made, made.open("wb") as file:
             np.savez(file, **arrays)
@@ -112,7 +125,7 @@ def write_arrays(output: Path, arrays: dict[str, Any]) -> None:
 
 
 def summary_of(name: str, array: Any) -> dict[str, Any]:
-    """Return shape, range and the five largest elements of an output, as JSON has them."""
+    """Return the shape, the range and the five largest elements of an output, as the document of --json has them."""
     import numpy as np
 
     flat = array.reshape(-1)

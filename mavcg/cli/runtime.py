@@ -16,14 +16,15 @@ def runtime(
             metavar="TRIPLE", help="System to build for, such as aarch64-linux-gnu.2.17; default: this machine's."
         ),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where to put it; here.")] = Path(
-        "."
-    ),
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the library; default: the current folder."),
+    ] = Path("."),
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Build libmavcg_rt.so, the selector that libraries built with `mavcg build --runtime shared` load.
 
-    Put it beside those libraries, or where the loader looks; one serves all of a process.
+    Put it beside those libraries, or into a folder of the loader; all libraries of a process share one selector.
 
     \b
     mavcg runtime -o lib
@@ -34,19 +35,19 @@ def runtime(
     from mavcg.runtime.coreset import RUNTIME_ABI
     from mavcg.runtime.shared import install_shared_runtime
 
-    its_target = parse_target(target) if target else host_target()
-    if its_target.system == "macos":
+    system = parse_target(target) if target else host_target()
+    if system.system == "macos":
         raise MavcgError(
-            f"--target {its_target.zig_name}: the selector is shared on Linux and Android; take one of these"
+            f"--target {system.zig_name}: the selector can be shared on Linux and Android only; name such a target"
         )
     if not output.is_dir():
-        raise MavcgError(f"-o {output}: is not a folder; make it, or name another")
-    library, link = install_shared_runtime(its_target, output)
+        raise MavcgError(f"-o {output}: is not a folder; make it, or name another folder")
+    library, link = install_shared_runtime(system, output)
     size = loaded_bytes(library)
     if as_json:
         print_json({
-            "library": str(library), "link": str(link), "target": its_target.zig_name, "abi": RUNTIME_ABI,
+            "library": str(library), "link": str(link), "target": system.zig_name, "abi": RUNTIME_ABI,
             "loaded_bytes": size,
         })  # fmt: skip
         return
-    console().print(f"{library} for {its_target.zig_name}: {size} bytes loaded, ABI {RUNTIME_ABI}; {link} leads to it")
+    console().print(f"{library} for {system.zig_name}: {size} bytes loaded, ABI {RUNTIME_ABI}; {link} links to it")

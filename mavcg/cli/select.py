@@ -1,111 +1,30 @@
-"""The verb `mavcg select`: a primitive and a layout for every node of a network, or the optimum of a bare instance."""
+"""The verb `mavcg select`: choose a primitive and layouts for each node of a network, or solve a PBQP instance."""
 
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from mavcg.cli.output import console, note, print_json
+from mavcg.cli.option_class import command_of
+from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.select_options import SelectOptions
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from mavcg.selection.network import Network
-    from mavcg.selection.pbqp import Instance, Solution
     from mavcg.selection.select_batch import BatchPlan
+    from mavcg.selection.select_network import SelectQuestion
 
-TIME_LIMIT_S = 60.0  # as selection.strategies has it, which the command line loads late
 
+def run_select(options: SelectOptions) -> None:
+    """Choose a primitive and layouts for each convolution so that the whole network, with conversions, costs least.
 
-def select(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
-        ),
-    ] = None,
-    board: Annotated[str | None, typer.Option(metavar="B", help="Select for it; `host`: this machine.")] = None,
-    strategy: Annotated[str, typer.Option(help="pbqp, local, sum2d or family:NAME.")] = "pbqp",
-    core: Annotated[
-        str, typer.Option(metavar="CORE", help="Core type of the board, or several with commas; default: its fastest.")
-    ] = "",
-    threads: Annotated[
-        int, typer.Option(metavar="N", help="Number of threads, each on a core of its own, the fastest first.")
-    ] = 1,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Select for a batch: all threads on one image after the other, or groups of threads.",
-        ),
-    ] = None,
-    per_cluster: Annotated[
-        bool, typer.Option("--per-cluster", help="Show what each cluster would choose, and the one choice for all.")
-    ] = False,
-    db: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Database of costs from `mavcg tune`; default: this user's.")
-    ] = None,
-    simulate_unsure: Annotated[
-        bool,
-        typer.Option(
-            "--simulate-unsure",
-            help="On AArch64 boards: first simulate the primitives among which the model cannot tell the fastest.",
-        ),
-    ] = False,
-    max_error: Annotated[
-        float | None,
-        typer.Option(metavar="E", help="Exclude primitives with a larger error, relative to the largest sum."),
-    ] = None,
-    max_workspace: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", min=0, help="Exclude primitives that need more memory beside their operands."),
-    ] = None,
-    max_arena: Annotated[
-        int | None,
-        typer.Option(
-            metavar="BYTES", min=0, help="Limit images live at the same time, with conversions and workspace."
-        ),
-    ] = None,
-    share_conversions: Annotated[
-        bool, typer.Option("--share-conversions", help="Count a conversion that several nodes read once, not for each.")
-    ] = False,
-    foreign: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[=PATH]",
-            help="Also offer the sgemm of a library here: openblas, or a CBLAS by its path.",
-        ),
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input with free dimensions."),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the speed of each strategy and the choices, as .svg or .png."),
-    ] = None,
-    instance: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.json", help="Solve this PBQP instance: costs of nodes, and of pairs along edges."),
-    ] = None,
-    time_limit: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for the search; after that, the best choice so far and its gap.")
-    ] = TIME_LIMIT_S,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
-) -> None:
-    """Choose a primitive and layouts for each convolution so that the whole network, conversions counted, costs least.
+    Costs are those that `mavcg tune` measured or imported; costs that it did not are modelled, and each figure is
+    marked as one or the other. All strategies are shown beside the chosen one: sum2d uses the simplest primitive
+    everywhere, a family is used wherever it is faster than sum2d, and local keeps every image in CHW.
 
-    Costs are those that `mavcg tune` measured or imported, else modelled; every figure says which. Beside the chosen
-    strategy all others are shown: sum2d is the plainest primitive, a family is used wherever it is faster than that,
-    local keeps every image in CHW.
-
-    Or choose for a bare instance: {"nodes": {"a": [1, 2.5], "b": [0, "inf"]}, "edges": [{"from": "a", "to": "b",
-    "costs": [[0, 1], ["inf", 0]]}]}: a matrix has a row for each alternative of `from`; "inf" is forbidden.
+    With --instance, it solves a bare PBQP instance: {"nodes": {"a": [1, 2.5], "b": [0, "inf"]}, "edges": [{"from": "a",
+    "to": "b", "costs": [[0, 1], ["inf", 0]]}]}. A matrix has a row for each alternative of `from`; "inf" marks a
+    forbidden choice.
 
     \b
     mavcg select vgg16 --board exynos9820
@@ -118,131 +37,136 @@ def select(
     mavcg select squeezenet --board host --foreign openblas
     mavcg select --instance network.json --time-limit 1 --json
     """
-    if instance is not None:
-        given = {"MODEL": model, "--board": board, "--core": core, "--db": db, "--plot": plot, "--shape": shape,
-                 "--max-error": max_error, "--max-workspace": max_workspace, "--max-arena": max_arena,
-                 "--simulate-unsure": simulate_unsure or None,
-                 "--per-cluster": per_cluster or None, "--batch": batch, "--foreign": foreign,
-                 "--threads": None if threads == 1 else threads}  # fmt: skip
-        for name, value in given.items():
-            if value not in (None, "", []):
-                raise MavcgError(f"{name}: has no effect on an instance; leave it or --instance out")
-        _select_instance(instance, time_limit, as_json)
+    if options.instance is not None:
+        from mavcg.cli.select_instance import select_instance
+
+        _refuse_beside_instance(options)
+        select_instance(options.instance, options.time_limit, options.as_json)
         return
-    if model is None:
+    _select_network(options)
+
+
+select = command_of("select", SelectOptions, run_select)
+
+
+def _select_network(options: SelectOptions) -> None:
+    """Select primitives and layouts for a network on a board. Raises: MavcgError if one of them is not named."""
+    if options.model is None:
         raise MavcgError(
-            "select: nothing to choose for; name a model file (.onnx, .tflite or .prototxt), a built-in network, or "
+            "select: no network is named; name a model file (.onnx, .tflite or .prototxt), a built-in network, or "
             "--instance FILE.json"
         )
-    if board is None:
+    if options.board is None:
         raise MavcgError(
-            f"select {model}: for no machine; name a --board (`mavcg cores` lists them, `host` is this one)"
+            f"select {options.model}: no board is named; name a --board (`mavcg cores` lists them; host: this machine)"
         )
-    if max_error is not None and not max_error >= 0:
-        raise MavcgError(f"--max-error {max_error}: give 0 or more, such as 1e-5")
-    if not time_limit > 0:
-        raise MavcgError(f"--time-limit {time_limit}: give a number of seconds above 0")
-    from mavcg.drawing.svg_plots import check_plot
+    _check_values(options)
     from mavcg.hosts.foreign_library import find_foreign
     from mavcg.model_pipeline.sizes import parse_shapes
-    from mavcg.selection.report.picture import write_picture
-    from mavcg.selection.report.report import selection_json, show_selection
-    from mavcg.selection.select_network import SelectQuestion, read_network, select_network
+    from mavcg.selection.select_network import SelectQuestion, read_network
 
-    if foreign and (per_cluster or batch is not None):
-        raise MavcgError(f"--foreign {foreign[0]}: is for one selection; leave it, or --per-cluster and --batch, out")
-    if plot is not None:
-        check_plot(plot)
-    limit = math.inf if max_error is None else max_error
+    limit = math.inf if options.max_error is None else options.max_error
     question = SelectQuestion(
-        strategy, core, limit, max_workspace, share_conversions, db, time_limit, threads, max_arena,
-        tuple(map(find_foreign, foreign or ())),
+        options.strategy, options.core, limit, options.max_workspace, options.share_conversions, options.db,
+        options.time_limit, options.threads, options.max_arena, tuple(map(find_foreign, options.foreign or ())),
     )  # fmt: skip
-    network = read_network(model, parse_shapes(shape or ()))
-    if simulate_unsure:
-        if per_cluster or "," in core or threads > 1:
-            raise MavcgError(
-                "--simulate-unsure: is for one core and one thread; leave it, or --per-cluster, --threads and further "
-                "cores, out"
-            )
-        _simulate_unsure(network, board, core, db)
-    if per_cluster:
-        if batch is not None:
-            raise MavcgError("--batch: is for one number of threads; leave it or --per-cluster out")
-        if plot is not None:
-            raise MavcgError("--plot: pictures are of one selection; leave it or --per-cluster out")
-        from mavcg.selection.report.clusters import board_json, show_board
-        from mavcg.selection.select_clusters import select_clusters
-
-        whole = select_clusters(model, network, board, question)
-        if as_json:
-            print_json(board_json(whole))
-        else:
-            show_board(whole, console())
-        return
-    plans: tuple[BatchPlan, ...] = ()
-    if batch is not None:
-        from mavcg.selection.report.batch import batch_json, show_batch
-        from mavcg.selection.select_batch import plan_batch
-        from mavcg.selection.select_network import select_on
-
-        plans = plan_batch(network, board, question, batch)
-        found = select_on(model, network, board, plans[0].team, replace(question, threads=plans[0].threads_each))
+    network = read_network(options.model, parse_shapes(options.shape or ()))
+    if options.simulate_unsure:
+        _simulate_unsure(options, network, options.board)
+    if options.per_cluster:
+        _select_per_cluster(options.model, network, options.board, question, options.as_json)
     else:
-        found = select_network(model, network, board, question)
-    if plot is not None:
-        write_picture(found, plot)
-        note(f"{plot}: how fast each strategy is, and what was chosen where")
-    if as_json:
-        print_json(selection_json(found) | ({"batch": batch_json(plans, batch)} if batch is not None else {}))
-        return
-    if batch is not None:
-        show_batch(plans, batch, console())
-    show_selection(found, console())
+        _select_once(options, options.model, network, options.board, question)
 
 
-def _simulate_unsure(network: "Network", board: str, core: str, db: Path | None) -> None:
-    from mavcg.cli.output import Progress
+def _refuse_beside_instance(options: SelectOptions) -> None:
+    """Raise MavcgError for an option about networks, which has no effect on a bare instance."""
+    values = {
+        "MODEL": options.model, "--board": options.board, "--core": options.core, "--db": options.db,
+        "--plot": options.plot, "--shape": options.shape, "--max-error": options.max_error,
+        "--max-workspace": options.max_workspace, "--max-arena": options.max_arena,
+        "--simulate-unsure": options.simulate_unsure or None,
+        "--per-cluster": options.per_cluster or None, "--batch": options.batch, "--foreign": options.foreign,
+        "--threads": None if options.threads == 1 else options.threads,
+    }  # fmt: skip
+    for name, value in values.items():
+        if value not in (None, "", []):
+            raise MavcgError(f"{name}: has no effect with --instance; leave one of them out")
+
+
+def _simulate_unsure(options: SelectOptions, network: "Network", board: str) -> None:
+    """Simulate the primitives among which the cost model cannot tell the fastest, and keep their costs."""
     from mavcg.runners.simulated_choices import simulate_unsure
     from mavcg.toolchain.codegen import default_workers
 
     with Progress() as progress:
         simulate_unsure(
-            network, board, core, db, default_workers(), note=note,
-            progress=lambda number, total, words: progress(f"{number} of {total}: {words}"),
+            network, board, options.core, options.db, default_workers(), note=note,
+            progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
         )  # fmt: skip
 
 
-def _select_instance(file: Path, time_limit_s: float, as_json: bool) -> None:
-    """Solve a bare instance; no network or board is read."""
-    from mavcg.selection.pbqp import read_instance, solution_json, solve
+def _check_values(options: SelectOptions) -> None:
+    """Raise MavcgError for invalid values, and for options that exclude each other."""
+    if options.max_error is not None and not options.max_error >= 0:
+        raise MavcgError(f"--max-error {options.max_error}: give 0 or more, such as 1e-5")
+    if not options.time_limit > 0:
+        raise MavcgError(f"--time-limit {options.time_limit}: give a number of seconds above 0")
+    if options.foreign and (options.per_cluster or options.batch is not None):
+        raise MavcgError(
+            f"--foreign {options.foreign[0]}: cannot be used with --per-cluster or --batch; leave one of them out"
+        )
+    if options.simulate_unsure and (options.per_cluster or "," in options.core or options.threads > 1):
+        raise MavcgError(
+            "--simulate-unsure: is for one core and one thread; leave it, or --per-cluster, --threads and further "
+            "cores, out"
+        )
+    if options.plot is not None:
+        from mavcg.drawing.svg_plots import check_plot
 
-    instance = read_instance(file)
-    try:
-        solution = solve(instance, time_limit_s)
-    except MavcgError as error:
-        raise MavcgError(f"{file}: {error}") from None
+        check_plot(options.plot)
+    if options.per_cluster and options.batch is not None:
+        raise MavcgError("--batch: cannot be used with --per-cluster; leave one of them out")
+    if options.per_cluster and options.plot is not None:
+        raise MavcgError("--plot: draws a single selection, and --per-cluster makes several; leave one of them out")
+
+
+def _select_per_cluster(model: str, network: "Network", board: str, question: "SelectQuestion", as_json: bool) -> None:
+    """Print the selection for each cluster of the board, and the selection that serves all of them best."""
+    from mavcg.selection.report.clusters import board_json, show_board
+    from mavcg.selection.select_clusters import select_clusters
+
+    selections = select_clusters(model, network, board, question)
     if as_json:
-        print_json(solution_json(solution))
+        print_json(board_json(selections))
     else:
-        _show(instance, solution, console())
+        show_board(selections, console())
 
 
-def _show(instance: "Instance", solution: "Solution", out: "Console") -> None:
-    from rich.table import Table
+def _select_once(
+    options: SelectOptions, model: str, network: "Network", board: str, question: "SelectQuestion"
+) -> None:
+    """Print the selection for the board, and its picture; with --batch for the best grouping of the threads."""
+    from mavcg.selection.report.batch import batch_json, show_batch
+    from mavcg.selection.report.picture import write_picture
+    from mavcg.selection.report.report import selection_json, show_selection
+    from mavcg.selection.select_batch import plan_batch
+    from mavcg.selection.select_network import select_network, select_on
 
-    table = Table(box=None, pad_edge=False, header_style="")
-    for title in ("node", "choice", "of", "its cost", "edges' cost"):
-        table.add_column(title, justify="left" if title == "node" else "right")
-    paid = dict.fromkeys(instance.nodes, 0.0)
-    for edge in instance.edges:
-        paid[edge.target] += float(edge.costs[solution.choice[edge.source], solution.choice[edge.target]])
-    for name, costs in instance.nodes.items():
-        chosen = solution.choice[name]
-        table.add_row(name, str(chosen), str(len(costs)), f"{costs[chosen]:.6g}", f"{paid[name]:.6g}")
-    out.print(table)
-    proof = "optimal" if solution.optimal else f"at least {solution.lower_bound:.6g}: gap {solution.gap:.2%}"
-    out.print(f"\ncost {solution.cost:.6g}, {proof}; {solution.seconds:.3f} s")
-    made = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in solution.counts.items() if count)
-    if made:
-        out.print(made)
+    plans: tuple[BatchPlan, ...] = ()
+    if options.batch is not None:
+        plans = plan_batch(network, board, question, options.batch)
+        best = plans[0]
+        selection = select_on(model, network, board, best.team, replace(question, threads=best.threads_each))
+    else:
+        selection = select_network(model, network, board, question)
+    if options.plot is not None:
+        write_picture(selection, options.plot)
+        note(f"wrote the speed of each strategy, and the choices, to {options.plot}")
+    if options.as_json:
+        batch = {"batch": batch_json(plans, options.batch)} if options.batch is not None else {}
+        print_json(selection_json(selection) | batch)
+        return
+    if options.batch is not None:
+        show_batch(plans, options.batch, console())
+    show_selection(selection, console())

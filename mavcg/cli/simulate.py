@@ -1,4 +1,4 @@
-"""The verb `mavcg simulate`: a call of a function, run in an emulator and timed on a core with its caches."""
+"""The verb `mavcg simulate`: run a function in an emulator and time it on a model of a core with its caches."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,9 @@ def simulate(
     function: Annotated[str | None, typer.Option(metavar="F", help="The function to call.")] = None,
     per_layer: Annotated[
         bool,
-        typer.Option("--per-layer", help="For a model library, with --board: a whole run on one thread, by layer."),
+        typer.Option(
+            "--per-layer", help="Simulate a run of a model library on one thread, layer by layer; needs --board."
+        ),
     ] = False,
     whole: Annotated[
         bool, typer.Option("--whole", help="With --per-layer: time every instruction instead of sampling long layers.")
@@ -42,8 +44,9 @@ def simulate(
         typer.Option(
             "--args",
             metavar="WORDS",
-            help="Its arguments in order: buf:BYTES[+OFFSET], ptrs:COUNTxBYTES, i:NUMBER, f:NUMBER, d:NUMBER; =0 "
-            "behind a buffer fills it with zeroes, else moderate f32 numbers do. Buffers begin at multiples of 4,096.",
+            help="The function's arguments in order: buf:BYTES[+OFFSET] (a buffer), ptrs:COUNTxBYTES (an array of "
+            "pointers to buffers), i:NUMBER (an integer), f:NUMBER (a float), d:NUMBER (a double). Buffers are filled "
+            "with random f32 numbers from -4 to 4, or with zeroes if =0 follows, and begin at multiples of 4,096.",
         ),
     ] = "",
     inputs: Annotated[
@@ -51,36 +54,40 @@ def simulate(
         typer.Option(
             "--input",
             metavar="[NAME=]X.npy",
-            help="With --per-layer: an input of the model, in order or by name. Else: what the next buffer of --args "
-            "holds. Without it, moderate numbers.",
+            help="With --per-layer: an input of the model, in order or by name. Otherwise: the contents of the next "
+            "buffer of --args. Default: random f32 numbers from -4 to 4. May be repeated.",
         ),
     ] = None,
     board: Annotated[
-        str | None, typer.Option(metavar="B", help="A board that has the core: its caches, clock and memory.")
+        str | None, typer.Option(metavar="B", help="Board that has the core, and whose caches, clock and memory count.")
     ] = None,
     warm: Annotated[
-        int, typer.Option(min=0, max=1000, help="Calls before the counted one; 0: cold caches and predictor.")
+        int,
+        typer.Option(
+            min=0, max=1000, help="Number of calls before the one that is timed; 0: cold caches and branch predictor."
+        ),
     ] = 1,
     sharing: Annotated[
-        int, typer.Option(min=1, max=64, help="Cores that run the same at the same time and share caches and memory.")
+        int,
+        typer.Option(min=1, max=64, help="Number of cores that run the same code at once, sharing caches and memory."),
     ] = 1,
     limit: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Stop a call after this many instructions; default 1e9, with --per-layer 2e11.",
+            help="Stop after this number of instructions; default 1e9, with --per-layer 2e11.",
         ),
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Simulate a call of a function: cycles, what they are lost to, cache hits and misses.
+    """Simulate a call of a function: cycles, causes of lost cycles, cache hits and misses.
 
-    The code runs in an emulator, instruction by instruction; each is timed by the facts that `mavcg estimate` has, and
-    by caches, a branch predictor, a store buffer or a window beside them. Facts that are not known are assumed, and
-    the report says which. The figures are a model's, not measured. Calls to functions of the file are followed; memcpy
-    and its like of other libraries are done at a stated cost.
+    The code runs in an emulator. Each instruction is timed by the facts that `mavcg estimate` uses, and by models of
+    the caches, the branch predictor, and the store buffer or the out-of-order window. Unknown facts are assumed, and
+    the report names them. The figures are simulated, not measured. Calls to functions in the file are followed; memcpy
+    and similar functions of other libraries are executed at a stated cost.
 
     \b
     mavcg simulate kernel.S --function axpy --core cortex-a55 --args "buf:4096 buf:4096 i:1024 f:2"
@@ -97,28 +104,28 @@ def simulate(
     from mavcg.simulate.simulation import simulate as simulate_call
     from mavcg.simulate.simulation import simulation_json
 
-    kind, timing = core_timing(core, settings or ())
-    place = load_board(board) if board is not None else None
+    simulated_core, timing = core_timing(core, settings or ())
+    simulated_board = load_board(board) if board is not None else None
     if per_layer:
         _refuse_beside_per_layer({"--function": function, "--args": arguments, "--sharing": sharing > 1})
-        if place is None:
-            raise MavcgError("--per-layer: name the --board whose caches and clock the model has")
+        if simulated_board is None:
+            raise MavcgError("--per-layer: needs a --board, for the sizes of caches and the clock; name one")
         if whole and samples is not None:
             raise MavcgError("--samples: nothing is sampled with --whole; leave one of them out")
         units = None if whole else samples or UNITS
-        _simulate_model(source, kind, timing, place, warm, limit, units, inputs or (), as_json)
+        _simulate_model(source, simulated_core, timing, simulated_board, warm, limit, units, inputs or (), as_json)
         return
     for option, value in {"--whole": whole, "--samples": samples is not None}.items():
         if value:
-            raise MavcgError(f"{option}: is about the layers of a model: give it with --per-layer, or leave it out")
+            raise MavcgError(f"{option}: is about a model's layers; give it with --per-layer, or leave it out")
     if function is None:
         raise MavcgError(
-            f"{source}: name a --function; or --per-layer, for a library that `mavcg build` made of a model"
+            f"{source}: name a --function; or give --per-layer, for a library that `mavcg build` made from a model"
         )
     contents = read_buffers(inputs) if inputs else ()
     with Progress() as progress:
         simulation = simulate_call(
-            source, function, arguments, kind, timing, place, warm=warm, sharing=sharing,
+            source, function, arguments, simulated_core, timing, simulated_board, warm=warm, sharing=sharing,
             limit=limit or INSTRUCTION_LIMIT, contents=contents, progress=progress,
         )  # fmt: skip
     if as_json:
@@ -127,20 +134,23 @@ def simulate(
     _show(simulation)
 
 
-def _refuse_beside_per_layer(given: dict[str, object]) -> None:
-    """Refuse options of single calls. Raises: MavcgError."""
-    for option, value in given.items():
+def _refuse_beside_per_layer(options: dict[str, object]) -> None:
+    """Raise MavcgError if an option for calls of one function is given. options: values by option."""
+    for option, value in options.items():
         if value:
-            raise MavcgError(
-                f"{option}: is for the call of one function; it has no meaning beside --per-layer: leave it out"
-            )
+            raise MavcgError(f"{option}: is for calls of one function; it has no effect with --per-layer: leave it out")
 
 
 def _simulate_model(
     source: Path, core: "Core", timing: "Timing", board: "Board", warm: int, limit: int | None,
     units: int | None, inputs: Sequence[str], as_json: bool,
 ) -> None:  # fmt: skip
-    """units: of a layer that are timed; None: all. inputs: values of --input; none: moderate numbers."""
+    """Simulate a run of a model library and print a table of its layers.
+
+    Args:
+        units: number of samples in a long layer; None to time all instructions.
+        inputs: values of --input; none for random f32 numbers from -4 to 4.
+    """
     from rich.table import Table
 
     from mavcg.cli.input_arrays import read_input_arrays
@@ -209,7 +219,7 @@ def _show(simulation: "Simulation") -> None:
         row(f"calls of {name}", calls)
     out = console()
     out.print(table)
-    out.print(f"{report['ipc']} instructions a cycle; {report['milliseconds']} ms at {simulation.figures.ghz} GHz")
+    out.print(f"{report['ipc']} instructions per cycle; {report['milliseconds']} ms at {simulation.figures.ghz} GHz")
     for text, why in counts.unmodelled.items():
         note(f"`{text}` is timed as a default instruction: {why}")
     for sentence in simulation.figures.assumed:

@@ -1,10 +1,11 @@
-"""`mavcg tune --runner fleet:FILE`: a network measured on the boards of a fleet."""
+"""Measure a network on the boards of a fleet, for `mavcg tune --runner fleet:FILE`."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.tune_left import note_measurements_left
 
 if TYPE_CHECKING:
     from mavcg.fleet.fleet_file import Fleet
@@ -13,16 +14,15 @@ if TYPE_CHECKING:
     from mavcg.specs.primitive import Primitive
 
 PREFIX = "fleet:"
-INTERRUPT = "interrupt"
 
 
 def is_fleet(runner: str) -> bool:
-    """True for a --runner that names a fleet's file."""
+    """True if the value of --runner names a fleet's file."""
     return runner.startswith(PREFIX)
 
 
 def open_fleet(runner: str, board: str | None) -> "Fleet":
-    """Return the fleet of a --runner; board: only its boards of this type. Raises: MavcgError."""
+    """Return the fleet that the value of --runner names. board: keep only boards of this type. Raises: MavcgError."""
     from mavcg.fleet.fleet_file import of_type, read_fleet
 
     fleet = read_fleet(Path(runner.removeprefix(PREFIX)))
@@ -33,7 +33,7 @@ def tune_on_fleet(
     fleet: "Fleet", model: str, network: "Network", primitives: "Sequence[Primitive]", cores: Sequence[str],
     threads: int, database: "CostDb", resume: bool, limit_s: float | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure, and return the document. Raises: MavcgError."""
+    """Measure the costs of a network on a fleet, and return the document of --json. Raises: MavcgError."""
     from mavcg.fleet.report import fleet_document
     from mavcg.fleet.tune_fleet import FleetRequest, tune_fleet
 
@@ -41,17 +41,12 @@ def tune_on_fleet(
     with Progress() as progress:
         tuned, interrupted = tune_fleet(fleet, request, progress, note)
     document = fleet_document(fleet, model, tuned, interrupted, database, primitives)
-    if document["left"] or document["undecided"]:
-        why = "stopped" if document["stopped"] == INTERRUPT else "time is up"
-        note(
-            f"{why}: {document['left']} measurements are left, and {document['undecided']} convolutions to be measured "
-            "by interleaved measurement; `mavcg tune` with --resume goes on"
-        )
+    note_measurements_left(document)
     return document
 
 
 def check_fleet(fleet: "Fleet", as_json: bool) -> None:
-    """Print what each board of a fleet reports of itself. Raises: MavcgError where its scheduler is not reached."""
+    """Print what each board of a fleet reports about itself. Raises: MavcgError if its scheduler is not reached."""
     from mavcg.fleet.report import check_document, show_check
     from mavcg.fleet.tune_fleet import fleet_facts, open_hosts
 
@@ -64,7 +59,7 @@ def check_fleet(fleet: "Fleet", as_json: bool) -> None:
 
 
 def show_fleet(document: dict[str, Any]) -> None:
-    """Print a row for each board."""
+    """Print a table with a row for each board of a fleet."""
     from mavcg.fleet.report import show_boards
 
     show_boards(document, console())

@@ -1,4 +1,4 @@
-"""The verbs `mavcg accel assemble` and `mavcg accel disassemble`."""
+"""The verbs `mavcg accel assemble` and `mavcg accel disassemble`: programs as ELF files and as assembly text."""
 
 import sys
 from pathlib import Path
@@ -11,9 +11,11 @@ from mavcg.errors import MavcgError
 
 def disassemble(
     program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Default: stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="File for the text; default: stdout.")
+    ] = None,
 ) -> None:
-    """Print a program as assembly text, parameters and description included: `assemble` makes the same file of it.
+    """Print a program as assembly text, with its parameters and description; `assemble` turns it into the same file.
 
     \b
     mavcg accel disassemble resnet50.elf | less
@@ -33,10 +35,10 @@ def disassemble(
 
 
 def assemble(
-    source: Annotated[str, typer.Argument(metavar="FILE|-", help="Assembly text; - for stdin.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="The program's file.")],
+    source: Annotated[str, typer.Argument(metavar="FILE|-", help="File of assembly text; - for stdin.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="ELF file to write.")],
 ) -> None:
-    """Assemble the text of a program to its ELF file.
+    """Assemble a program's text into an ELF file.
 
     \b
     mavcg accel assemble resnet50.s -o resnet50.elf
@@ -54,5 +56,7 @@ def assemble(
             f"{name}: cannot be read ({error.strerror}); name a file of `mavcg accel disassemble`"
         ) from error
     except UnicodeDecodeError as error:
-        raise MavcgError(f"{name}: no text ({error.reason} at byte {error.start}); give assembly text") from error
+        raise MavcgError(
+            f"{name}: is not text in UTF-8 ({error.reason} at byte {error.start}); give assembly text"
+        ) from error
     write_elf(program_of(text, name), output)

@@ -1,4 +1,4 @@
-"""The verb `mavcg accel build`: a model's file to a program for an accelerator."""
+"""The verb `mavcg accel build`: compile a neural network to a program for an accelerator."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,52 +19,71 @@ def build(
     target: Annotated[
         str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="The program's file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="ELF file to write.")],
     search: Annotated[
-        str, typer.Option(help="Fused groups by exact search, the paper's, greedy; or none: a group for each node.")
+        str,
+        typer.Option(
+            help="Search for groups of nodes to fuse: exact, paper (DNNVM's), greedy, or none (each node by itself); "
+            "default exact."
+        ),
     ] = "exact",
     calibrate: Annotated[
         Path | None,
-        typer.Option(metavar="X.npz", help="Inputs for choosing radix positions, by name, stacked; default: seeded."),
+        typer.Option(
+            metavar="X.npz",
+            help="Inputs from which radix positions are chosen: an array for each input, by name, with the images "
+            "stacked; default: seeded random images.",
+        ),
     ] = None,
     per_channel: Annotated[
-        bool, typer.Option("--per-channel", help="Radix positions of weights for each output channel.")
+        bool, typer.Option("--per-channel", help="Choose a radix position for the weights of each output channel.")
     ] = False,
     per_tensor: Annotated[
         bool,
         typer.Option(
-            "--per-tensor", help="One radix position for each tensor; default: one per channel in depthwise layers."
+            "--per-tensor",
+            help="Choose one radix position for each tensor; default: one for each channel in depthwise layers only.",
         ),
     ] = False,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input with free dimensions.")
+        list[str] | None,
+        typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input whose dimensions are free."),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Weights of a .prototxt; default: the .caffemodel beside it.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Weights of a .prototxt; default: the .caffemodel of the same name beside it."
+        ),
     ] = None,
     board: Annotated[
-        str | None, typer.Option(metavar="B", help="Build the nodes that the CPU computes, for this board's cores.")
+        str | None,
+        typer.Option(metavar="B", help="Also build libraries of the CPU's nodes, for the cores of this board."),
     ] = None,
     cores: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Build them for these cores, such as cortex-a53.")
+        str | None,
+        typer.Option(metavar="A,B", help="Also build libraries of the CPU's nodes, for these cores, as cortex-a53."),
     ] = None,
     costs: Annotated[
-        str, typer.Option(help="Costs of groups: simulated; learned from a part of these; model; or device.")
+        str,
+        typer.Option(
+            help="Costs of groups: simulated; learned (from simulations of some groups); model (analytic); or device "
+            "(measured); default simulated."
+        ),
     ] = "simulated",
     cost_db: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An SQLite file that keeps simulated and measured costs.")
+        Path | None,
+        typer.Option(metavar="FILE", help="SQLite file that keeps simulated and measured costs."),
     ] = None,
     driver: Annotated[
-        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="The device's driver, for --costs device.")
+        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="With --costs device: the device's driver.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Compile a network for an accelerator with an instruction set: 8-bit program, parameters, addresses, in one ELF
-    file.
+    """Compile a network for an accelerator with an instruction set, into one ELF file.
 
-    Nodes that the accelerator has no instruction for are listed; the CPU computes them before or after. With --board or
-    --cores they become model libraries beside the program, with a version for each core type; `mavcg accel host` has
-    the C that loads both.
+    The file has the 8-bit program, its parameters and its addresses. Nodes that the accelerator has no instruction for
+    are listed; the CPU computes them before or after. With --board or --cores they become model libraries beside the
+    program, with a version for each core type; `mavcg accel host` writes the C code that loads both.
 
     \b
     mavcg accel build resnet50.onnx --target zu2 --calibrate images.npz -o resnet50.elf
@@ -83,9 +102,9 @@ def build(
     from mavcg.model_pipeline.sizes import parse_shapes
 
     if not output.parent.is_dir():
-        raise MavcgError(f"-o {output}: the folder {output.parent} is not there; make it, or name another file")
+        raise MavcgError(f"-o {output}: the folder {output.parent} does not exist; make it, or name another file")
     if per_channel and per_tensor:
-        raise MavcgError("--per-channel and --per-tensor: give one of the two")
+        raise MavcgError("--per-channel and --per-tensor: exclude each other; give one of the two")
     granularity = "channel" if per_channel else "tensor" if per_tensor else "depthwise"
     cpu = CpuCores(board, tuple(name.strip() for name in cores.split(",")) if cores else ())
     with Progress() as progress:
@@ -120,6 +139,7 @@ def _show(built: "BuiltProgram", output: Path, size: int) -> None:
     out.print(f"  calibrated by {report['calibration']}; " + ", ".join(
         f"{stage} {seconds:.1f} s" for stage, seconds in report["seconds"].items()))  # fmt: skip
     if report["cpu_nodes"]:
+        nodes = report["cpu_nodes"]
         libraries = ", ".join(report["cpu_libraries"]) or "no library; --board or --cores builds it"
-        note(f"left to the CPU, {libraries} ({len(report['cpu_nodes'])}): {', '.join(report['cpu_nodes'][:8])}"
-             + (", .." if len(report["cpu_nodes"]) > 8 else ""))  # fmt: skip
+        first_nodes = ", ".join(nodes[:8]) + (", .." if len(nodes) > 8 else "")
+        note(f"{len(nodes)} nodes are left to the CPU ({libraries}): {first_nodes}")

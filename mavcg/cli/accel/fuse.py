@@ -1,4 +1,4 @@
-"""The verb `mavcg accel fuse`: which operations of a network to run as one, what that costs, and the chosen path."""
+"""The verb `mavcg accel fuse`: find the operations of a network that should run as one, with their costs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,34 +21,46 @@ def fuse(
             "mobilenet_v2, yolo_small.",
         ),
     ],
-    target: Annotated[str, typer.Option(metavar="T", help="A target's name or TOML file (mavcg accel targets).")],
+    target: Annotated[
+        str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
+    ],
     templates: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML file with fusion templates of your own.")
+        Path | None, typer.Option(metavar="FILE", help="TOML file of fusion templates; default: those of mavcg.")
     ] = None,
     search: Annotated[
-        str, typer.Option(help="Search whose groups are listed and drawn: exact, paper, greedy, none.")
+        str,
+        typer.Option(
+            help="Search whose groups are listed and drawn: exact, paper (DNNVM's), greedy or none; default exact."
+        ),
     ] = "exact",
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the groups: .svg or .png.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the groups as .svg or .png; default: no picture.")
+    ] = None,
     shape: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input with free dimensions."),
+        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input whose dimensions are free."),
     ] = None,
     costs: Annotated[
-        str, typer.Option(help="Costs of groups: model; simulated; learned from a part of these; or device.")
+        str,
+        typer.Option(
+            help="Costs of groups: model (analytic); simulated; learned (from simulations of some groups); or device "
+            "(measured); default model."
+        ),
     ] = "model",
     cost_db: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An SQLite file that keeps simulated and measured costs.")
+        Path | None,
+        typer.Option(metavar="FILE", help="SQLite file that keeps simulated and measured costs."),
     ] = None,
     driver: Annotated[
-        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="The device's driver, for --costs device.")
+        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="With --costs device: the device's driver.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Find all groups of operations that could run as one, their costs, and the cheapest execution path.
+    """Find the groups of operations that could run as one, their costs, and the cheapest execution path.
 
-    Groups are embeddings of fusion templates, and connected parts that fit on chip whole. Costs are cycles of one
-    image, by an analytic model unless --costs says otherwise. The exact search is compared with the paper's (DNNVM,
-    algorithm 2), greedy fusion, and none.
+    Groups are embeddings of fusion templates, and connected subgraphs whose tensors all fit on chip. Costs are cycles
+    for one image, by an analytic model unless --costs names another source. The exact search is compared with the
+    paper's (DNNVM, algorithm 2), with greedy fusion, and with no fusion.
 
     \b
     mavcg accel fuse resnet50.onnx --target zu2
@@ -70,25 +82,25 @@ def fuse(
     from mavcg.model_pipeline.sizes import parse_shapes
 
     if search not in SEARCHES:
-        raise MavcgError(f"--search {search}: no such search; there are {', '.join(SEARCHES)}")
+        raise MavcgError(f"--search {search}: there is no such search; the searches are {', '.join(SEARCHES)}")
     if svg is not None:
         check_plot(svg, "--svg")
-    found_target, patterns = find_target(target), read_templates(templates or OURS)
+    isa_target, patterns = find_target(target), read_templates(templates or OURS)
     with Progress() as progress:
         progress(f"reading {model}")
-        graph = load_xgraph(model, found_target, parse_shapes(shape or ()))
+        graph = load_xgraph(model, isa_target, parse_shapes(shape or ()))
         if costs != "model":
             graph = with_fixed_radices(graph)
-        with group_costs(CostRequest(costs, cost_db, driver), found_target) as provider:
-            choices = choose_fusion(graph, found_target, patterns, provider, progress=progress)
+        with group_costs(CostRequest(costs, cost_db, driver), isa_target) as provider:
+            choices = choose_fusion(graph, isa_target, patterns, provider, progress=progress)
     if svg is not None:
-        title = f"{graph.name} on {found_target.name}: {search}"
+        title = f"{graph.name} on {isa_target.name}: {search}"
         save_drawing(plan_svg(graph, choices.plan(search), title), svg, "--svg")
-        note(f"{svg}: the groups of the {search} search")
+        note(f"wrote the groups of the {search} search to {svg}")
     if as_json:
-        print_json(fusion_json(choices, found_target, model, costs))
+        print_json(fusion_json(choices, isa_target, model, costs))
         return
-    _show(choices, found_target, search, costs)
+    _show(choices, isa_target, search, costs)
 
 
 def _show(choices: "FusionChoices", target: "IsaTarget", search: str, costs: str) -> None:
@@ -99,12 +111,12 @@ def _show(choices: "FusionChoices", target: "IsaTarget", search: str, costs: str
     from mavcg.accel.fusion.report import accelerated_operations, group_rows, ideal_bytes, path_rows
 
     out, graph = console(), choices.graph
-    kinds = Counter(one.template for one in choices.candidates)
-    hosts = [node.name for node in graph.nodes if node.kind == "host"]
+    templates = Counter(candidate.template for candidate in choices.candidates)
+    cpu_nodes = [node.name for node in graph.nodes if node.kind == "host"]
     work = accelerated_operations(graph)
-    out.print(f"{graph.name} on {target.name}: {kinds.pop('single', 0)} operations, {work / 1e9:.3f} GOP; on the CPU: "
-              f"{', '.join(hosts) or 'nothing'}")  # fmt: skip
-    out.print("embeddings: " + (", ".join(f"{count} {name}" for name, count in kinds.items()) or "none"))
+    out.print(f"{graph.name} on {target.name}: {templates.pop('single', 0)} operations, {work / 1e9:.3f} GOP; on the "
+              f"CPU: {', '.join(cpu_nodes) or 'nothing'}")  # fmt: skip
+    out.print("embeddings: " + (", ".join(f"{count} {name}" for name, count in templates.items()) or "none"))
     table = Table(
         box=None, title=f"Execution paths (costs: {costs}; peak {target.peak_gops:.0f} GOP/s)", title_justify="left"
     )

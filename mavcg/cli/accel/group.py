@@ -15,7 +15,7 @@ from mavcg.cli.accel.validate import validate
 
 HELP = """Compile networks for accelerators with an instruction set (DNNVM): fusion, code, simulation.
 
-mavcg accel targets lists the accelerators. Each verb's --help has examples.
+mavcg accel targets lists the accelerators. The --help of each command has examples.
 """
 
 

@@ -1,4 +1,4 @@
-"""The verb `mavcg accel host`: the C sources of the host side, for programs of the user's."""
+"""The verb `mavcg accel host`: write the C sources of the host side, for the user's programs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,13 +10,13 @@ from mavcg.errors import MavcgError
 
 
 def host(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the sources go.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the sources.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Write the C sources that load a program, drive the device and call the CPU parts' libraries.
+    """Write the C sources that load a program, drive the device, and call the libraries of the CPU's nodes.
 
-    mavcg_accel.h is the interface and says what a driver must do; mavcg_accel_simulator.h is a device that is not
-    there, so that the same program runs before there is hardware. Compile all .c files with your own:
+    mavcg_accel.h is the interface, and defines what a driver must do. mavcg_accel_simulator.h is a simulated device, so
+    that the same program runs before there is hardware. Compile all .c files with your own:
 
     \b
     mavcg accel host -o host
@@ -27,7 +27,7 @@ def host(
     from mavcg.accel.host.runtime import host_sources
 
     if output.exists() and not output.is_dir():
-        raise MavcgError(f"-o {output}: is no folder; name another")
+        raise MavcgError(f"-o {output}: is not a folder; name a folder")
     files = host_sources()
     try:
         output.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The verb `mavcg accel path`: the cheapest choice of groups that covers a graph."""
+"""The verb `mavcg accel path`: choose the cheapest groups that cover a graph."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,17 +16,23 @@ SEARCHES = ("exact", "paper", "greedy", "none")
 
 
 def path(
-    instance: Annotated[Path, typer.Option(metavar="I.json", help="Candidate groups with costs, and edges.")],
+    instance: Annotated[
+        Path, typer.Option(metavar="I.json", help="File of candidate groups with costs, and of edges between nodes.")
+    ],
     search: Annotated[
-        str, typer.Option(help="exact, paper (DNNVM, algorithm 2), greedy, or none: each node by itself.")
+        str,
+        typer.Option(
+            help="Search to use: exact, paper (DNNVM, algorithm 2), greedy, or none (each node by itself); default "
+            "exact."
+        ),
     ] = "exact",
-    as_json: Annotated[bool, typer.Option("--json", help="The choice as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the choice as JSON.")] = False,
 ) -> None:
-    """Choose groups so that each node is in exactly one, groups form no cycle, and the sum of costs is least.
+    """Choose groups so that each node is in exactly one of them, groups form no cycle, and the total cost is least.
 
     The file is JSON: {"groups": [{"nodes": [NAME, ..], "cost": NUMBER}, ..], "edges": [[FROM, TO], ..]}. `chosen`
-    has the indices of groups in an order in which they can run; `optimal` is true if no choice is proven to cost
-    less, which the exact search alone says.
+    has the indices of groups in an order in which they can run; `optimal` is true if the search proved that no choice
+    costs less, which only the exact search can.
 
     \b
     mavcg accel path --instance net.json
@@ -35,17 +41,17 @@ def path(
     from mavcg.accel.json_files import read_instance
 
     if search not in SEARCHES:
-        raise MavcgError(f"--search {search}: no such search; there are {', '.join(SEARCHES)}")
+        raise MavcgError(f"--search {search}: there is no such search; the searches are {', '.join(SEARCHES)}")
     problem = read_instance(instance)
-    found = searches()[search](problem)
+    best = searches()[search](problem)
     if as_json:
-        print_json({"chosen": list(found.chosen), "cost": found.cost, "optimal": found.optimal})
+        print_json({"chosen": list(best.chosen), "cost": best.cost, "optimal": best.optimal})
         return
     out = console()
-    for index in found.chosen:
+    for index in best.chosen:
         group = problem.groups[index]
         out.print(f"[{index}] {' '.join(group.nodes)}: {group.cost:g}", soft_wrap=True)
-    out.print(f"cost {found.cost:g}" + (", optimal" if found.optimal else ""))
+    out.print(f"cost {best.cost:g}" + (", optimal" if best.optimal else ""))
 
 
 def searches() -> "Mapping[str, Callable[[PathInstance], ChosenPath]]":

@@ -1,4 +1,4 @@
-"""The verb `mavcg accel run`: a program in the functional simulator, with its CPU parts where they can run here."""
+"""The verb `mavcg accel run`: run a program in the functional simulator, with its CPU parts if this machine can."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,27 +17,33 @@ def run(
     program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="[NAME=]X.npy|X.npz", help="An input; in order, or by name; may be repeated."),
+        typer.Option(
+            "--input", metavar="[NAME=]X.npy|X.npz", help="File of an input, by name or in order; may be repeated."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT.npz", help="File for the outputs, by name.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT.npz", help="File to write the outputs to, by name; default: none."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random normal inputs from this seed instead of files.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Use random inputs from this seed, normally distributed, instead of files.")
+    ] = None,
     integers: Annotated[
-        bool, typer.Option("--integers", help="Outputs as the int8 that the accelerator writes.")
+        bool, typer.Option("--integers", help="Give outputs as the int8 numbers that the accelerator writes.")
     ] = False,
     driver: Annotated[
-        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="Run on the device of this driver.")
+        str | None,
+        typer.Option(metavar="LIB.so[:ARGUMENT]", help="Run on the device of this driver instead of in the simulator."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")] = False,
 ) -> None:
-    """Run a program in the functional simulator, on the bytes of the accelerator's memories.
+    """Run a program in the functional simulator, which models the bytes of the accelerator's memories.
 
-    Where the libraries of the CPU parts lie beside the program and are for this machine, the whole network is run by
-    the C host side, as a driver would; its outputs are the model's. Otherwise outputs are the tensors that leave the
+    If the libraries of the CPU parts are beside the program and are for this machine, the host side in C runs the whole
+    network, as with a device, and the outputs are the model's. Otherwise the outputs are the tensors that leave the
     accelerator, [1, H, W, C], as real numbers: integer * 2^-radix.
 
-    Inputs are real numbers in the model's order of dimensions, or int8 as [1, H, W, C].
+    Inputs are real numbers in the model's order of dimensions, or int8 numbers as [1, H, W, C].
 
     \b
     mavcg accel run resnet50.elf --input x.npy -o y.npz
@@ -45,8 +51,8 @@ def run(
     mavcg accel run resnet50.elf --input x.npy --driver ./libdevice.so:/dev/accel0 -o y.npz
     """
     if seed is not None and (seed < 0 or inputs):
-        why = "makes all inputs; leave --input out" if inputs else "is no seed; give 0 or more"
-        raise MavcgError(f"--seed {seed}: {why}")
+        fault = "makes all inputs; leave --input out" if inputs else "is not a seed; give 0 or more"
+        raise MavcgError(f"--seed {seed}: {fault}")
     from mavcg.accel.host.runtime import missing_part
     from mavcg.accel.image.elf_file import read_elf
     from mavcg.cli.run import summary_of, write_arrays
@@ -57,9 +63,10 @@ def run(
         raise MavcgError(f"--driver {driver}: runs whole networks; {missing or 'leave --integers out'}")
     whole = driver is not None or (bool(image.cpu_nodes) and not missing and not integers)
     if missing:
-        note(f"left to the CPU, not computed ({len(image.cpu_nodes)}): {', '.join(image.cpu_nodes[:6])}: {missing}")
+        nodes = ", ".join(image.cpu_nodes[:6])
+        note(f"{len(image.cpu_nodes)} nodes of the CPU are not computed ({nodes}): {missing}")
     elif image.cpu_nodes and integers:
-        note(f"--integers: of what the accelerator writes; the CPU's {len(image.cpu_nodes)} nodes are not computed")
+        note(f"--integers: shows the accelerator's outputs; the CPU's {len(image.cpu_nodes)} nodes are not computed")
     shown = (
         _run_whole(image, program, inputs, seed, driver) if whole else _run_accelerator(image, inputs, seed, integers)
     )
@@ -77,6 +84,7 @@ def run(
 def _run_whole(
     image: "AccelProgram", path: Path, inputs: list[str] | None, seed: int | None, driver: str | None
 ) -> dict[str, Any]:
+    """Run the whole network by the host side in C, and return its outputs by name."""
     from mavcg.accel.host.runtime import DeviceDriver, DeviceProgram
     from mavcg.accel.images import network_inputs
 
@@ -90,6 +98,7 @@ def _run_whole(
 def _run_accelerator(
     image: "AccelProgram", inputs: list[str] | None, seed: int | None, integers: bool
 ) -> dict[str, Any]:
+    """Run the accelerator's part in the functional simulator, and return its outputs by name."""
     from mavcg.accel.fixed_point import to_reals
     from mavcg.accel.images import read_inputs
     from mavcg.accel.simulator.functional import execute
@@ -112,26 +121,24 @@ def _random(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Any]:
     return {name: numbers.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
 
 
-def _arrays(names: Sequence[str], given: list[str]) -> dict[str, Any]:
-    """Read arrays by the program's inputs. Raises: MavcgError naming the option."""
-    import numpy as np
+def _arrays(names: Sequence[str], files: list[str]) -> dict[str, Any]:
+    """Read the arrays of the program's inputs, by name. files: values of --input. Raises: MavcgError naming --input."""
+    from mavcg.cli.input_arrays import load_array_file
 
-    found: dict[str, Any] = {}
-    for text in given:
+    by_name: dict[str, Any] = {}
+    for text in files:
         name, equals, file = text.partition("=")
         if not equals or (name not in names and Path(text).exists()):
             name, file = "", text
-        try:
-            loaded = np.load(file, allow_pickle=False)
-            arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {name: loaded}
-        except (OSError, ValueError, EOFError) as error:
-            raise MavcgError(f"--input {text}: no array could be read ({error}); give a .npy or .npz file") from error
+        loaded = load_array_file(file, f"--input {text}")
+        arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {name: loaded}
         for key, array in arrays.items():
-            free = [n for n in names if n not in found]
-            own = key if key else (free[0] if free else "")
-            if own not in free:
+            free = [n for n in names if n not in by_name]
+            input_name = key if key else (free[0] if free else "")
+            if input_name not in free:
                 raise MavcgError(
-                    f"--input {text}: the program has no such free input; its inputs are {', '.join(names)}"
+                    f"--input {text}: the program has no such input, or it has an array already; its inputs are "
+                    f"{', '.join(names)}"
                 )
-            found[own] = array
-    return found
+            by_name[input_name] = array
+    return by_name

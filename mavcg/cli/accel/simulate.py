@@ -1,4 +1,4 @@
-"""The verb `mavcg accel simulate`: cycles of a program."""
+"""The verb `mavcg accel simulate`: simulate the cycles that a program takes."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +11,14 @@ from mavcg.cli.output import console, note, print_json
 def simulate(
     program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
     timeline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The units' work over time as a picture, .svg or .png.")
+        Path | None, typer.Option(metavar="FILE", help="Draw the work of the units over time, as .svg or .png.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Simulate a program cycle by cycle: time, utilisation of the array, stalls by cause, bytes moved, energy.
+    """Simulate a program cycle by cycle: time, utilisation of the array, stalls by cause, traffic, energy.
 
-    Cycles are of one image on one core; gops counts all cores. An energy is an estimate, and says what it assumes.
+    Cycles are for one image on one core; GOP/s counts all cores. The energy is an estimate, printed with its
+    assumptions.
 
     \b
     mavcg accel simulate resnet50.elf
@@ -36,7 +37,7 @@ def simulate(
     report = simulated_json(image, time)
     if timeline is not None:
         save_drawing(timeline_svg(image, time), timeline, "--timeline")
-        note(f"timeline in {timeline}")
+        note(f"wrote the timeline to {timeline}")
     if as_json:
         print_json(report)
         return

@@ -1,4 +1,4 @@
-"""The verb `mavcg accel targets`: the accelerators with an instruction set, and what their files say."""
+"""The verb `mavcg accel targets`: list the accelerators with an instruction set, and the facts in their files."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,29 +12,33 @@ if TYPE_CHECKING:
 
 def targets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME|FILE]", help="One target in full, with the source of each figure.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME|FILE]", help="Target to show in full, with the source of each figure; default: list all."
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the same as one JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as a JSON document.")] = False,
 ) -> None:
     """List accelerators with an instruction set: DNNVM's two, and your own.
 
     A target is a TOML file. Every figure is written as key = { value = ..., source = "..." }:
 
     \b
-    frequency_mhz       of the array and the memories on chip
-    ic_parallel         operations along input channels a cycle, two for a multiply-add (24: 12 channels)
-    oc_parallel         output channels a cycle
-    rows_parallel       rows of the output a cycle
-    batch               cores that work on an image each and share the DDR memory
-    input_bytes, weight_bytes, output_bytes     buffers of a core; banks: into which each is divided
-    pool_parallel       window positions that the pooling unit reads a cycle
-    misc_parallel       elements that element-wise operations and moves write a cycle
-    ddr_gb_per_s, ddr_latency_cycles            of the memory off chip, for all cores together
-    rounding            of shifts: half_up, half_away or floor
-    dense               fully connected layers on the "cpu" or the "accelerator"
+    frequency_mhz       clock of the array and of the on-chip memories
+    ic_parallel         operations along input channels per cycle, two for a multiply-add (24: 12 channels)
+    oc_parallel         output channels per cycle
+    rows_parallel       output rows per cycle
+    batch               cores, each of which works on an image; they share the DDR memory
+    input_bytes, weight_bytes, output_bytes     sizes of a core's buffers; banks: banks of each
+    pool_parallel       window positions that the pooling unit reads per cycle
+    misc_parallel       elements that element-wise operations and moves write per cycle
+    ddr_gb_per_s, ddr_latency_cycles            off-chip memory, for all cores together
+    rounding            rounding of shifts: half_up, half_away or floor
+    dense               where fully connected layers run: "cpu" or "accelerator"
 
-    Beside these stand description and name, which is the file's own. Start from one of ours: `mavcg accel targets zu2`
-    names its file. Your own are found in the folders isa_targets/ of MAVCG_PROFILES, or by a path in place of the name.
+    A file also has description, and name, which equals the file's name. Start from an existing one: `mavcg accel
+    targets zu2` prints the path of its file. Your own targets are found in the folders isa_targets/ of MAVCG_PROFILES,
+    or by a path in place of the name.
 
     \b
     mavcg accel targets
@@ -43,7 +47,7 @@ def targets(
     """
     from mavcg.accel.target import find_target, target_names
 
-    isa_targets = [find_target(one) for one in (target_names() if name is None else (name,))]
+    isa_targets = [find_target(known) for known in (target_names() if name is None else (name,))]
     if as_json:
         rows = [_row(target) for target in isa_targets]
         print_json(rows if name is None else rows[0])
@@ -65,7 +69,7 @@ def _show_all(isa_targets: "list[IsaTarget]") -> None:
     from rich.table import Table
 
     table = Table(box=None)
-    for title in ("target", "peak GOP/s", "operations a cycle", "on chip", "DDR GB/s", ""):
+    for title in ("target", "peak GOP/s", "operations per cycle", "on chip", "DDR GB/s", ""):
         table.add_column(title, justify="left" if title in ("target", "") else "right")
     for t in isa_targets:
         array = f"{t.batch} x " * (t.batch > 1) + f"{t.ic_parallel} x {t.oc_parallel} x {t.rows_parallel}"
@@ -84,7 +88,7 @@ def _show_one(target: "IsaTarget") -> None:
     known = files("isa_targets").get(target.name)
     if known is not None:
         out.print(f"file: {known}", soft_wrap=True)
-    out.print(f"peak: {target.peak_gops:.1f} GOP/s, {target.macs_per_cycle} multiply-adds a cycle of each core")
+    out.print(f"peak: {target.peak_gops:.1f} GOP/s, {target.macs_per_cycle} multiply-adds per cycle and core")
     table = Table(box=None)
     table.add_column("fact")
     table.add_column("value", justify="right")

@@ -1,4 +1,4 @@
-"""The verb `mavcg accel validate`: a program against the fixed-point reference."""
+"""The verb `mavcg accel validate`: compare a program's results with the fixed-point reference."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,15 +13,16 @@ def validate(
     model: Annotated[
         str, typer.Option(metavar="MODEL", help="The model that it was built from: a file, or a built-in network.")
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Of the random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random inputs; default 0.")] = 0,
     shape: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input with free dimensions.")
+        list[str] | None,
+        typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input whose dimensions are free."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
-    """Check that a program computes the right bits: every tile of every layer, against the fixed-point reference.
+    """Check that a program computes the right bits: each tile of each layer is compared with the fixed-point reference.
 
-    The reference is computed from the model, at the radix positions in the program's file. Exit status 1 where any
+    The reference is computed from the model, with the radix positions in the program's file. The exit status is 1 if an
     element differs.
 
     \b
@@ -41,14 +42,14 @@ def validate(
         real = load_xgraph(model, image.target, parse_shapes(shape or ()))
         graph = with_radices(real, image.radices, str(program))
         progress("reference and execution")
-        found = validate_program(image, graph, seeded_images(graph, 1, seed)[0])
+        result = validate_program(image, graph, seeded_images(graph, 1, seed)[0])
     if as_json:
-        different = [{"node": d.node, "elements": d.elements, "first": d.first} for d in found.differences]
-        print_json({"layers": found.layers, "mismatches": len(found.differences), "different": different})
+        different = [{"node": d.node, "elements": d.elements, "first": d.first} for d in result.differences]
+        print_json({"layers": result.layers, "mismatches": len(result.differences), "different": different})
     else:
         out = console()
-        for one in found.differences:
-            out.print(f"{one.node}: {one.elements} elements differ, the first at {one.first}")
-        out.print(f"{program}: {found.layers} layers compared, {len(found.differences)} differ")
-    if found.differences:
+        for difference in result.differences:
+            out.print(f"{difference.node}: {difference.elements} elements differ, the first at {difference.first}")
+        out.print(f"{program}: {result.layers} layers compared, {len(result.differences)} differ")
+    if result.differences:
         raise typer.Exit(1)

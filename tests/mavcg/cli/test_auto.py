@@ -123,7 +123,7 @@ def test_nothing_hot_builds_nothing(mavcg: Any, perf: str, core: str, project: P
     [
         ("[build]", "[buidl]", (), "[buidl] is not known"),
         ('command = ["./app"]', "", (), "names no program to profile; add [profile] with command"),
-        ('sources = ["hot.c"]', 'command = ["make"]', (), "[build] command is a build of the program itself"),
+        ('sources = ["hot.c"]', 'command = ["make"]', (), "[build] command builds the program itself"),
         ('sources = ["hot.c"]', 'sources = ["cold.c"]', (), "cold.c: is not there"),
         ('["sh", "build.sh"]', '["false"]', (), "profile.build = false: ended with exit status 1"),
         ('["./app"]', '["./other"]', (), "./other"),
@@ -146,4 +146,4 @@ def test_bad_input(
 
 def test_without_a_file_it_says_what_to_write(mavcg: Any, here: Path) -> None:
     done = mavcg("auto")
-    assert done.status == 2 and "there is no mavcg.toml here; write one with [profile] command" in done.stderr
+    assert done.status == 2 and "there is no mavcg.toml in this folder; write one with [profile] command" in done.stderr

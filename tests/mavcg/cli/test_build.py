@@ -211,8 +211,8 @@ def test_measured_gains_and_growth_drop_versions(
     ("arguments", "message"),
     [
         (["--cores", "CORE,FOREIGN"], "a library has one architecture"),
-        (["--cores", ""], "--cores '': holds an empty name; give cores with commas between"),
-        (["--cores", "CORE,,CORE"], "holds an empty name"),
+        (["--cores", ""], "--cores '': has an empty name; give names with commas between"),
+        (["--cores", "CORE,,CORE"], "has an empty name"),
         (["--cores", "nosuch"], "--cores nosuch: no such core"),
         (["--board", "nosuch"], "--board nosuch: no such board"),
         (["-o", "absent/lib.so"], "absent/lib.so: the folder "),

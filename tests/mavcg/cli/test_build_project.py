@@ -115,7 +115,7 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
         (f'{PROGRAM}board = "rk3588"\noutput = "a.b"', [], "mavcg.toml: build.output a.b: names neither"),
         (f'{PROGRAM}board = "rk3588"\ntune = "x"', [], "mavcg.toml: build.tune x: is none of"),
         ('[build]\nsources = ["*.z"]\nhot = ["f"]\nboard = "rk3588"', [], "mavcg.toml: build.sources *.z: matches no"),
-        ('[[model]]\nfile = "no.onnx"\nboard = "rk3588"', [], "mavcg.toml: model[0].file = 'no.onnx': is not there"),
+        ('[[model]]\nfile = "no.onnx"\nboard = "rk3588"', [], "mavcg.toml: model[0].file = 'no.onnx': does not exist"),
         ('[[model]]\nfile = "tiny.onnx"', [], "mavcg.toml: model[0]: no cores are named"),
         (
             '[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\nalso = "y.onnx"',
@@ -130,7 +130,7 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
         (
             '[[model]]\nfile = "tiny.onnx"\nboard = "rk3588"\n' * 2,
             ["--partial", "--also", "y.onnx"],
-            "names 2 models; give each [[model]] its also",
+            "names 2 models; give each [[model]] a key `also`",
         ),
         ('[[model]]\nfile = "tiny.onnx"\nboard = "x"', [], "mavcg.toml: model[0].board x: no such board"),
         (
@@ -154,12 +154,12 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
             [],
             "build.max_functions 0: allows no version",
         ),
-        (f'{PROGRAM}board = "rk3588"', ["--threads", "2"], "--threads: is for models; name one"),
+        (f'{PROGRAM}board = "rk3588"', ["--threads", "2"], "--threads: is for models; name a model"),
         (f'{PROGRAM}board = "rk3588"\ncommand = ["make"]', [], "mavcg.toml: build.command builds the program itself"),
         (
             '[[model]]\nfile = "tiny.onnx"\n[[model]]\nfile = "tiny.onnx"',
             ["-o", "x.so"],
-            "mavcg.toml names 2 models; give each [[model]] its output",
+            "mavcg.toml names 2 models; give each [[model]] a key `output`",
         ),
         (
             '[build]\nsources = ["kernel.c"]\nboard = "rk3588"',

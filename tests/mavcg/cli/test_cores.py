@@ -88,7 +88,7 @@ def test_this_machine_as_measured_once_and_anew(host_facts: list[str]) -> None:
 
 @pytest.mark.parametrize("name", [None, "check", "cortex-a55"])
 def test_only_this_machine_is_measured(name: str | None, host_facts: list[str]) -> None:
-    with pytest.raises(MavcgError, match="--measure is of this machine; give `mavcg cores host --measure`"):
+    with pytest.raises(MavcgError, match="--measure measures this machine; give `mavcg cores host --measure`"):
         cores(name, measure=True)
     assert not host_facts
 

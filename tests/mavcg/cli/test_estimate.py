@@ -128,7 +128,7 @@ def test_a_function_without_loops(mavcg: Any, dot_file: Path) -> None:
         (["none.s", "--core", "cortex-a55"], "none.s"),
         (["bad.s", "--core", "cortex-a55"], "bad.s:1:2:"),
         (["x86.o", "--core", "cortex-a55"], "holds code for X86_64"),
-        (["dot.s", "--core", "cortex-a55", "--set", "a=3"], "not of the form"),
+        (["dot.s", "--core", "cortex-a55", "--set", "a=3"], "does not have the form"),
     ],
 )
 def test_bad_input(mavcg: Any, dot_file: Path, arguments: list[str], words: str) -> None:

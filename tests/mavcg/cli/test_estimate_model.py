@@ -41,7 +41,7 @@ def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> N
     [
         ((), ("tiny.onnx: is a model", "--board")),
         (("--core", "cortex-a55"), ("is a model", "--board")),
-        (("--board", "exynos9820", "--core", "cortex-a55"), ("--core", "beside --board")),
+        (("--board", "exynos9820", "--core", "cortex-a55"), ("--core", "with --board")),
         (("--board", "exynos9820", "--verbose"), ("--verbose",)),
         (("--board", "exynos982"), ("exynos982", "exynos9820")),
         (("--board", "exynos9820", "--threads", "9"), ("--threads 9", "1 to 8")),
@@ -67,7 +67,7 @@ def test_assembly_takes_a_core(mavcg: Any, here: Path) -> None:
 
     assert "name a --core" in mavcg("estimate", "k.s").stderr
     assert "neither a model" in mavcg("estimate", "k.s", "--board", "exynos9820").stderr
-    assert "nobody.so: is not there" in mavcg("estimate", "nobody.so", "--board", "exynos9820").stderr
+    assert "nobody.so: does not exist" in mavcg("estimate", "nobody.so", "--board", "exynos9820").stderr
     assert "--plot: is for models" in mavcg("estimate", "k.s", "--core", "cortex-a55", "--plot", "t.svg").stderr
 
 

@@ -77,4 +77,4 @@ def test_no_point_has_a_tiling(mavcg: Any, here: Path) -> None:
 
     found = json.loads(done.stdout)
     assert (done.status, found["front"], found["infeasible"]) == (0, [], 2)
-    assert "on none of the 2 points all layers have a tiling" in done.stderr
+    assert "on none of the 2 points does each layer have a tiling" in done.stderr

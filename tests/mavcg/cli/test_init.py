@@ -54,7 +54,7 @@ def test_what_is_there_is_not_replaced(mavcg: Any, sources: Path) -> None:
     (sources / "mavcg.toml").write_text("mine")
     ended = mavcg("init", "--board", "rk3588")
     assert ended.status == 2
-    assert ended.stderr == "mavcg: mavcg.toml: is there already; edit it, or replace it by --force\n"
+    assert ended.stderr == "mavcg: mavcg.toml: exists already; edit it, or replace it with --force\n"
     assert (sources / "mavcg.toml").read_text() == "mine"
 
     assert mavcg("init", "--board", "rk3588", "--force").status == 0

@@ -132,7 +132,11 @@ def test_what_gets_no_versions_says_why(project: Path, run_program: Any, command
     assert run_program("gcc", "-S", "hot.c", "-o", "made.s").status == 0
     line = f"{' '.join(LAUNCH)} {{}} {command} < hot.c"
     plain = run_program("sh", "-c", line.format(""))
-    assert plain.status == 0 and plain.stderr.startswith("mavcg: the plain object stays: ") and message in plain.stderr
+    assert (
+        plain.status == 0
+        and plain.stderr.startswith("mavcg: the compiler's object stays: ")
+        and message in plain.stderr
+    )
     assert run_program("sh", "-c", line.format("--strict")).status == 2
 
 
@@ -199,7 +203,7 @@ def test_the_compilers_errors_and_warnings_pass_through(mavcg: Any, project: Pat
     ("words", "status", "message"),
     [
         ([], 2, "launch: no compiler is named; usage: mavcg launch"),
-        (["--nonsense", "gcc"], 2, "launch --nonsense: is not an option here"),
+        (["--nonsense", "gcc"], 2, "launch --nonsense: is not an option of mavcg launch"),
         (["no-such-compiler", "-c", "hot.c"], 127, "no-such-compiler: cannot be run (No such file or directory)"),
         (["sh", "-c", "exit 3"], 3, ""),
         (["sh", "-c", "kill -9 $$"], 137, ""),
@@ -228,7 +232,7 @@ def test_what_cannot_be_versioned_keeps_the_plain_object(
     assert plain.status == 0
 
     kept = launch(mavcg, "gcc", "-c", "hot.c", "-o", "hot.o")
-    assert kept.status == 0 and kept.stderr.startswith("mavcg: the plain object stays: ")
+    assert kept.status == 0 and kept.stderr.startswith("mavcg: the compiler's object stays: ")
     assert "function definition is not allowed here" in kept.stderr
     assert (project / "hot.o").read_bytes() == (project / "plain.o").read_bytes()
 
@@ -240,7 +244,7 @@ def test_a_refused_function_keeps_the_plain_object(mavcg: Any, project: Path, ru
     (project / "hot.c").write_text(UNVERSIONABLE)
     assert run_program("gcc", "-c", "hot.c", "-o", "plain.o").status == 0
     ended = launch(mavcg, "gcc", "-c", "hot.c", "-o", "hot.o")
-    assert ended.status == 0 and "the plain object stays: hot.o: dot left as it was: " in ended.stderr
+    assert ended.status == 0 and "the compiler's object stays: hot.o: dot left as it was: " in ended.stderr
     assert (project / "hot.o").read_bytes() == (project / "plain.o").read_bytes()
     assert launch(mavcg, "--strict", "gcc", "-c", "hot.c", "-o", "hot.o").status == 2
 
@@ -276,7 +280,7 @@ def test_a_bad_build_file_breaks_no_build(
         (project / "mavcg.toml").write_text(text.replace("CORE", cores[0]))
     ended = launch(mavcg, "gcc", "-c", "hot.c")
     assert ended.status == 0 and (project / "hot.o").is_file() and not notes(project / "hot.o")
-    assert ended.stderr.startswith("mavcg: the plain object stays: ") and message in ended.stderr
+    assert ended.stderr.startswith("mavcg: the compiler's object stays: ") and message in ended.stderr
     assert launch(mavcg, "--strict", "gcc", "-c", "hot.c").status == 2
 
 
@@ -311,7 +315,7 @@ def test_a_fault_of_ours_breaks_no_build(mavcg: Any, project: Path, monkeypatch:
     monkeypatch.setattr("mavcg.program_pipeline.program.make_versions", lambda *_: 1 / 0)
     ended = launch(mavcg, "gcc", "-c", "hot.c")
     assert ended.status == 0 and (project / "hot.o").is_file()
-    assert "the plain object stays: a fault of mavcg: ZeroDivisionError" in ended.stderr
+    assert "the compiler's object stays: a fault of mavcg: ZeroDivisionError" in ended.stderr
 
 
 @pytest.mark.parametrize("name", ["cold.c", "cold.cpp"])

@@ -250,11 +250,11 @@ def test_no_perf(mavcg: Any, library: Path, as_cores: Any, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["LIB"], "measure: no command; give one after --"),
+        (["LIB"], "measure: no command is named; give one after --"),
         (["/bin/sh", "--", "true"], "holds no versions made by mavcg"),
         (["absent.so", "--", "true"], "absent.so: cannot be read"),
         (["LIB", "--", "./absent"], "./absent: program not found"),
-        (["LIB", "-o", "/no/such/folder/g.json", "--", "true"], "the folder /no/such/folder is not there"),
+        (["LIB", "-o", "/no/such/folder/g.json", "--", "true"], "the folder /no/such/folder does not exist"),
         (["LIB", "-o", "/bin/sh", "--", "true"], "/bin/sh: not a whole JSON file"),
         (["LIB", "--min-gain", "nan", "--", "true"], "--min-gain nan: is not a percentage"),
         (["LIB", "--runs", "0", "--", "true"], "Invalid value for '--runs'"),

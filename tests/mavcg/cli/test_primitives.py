@@ -58,11 +58,11 @@ def test_one_is_checked(mavcg: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("check",), "names no primitive"),
+        (("check",), "no primitive is named"),
         (("check", "sum2d_scalar_chw_chw"), "give --scenario C,H,W"),
         (("check", "sum2d_scalar_chw_hwc", "--scenario", "3,5,5,1,3,4"), "there is none of this name; did you mean"),
         (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5"), "has 3 numbers"),
-        (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,x,1,3,4"), "'x' is no whole number"),
+        (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,x,1,3,4"), "'x' is not a whole number"),
         (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5,1,9,4"), "larger than the padded image"),
         (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5,1,3,4,1,2"), "groups do not divide"),
         (("check", "sum2d_scalar_chw_chw", "--scenario", "999999,9999,9999,1,3,4"), "too large"),
@@ -72,9 +72,9 @@ def test_one_is_checked(mavcg: Any) -> None:
             "--core cortex-z9: no such",
         ),
         (("check", "sum2d_scalar_chw_chw", "--scenario", "3,5,5,1,3,4", "--family", "sum2d"), "is for the list"),
-        (("check", "qconv_im2row_hwc_hwc", "--scenario", "3,5,5,1,3,4"), "whose sums are exact; check is for f32"),
-        (("--family", "sum3d"), "there are sum2d"),
-        (("--core", "host"), "is for checking one"),
+        (("check", "qconv_im2row_hwc_hwc", "--scenario", "3,5,5,1,3,4"), "whose sums are exact, and check is for f32"),
+        (("--family", "sum3d"), "the families are sum2d"),
+        (("--core", "host"), "is for check; write"),
         (("chek",), "is not a subcommand"),
     ],
 )

@@ -114,10 +114,10 @@ def test_plot(script: Path, tmp_path: Path) -> None:
     ("arguments", "error"),
     [
         ([], "nothing to profile; give a command after --, as in mavcg profile -- ./app args"),
-        (["--import", "SCRIPT", "--", "true"], "both --import and a command"),
-        (["--import", "SCRIPT", "--call-graph"], "--call-graph with --import: that profile is made already"),
-        (["--import", "SCRIPT", "--threshold", "101"], "--threshold 101: not a share in percent; give 0 to 100"),
-        (["--import", "SCRIPT", "--threshold", "nan"], "--threshold nan: not a share in percent"),
+        (["--import", "SCRIPT", "--", "true"], "--import and a command exclude each other"),
+        (["--import", "SCRIPT", "--call-graph"], "--call-graph with --import: has no effect on a recorded profile"),
+        (["--import", "SCRIPT", "--threshold", "101"], "--threshold 101: is not a share in percent; give 0 to 100"),
+        (["--import", "SCRIPT", "--threshold", "nan"], "--threshold nan: is not a share in percent"),
         (["--import", "SCRIPT", "-o", "/no/such/folder/x.json"], "x.json: cannot be written"),
         (["--import", "absent.txt"], "absent.txt: cannot be read: No such file or directory"),
         (["--with", "gprof", "--", "true"], "--with gprof: not a recorder; give one of perf, callgrind"),
@@ -242,7 +242,7 @@ def test_a_command_that_is_given_is_kept_where_the_file_says(perf: str, tmp_path
             "mavcg.toml: is not a profile that `mavcg profile`",
         ),
         ("[profile]\ncommand = 'true'", ["--", "./x"], "profile.command = 'true': is not a list of strings"),
-        ("", ["--import", "x", "--config", "mavcg.toml"], "both --import and --config"),
+        ("", ["--import", "x", "--config", "mavcg.toml"], "--import and --config exclude each other"),
     ],
 )
 def test_faults_of_the_file(tmp_path: Path, text: str | None, arguments: list[str], message: str) -> None:
@@ -302,7 +302,7 @@ def test_classes_of_two_networks_as_json_and_chart(tmp_path: Path) -> None:
         (("--of", "libn.so"), "--of libn.so: is for --classes"),
         (("--import", "b.txt"), "--import b.txt: a ranking is of one profile"),
         (("--classes", "--of", "absent.so"), "no samples in absent.so; there are some in \\[kernel.kallsyms\\], l.so"),
-        (("--classes", "--import", "other/perf-script.txt"), "2 files are called perf-script"),
+        (("--classes", "--import", "other/perf-script.txt"), "2 files have the name perf-script"),
     ],
 )
 def test_refusals_of_classes(script: Path, arguments: tuple[str, ...], reason: str) -> None:

@@ -43,7 +43,7 @@ def test_values_and_defaults(tmp_path: Path) -> None:
     ("seconds", "memory", "message"),
     [
         (0, None, "--max-seconds 0"), (float("nan"), None, "--max-seconds nan"), (-1, None, "--max-seconds"),
-        (None, "4 parsecs", "--max-memory 4 parsecs: is no size"), (None, "1e999GB", "--max-memory"),
+        (None, "4 parsecs", "--max-memory 4 parsecs: is not a size"), (None, "1e999GB", "--max-memory"),
         (None, "3", "--max-memory 3: is less than any build takes"), (None, "", "--max-memory"),
     ],
 )  # fmt: skip
@@ -53,7 +53,9 @@ def test_bad_values_are_named(seconds: float | None, memory: str | None, message
 
 
 def test_memory_that_cannot_be_had_is_named() -> None:
-    with pytest.raises(MavcgError, match="net.onnx: while folding: takes more memory than is available.*give it more"):
+    with pytest.raises(
+        MavcgError, match="net.onnx: while folding: more memory is needed than is available.*allow more"
+    ):
         with enforce_limits(ResourceLimits(60, None), "net.onnx") as progress:
             progress("folding")
             np.zeros(1 << 60, np.uint8)
@@ -69,7 +71,7 @@ def test_a_build_over_its_limit_is_refused_and_leaves_nothing(
 
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"mavcg: net.onnx: {option} ") and "(while " in line and "give it more" in line
+    assert line.startswith(f"mavcg: net.onnx: {option} ") and "(while " in line and "allow more" in line
     assert done.stdout == "" and [path.name for path in here.iterdir()] == ["net.onnx"]
 
 
@@ -80,8 +82,8 @@ def test_keys_of_the_build_file(shell: Callable[[str], Any], here: Path) -> None
     (here / "mavcg.toml").write_text(f"{table}max_seconds = 0.5\n")
 
     done = shell("mavcg build")
-    assert done.returncode == 2 and "net.onnx: --max-seconds 0.5: it takes longer" in done.stderr
+    assert done.returncode == 2 and "net.onnx: --max-seconds 0.5: the build takes longer" in done.stderr
 
     (here / "mavcg.toml").write_text(f'{table}max_memory = "x"\n')
     done = shell("mavcg build")
-    assert done.returncode == 2 and "mavcg.toml: model[0].max_memory x: is no size" in done.stderr
+    assert done.returncode == 2 and "mavcg.toml: model[0].max_memory x: is not a size" in done.stderr

@@ -86,7 +86,7 @@ def test_a_seed_gives_the_same_again(mavcg: Any, tiny_library: Path, here: Path)
         (["--input", "other.npy", "--input", "image.npy"], ["image", "1, 4, 6, 6"]),
         (["--input", "double.npy", "--input", "other.npy"], ["float64", "float32"]),
         (["--seed", "0", "-o", "missing/out.npz"], ["missing"]),
-        (["--seed", "-1"], ["--seed -1: is no seed; give 0 or more"]),
+        (["--seed", "-1"], ["--seed -1: is not a seed; give 0 or more"]),
         (["--seed", "0", "--input", "image.npy"], ["--seed 0: makes all inputs; leave --input out"]),
         (["--seed", "0", "--threads", "5000"], ["threads"]),
         (["--seed", "0", "--threads", "few"], ["--threads=few", "auto"]),

@@ -168,7 +168,7 @@ def test_people_see_what_was_chosen_and_what_else_it_could_have_been(app: typer.
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"model": "alexnet"}, "select alexnet: for no machine; name a --board"),
+        ({"model": "alexnet"}, "select alexnet: no board is named; name a --board"),
         ({"model": "alexnet", "board": "exynos9820", "core": "cortex-a57"}, "--core cortex-a57: exynos9820 has no"),
         ({"model": "alexnet", "board": "exynos9820", "strategy": "best"}, "--strategy best: unknown strategy"),
         ({"model": "alexnet", "board": "exynos9820", "max_error": -1.0}, "--max-error -1.0: give 0 or more"),
@@ -178,7 +178,7 @@ def test_people_see_what_was_chosen_and_what_else_it_could_have_been(app: typer.
         ({"model": "alexnet", "board": "exynos9820", "plot": Path("a.gif")}, "--plot a.gif: pictures are .svg or .png"),
         ({"model": "lenet", "board": "exynos9820"}, "lenet: is neither a file nor a built-in network"),
         ({"model": "alexnet", "board": "exynos9820", "shape": ["x=1x2"]}, "--shape: alexnet is a built-in network"),
-        ({"model": "alexnet", "instance": Path("a.json")}, "MODEL: has no effect on an instance"),
+        ({"model": "alexnet", "instance": Path("a.json")}, "MODEL: has no effect with --instance"),
     ],
 )
 def test_what_cannot_be_asked_is_said(options: dict[str, Any], said: str) -> None:

@@ -157,5 +157,5 @@ def test_what_cannot_be_is_one_error(options: dict[str, Any], words: str) -> Non
 
 @pytest.mark.parametrize("option", ["threads", "per_cluster", "max_arena"])
 def test_an_instance_has_no_cores(option: str, tmp_path: Path) -> None:
-    with pytest.raises(MavcgError, match="has no effect on an instance"):
-        select(instance=tmp_path / "x.json", **{option: 2})  # type: ignore[arg-type]
+    with pytest.raises(MavcgError, match="has no effect with --instance"):
+        select(instance=tmp_path / "x.json", **{option: 2})

@@ -120,12 +120,12 @@ def test_without_the_flag_nothing_is_foreign(
     ("words", "why"),
     [
         (("select", "alexnet", "--board", "rk3588"), "is a library of this machine and cannot be used for rk3588"),
-        (("select", "alexnet", "--board", "host", "--batch", "2"), "is for one selection"),
+        (("select", "alexnet", "--board", "host", "--batch", "2"), "cannot be used with --per-cluster"),
         (
             ("tune", "alexnet", "--board", "rk3588", "--runner", "adb"),
             "is a library of this machine and cannot be used",
         ),
-        (("tune", "--export", "x.json"), "tune --foreign: is for measuring a MODEL"),
+        (("tune", "--export", "x.json"), "tune --foreign: is only for the measurement of a MODEL"),
         (("build", "net.onnx", "--board", "host"), "calls no other library"),
     ],
 )

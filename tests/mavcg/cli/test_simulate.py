@@ -84,10 +84,10 @@ def test_people_see_cycles_their_loss_and_what_was_assumed(mavcg: Any) -> None:
     (("--function", "axpy", "--core", "cortex-a55", "--args", "i:1 i:2 i:3"), "accesses"),
     (("--function", "axpy", "--core", "cortex-a55", "--board", "raspberry-pi-4"), "raspberry-pi-4 has no such core"),
     (("--core", "cortex-a55"), "name a --function; or --per-layer"),
-    (("--core", "cortex-a55", "--per-layer"), "--per-layer: name the --board"),
+    (("--core", "cortex-a55", "--per-layer"), "--per-layer: needs a --board"),
     (("--core", "cortex-a55", "--per-layer", "--function", "axpy"), "--function: is for the call of one function"),
-    (("--core", "cortex-a55", "--function", "axpy", "--whole"), "--whole: is about the layers of a model"),
-    (("--core", "cortex-a55", "--function", "axpy", "--samples", "9"), "--samples: is about the layers of a model"),
+    (("--core", "cortex-a55", "--function", "axpy", "--whole"), "--whole: is about a model's layers"),
+    (("--core", "cortex-a55", "--function", "axpy", "--samples", "9"), "--samples: is about a model's layers"),
     (
         ("--core", "cortex-a55", "--board", "exynos9820", "--per-layer", "--whole", "--samples", "9"),
         "--samples: nothing is sampled with --whole",
@@ -134,7 +134,7 @@ def test_buffers_hold_what_input_gives(mavcg: Any) -> None:
         ("large.npy",): "--input: file 1 holds 4097 bytes, its buffer 4096; give a larger buffer",
         ("text.npy", "text.npy"): "--input: 2 files, and --args has 1 buffers",
         ("none.npy",): "--input none.npy: no array could be read",
-        ("several.npz",): "--input several.npz: a buffer has one array",
+        ("several.npz",): "--input several.npz: has several arrays, and a buffer takes one",
         ("not.npy",): "--input not.npy: no array could be read",
     }.items():
         done = mavcg("simulate", *call, *(word for file in files for word in ("--input", file)))

@@ -190,7 +190,7 @@ def test_choices_go_by_what_was_simulated(
         ({"model": "squeezenet", "runner": "simulate", "board": "rk3588", "core": ["cortex-a53"]}, "it has cortex-a55"),
         ({"model": "squeezenet", "runner": "simulate", "board": "rk3588", "threads": 2}, "tune --threads"),
         ({"model": "squeezenet", "runner": "simulate", "board": "rk3588", "foreign": ["openblas"]}, "tune --foreign"),
-        ({"check": True, "runner": "simulate", "board": "rk3588"}, "has no machine to look at"),
+        ({"check": True, "runner": "simulate", "board": "rk3588"}, "uses no machine"),
         ({"model": "squeezenet", "core": ["cortex-a55"]}, "--core cortex-a55: host has no such core"),
         ({"model": "squeezenet", "check": True}, "tune MODEL: has no effect with --check"),
         ({"check": True, "board": "absent"}, "--board absent"),

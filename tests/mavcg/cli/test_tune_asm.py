@@ -222,7 +222,7 @@ def test_garbled_input_is_an_error_with_its_place(
         (["--core", "cortex-a55", "-o", "."], "cannot be replaced by a file"),
         (["--core", "cortex-a55", "-o", "out.S", "--function", "dit"], "did you mean dot?"),
         (["--core", "cortex-a55", "-o", "out.S", "--set", "ldr_y->ins=3"], "did you mean ldr_x"),
-        (["--core", "cortex-a55", "-o", "out.S", "--set", "ldr_x->ins"], "not of the form"),
+        (["--core", "cortex-a55", "-o", "out.S", "--set", "ldr_x->ins"], "does not have the form"),
         (["--core", "cortex-a55", "-o", "out.S", "--set", "ldr_x->ins.to=3"], "the roles are acc, addr, data"),
         (["--core", "cortex-a55", "-o", "out.S", "--solver-seconds", "-1"], "--solver-seconds"),
         (["--core", "cortex-a55"], "-o"),

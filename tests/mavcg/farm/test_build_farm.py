@@ -114,11 +114,11 @@ def test_a_library_that_cannot_be_built_leaves_the_others(tmp_path: Path, tiny: 
         (["--boards", "rk3588,rk3588"], "rk3588 is named twice"),
         (["--boards", "rk3588,"], "has an empty name"),
         (["--boards", "nowhere"], "nowhere"),
-        (["--boards", "rk3588", "--board", "rk3588"], "--board: is not of a build for --boards"),
-        (["--boards", "rk3588", "--hot", "f"], "--hot: is not of a build for --boards"),
+        (["--boards", "rk3588", "--board", "rk3588"], "--board: cannot be used with --boards"),
+        (["--boards", "rk3588", "--hot", "f"], "--hot: cannot be used with --boards"),
         (["--boards", "rk3588", "--workers", "many"], "is neither a number of processes"),
         (["--boards", "rk3588", "-o", "file"], "-o file: is a file"),
-        (["--board", "rk3588", "--workers", "2"], "--workers 2: is of builds for --boards"),
+        (["--board", "rk3588", "--workers", "2"], "--workers 2: is only for builds with --boards"),
         (["--boards", "rk3588", "--workers", "tcp://a:1", "--db", "x.sqlite"], "--db x.sqlite"),
     ],
 )
@@ -134,7 +134,7 @@ def test_several_models_need_boards(mavcg: Any, tiny: Path, here: Path) -> None:
     done = mavcg("build", tiny, tiny, "--board", "rk3588")
     twice = mavcg("build", tiny, tiny, "--boards", "rk3588")
 
-    assert done.status == 2 and "several models are built for --boards" in done.stderr
+    assert done.status == 2 and "several models are built only with --boards" in done.stderr
     assert twice.status == 2 and "libtiny.so: would be the library of two models" in twice.stderr
 
 

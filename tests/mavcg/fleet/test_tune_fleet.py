@@ -204,7 +204,7 @@ def test_ctrl_c_keeps_what_is_known_and_leaves_nothing(
     interrupter.start()
     done = tune(mavcg, fleet, model)
     interrupter.join()
-    assert done.status == 130 and "stopped: " in done.stderr and "--resume goes on" in done.stderr, done.stderr
+    assert done.status == 130 and "stopped: " in done.stderr and "--resume continues" in done.stderr, done.stderr
     found = json.loads(done.stdout)
     known = {row["what"] for row in figures(tmp_path / "costs.sqlite") if row["counts"]}
     assert found["stopped"] == "interrupt" and found["left"] > 0 and len(known) == found["measured"] > 0

@@ -142,7 +142,7 @@ def test_ctrl_c_keeps_what_is_known_and_leaves_nothing(board: str, sshd: Any, mo
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=300)
     assert process.returncode == 130, said
-    assert "measurements are left, and" in said[1] and "`mavcg tune` with --resume goes on" in said[1]
+    assert "measurements are left, and" in said[1] and "`mavcg tune` with --resume continues" in said[1]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("mavcg-")] == []
     with open_db(tmp_path / "costs.sqlite") as database:
         known = len(database)

@@ -186,7 +186,7 @@ def test_run_takes_the_models_order_and_integers(capsys: pytest.CaptureFixture[s
         (["simulate", "net.elf", "--timeline", "t.gif"], "--timeline t.gif"),
         (["run", "net.elf"], "--input: nothing for x"),
         (["run", "net.elf", "--input", "net.onnx"], "--input net.onnx: no array"),
-        (["run", "net.elf", "--input", "y=x.npy"], "no such free input|no array could be read"),
+        (["run", "net.elf", "--input", "y=x.npy"], "no such input|no array could be read"),
         (["assemble", "net.onnx", "-o", "n.elf"], "no text|net.onnx:1"),
         (["disassemble", "missing.elf"], r"missing.elf: cannot be read \(No such file"),
         (["simulate", "."], r"cannot be read \(Is a directory\)"),

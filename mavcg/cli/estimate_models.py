@@ -1,0 +1,94 @@
+"""Predict the latency of a model on a board, for `mavcg estimate MODEL --board B`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.errors import MavcgError
+
+
+def estimate_model(
+    source: Path,
+    board: str,
+    threads: str | None,
+    shapes: Sequence[str],
+    plot: Path | None,
+    jobs: int | None,
+    as_json: bool,
+    simulate_unsure: bool,
+) -> None:
+    """Predict a model's latency and print it; on this machine, measure it too.
+
+    Args:
+        threads: number of threads or "auto"; None for 1.
+        shapes: values of --shape.
+        plot: file for the timeline.
+        simulate_unsure: True to simulate the layers that the model is unsure of.
+    Raises: MavcgError.
+    """
+    from mavcg.drawing.svg_plots import check_plot
+    from mavcg.hosts.host import HOST
+    from mavcg.model_pipeline.estimating import board_of, measured_ms, predict_file
+    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.predict.report import prediction_json, show_prediction
+    from mavcg.predict.timeline import write_timeline
+    from mavcg.toolchain.codegen import default_workers
+
+    count = _parse_threads(threads)
+    if plot is not None:
+        check_plot(plot)
+    with Progress() as progress:
+        estimates = predict_file(
+            source, board_of(board), count, parse_shapes(shapes), jobs or default_workers(), progress, simulate_unsure
+        )
+        measured = measured_ms(source, estimates, shapes, progress) if board == HOST else None
+    if plot is not None:
+        write_timeline(estimates, measured, plot)
+        note(f"wrote the timeline to {plot}")
+    if as_json:
+        print_json(prediction_json(estimates, measured))
+        return
+    show_prediction(estimates, measured, console())
+
+
+def show_sensitivity(
+    source: Path, board_name: str, threads: str | None, shapes: Sequence[str], jobs: int | None, as_json: bool
+) -> None:
+    """Print how a model's predicted latency changes if an assumed fact of the board is halved or doubled."""
+    from rich.table import Table
+
+    from mavcg.model_pipeline.estimating import board_of
+    from mavcg.model_pipeline.sensitivity import sensitivity, sensitivity_json
+    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.toolchain.codegen import default_workers
+
+    board, workers, count = board_of(board_name), jobs or default_workers(), _parse_threads(threads)
+    with Progress() as progress:
+        estimates = sensitivity(source, board, count, parse_shapes(shapes), workers, progress=progress)
+    report = sensitivity_json(estimates, board)
+    if as_json:
+        print_json(report)
+        return
+    title = f"{report['model']} on {report['board']}: {report['ms']:.3f} ms as assumed (modelled, not measured)"
+    table = Table("cluster", "assumed fact", title=title)
+    for heading in ("assumed", "changed to", "ms", "ratio", "threads", "layers changed"):
+        table.add_column(heading, justify="right")
+    for row in report["facts"]:
+        cells = [row["cluster"] or "all", row["key"], f"{row['assumed']:g}", f"{row['value']:g}"]
+        if "refused" in row:
+            table.add_row(*cells, "not possible")
+            continue
+        changed = f"{len(row['layers_changed'])} of {report['layers']}"
+        table.add_row(*cells, f"{row['ms']:.3f}", f"{row['ratio']:.3f}", str(row["fastest_threads"]), changed)
+    console().print(table)
+    if not report["facts"]:
+        note(f"no fact of {report['board']} is assumed")
+
+
+def _parse_threads(text: str | None) -> int:
+    """Parse a number of threads; 0 for auto. Raises: MavcgError."""
+    if text == "auto":
+        return 0
+    if text is not None and (not text.isascii() or not text.isdigit() or int(text) < 1):
+        raise MavcgError(f"--threads {text}: give a number of threads, 1 or more, or auto")
+    return int(text or 1)

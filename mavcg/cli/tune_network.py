@@ -1,0 +1,101 @@
+"""Measure or simulate the costs of one network, for `mavcg tune MODEL`."""
+
+from typing import TYPE_CHECKING, Any
+
+from mavcg.cli.output import Progress, note
+from mavcg.cli.primitive_families import primitives_of_family
+from mavcg.cli.tune_left import note_measurements_left, why_stopped
+from mavcg.cli.tune_options import HOST, LOCAL, SIMULATE, TuneOptions, refuse_options
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.selection.costs.database import CostDb
+    from mavcg.selection.network import Network
+    from mavcg.specs.primitive import Primitive
+
+
+def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str, Any]:
+    """Measure the costs of a network on the machine that the options name, and return the document of --json.
+
+    Raises: MavcgError for bad options and for a machine that is not reached or not the board.
+    """
+    from mavcg.cli.tune_fleet import is_fleet, open_fleet, tune_on_fleet
+    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.selection.select_network import read_network
+
+    if options.runner == SIMULATE:
+        refuse_options(
+            {"--threads": options.threads != 1, "--foreign": options.foreign},
+            f"--runner {SIMULATE} simulates one thread of mavcg's own code; leave one of the two out",
+        )
+    primitives = [*primitives_of_family(options.family), *_foreign_primitives(options)]
+    network = read_network(model, parse_shapes(options.shape or []))
+    if options.runner == SIMULATE:
+        return _simulate(options, model, network, primitives, database)
+    if is_fleet(options.runner):
+        fleet = open_fleet(options.runner, None if options.board == HOST else options.board)
+        return tune_on_fleet(
+            fleet, model, network, primitives, options.core or [], options.threads, database, options.resume,
+            options.limit_seconds,
+        )  # fmt: skip
+    return _measure(options, model, network, primitives, database)
+
+
+def _measure(
+    options: TuneOptions, model: str, network: "Network", primitives: "list[Primitive]", database: "CostDb"
+) -> dict[str, Any]:
+    """Measure on the board behind --runner."""
+    from mavcg.runners.core_cpus import differences, hints
+    from mavcg.runners.open import open_runner
+    from mavcg.runners.tune_network import board_cores, board_of, tune_network, tuned_document
+
+    board = board_of(options.board, options.runner)
+    with open_runner(options.runner) as runner:
+        facts = runner.facts()
+        tunable, warnings = board_cores(board, options.core or [], runner.name, facts, options.threads)
+        mismatches = differences(facts, board) if options.board != HOST else ()
+        for message in (*warnings, *(f"{runner.name}: {text}" for text in (*mismatches, *hints(facts)))):
+            note(message)
+        with Progress() as progress:
+            done = tune_network(
+                network, primitives, board, tunable, runner, facts, database, resume=options.resume,
+                limit_s=options.limit_seconds, note=note,
+                progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
+            )  # fmt: skip
+    document = tuned_document(model, options.board, options.runner, done, database, primitives)
+    note_measurements_left(document)
+    return document
+
+
+def _simulate(
+    options: TuneOptions, model: str, network: "Network", primitives: "list[Primitive]", database: "CostDb"
+) -> dict[str, Any]:
+    """Simulate the board's Arm cores, for --runner simulate."""
+    from mavcg.hosts.host import find_board
+    from mavcg.runners.simulated_tuning import simulated_cores, tune_simulated
+    from mavcg.runners.tune_network import tuned_document
+    from mavcg.toolchain.codegen import default_workers
+
+    if options.board == HOST:
+        raise MavcgError(f"--runner {SIMULATE}: its board is not named; name it by --board (`mavcg cores` lists them)")
+    board = find_board(options.board)
+    with Progress() as progress:
+        done = tune_simulated(
+            network, primitives, board, simulated_cores(board, options.core or []), database, resume=options.resume,
+            limit_s=options.limit_seconds, workers=default_workers(), note=note,
+            progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
+        )  # fmt: skip
+    document = tuned_document(model, options.board, SIMULATE, done, database, primitives)
+    if document["left"]:
+        note(f"{why_stopped(document)}: {document['left']} primitives are left; `mavcg tune` with --resume continues")
+    return document
+
+
+def _foreign_primitives(options: TuneOptions) -> "tuple[Primitive, ...]":
+    """Return the primitives that call the libraries of --foreign."""
+    from mavcg.hosts.foreign_library import find_foreign
+    from mavcg.selection.foreign import check_host, primitives_of
+
+    libraries = tuple(map(find_foreign, options.foreign or []))
+    check_host(libraries, options.board if options.runner == LOCAL else options.runner)
+    return primitives_of(libraries)
