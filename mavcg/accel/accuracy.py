@@ -1,4 +1,4 @@
-"""Losses of a quantised network against f32: signal to noise, and agreement of the classes."""
+"""Measure what a quantised network loses against f32: signal-to-noise ratio, and agreement of classes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,10 @@ from mavcg.graph import Array
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Comparison over some inputs. sqnr_db: of each output; top1_agreement: fraction of images whose greatest element
-    of the first output is the same (elements of the batch count by themselves).
+    """Comparison of a quantised network with the f32 one over some inputs.
+
+    sqnr_db: signal to quantisation noise of each output, in dB. top1_agreement: fraction of images for which the first
+    output has its largest element at the same index; images of a batch count separately.
     """
 
     inputs: int
@@ -24,18 +26,21 @@ class Accuracy:
 
 
 def integer_images(graph: XGraph, image: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the int8 inputs of a quantised graph for f32 ones in its order of dimensions."""
+    """Return the int8 inputs of a quantised graph for f32 inputs. image: arrays in the graph's order of dimensions."""
     return {node.name: to_integers(image[node.name], node.radix or 0) for node in graph.inputs()}
 
 
 def real_output(graph: XGraph, values: Mapping[str, Array], name: str) -> Array:
-    """Return a tensor of a quantised graph as f32."""
+    """Return a tensor of a quantised graph as real numbers in f32. values: int8 tensors by name."""
     radix = graph.by_name()[name].radix
     return values[name] if radix is None else to_reals(values[name], radix)
 
 
 def accuracy_of(real: XGraph, quantised: XGraph, images: Sequence[Mapping[str, Array]], rounding: str) -> Accuracy:
-    """Compare a quantised graph with the f32 one that it was made of. images: f32, as float_reference.arranged."""
+    """Compare a quantised graph with the f32 graph that it was made from.
+
+    images: f32, as float_reference.arrange_inputs returns them. rounding: one of fixed_point.ROUNDINGS.
+    """
     pairs: dict[str, list[tuple[Array, Array]]] = {name: [] for name in real.outputs}
     for image in images:
         expected = evaluate_f32(real, image)

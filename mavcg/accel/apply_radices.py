@@ -1,4 +1,4 @@
-"""Quantise a network at radix positions that were chosen before: the reference for a program's file."""
+"""Quantise a network at radix positions that a program's file has: the reference that the program is compared with."""
 
 from dataclasses import replace
 
@@ -10,7 +10,10 @@ from mavcg.errors import MavcgError
 
 
 def with_fixed_radices(graph: XGraph) -> XGraph:
-    """Return an f32 network at fixed positions, for its cycles alone: these do not depend on values."""
+    """Return an f32 network quantised at fixed radix positions (tensors 4, weights 7), for its cycles.
+
+    Cycles do not depend on values.
+    """
     read = {name for node in graph.nodes if node.on_accelerator for name in node.inputs}
     radices = tuple(
         NodeRadix(node.name, 4, (7,) if node.kind in CONVOLUTIONS else ())
@@ -21,9 +24,10 @@ def with_fixed_radices(graph: XGraph) -> XGraph:
 
 
 def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XGraph:
-    """Return an f32 network with these positions, its weights as int8 and its biases as int32.
+    """Return an f32 network quantised at these radix positions, with int8 weights and int32 biases.
 
-    name: of the program's file, for messages. Raises: MavcgError where the network has other nodes than the program.
+    radices: for each node. name: the program's file, for messages.
+    Raises: MavcgError if the network's nodes are not those of the program.
     """
     by_name, known = graph.by_name(), {one.node: one for one in radices}
     lost = [one.node for one in radices if one.node not in by_name]

@@ -29,10 +29,10 @@ SIMULATED = CostRequest("simulated")
 
 @dataclass(frozen=True)
 class BuiltProgram:
-    """A program and how it came about.
+    """A program with facts about its build.
 
-    embeddings: of templates that were found. tiles: simulated cycles of groups with the paper's tile and the searched
-    one. seconds: of each stage.
+    embeddings: number of candidate groups, embeddings of templates. tiles: simulated cycles of groups with the paper's
+    tile and with the searched tile. calibration: where the calibration inputs came from. seconds: time of each stage.
     """
 
     program: AccelProgram
@@ -69,10 +69,14 @@ def build_program(
 ) -> BuiltProgram:
     """Compile a model for a target.
 
-    model: an .onnx, .tflite or .prototxt file, or a built-in network's name.
-    search: of group_search.SEARCHES. calibrate: file of inputs; None for seeded ones. shapes: of inputs with free
-    dimensions. granularity: of weights' radix positions, of layer_search.GRANULARITIES. weights: of a .prototxt.
-    costs: provider of groups' costs.
+    Args:
+        model: an .onnx, .tflite or .prototxt file, or the name of a built-in network.
+        search: one of group_search.SEARCHES.
+        calibrate: file of calibration inputs; None for seeded random inputs.
+        shapes: shapes of inputs whose dimensions are free, by name.
+        granularity: one of layer_search.GRANULARITIES, for the radix positions of weights.
+        weights: weights of a .prototxt; None for the .caffemodel beside it.
+        costs: provider of the groups' costs.
     Raises: MavcgError.
     """
     if search not in SEARCHES:
@@ -98,7 +102,8 @@ def build_program(
 
 
 def with_cpu_parts(built: BuiltProgram, cores: CpuCores, output: Path, progress: Progress) -> BuiltProgram:
-    """Build what the program leaves to the CPU as model libraries beside the program's file `output`.
+    """Build the nodes that the program leaves to the CPU as model libraries. output: the program's file, beside which
+    they go.
 
     Raises: MavcgError.
     """
@@ -109,7 +114,7 @@ def with_cpu_parts(built: BuiltProgram, cores: CpuCores, output: Path, progress:
 
 
 def build_json(built: BuiltProgram) -> dict[str, Any]:
-    """Return the report of a build as scripts read it."""
+    """Return the report of a build as the document of `mavcg accel build --json`."""
     program = built.program
     return {
         "network": program.network,

@@ -1,6 +1,7 @@
-"""Concatenation without copies: a part is saved into its place of the joined tensor with a channel stride.
+"""Concatenate without copies: each input is saved directly to its place in the joined tensor, with a channel stride.
 
-DNNVM, section III-A and fig. 2(c): SAVE writes O_1 channels of a pixel and steps O_1 + O_2 to the next pixel's.
+DNNVM, section III-A and fig. 2(c): SAVE writes the O_1 channels of a pixel, then steps O_1 + O_2 channels to the next
+pixel.
 """
 
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from mavcg.accel.xgraph import XGraph
 
 @dataclass(frozen=True)
 class Placement:
-    """Location of a tensor off chip: within the tensor `root`, whose pixels have `stride` channels, from channel
-    `first`.
+    """Location of a tensor off chip, within another tensor or by itself.
 
-    A tensor by itself is its own root, with first 0 and its own channels as stride.
+    root: tensor that contains it; its own name if it is by itself. first: its first channel in the root. stride:
+    channels of a pixel of the root.
     """
 
     root: str
@@ -22,10 +23,10 @@ class Placement:
 
 
 def placements(graph: XGraph) -> dict[str, Placement]:
-    """Return the placement of every tensor of feature maps; tensors of host nodes and inputs are their own roots.
+    """Return the placement of every feature map; inputs and tensors of host nodes are their own roots.
 
-    A part of a concat lies in the joined tensor if an accelerator node makes it, it has no other place, and it stands
-    once in the concat. Concats within concats lie in the outermost.
+    An input of a concat lies within the joined tensor if an accelerator node makes it, no other concat contains it, and
+    it occurs once in the concat. For nested concats, the outermost is the root.
     """
     nodes = graph.by_name()
     within: dict[str, tuple[str, int]] = {}
@@ -52,7 +53,7 @@ def placements(graph: XGraph) -> dict[str, Placement]:
 
 
 def copied_parts(graph: XGraph) -> dict[str, tuple[int, ...]]:
-    """Return for each concat the positions of the inputs that must be copied into it, because they lie elsewhere."""
+    """Return, for each concat, the indices of the inputs that must be copied because they do not lie within it."""
     places, nodes = placements(graph), graph.by_name()
     copied: dict[str, tuple[int, ...]] = {}
     for node in graph.nodes:

@@ -1,7 +1,7 @@
-"""Take the quantisation of 8-bit models out of their graphs: radix positions are chosen anew.
+"""Remove the quantisation of 8-bit models from their graphs, because radix positions are chosen anew.
 
-A file of 8 bits quantizes each activation and dequantizes it at once (QDQ). What remains of such a pair is its range:
-tools leave a ReLU out whose bounds are those of the integers.
+Files of 8-bit models quantize each activation and dequantize it at once (QDQ). A clip to the range of the integers
+replaces such a pair, because tools leave out a ReLU whose bounds are those of the integers.
 """
 
 from collections.abc import Mapping
@@ -58,13 +58,13 @@ def without_fake_quantisation(graph: Graph) -> Graph:
 
 
 def _is_whole(graph: Graph, node: Node, name: str) -> bool:
-    """True if a node dequantizes a tensor by one constant scale."""
+    """Return True if a node dequantizes a tensor with one constant scale."""
     arrays = [graph.constants.get(read) for read in node.inputs[1:]]
     return node.op == "dequantize" and node.inputs[0] == name and all(a is not None and a.size == 1 for a in arrays)
 
 
 def _has_range(makers: Mapping[str, Node], graph: Graph, name: str) -> bool:
-    """True if a tensor is an input of the graph, dequantized, or only moved from such."""
+    """Return True if a tensor is an input of the graph, or dequantized, or only moved from such a tensor."""
     pending = [name]
     while pending:
         maker = makers.get(pending.pop())
@@ -77,7 +77,9 @@ def _has_range(makers: Mapping[str, Node], graph: Graph, name: str) -> bool:
 
 
 def _range(graph: Graph, quantize: Node, dequantize: Node) -> tuple[float, float] | None:
-    """Return the real numbers of the least and the greatest integer; None where the two nodes are no pair."""
+    """Return the real numbers of the smallest and largest integer; None if the two nodes are not a quantize-dequantize
+    pair.
+    """
     if quantize.op != "quantize":
         return None
     arrays = [[graph.constants.get(name) for name in node.inputs[1:]] for node in (quantize, dequantize)]

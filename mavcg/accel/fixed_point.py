@@ -35,9 +35,9 @@ RECIPROCAL_BITS = 15
 
 
 def shift_round(sums: Array, shift: Any, rounding: str) -> Array:
-    """Return sums * 2^-shift as int64, rounded as ROUNDINGS says.
+    """Return sums * 2^-shift as int64, rounded as `rounding` says, one of ROUNDINGS.
 
-    sums: whole numbers below 2^62 >> max(0, -shift). shift: a whole number, or an array that broadcasts to sums.
+    sums: integers below 2^62 >> max(0, -shift). shift: an integer, or an array that broadcasts to sums.
     """
     sums, shift = np.asarray(sums, np.int64), np.asarray(shift, np.int64)
     right, left = np.clip(shift, 0, 62), np.maximum(-shift, 0)
@@ -54,7 +54,7 @@ def shift_round(sums: Array, shift: Any, rounding: str) -> Array:
 
 
 def wrap32(sums: Array) -> Array:
-    """Return whole numbers modulo 2^32 as two's complement, in int64."""
+    """Return integers modulo 2^32 as two's complement, in int64."""
     return np.asarray(((np.asarray(sums, np.int64) + (1 << 31)) & 0xFFFFFFFF) - (1 << 31))
 
 
@@ -65,7 +65,7 @@ def reciprocal(divisor: int) -> tuple[int, int]:
 
 
 def bounds(node: XNode) -> tuple[int, int]:
-    """Return the least and greatest integer that a quantised node may write: step 3."""
+    """Return the smallest and the largest integer that a quantised node may write (step 3)."""
     if node.act == "relu":
         return 0, HIGHEST
     if node.act == "clip":
@@ -75,7 +75,7 @@ def bounds(node: XNode) -> tuple[int, int]:
 
 
 def slope_of(node: XNode) -> int | None:
-    """Return the multiplier of negative sums in multiples of 1/256; None where there is none."""
+    """Return the multiplier of negative sums, in units of 1/256; None for nodes without a leaky activation."""
     return int(np.floor(node.act_args[0] * (1 << SLOPE_BITS) + 0.5)) if node.act == "leaky" else None
 
 
@@ -86,7 +86,7 @@ def to_integers(values: Array, radix: int) -> Array:
 
 
 def to_reals(values: Array, radix: int) -> Array:
-    """Return integers of a radix position as real numbers, f32 (exact)."""
+    """Return integers of a radix position as real numbers in f32; the conversion is exact."""
     return np.ldexp(np.asarray(values, np.float32), -radix).astype(np.float32)
 
 
@@ -101,7 +101,10 @@ def finish(node: XNode, sums: Array, shift: Any, rounding: str) -> Array:
 
 
 def accumulator_radix(node: XNode, input_radices: Sequence[int]) -> Any:
-    """Return the radix position of the sums of step 1 (not of avg_pool): a number, or one for each output channel."""
+    """Return the radix position of the sums of step 1: a number, or an array with one for each output channel.
+
+    It is not for avg_pool, whose reciprocal has a radix position too.
+    """
     if node.weight_radix:
         per_channel = np.asarray(node.weight_radix, np.int64) + input_radices[0]
         return per_channel if len(node.weight_radix) > 1 else int(per_channel[0])
@@ -111,7 +114,7 @@ def accumulator_radix(node: XNode, input_radices: Sequence[int]) -> Any:
 
 
 def convolution_sums(node: XNode, parameters: Parameters, x: Array) -> Array:
-    """Step 1 of a convolution: sums modulo 2^32 as int64. x: int8."""
+    """Return the sums of step 1 of a convolution, modulo 2^32, as int64. x: int8 [N, H, W, C]."""
     # Products of int8 summed in f64 are exact: a sum of 2^38 of them is below 2^52.
     sums = windows.convolve(node, x.astype(np.float64), parameters.weights.astype(np.float64))
     return wrap32(sums.astype(np.int64) + parameters.bias.astype(np.int64))
@@ -149,9 +152,14 @@ def _eltwise_sums(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) 
 def evaluate_node(
     node: XNode, parameters: Parameters | None, inputs: Sequence[Array], radices: Sequence[int], rounding: str
 ) -> Array:
-    """Return the tensor of one accelerator node, as the module says.
+    """Return the tensor of one accelerator node, computed in the three steps of this module.
 
-    inputs: int8, whole tensors; radices: theirs. parameters: None for kinds without. Returns: int8 of the node's shape.
+    Args:
+        parameters: weights and bias; None for kinds without them.
+        inputs: int8, whole tensors.
+        radices: radix positions of the inputs.
+        rounding: one of ROUNDINGS.
+    Returns: int8 of the node's shape.
     """
     assert node.radix is not None
     if node.kind == "avg_pool":
@@ -172,10 +180,10 @@ def evaluate_node(
 
 
 def evaluate(graph: XGraph, images: Mapping[str, Array], rounding: str) -> dict[str, Array]:
-    """Return every tensor of a quantised graph, by name: int8, f32 for host nodes without a radix position.
+    """Return every tensor of a quantised graph by name: int8, or f32 for host nodes without a radix position.
 
-    images: int8 for each input node, at its radix position. Host nodes are computed in f32 from what their inputs stand
-    for, and rounded to their radix position if they have one.
+    images: int8 for each input node, at its radix position. Host nodes are computed in f32 from the real numbers that
+    their inputs represent, and rounded to their radix position if they have one.
     """
     nodes, values = graph.by_name(), dict[str, Array]()
     for node in graph.nodes:
@@ -192,7 +200,7 @@ def evaluate(graph: XGraph, images: Mapping[str, Array], rounding: str) -> dict[
 
 
 def evaluate_host(graph: XGraph, node: XNode, inputs: Sequence[Array], radices: Sequence[int | None]) -> Array:
-    """Return the tensor of a host node, from the integers (or f32) that it reads."""
+    """Return the tensor of a host node. inputs: int8 arrays, or f32 where the radix position is None."""
     host = graph.hosts[node.name]
     reals = [x if r is None else to_reals(x, r) for x, r in zip(inputs, radices, strict=True)]
     shaped = [x.reshape(host.types[name].shape) for name, x in zip(host.inputs, reals, strict=True)]

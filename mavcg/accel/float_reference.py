@@ -1,4 +1,4 @@
-"""An XGraph computed in f32, and images in the order that an XGraph has them."""
+"""Compute an XGraph in f32, and arrange images in the order of dimensions that an XGraph has."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +16,7 @@ _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
 
 
 def arrange_inputs(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the inputs in the model's order of dimensions as the XGraph has them: f32, N, H, W, C.
+    """Return the inputs in the XGraph's order of dimensions, N, H, W, C, as f32. arrays: in the model's order.
 
     Raises: MavcgError for an input that is missing, unknown or of another size.
     """
@@ -65,7 +65,7 @@ def evaluate_node_f32(node: XNode, parameters: Parameters | None, inputs: Sequen
 
 
 def evaluate_f32(graph: XGraph, images: Mapping[str, Array]) -> dict[str, Array]:
-    """Return every tensor of a graph that is not quantised, by name. images: f32, as `arranged` returns them."""
+    """Return every tensor of an unquantised graph by name. images: f32, as `arrange_inputs` returns them."""
     values = dict[str, Array]()
     for node in graph.nodes:
         inputs = [values[name] for name in node.inputs]

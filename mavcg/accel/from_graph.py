@@ -1,8 +1,8 @@
-"""Make an XGraph of mavcg's graph: intrinsic and point-wise fusion, moves pruned, the rest to the CPU.
+"""Make an XGraph from a model's graph: coarse operations for the accelerator, host nodes for the CPU.
 
-The graph passes have folded batch norms, biases and pads into convolutions before (intrinsic fusion), and activations
-(point-wise fusion). Here each node becomes a coarse operation where the accelerator has one; all else becomes a host
-node with a graph of its own. Reshapes that leave the order of elements as it is vanish.
+Graph passes have already folded batch norms, biases and pads into convolutions (intrinsic fusion), and activations
+(point-wise fusion). Here each node becomes a coarse operation if the accelerator has one; any other node becomes a host
+node with a graph of its own. Reshapes that keep the order of elements are removed.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,8 +40,8 @@ PASSES = (
 def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
     """Return the coarse operations of a network, in f32, checked.
 
-    dense_on_host: fully connected layers go to the CPU, as in the paper. Raises: MavcgError for inputs that are no f32
-    tensors, and for a graph without an operation that the accelerator has.
+    dense_on_host: True to leave fully connected layers to the CPU, as the paper does.
+    Raises: MavcgError for inputs that are not f32, and for a graph without an operation that the accelerator has.
     """
     for one in PASSES:
         graph = one(graph)
@@ -71,7 +71,9 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
 
 
 def _add_input(maker: XGraphMaker, name: str) -> None:
-    """Add an input; one that is only read after a transpose from N, C, H, W is held as N, H, W, C, with op "nchw"."""
+    """Add an input node; an input that is only read after a transpose from N, C, H, W gets the order N, H, W, C and op
+    "nchw".
+    """
     graph = maker.graph
     readers = graph.readers().get(name, ())
     if len(readers) == 1 and readers[0].op == "transpose" and readers[0].attr("perm") == (0, 2, 3, 1):
@@ -82,7 +84,9 @@ def _add_input(maker: XGraphMaker, name: str) -> None:
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape as N, H, W, C: ones before the last dimension; more than four are merged into H."""
+    """Return a shape as N, H, W, C: ones are inserted before the last dimension, and more than four dimensions merged
+    into H.
+    """
     if len(shape) == 4:
         return shape
     if len(shape) < 4:
@@ -101,7 +105,7 @@ def _output(maker: XGraphMaker, name: str) -> str:
 
 
 def _without_unread(graph: XGraph) -> XGraph:
-    """Return the graph without nodes that no output needs; its inputs stay."""
+    """Return the graph without the nodes that no output depends on; inputs stay."""
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
         if node.name in needed:

@@ -1,4 +1,4 @@
-"""The groups that a network is executed in: one node each, or fused as a path search decides."""
+"""Choose the groups that a network is executed in: single nodes, or fused groups from a path search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,8 +25,8 @@ MOST_ROUNDS = 24  # of searches with learned costs: what each chooses is then kn
 class ChosenGroups:
     """Groups with their tiles, in the order of execution.
 
-    embeddings: groups that the search chose from. tiles: of each group that has some, its cycles by simulation with the
-    paper's tile and with the searched one; the better is the group's.
+    embeddings: number of groups that the search chose from. tiles: for each group that the paper has a tile for, its
+    simulated cycles with that tile and with the searched one; the group has the faster tile.
     """
 
     groups: tuple[FusedGroup, ...]
@@ -36,7 +36,7 @@ class ChosenGroups:
 
 @dataclass(frozen=True)
 class TileComparison:
-    """Simulated cycles of a group by itself, with the tile of equations 5 and 6 and with the searched one."""
+    """Simulated cycles of a group by itself, with the tile of equations 5 and 6 (paper) and with the searched tile."""
 
     nodes: tuple[str, ...]
     paper: int
@@ -52,8 +52,9 @@ def choose_groups(
 ) -> ChosenGroups:
     """Return the groups of the accelerator's nodes.
 
-    search: exact, paper or greedy over the embeddings of all templates; none: a group for each node. costs: None for
-    those of simulation. Raises: MavcgError where a node does not fit by itself.
+    search: exact, paper or greedy, over the embeddings of all templates; none for a group for each node. costs:
+    provider of costs; None for simulated costs.
+    Raises: MavcgError if a node does not fit on chip by itself.
     """
     ours = divide(graph).accelerator
     costs = SimulatedGroupCosts(target) if costs is None else costs
@@ -75,7 +76,9 @@ def choose_groups(
 def search_path(
     graph: XGraph, target: IsaTarget, search: str, progress: Callable[[str], None], costs: GroupCosts
 ) -> FusionChoices:
-    """Return the choice of one search. Learned costs of chosen groups are made exact, and the search is done again."""
+    """Return the choice of one search. If it chose groups with learned costs, these are made exact and the search
+    repeated.
+    """
     templates = read_templates()
     if not isinstance(costs, LearnedGroupCosts):
         return choose_fusion(graph, target, templates, costs, (search,), progress)
@@ -90,7 +93,7 @@ def search_path(
 def compare_tiles(
     graph: XGraph, chosen: ChosenGroups, target: IsaTarget, progress: Callable[[str], None]
 ) -> ChosenGroups:
-    """Simulate each group with the paper's tile too, and take the better one."""
+    """Simulate each group with the paper's tile too, and keep the faster tile."""
     facts, groups = GraphFacts(graph), list[FusedGroup]()
     compared: dict[object, tuple[int, int, FusedGroup] | None] = {}
     found = []
@@ -112,8 +115,10 @@ def compare_tiles(
 def _compare_tiles(
     graph: XGraph, facts: GraphFacts, group: FusedGroup, target: IsaTarget
 ) -> tuple[int, int, FusedGroup] | None:
-    """Return the cycles with the paper's tile and with the group's own, and the better group; None where the paper has
-    no tile."""
+    """Return a group's cycles with the paper's tile and with its own, and the group with the faster tile.
+
+    The result is None if the paper has no tile for the group.
+    """
     shape = group_shape(facts, group.nodes)
     paper = None if facts.nodes[group.nodes[0]].kind == "concat" else paper_tile(shape, target)
     if paper is None:

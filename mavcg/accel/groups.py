@@ -1,4 +1,4 @@
-"""Fused groups of nodes with their tiles: what path search decides and code generation consumes."""
+"""Fused groups of nodes with their tiles: the result of the path search and the input of code generation."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,13 @@ ORDERS = ("channels_rows_columns", "rows_columns_channels")
 
 @dataclass(frozen=True)
 class GroupTile:
-    """Sizes of the tiles of a group, in elements of the tensors that leave it (DNNVM, IV-C).
+    """Sizes of a group's tiles, in elements of the tensors that leave the group (DNNVM, IV-C).
 
-    rows, columns, out_ch: T_h, T_w, T_oc, of each tensor that is written off chip; tensors inside of the group take
-    what these need by their windows (G^-1, F^-1 of the paper). in_ch: T_ic, input channels of each convolution at a
-    time; sums over more stay in accumulators. order: of ORDERS. whole: condition (a), all tensors and weights on chip
-    at once, each loaded or saved once; the sizes are then those of the greatest tensor that is written.
+    rows, columns, out_ch: T_h, T_w and T_oc of each tensor that is written off chip. Tiles of tensors inside of the
+    group follow from these by the windows of their readers (G^-1, F^-1 of the paper). in_ch: T_ic, input channels that
+    a convolution processes at a time; sums over more channels stay in accumulators. order: one of ORDERS. whole: True
+    for condition (a) of the paper: all tensors and weights are on chip at once, and each is loaded or saved once; the
+    sizes are then those of the largest written tensor.
     """
 
     rows: int
@@ -27,10 +28,10 @@ class GroupTile:
 
 @dataclass(frozen=True)
 class FusedGroup:
-    """Nodes that run as one: tensors between them stay on chip.
+    """Nodes that run as one operation, with the tensors between them on chip.
 
-    nodes: names, in the graph's order; connected through tensors or through a common input, and convex. template: the
-    name of the template that matched, "single" or "whole". cost: cycles of one image by the provider that chose it.
+    nodes: names in the graph's order; they are connected by tensors or by a common input, and convex. template: name of
+    the template that matched, "single" or "whole". cost: cycles for one image, by the provider that the search used.
     """
 
     nodes: tuple[str, ...]
@@ -41,14 +42,14 @@ class FusedGroup:
 
 @dataclass(frozen=True)
 class FusionPlan:
-    """Every accelerator node in exactly one group, in an order in which each group reads only what is there.
+    """Groups that contain every accelerator node once, in an order in which each reads only tensors that exist already.
 
-    host nodes are in no group.
+    Host nodes are in no group.
     """
 
     groups: tuple[FusedGroup, ...]
 
     @property
     def cost(self) -> float:
-        """Sum of the groups' costs, in cycles of one image."""
+        """Return the sum of the groups' costs, in cycles for one image."""
         return sum(group.cost for group in self.groups)

@@ -1,4 +1,4 @@
-"""Calibration inputs of a network: from files, or seeded."""
+"""Read the inputs of a network from files, for calibration or a run, or draw them from a seed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ MOST_IMAGES = 32  # more cost time and change positions no longer
 
 
 def seeded_images(graph: XGraph, count: int = SEEDED_IMAGES, seed: int = 0) -> list[dict[str, Array]]:
-    """Return the normal random images in the XGraph's order of dimensions, f32."""
+    """Return normally distributed random images in the XGraph's order of dimensions, f32."""
     numbers = np.random.default_rng(seed)
     return [
         {node.name: numbers.standard_normal(node.shape).astype(np.float32) for node in graph.inputs()}
@@ -25,10 +25,10 @@ def seeded_images(graph: XGraph, count: int = SEEDED_IMAGES, seed: int = 0) -> l
 
 
 def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
-    """Return the calibration images of a .npz file: for each input an array of its shape, or several, concatenated or
-    stacked.
+    """Return the calibration images in a .npz file; in an .npy file, those of the only input.
 
-    An .npy file has the images of the only input. Raises: MavcgError naming file, input and shapes.
+    For each input the file has an array of one image, or of several that are concatenated or stacked.
+    Raises: MavcgError naming file, input and shapes.
     """
     try:
         loaded = np.load(path, allow_pickle=False)
@@ -53,7 +53,7 @@ def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
 
 
 def _stack(node: XNode, array: Array, path: Path) -> list[Array]:
-    """Divide an array into images with the batch of the node."""
+    """Split an array into images with the batch size of the node."""
     size = int(np.prod(node.shape))
     if array.dtype.kind not in "fiub" or array.ndim == 0 or array.size % size or not array.size:
         raise MavcgError(f"--calibrate {path}: {node.name} is {array.dtype} {array.shape}; images are {node.shape}")
@@ -66,9 +66,10 @@ def _stack(node: XNode, array: Array, path: Path) -> list[Array]:
 
 
 def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) -> dict[str, Array]:
-    """Return the inputs of a whole network, f32 in the model's own order of dimensions.
+    """Return the inputs of a whole network, f32 in the model's order of dimensions.
 
-    Where that is N, C, H, W, arrays may be N, H, W, C. Raises: MavcgError naming the option, the input and its shape.
+    given: arrays by name; where the model's order is N, C, H, W, they may be N, H, W, C.
+    Raises: MavcgError naming the option, the input and its shape.
     """
     found = {}
     for tensor in tensors:
@@ -90,9 +91,12 @@ def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) ->
 
 def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int, int]], nchw: tuple[str, ...],
                 radices: Mapping[str, int]) -> dict[str, Array]:  # fmt: skip
-    """Return int8 inputs [1, H, W, C] of a program: integers as they are, real numbers at the radix position.
+    """Return the int8 inputs [1, H, W, C] of a program: integers as given, real numbers quantised at the radix
+    position.
 
-    shapes: H, W, C of each input. Real numbers may be N, C, H, W for the inputs in nchw. Raises: MavcgError.
+    shapes: H, W, C of each input. nchw: inputs whose real numbers may be in the order N, C, H, W. radices: radix
+    position of each input.
+    Raises: MavcgError.
     """
     from mavcg.accel.fixed_point import to_integers
 

@@ -1,4 +1,4 @@
-"""Labelled graphs and instances of the path search from JSON files."""
+"""Read labelled graphs and instances of the path search from JSON files."""
 
 import json
 import math
@@ -16,7 +16,7 @@ _INSTANCE_FORM = '{"groups": [{"nodes": ["a", "b"], "cost": 3.5}], "edges": [["a
 
 
 def read_labelled(path: Path) -> LabelledGraph:
-    """Return a graph of a JSON file: nodes with their types, edges as pairs, with a label as third where they have one.
+    """Return the graph in a JSON file: nodes with their types, and edges as pairs or, with a label, as triples.
 
     Raises: MavcgError naming file, key and value.
     """
@@ -37,9 +37,9 @@ def read_labelled(path: Path) -> LabelledGraph:
 
 
 def read_instance(path: Path) -> PathInstance:
-    """Return an instance of the path search from a JSON file.
+    """Return the instance of the path search in a JSON file.
 
-    Raises: MavcgError naming file, key and value; for edges in a cycle too.
+    Raises: MavcgError naming file, key and value, and for edges that form a cycle.
     """
     table = _table(path, ("groups", "edges"), _INSTANCE_FORM)
     edges = [_edge(path, at, edge)[:2] for at, edge in enumerate(_list(path, table, "edges", _INSTANCE_FORM))]

@@ -36,7 +36,7 @@ GRANULARITIES = ("tensor", "depthwise", "channel")
 
 
 class LayerSearch:
-    """The search over one node after another. chosen, parameters: of those done so far."""
+    """The choice of radix positions, node by node. chosen, parameters: results for the nodes processed so far."""
 
     def __init__(
         self, graph: XGraph, radices: Mapping[str, int], rounding: str, granularity: str, correct_bias: bool
@@ -55,7 +55,11 @@ class LayerSearch:
     def quantise_node(
         self, node: XNode, reals: Sequence[Mapping[str, Array]], integers: Sequence[Mapping[str, Array]]
     ) -> list[Array]:
-        """Choose for one node, and return its integers for each image (f32 of a host node without a position)."""
+        """Choose the radix positions of one node, and return its tensor for each image: int8, or f32 for a host node
+        without one.
+
+        reals, integers: tensors of the nodes before it, in f32 and as integers, for each image.
+        """
         if node.kind == "host":
             read = any(self._kinds[name] != "host" for name in self._readers[node.name])
             return self._host(node, integers, self.radices[node.name] if read else None)
@@ -77,7 +81,10 @@ class LayerSearch:
     def _best(
         self, node: XNode, targets: Sequence[Array], in_radices: Sequence[int], results: Callable[[int], list[Array]]
     ) -> list[Array]:
-        """Return the result's position with the least error, around that of the f32 values."""
+        """Choose the radix position of a node's tensor with the least error, and return the tensor for each image.
+
+        targets: f32 tensors. results: the node's int8 tensors at a radix position.
+        """
         tried = []
         for radix in self._around(node.name):
             made = results(radix)
@@ -87,7 +94,9 @@ class LayerSearch:
         return made
 
     def _around(self, name: str) -> range:
-        """Return the positions to try for a tensor: a class's is fixed."""
+        """Return the radix positions to try for a tensor: near that of its f32 values; only that if other tensors share
+        it.
+        """
         radix = self.radices[name]
         if name not in self._free:
             return range(radix, radix + 1)
@@ -129,8 +138,10 @@ class LayerSearch:
     def _sums(
         self, node: XNode, real: Parameters, x_radix: int, inputs: Sequence[Sequence[Array]], means: Array | None
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[Array]]]:
-        """Yield the positions of weights, steps of biases, and the sums that both make of each image. means: of f32
-        sums."""
+        """Yield radix positions of the weights, steps of the biases, and the sums that both make of each image.
+
+        means: f32 sums' mean of each output channel; None to keep biases.
+        """
         for weight_radix in self._weight_radices(node, real, x_radix):
             integer = integer_parameters(real, weight_radix, x_radix)
             sums = [convolution_sums(node, integer, each[0]) for each in inputs]
@@ -145,7 +156,9 @@ class LayerSearch:
                 yield weight_radix, tuple(int(step) for step in steps), [wrap32(s + steps) for s in sums]
 
     def _weight_radices(self, node: XNode, real: Parameters, x_radix: int) -> list[tuple[int, ...]]:
-        """Return the positions of the weights to try: nothing saturates, or the largest do."""
+        """Return the radix positions of the weights to try: from those without saturation to those where the largest
+        saturate.
+        """
         # The bias at the weights' position plus the input's must leave room for the sum.
         room = int(np.floor(np.log2(MOST_BIAS / max(float(np.abs(real.bias).max(initial=0)), 1e-30)))) - x_radix
         most = max(min(MOST_RADIX, room), LEAST_RADIX)
@@ -160,7 +173,7 @@ class LayerSearch:
 
 
 def channel_means(node: XNode, real: Parameters, inputs: Sequence[Array]) -> Array:
-    """Return the mean of a convolution's f32 sums, before its activation, of each output channel over all images."""
+    """Return the mean of a convolution's f32 sums for each output channel over all images, before the activation."""
     sums = [windows.convolve(node, x, real.weights).reshape(-1, node.channels) for x in inputs]
     return np.asarray(np.mean([s.mean(axis=0, dtype=np.float64) for s in sums], axis=0) + real.bias)
 
@@ -168,7 +181,10 @@ def channel_means(node: XNode, real: Parameters, inputs: Sequence[Array]) -> Arr
 def integer_parameters(
     real: Parameters, weight_radix: tuple[int, ...], x_radix: int, bias_steps: tuple[int, ...] = ()
 ) -> Parameters:
-    """Return the weights as int8, biases as int32 at the sums' position, moved by bias_steps, () for none."""
+    """Return weights as int8, and biases as int32 at the radix position of the sums.
+
+    bias_steps: added to the integer bias of each output channel; () for nothing.
+    """
     out_ch = real.weights.shape[0]
     by_channel = weight_radix if len(weight_radix) > 1 else weight_radix * out_ch
     weights = np.stack([to_integers(w, r) for w, r in zip(real.weights, by_channel, strict=True)])

@@ -1,4 +1,4 @@
-"""The coarse graph of a model's file, or of a network by its name."""
+"""Load the coarse graph of a model's file, or of a built-in network."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +14,11 @@ from mavcg.importers.load import import_model, is_model
 def load_xgraph(
     model: str, target: IsaTarget, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None
 ) -> XGraph:
-    """Return the f32 XGraph of an .onnx, .tflite or .prototxt file, or of one of the built-in networks.
+    """Return the f32 XGraph of an .onnx, .tflite or .prototxt file, or of a built-in network.
 
-    shapes: of inputs whose dimensions a file leaves free. weights: of a .prototxt; None for the .caffemodel beside it.
-    Raises: MavcgError for what is neither or cannot be read, and
-    for shapes of a built-in network.
+    shapes: shapes of inputs whose dimensions a file leaves free. weights: weights of a .prototxt; None for the
+    .caffemodel beside it.
+    Raises: MavcgError for a name that is neither, a file that cannot be read, and shapes of a built-in network.
     """
     on_host = target.dense == "cpu"
     if model in NAMES:

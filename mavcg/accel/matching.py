@@ -1,7 +1,7 @@
-"""All embeddings of a small pattern in a graph (DNNVM, algorithm 1).
+"""Find all embeddings of a small pattern in a graph (DNNVM, algorithm 1).
 
-An embedding maps the pattern's vertices to different nodes so that every edge of the pattern is an edge between the
-images (a monomorphism); embeddings on the same set of nodes count once.
+An embedding maps the pattern's vertices to different nodes so that every edge of the pattern is an edge between their
+images (a monomorphism). Embeddings on the same set of nodes count once.
 """
 
 from collections import deque
@@ -17,14 +17,14 @@ EdgePredicate = Callable[[str, str], bool]
 
 @dataclass(frozen=True)
 class LabelledGraph:
-    """A directed graph. nodes: the label of each by its name, in order. edges: the label of each, "" for none."""
+    """A directed graph. nodes: label of each node, by name, in order. edges: label of each edge; "" for no label."""
 
     nodes: Mapping[str, str]
     edges: Mapping[tuple[str, str], str]
 
     @cached_property
     def after(self) -> dict[str, set[str]]:
-        """The ends of each node's edges."""
+        """Return the ends of each node's outgoing edges."""
         found: dict[str, set[str]] = {name: set() for name in self.nodes}
         for a, b in self.edges:
             found[a].add(b)
@@ -32,7 +32,7 @@ class LabelledGraph:
 
     @cached_property
     def before(self) -> dict[str, set[str]]:
-        """The starts of each node's edges."""
+        """Return the starts of each node's incoming edges."""
         found: dict[str, set[str]] = {name: set() for name in self.nodes}
         for a, b in self.edges:
             found[b].add(a)
@@ -40,18 +40,22 @@ class LabelledGraph:
 
 
 def same_label(pattern_label: str, label: str) -> bool:
-    """True for equal labels."""
+    """Return True for equal labels."""
     return pattern_label == label
 
 
 def label_or_any(pattern_label: str, label: str) -> bool:
-    """True for equal labels, and for a pattern's edge without a label."""
+    """Return True for equal labels, and if the pattern's edge has no label."""
     return pattern_label in ("", label)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A vertex of the pattern to map next: its matched neighbours, and a twin whose image must stand before its own."""
+    """The next vertex of the pattern to map.
+
+    after, before: its mapped neighbours, by edges from and to it. twin: an exchangeable vertex, whose image must come
+    before its own; "" for none.
+    """
 
     vertex: str
     after: tuple[str, ...]  # matched vertices with an edge to it
@@ -67,12 +71,14 @@ def embeddings(
     candidates: Mapping[str, Sequence[str]] | None = None,
     most_steps: int | None = None,
 ) -> Iterator[tuple[str, ...]]:
-    """Yield each embedding once per set of nodes: the images of the pattern's vertices, in their order.
+    """Yield each embedding, once for a set of nodes, as the images of the pattern's vertices in their order.
 
-    vertex_matches, edge_matches: called with the pattern's label and the graph's. candidates: nodes that a vertex may
-    have as its image, beside what the labels allow; vertices that are not in it are free. most_steps: of the search, a
-    vertex mapped or given up; the number of embeddings grows with the power of the pattern's size. Raises: MavcgError
-    beyond.
+    Args:
+        vertex_matches, edge_matches: called with the pattern's label and the graph's label.
+        candidates: nodes that a vertex may be mapped to, if the labels allow; vertices without an entry are free.
+        most_steps: largest number of search steps, each of which maps a vertex or gives it up; None for no limit. The
+            number of embeddings can grow exponentially with the pattern's size.
+    Raises: MavcgError after most_steps.
     """
     filtered = _filter_candidates(pattern, graph, vertex_matches, candidates)
     if not pattern.nodes or not all(filtered.values()):
@@ -90,7 +96,9 @@ def embeddings(
 def _filter_candidates(
     pattern: LabelledGraph, graph: LabelledGraph, matches: VertexPredicate, given: Mapping[str, Sequence[str]] | None
 ) -> dict[str, set[str]]:
-    """Return the nodes that each vertex may be mapped to: by label, and by at least as many edges in and out."""
+    """Return the nodes that each vertex may be mapped to: those with a matching label and at least as many edges in and
+    out.
+    """
     by_label: dict[str, list[str]] = {}
     for name, label in graph.nodes.items():
         by_label.setdefault(label, []).append(name)
@@ -111,7 +119,9 @@ def _filter_candidates(
 
 
 def _order(pattern: LabelledGraph, filtered: Mapping[str, set[str]]) -> tuple[_Step, ...]:
-    """Return the vertices from the one with the fewest candidates on, breadth first; so for each connected part."""
+    """Return the vertices in breadth-first order from the vertex with the fewest candidates, for each connected
+    component.
+    """
     steps: list[_Step] = []
     placed: set[str] = set()
     rank = {vertex: at for at, vertex in enumerate(pattern.nodes)}
@@ -139,7 +149,7 @@ def _order(pattern: LabelledGraph, filtered: Mapping[str, set[str]]) -> tuple[_S
 
 
 def _twin_key(pattern: LabelledGraph, filtered: Mapping[str, set[str]], vertex: str) -> object:
-    """Vertices with the same key can be exchanged: so their images are enumerated in one order only."""
+    """Return a key that is equal for vertices that can be exchanged, whose images are enumerated in one order only."""
     into = frozenset((v, pattern.edges[v, vertex]) for v in pattern.before[vertex])
     out_of = frozenset((v, pattern.edges[vertex, v]) for v in pattern.after[vertex])
     return pattern.nodes[vertex], into, out_of, frozenset(filtered[vertex])
@@ -208,7 +218,7 @@ def _refine(
 def _loop_matches(
     vertex: str, node: str, pattern: LabelledGraph, graph: LabelledGraph, edge_matches: EdgePredicate
 ) -> bool:
-    """True if a vertex has no edge to itself, or its image has one that matches."""
+    """Return True if a vertex has no edge to itself, or its image has a matching edge to itself."""
     loop = pattern.edges.get((vertex, vertex))
     if loop is None:
         return True

@@ -1,8 +1,8 @@
-"""The cheapest execution path: a shortest path over sets of nodes that have run, else CP-SAT.
+"""Find the cheapest execution path: a shortest path over sets of executed nodes, or by CP-SAT for large graphs.
 
-A state is the set of nodes that have run; it is closed under predecessors. An edge runs one more group, all of whose
-inputs are there. The number of states stays small because a state need not be left by every group that is ready: it
-suffices to run those that can run before or as the group of its first node (a persistent set: Godefroid, "Partial-Order
+A state is the set of executed nodes, which is closed under predecessors. An edge executes one more group whose inputs
+exist. The number of states stays small, because a state need not be left by every group that is ready: it suffices to
+execute the groups that can run before, or as, the group of its first node (a persistent set: Godefroid, "Partial-Order
 Methods for the Verification of Concurrent Systems", 1996, section 4).
 """
 
@@ -16,10 +16,11 @@ CP_SAT_SECONDS = 60.0
 
 
 def cheapest_path(instance: PathInstance, most_states: int = MOST_STATES) -> ChosenPath:
-    """Return the choice of groups with the least cost.
+    """Return the choice of groups with the least total cost.
 
-    most_states: beyond, CP-SAT goes on, for CP_SAT_SECONDS at most; its best choice is then reported as not proven
-    optimal. Raises: MavcgError if no choice covers each node exactly once without a cycle.
+    most_states: for more states, CP-SAT searches, for CP_SAT_SECONDS at most; its best choice is then not proven
+    optimal.
+    Raises: MavcgError if no choice covers each node exactly once without a cycle.
     """
     if not instance.nodes:
         return ChosenPath((), 0.0, True)
@@ -40,7 +41,7 @@ def _infeasible() -> MavcgError:
 
 
 def _shortest(instance: PathInstance, most_states: int) -> tuple[int, ...] | None:
-    """Return the groups of a shortest path; () if there is none, None for too many states. Costs may be below 0."""
+    """Return the groups of a shortest path; () if there is no path, None for too many states. Costs may be negative."""
     best: dict[int, float] = {0: 0.0}
     came_by: dict[int, tuple[int, int]] = {}
     levels: list[list[int]] = [[] for _ in range(len(instance.nodes) + 1)]
@@ -72,8 +73,10 @@ def _shortest(instance: PathInstance, most_states: int) -> tuple[int, ...] | Non
 
 
 def _next_groups(instance: PathInstance, state: int) -> list[int]:
-    """Return the groups to leave a state by: those of its first node that are ready; where others are not ready, also
-    what may have to run before these."""
+    """Return the groups that may leave a state: those of its first node that are ready.
+
+    If some are not ready, also the groups that may have to run before them.
+    """
     missing = instance.everything & ~state
     if not missing:
         return []
@@ -97,7 +100,9 @@ def _next_groups(instance: PathInstance, state: int) -> list[int]:
 
 
 def _by_cp_sat(instance: PathInstance) -> ChosenPath:
-    """Set partitioning with positions: a group's nodes share one; an edge between groups raises it."""
+    """Solve the problem as set partitioning with positions: nodes of a group share one, and an edge between groups
+    raises it.
+    """
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()

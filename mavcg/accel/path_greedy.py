@@ -1,11 +1,11 @@
-"""The baselines of the path search: no fusion, and greedy fusion."""
+"""Compute the baselines of the path search: no fusion, and greedy fusion."""
 
 from mavcg.accel.path_instance import ChosenPath, PathInstance
 from mavcg.errors import MavcgError
 
 
 def unfused_path(instance: PathInstance) -> ChosenPath:
-    """Return each node by itself, in the cheapest group of it alone.
+    """Return each node by itself, in the cheapest group that contains only this node.
 
     Raises: MavcgError for a node without such a group.
     """
@@ -19,10 +19,12 @@ def unfused_path(instance: PathInstance) -> ChosenPath:
 
 
 def greedy_path(instance: PathInstance) -> ChosenPath:
-    """Take, from the first node on, the fitting group that gains most over its nodes by themselves.
+    """Return greedy choices: from the first node on, the ready group with the largest gain over its nodes by
+    themselves.
 
-    A group fits if none of its nodes has run, and all that it reads from outside has. Source: DNNVM, section IV-B.
-    Raises: MavcgError where that leaves a node that no group fits.
+    A group is ready if none of its nodes was executed, and all tensors that it reads from outside exist.
+    Source: DNNVM, section IV-B.
+    Raises: MavcgError if a node remains that no ready group contains.
     """
     alone = _costs_alone(instance)
     state, chosen = 0, list[int]()
@@ -42,7 +44,7 @@ def greedy_path(instance: PathInstance) -> ChosenPath:
 
 
 def _costs_alone(instance: PathInstance) -> dict[str, float]:
-    """Return the cost of each node by itself; above all others' for a node that no group has alone."""
+    """Return the cost of each node by itself; for a node that no group contains alone, more than all other costs."""
     most = 1 + sum(abs(group.cost) for group in instance.groups)
     found = dict.fromkeys(instance.nodes, most)
     for group in instance.groups:
@@ -52,7 +54,7 @@ def _costs_alone(instance: PathInstance) -> dict[str, float]:
 
 
 def _fitting(instance: PathInstance, state: int) -> list[int]:
-    """Return the groups that are ready and have the first node for which there are any."""
+    """Return the ready groups with the first node for which there are any. state: set of executed nodes."""
     for place, indices in enumerate(instance.by_node):
         if state >> place & 1:
             continue

@@ -1,4 +1,4 @@
-"""The execution path problem: groups with costs, of which some must cover each node exactly once (DNNVM, section V)."""
+"""The execution path problem: choose groups that contain each node of a graph once, at least cost (DNNVM, V)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from mavcg.errors import MavcgError
 
 @dataclass(frozen=True)
 class PricedGroup:
-    """Nodes that could run as one, and what that costs."""
+    """Nodes that could run as one operation, and the cost of that."""
 
     nodes: tuple[str, ...]
     cost: float
@@ -18,7 +18,11 @@ class PricedGroup:
 
 @dataclass(frozen=True)
 class ChosenPath:
-    """A choice of groups. chosen: indices, in an order in which each reads only what is there. optimal: proven so."""
+    """A choice of groups.
+
+    chosen: indices of the groups, in an order in which each reads only tensors that exist. optimal: True if it is
+    proven that no choice costs less.
+    """
 
     chosen: tuple[int, ...]
     cost: float
@@ -29,8 +33,8 @@ class ChosenPath:
 class PathInstance:
     """Nodes in topological order, edges between them, and candidate groups.
 
-    A solution chooses groups so that each node is in exactly one, and the graph of groups has no cycle. Sets of nodes
-    are bits of whole numbers, by their place in `nodes`.
+    A solution is a choice of groups that contain each node exactly once, and whose graph has no cycle. A set of nodes
+    is an integer, whose bits are indices into `nodes`.
     """
 
     nodes: tuple[str, ...]
@@ -39,9 +43,9 @@ class PathInstance:
 
     @staticmethod
     def of(groups: Sequence[PricedGroup], edges: Iterable[tuple[str, str]], name: str = "instance") -> "PathInstance":
-        """Return an instance of groups and edges; its nodes are those of the groups.
+        """Return the instance of some groups and edges; its nodes are those of the groups.
 
-        name: for messages. Raises: MavcgError for an edge to a node in no group, and for a cycle of edges.
+        name: for messages. Raises: MavcgError for an edge to a node in no group, and for edges that form a cycle.
         """
         covered = dict.fromkeys(node for group in groups for node in group.nodes)
         distinct = tuple(dict.fromkeys(edges))
@@ -61,12 +65,12 @@ class PathInstance:
 
     @cached_property
     def place(self) -> Mapping[str, int]:
-        """The place of each node in `nodes`."""
+        """Return the index of each node in `nodes`."""
         return {name: at for at, name in enumerate(self.nodes)}
 
     @cached_property
     def predecessors(self) -> tuple[int, ...]:
-        """The set of each node's predecessors."""
+        """Return the set of each node's predecessors."""
         found = [0] * len(self.nodes)
         for a, b in self.edges:
             found[self.place[b]] |= 1 << self.place[a]
@@ -74,12 +78,12 @@ class PathInstance:
 
     @cached_property
     def members(self) -> tuple[int, ...]:
-        """The set of each group's nodes."""
+        """Return the set of each group's nodes."""
         return tuple(sum(1 << self.place[node] for node in group.nodes) for group in self.groups)
 
     @cached_property
     def required_nodes(self) -> tuple[int, ...]:
-        """The set of nodes outside of each group that it reads."""
+        """Return the set of nodes outside of each group whose tensors it reads."""
         found = []
         for group, inside in zip(self.groups, self.members, strict=True):
             read = 0
@@ -90,7 +94,7 @@ class PathInstance:
 
     @cached_property
     def by_node(self) -> tuple[tuple[int, ...], ...]:
-        """The groups that have each node."""
+        """Return the groups that contain each node."""
         found: list[list[int]] = [[] for _ in self.nodes]
         for index, group in enumerate(self.groups):
             for node in group.nodes:
@@ -99,11 +103,13 @@ class PathInstance:
 
     @property
     def everything(self) -> int:
-        """The set of all nodes."""
+        """Return the set of all nodes."""
         return (1 << len(self.nodes)) - 1
 
     def execution_order(self, chosen: Iterable[int]) -> tuple[int, ...] | None:
-        """Return groups that cover each node once in an order to run them; None if they form a cycle."""
+        """Return the chosen groups in an order in which they can run; None if they form a cycle. chosen: covers each
+        node once.
+        """
         of_node = {place: index for index in chosen for place in bits(self.members[index])}
         sorter: TopologicalSorter[int] = TopologicalSorter({index: () for index in of_node.values()})
         for index in dict.fromkeys(of_node.values()):
@@ -115,12 +121,12 @@ class PathInstance:
             return None
 
     def cost_of(self, chosen: Iterable[int]) -> float:
-        """Sum of the costs of some groups."""
+        """Return the sum of the costs of some groups."""
         return sum(self.groups[index].cost for index in chosen)
 
 
 def bits(members: int) -> list[int]:
-    """Return the places in a set, rising."""
+    """Return the indices in a set, in rising order."""
     found = []
     while members:
         lowest = members & -members

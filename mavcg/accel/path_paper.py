@@ -1,13 +1,13 @@
 """The paper's search for an execution path (DNNVM, algorithm 2): Floyd between barriers, enumeration at barriers.
 
-A barrier is a node that reads several nodes or is read by several. Between barriers lie chains. Groups within a chain
-are edges of its line graph, over which the shortest path is found by Floyd's algorithm. Groups that touch a barrier,
-or several chains (siblings), are enumerated: for a region (a barrier and the chains that end there), every set of
-them is tried, and the pieces of chains that it leaves are covered by their shortest paths. Groups that touch two
-regions are never taken: no fusion goes through a barrier.
+A barrier is a node that reads several nodes or is read by several. Chains are the nodes between barriers. Groups within
+a chain are edges of its line graph, whose shortest path is found by Floyd's algorithm. A region is a barrier with the
+chains that end there. Groups that contain a barrier, or nodes of several chains (siblings), are enumerated: for each
+region, every set of them is tried, and the rest of its chains is covered by their shortest paths. Groups with nodes of
+two regions are never chosen: no fusion goes through a barrier.
 
-The paper's lines 5 to 12 print that cost_i and all cost_j are added for every branch; meant is the least, over the
-branches that the barrier may be fused with, of that branch fused and the others not, and so it is done here.
+In print, the paper's lines 5 to 12 add cost_i and all cost_j for every branch. This search does what is meant: it takes
+the least cost over the branches that the barrier may be fused with, where that branch is fused and the others are not.
 """
 
 import math
@@ -20,9 +20,10 @@ MOST_SETS = 50_000  # of special groups in a region; beyond, the paper's enumera
 
 
 def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath:
-    """Return the choice of algorithm 2: the best within each region by itself.
+    """Return the choice of algorithm 2: the best choice within each region by itself.
 
-    Raises: MavcgError where the regions' groups leave a node uncovered, and where a region has too many sets of groups.
+    most_sets: largest number of sets of groups that are tried in a region.
+    Raises: MavcgError if the regions' groups leave a node uncovered, and if a region has more sets of groups.
     """
     chosen: list[int] = []
     for chains, barrier in _regions(instance):
@@ -34,8 +35,9 @@ def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath
 
 
 def _regions(instance: PathInstance) -> list[tuple[list[list[int]], int | None]]:
-    """Return the chains by the barrier that they end at, in the order of the barriers; chains that end nowhere by
-    themselves."""
+    """Return the chains and the barrier of each region, in the order of the barriers; a chain without a barrier by
+    itself.
+    """
     readers: list[list[int]] = [[] for _ in instance.nodes]
     for a, b in instance.edges:
         readers[instance.place[a]].append(instance.place[b])
@@ -89,7 +91,7 @@ def _best_of_region(
 
 
 def _sets(instance: PathInstance, special: Sequence[int], barrier: int | None) -> Iterator[tuple[list[int], int]]:
-    """Yield every set of disjoint special groups of which one has the barrier, with the nodes that they cover."""
+    """Yield every set of disjoint special groups, one of which contains the barrier, with the nodes that they cover."""
     at_barrier = [i for i in special if barrier is not None and instance.members[i] >> barrier & 1]
     others = [i for i in special if i not in at_barrier]
     pending = [(0, [i], instance.members[i]) for i in reversed(at_barrier)] if barrier is not None else [(0, [], 0)]
@@ -105,7 +107,7 @@ def _sets(instance: PathInstance, special: Sequence[int], barrier: int | None) -
 
 
 def _is_acyclic(instance: PathInstance, chosen: Sequence[int]) -> bool:
-    """True if groups of a region can run one after another; what is outside of it does not count."""
+    """Return True if groups of a region can run one after another; nodes outside of the region are ignored."""
     covered, pending = 0, list(chosen)
     together = 0
     for index in chosen:
@@ -121,7 +123,7 @@ def _is_acyclic(instance: PathInstance, chosen: Sequence[int]) -> bool:
 
 
 class _Chain:
-    """The line graph of a chain: its vertices are the cuts between nodes, its edges the groups, its lengths costs."""
+    """The line graph of a chain: vertices are the cuts between nodes, edges are groups, lengths are costs."""
 
     def __init__(self, instance: PathInstance, places: Sequence[int], groups: Sequence[int]) -> None:
         self.places = places
@@ -131,7 +133,9 @@ class _Chain:
     def _floyd(
         self, instance: PathInstance, groups: Sequence[int]
     ) -> tuple[list[list[float]], Mapping[tuple[int, int], tuple[int, ...]]]:
-        """Return the cheapest path from each cut to each later one, and its groups (algorithm 2, lines 17 to 25)."""
+        """Return the cost of the cheapest path from each cut to each later one, and its groups (algorithm 2, lines 17
+        to 25).
+        """
         cuts = len(self.places) + 1
         cost = [[0.0 if i == j else math.inf for j in range(cuts)] for i in range(cuts)]
         by: dict[tuple[int, int], tuple[int, ...]] = {(i, i): () for i in range(cuts)}
@@ -152,7 +156,7 @@ class _Chain:
         return cost, by
 
     def shortest(self, covered: int) -> tuple[float, list[int]]:
-        """Return the cost and groups for the pieces of the chain that are not covered."""
+        """Return cost and groups for the parts of the chain that are not covered. covered: set of nodes."""
         total, taken, start = 0.0, list[int](), 0
         for end in range(len(self.places) + 1):
             if end == len(self.places) or covered >> self.places[end] & 1:

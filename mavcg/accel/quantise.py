@@ -1,13 +1,13 @@
 """Choose radix positions, layer by layer, over calibration inputs (DNNVM, section VI-A; Angel-Eye's method).
 
-Tensors that only move data share a radix position with what they move, and so do the parts of a concat with it:
-nothing is shifted there. For every convolution, positions of its weights and of its result are enumerated, with the
-integers that the layers before it really make; the pair whose result is nearest to the f32 one is taken. Depthwise
-convolutions may have a position of weights for each channel, whose shift the array reads beside the bias anyway.
+Operations that only move data shift nothing, so their tensors share a radix position, as do the inputs of a concat with
+its result. For each convolution, the radix positions of weights and result are enumerated, on the integers that the
+layers before really compute; the pair with the result nearest to the f32 result is chosen. Depthwise convolutions may
+have a radix position for each channel's weights, because the array reads a shift beside each bias anyway.
 
-Rounded weights and inputs move the mean of a channel's sums: where it brings the result nearer, the difference of the
-means is added to the bias (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction",
-ICCV 2019, section 4.2).
+Rounding of weights and inputs moves the mean of a channel's sums. If it brings the result nearer, the difference of the
+means is added to the bias (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV
+2019, section 4.2).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class LayerError:
-    """The choice for a node. sqnr_db: of its integers to the f32 tensor, over the calibration inputs; inf for equal."""
+    """The choice for a node.
+
+    radix, weight_radix: radix positions of its tensor and its weights. sqnr_db: signal to quantisation noise of its
+    tensor over the calibration inputs, in dB; inf for no noise.
+    """
 
     node: str
     radix: int
@@ -40,7 +44,7 @@ class LayerError:
 
 @dataclass(frozen=True)
 class QuantisedGraph:
-    """A quantised graph, and what each of its nodes loses."""
+    """A quantised graph, with the choice and the error of each node."""
 
     graph: XGraph
     layers: tuple[LayerError, ...]
@@ -61,12 +65,12 @@ def quantise(
     """Quantise an f32 graph to 8 bits with one radix position for each tensor.
 
     Args:
-        images: calibration inputs, each as float_reference.arranged returns them.
-        rounding: of fixed_point.ROUNDINGS.
-        granularity: of weights' positions, of GRANULARITIES; "depthwise" tries one for the tensor too.
-        correct_bias: move biases where that makes the calibration inputs' error less.
-    Raises: MavcgError without images, for another granularity, for values that are not finite, and for biases that no
-    position holds.
+        images: calibration inputs, each as float_reference.arrange_inputs returns them.
+        rounding: one of fixed_point.ROUNDINGS.
+        granularity: radix positions of weights, one of GRANULARITIES; "depthwise" also tries one for the whole tensor.
+        correct_bias: True to correct biases if that reduces the error on the calibration inputs.
+    Raises: MavcgError without images, for an unknown granularity, for values that are not finite, and for biases that
+    are too large for every radix position.
     """
     if not images:
         raise MavcgError(f"{graph.name}: no calibration inputs; give at least one")
@@ -100,7 +104,7 @@ def quantise(
 
 
 def sqnr_db(real: Sequence[Array], integers: Sequence[Array]) -> float:
-    """Return the signal to quantisation noise in dB, of several tensors together; inf for equal ones."""
+    """Return the signal to quantisation noise of several tensors together, in dB; inf for equal tensors."""
     signal = sum(float((a.astype(np.float64) ** 2).sum()) for a in real)
     noise = sum(float(((a.astype(np.float64) - b) ** 2).sum()) for a, b in zip(real, integers, strict=True))
     if noise == 0:

@@ -1,4 +1,4 @@
-"""Samples of real tensors, from which the error of any radix position follows without the whole tensor."""
+"""Sample real tensors, to estimate the quantisation error at any radix position without the whole tensor."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ EVENLY = 4096  # of all others, evenly spaced
 
 @dataclass(frozen=True)
 class Sample:
-    """Values with the number of values that each stands for."""
+    """Sampled values. counts: number of the tensor's values that each of them stands for."""
 
     values: Array
     counts: Array
 
     @staticmethod
     def of(tensor: Array) -> "Sample":
-        """Sample a tensor: its largest values, and others evenly."""
+        """Return a sample of a tensor: its largest values, and others at even distances."""
         flat = np.asarray(tensor, np.float32).reshape(-1)
         if flat.size <= LARGEST + EVENLY:
             return Sample(flat, np.ones(flat.size))
@@ -41,18 +41,18 @@ class Sample:
         return Sample(np.concatenate([s.values for s in kept]), np.concatenate([s.counts for s in kept]))
 
     def error(self, radix: int) -> float:
-        """Return the sum of squared differences between the tensor and its integers of a radix position."""
+        """Return the sum of squared differences between the tensor and its integers at a radix position."""
         difference = self.values.astype(np.float64) - to_reals(to_integers(self.values, radix), radix)
         return float((self.counts * difference * difference).sum())
 
     def best_radix(self) -> int:
-        """Return the radix position with the least error; of equal ones the least."""
+        """Return the radix position with the least error, the smallest of several."""
         widest = widest_radix(self.values)
         return min(range(widest, min(widest + 6, MOST_RADIX) + 1), key=lambda r: (self.error(r), r))
 
 
 def widest_radix(values: Array) -> int:
-    """Return the greatest radix position at which nothing saturates, within the limits; the greatest for zeros."""
+    """Return the largest radix position within the limits at which no value saturates."""
     largest = float(np.abs(values).max(initial=0.0))
     if largest == 0 or not np.isfinite(largest):
         return MOST_RADIX if largest == 0 else LEAST_RADIX

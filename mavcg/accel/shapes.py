@@ -1,4 +1,4 @@
-"""Check that an XGraph keeps to the rules that fixed_point and code generation rely on."""
+"""Check that an XGraph obeys the rules that fixed_point and code generation rely on."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ NAME = re.compile(r"[A-Za-z0-9_.:/$@+-]+")
 
 
 def check_xgraph(graph: XGraph) -> None:
-    """Check names, order, shapes, parameters and, where there are radix positions, their limits.
+    """Check names, order, shapes, parameters and the limits of radix positions.
 
     Raises: MavcgError naming the node, the value and the limit.
     """
@@ -76,7 +76,9 @@ def _check_node(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
 
 
 def result_shape(graph: XGraph, node: XNode, shapes: Sequence[Shape]) -> Shape:
-    """Return the shape that follows from those of the inputs. Raises: MavcgError where they do not go with the node."""
+    """Return the shape of a node's tensor, given the shapes of its inputs. Raises: MavcgError if they do not fit the
+    node.
+    """
     x = shapes[0]
     if node.kind in ("conv", "depthwise", *POOLS):
         if node.kind in POOLS and node.kernel[0] * node.kernel[1] > MOST_WINDOW:
@@ -164,7 +166,9 @@ def _check_radices(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
 
 
 def shift_limits(node: XNode, radices: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the least and the greatest shift of each input of a quantised node; of avg_pool without the reciprocal."""
+    """Return the smallest and the largest shift for each input of a quantised node; for avg_pool without the
+    reciprocal's.
+    """
     assert node.radix is not None
     if node.kind == "concat":
         return [(r - node.radix, r - node.radix) for r in radices]

@@ -1,4 +1,4 @@
-"""Accelerators with an instruction set as values, and their files: profiles/isa_targets/*.toml."""
+"""Accelerators with an instruction set, as values, read from profiles/isa_targets/*.toml."""
 
 import difflib
 import os
@@ -34,15 +34,16 @@ KEYS = ("name", "description", "frequency_mhz", "ddr_gb_per_s", "rounding", "den
 
 @dataclass(frozen=True)
 class IsaTarget:
-    """An accelerator: a convolution array, units for pooling and other element-wise work, three buffers, DDR memory.
+    """An accelerator: a convolution array, units for pooling and element-wise work, three buffers, DDR memory.
 
-    ic_parallel: ic_p of the paper, which counts operations: ic_parallel / 2 multiply-adds; a cycle of the array does
-    ic_parallel / 2 * oc_parallel * rows_parallel of them. batch: cores with buffers of their own that work on an image
-    each and share the DDR memory. input_bytes, weight_bytes, output_bytes: of one core's buffers; banks: into which
-    each is divided. pool_parallel: window positions that the pooling unit reads a cycle. misc_parallel: elements that
-    the unit of element-wise operations and moves writes a cycle. ddr_gb_per_s: 10^9 bytes a second, both directions
-    together, of all cores. rounding: of shifts, of fixed_point.ROUNDINGS. dense: "cpu" where fully connected layers
-    go to the CPU, as in the paper, or "accelerator". sources: of each figure.
+    ic_parallel: ic_p of the paper, which counts operations: the array does ic_parallel / 2 * oc_parallel *
+    rows_parallel multiply-adds per cycle. batch: number of cores; each has buffers of its own and works on an image,
+    and they share the DDR memory. input_bytes, weight_bytes, output_bytes: sizes of one core's buffers. banks: number
+    of banks of each buffer. pool_parallel: window positions that the pooling unit reads per cycle. misc_parallel:
+    elements that the unit of element-wise operations and moves writes per cycle. ddr_gb_per_s: 10^9 bytes per second in
+    both directions together, for all cores. ddr_latency_cycles: latency of the DDR memory. rounding: rounding of
+    shifts, one of fixed_point.ROUNDINGS. dense: "cpu" if fully connected layers run on the CPU, as in the paper, or
+    "accelerator". sources: source of each figure.
     """
 
     name: str
@@ -66,39 +67,39 @@ class IsaTarget:
 
     @property
     def macs_in_channels(self) -> int:
-        """Input channels that the array takes in a cycle: one multiply-add each."""
+        """Return the input channels that the array reads per cycle, with one multiply-add each."""
         return self.ic_parallel // 2
 
     @property
     def macs_per_cycle(self) -> int:
-        """Multiply-adds of one core's array a cycle."""
+        """Return the multiply-adds of one core's array per cycle."""
         return self.macs_in_channels * self.oc_parallel * self.rows_parallel
 
     @property
     def peak_gops(self) -> float:
-        """10^9 operations a second, two for a multiply-add, of all cores."""
+        """Return 10^9 operations per second of all cores, two for a multiply-add."""
         return 2 * self.macs_per_cycle * self.batch * self.frequency_mhz / 1000
 
     @property
     def ddr_bytes_per_cycle(self) -> float:
-        """Share of the DDR memory's bandwidth that one of `batch` cores has, in bytes a cycle."""
+        """Return the share of the DDR memory's bandwidth that one of `batch` cores has, in bytes per cycle."""
         return self.ddr_gb_per_s * 1000 / self.frequency_mhz / self.batch
 
     @property
     def on_chip_bytes(self) -> int:
-        """Bytes of all buffers of all cores."""
+        """Return the size of all buffers of all cores, in bytes."""
         return (self.input_bytes + self.weight_bytes + self.output_bytes) * self.batch
 
 
 def target_names() -> tuple[str, ...]:
-    """Return the names of all targets, ours and those in the folders of MAVCG_PROFILES."""
+    """Return the names of all targets: those of mavcg, and those in the folders of MAVCG_PROFILES."""
     return tuple(files(KIND))
 
 
 def find_target(name_or_path: str) -> IsaTarget:
-    """Return a target by its name, or by the path of its file: that has a "/" in it or ends in .toml.
+    """Return a target by its name, or by the path of its file, which contains "/" or ends in .toml.
 
-    Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_target.
+    Raises: MavcgError for an unknown name, with similar names; ProfileError as read_target.
     """
     if os.sep in name_or_path or name_or_path.endswith(".toml"):
         return read_target(Path(name_or_path))
@@ -146,7 +147,9 @@ def read_target(path: Path) -> IsaTarget:
 
 
 def frequency_of(path: Path, value: object, place: str) -> float:
-    """Return a clock in MHz. Raises: ProfileError for what is none, at `place`."""
+    """Return a clock in MHz. Raises: ProfileError for a value that is not a frequency. place: the value's place, for
+    messages.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_MHZ <= value <= MOST_MHZ:
         wrong = f"{schema.value_text(value)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
         raise schema.refuse(path, place, wrong, "give a number in that range")
@@ -154,7 +157,7 @@ def frequency_of(path: Path, value: object, place: str) -> float:
 
 
 def check_sizes(path: Path, target: IsaTarget) -> None:
-    """Refuse a target whose array and buffers do not go together. Raises: ProfileError."""
+    """Check that the array and the buffers of a target fit each other. Raises: ProfileError if they do not."""
     if target.ic_parallel % 2:
         wrong = f"{target.ic_parallel} is odd, and a multiply-add is two operations"
         raise schema.refuse(path, "ic_parallel", wrong, "give twice the input channels of a cycle")

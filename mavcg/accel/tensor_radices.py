@@ -1,4 +1,4 @@
-"""Radix positions of tensors from their f32 values: one for all tensors that only move each other's data."""
+"""Choose radix positions of tensors from their f32 values: one for all tensors that share their data by moves."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ from mavcg.graph import Array
 
 
 def radix_classes(graph: XGraph) -> dict[str, str]:
-    """Return a representative for each tensor; tensors with the same one share a radix position."""
+    """Return a representative of each tensor's class; tensors of a class share a radix position."""
     parent = {node.name: node.name for node in graph.nodes}
 
     def root(name: str) -> str:
@@ -34,9 +34,9 @@ def radix_classes(graph: XGraph) -> dict[str, str]:
 def tensor_radices(
     graph: XGraph, images: Sequence[Mapping[str, Array]], progress: Callable[[str], None]
 ) -> dict[str, int]:
-    """Return the position with the least error of each tensor's f32 values, the same within a class.
+    """Return the radix position of each tensor with the least error for its f32 values, the same within a class.
 
-    images: calibration inputs, as float_reference.arranged returns them.
+    images: calibration inputs, as float_reference.arrange_inputs returns them.
     Raises: MavcgError for values that are not finite.
     """
     classes = radix_classes(graph)

@@ -1,4 +1,4 @@
-"""Check a program against the fixed-point reference: every tile that an instruction computes, bit by bit."""
+"""Compare a program with the fixed-point reference: each tile that an instruction computes, bit by bit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ from mavcg.graph import Array
 
 @dataclass(frozen=True)
 class LayerDifference:
-    """A node with wrong elements. elements: that differ or were never computed; first: instruction and position."""
+    """A node with wrong elements.
+
+    elements: number of elements that differ or were never computed. first: instruction and position of the first.
+    """
 
     node: str
     elements: int
@@ -26,17 +29,17 @@ class LayerDifference:
 
 @dataclass(frozen=True)
 class Validation:
-    """layers: nodes that were compared. differences: those that are not equal."""
+    """Result of a comparison. layers: number of nodes compared. differences: nodes that differ."""
 
     layers: int
     differences: tuple[LayerDifference, ...]
 
 
 def validate_program(program: AccelProgram, graph: XGraph, images: Mapping[str, Array]) -> Validation:
-    """Execute a program and compare all that it computes with the reference.
+    """Execute a program and compare every tile that it computes with the reference.
 
-    graph: the network at the program's radix positions. images: f32, in its order of dimensions. Raises: MavcgError
-    where the program cannot be executed, or is of another network.
+    graph: the network at the program's radix positions. images: f32, in the graph's order of dimensions.
+    Raises: MavcgError if the program cannot be executed, or belongs to another network.
     """
     expected = evaluate(graph, integer_images(graph, images), program.target.rounding)
     for tensor in program.tensors:
@@ -53,7 +56,7 @@ def validate_program(program: AccelProgram, graph: XGraph, images: Mapping[str, 
 
 
 class _Compared:
-    """Nodes compared so far: elements that were computed, and those that were wrong."""
+    """The comparison so far: which elements of each node were computed, and which were wrong."""
 
     def __init__(self, program: AccelProgram, expected: Mapping[str, Array]) -> None:
         self.program, self.expected = program, expected
@@ -73,7 +76,9 @@ class _Compared:
         self.compare(self.program.nodes[origin.node], at, made, f"instruction {index}")
 
     def compare(self, name: str, at: tuple[slice, ...], made: Array, source: str) -> None:
-        """Compare a part of a node's tensor with the reference."""
+        """Compare a part of a node's tensor with the reference. at: the part's slices. source: what computed it, for
+        messages.
+        """
         if name not in self.expected:
             raise MavcgError(f"{self.program.network}: node {name} is not in the model; give the model of the file")
         whole = self.expected[name][0]
@@ -89,10 +94,11 @@ class _Compared:
             self.wrong[name] = self.wrong.get(name, 0) + len(different)
 
     def result(self, graph: XGraph) -> Validation:
-        """Return the nodes with differences; what no instruction computes counts as well.
+        """Return the nodes with differences; elements that no instruction computed count as differences.
 
-        The parts of a concat are saved into it by the nodes that make them, so its own instructions need not make all.
-        Of a tensor that stays on chip only what its readers need is computed: strides may pass over pixels.
+        The inputs of a concat are saved into it by the nodes that make them, so its own instructions need not write all
+        of it. Of a tensor that stays on chip, only the pixels that its readers need are computed: strides may skip
+        some.
         """
         found, layers, cpu = [], 0, set(self.program.cpu_nodes)
         stored = {tensor.name for tensor in self.program.tensors}

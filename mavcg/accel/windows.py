@@ -1,4 +1,4 @@
-"""Sums over windows of feature maps, in whatever number type the arrays have: what f32 and integers share."""
+"""Sum over windows of feature maps, in the number type of the arrays; f32 and integer arithmetic share it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,11 @@ from mavcg.graph import Array
 
 
 def _taps(node: XNode, x: Array, outside: Any) -> Iterator[tuple[int, int, Array]]:
-    """Yield for each position in the window its row, its column and what all windows see there, [N, OH, OW, C]."""
+    """Yield, for each position in the window, its row, its column and the elements [N, OH, OW, C] that all windows have
+    there.
+
+    outside: value of elements outside of the map.
+    """
     top, left, bottom, right = node.pads
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=outside)
     for row in range(node.kernel[0]):
@@ -38,7 +42,10 @@ def _mix_channels(x: Array, filters: Array, groups: int) -> Array:
 
 
 def convolve(node: XNode, x: Array, weights: Array) -> Array:
-    """Return the sums of products of conv, depthwise, deconv or dense, without bias. x, weights: of one number type."""
+    """Return the sums of products of conv, depthwise, deconv or dense, without bias.
+
+    x: [N, H, W, C] and weights, as Parameters has them, of the same number type.
+    """
     if node.kind == "dense":
         flat: Array = np.matmul(x.reshape(x.shape[0], -1), weights.reshape(weights.shape[0], -1).T)
         return flat[:, None, None, :]
@@ -51,7 +58,7 @@ def convolve(node: XNode, x: Array, weights: Array) -> Array:
 
 
 def _scatter_products(node: XNode, x: Array, weights: Array) -> Array:
-    """Add each input's products to the outputs that it meets: a transposed convolution."""
+    """Return a transposed convolution: each input's products are added to the outputs that it contributes to."""
     top, left, bottom, right = node.pads
     height, width = node.shape[1] + top + bottom, node.shape[2] + left + right
     canvas = np.zeros((x.shape[0], height, width, node.channels), x.dtype)
@@ -68,7 +75,7 @@ def _scatter_products(node: XNode, x: Array, weights: Array) -> Array:
 
 
 def window_sums(node: XNode, x: Array) -> Array:
-    """Return the sums over the windows of a pool; nothing is outside."""
+    """Return the sums over the windows of a pool; elements outside of the map count as 0."""
     total = np.zeros((x.shape[0], *node.shape[1:]), x.dtype)
     for _, _, seen in _taps(node, x, 0):
         total += seen
@@ -76,7 +83,7 @@ def window_sums(node: XNode, x: Array) -> Array:
 
 
 def window_greatest(node: XNode, x: Array) -> Array:
-    """Return the greatest element of each window; pads are below all."""
+    """Return the largest element of each window; elements outside of the map do not count."""
     lowest = np.iinfo(x.dtype).min if np.issubdtype(x.dtype, np.integer) else -np.inf
     greatest: Array | None = None
     for _, _, seen in _taps(node, x, lowest):
@@ -86,7 +93,7 @@ def window_greatest(node: XNode, x: Array) -> Array:
 
 
 def window_counts(node: XNode, in_shape: tuple[int, ...]) -> Array:
-    """Return how many positions of each window an avg_pool's divisor counts: [OH, OW], whole numbers above 0."""
+    """Return the number of positions of each window that an avg_pool's divisor counts: [OH, OW], integers above 0."""
     along = []
     for axis in (0, 1):
         first = np.arange(node.shape[1 + axis]) * node.stride[axis] - node.pads[axis]
@@ -97,8 +104,9 @@ def window_counts(node: XNode, in_shape: tuple[int, ...]) -> Array:
 
 
 def move_elements(node: XNode, x: Array) -> Array:
-    """Return the elements of upsample (nearest) or reorganise (space to depth: block row, block column, channel) in
-    place."""
+    """Return the result of upsample (nearest) or reorganise (space to depth: channels by block row, block column,
+    channel).
+    """
     height, width = node.factor
     if node.kind == "upsample":
         return np.repeat(np.repeat(x, height, axis=1), width, axis=2)

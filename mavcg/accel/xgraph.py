@@ -1,7 +1,7 @@
 """XGraph: a network as the coarse operations of an accelerator (DNNVM, section III-B).
 
-A node makes exactly one tensor, which has the node's name. Feature maps are N, H, W, C. After quantisation a tensor of
-radix position r stands for integer * 2^-r (8-bit, signed; no zero points), so shifts are all the scaling there is.
+A node makes exactly one tensor, which has the node's name. Feature maps are N, H, W, C. After quantisation, a tensor of
+radix position r represents integer * 2^-r (8-bit, signed, no zero points), so that all scaling is by shifts.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,16 @@ SLOPE_BITS = 8  # of the multiplier of negative values of a leaky ReLU: a multip
 class XNode:
     """A coarse operation and the tensor that it makes.
 
-    inputs: names of nodes. shape: of the tensor, [N, H, W, C] but of a host node any. kernel, stride, dilation: height,
-    width; of `dense` the kernel is the whole input map. pads: top, left, bottom, right. output_pads: of deconv, added
-    rows and columns at the bottom and right. count_pads: of avg_pool, pads that the divisor counts (0 or pads).
-    groups: of conv and deconv; of depthwise the input's channels. op: of eltwise one of ELTWISE_OPS, of host the
-    operator, of input "nchw" where the model's own order is N, C, H, W. factor: of upsample (nearest) and reorganise
-    (space to depth), height and width. act: one of ACTS, applied last; act_args: clip's lower and upper bound,
-    leaky's slope, as real numbers. radix: of the tensor; None before quantisation, and for a host node whose result
-    stays f32. weight_radix: one, or one for each output channel; () before quantisation. bias_steps: what quantisation
-    adds to each output channel's integer bias, () for nothing. origin: the node of the user's file.
+    inputs: names of nodes. shape: shape of the tensor, [N, H, W, C], but any for a host node. kernel, stride, dilation:
+    height, width; the kernel of `dense` is the whole input map. pads: top, left, bottom, right. output_pads: for
+    deconv, rows and columns added at the bottom and right. count_pads: for avg_pool, pads that the divisor counts (0 or
+    pads). groups: groups of conv and deconv; for depthwise the input's channels. op: for eltwise one of ELTWISE_OPS,
+    for host the operator, for input "nchw" if the model's own order is N, C, H, W. factor: for upsample (nearest) and
+    reorganise (space to depth), height and width. act: activation, one of ACTS, applied last. act_args: lower and upper
+    bound of clip, or slope of leaky, as real numbers. radix: radix position of the tensor; None before quantisation,
+    and for a host node whose result stays f32. weight_radix: radix position of the weights, one or one for each output
+    channel; () before quantisation. bias_steps: what quantisation adds to each output channel's integer bias; () for
+    nothing. origin: node of the user's file.
     """
 
     name: str
@@ -63,12 +64,12 @@ class XNode:
 
     @property
     def on_accelerator(self) -> bool:
-        """True for what the accelerator executes; an input is memory, a host node the CPU's."""
+        """Return True if the accelerator executes the node; an input is memory, and a host node runs on the CPU."""
         return self.kind in ACCELERATED
 
     @property
     def is_dilated(self) -> bool:
-        """True for a convolution whose taps are not neighbours."""
+        """Return True for a convolution with a dilation above 1."""
         return self.kind in CONVOLUTIONS and self.dilation != (1, 1)
 
 
@@ -89,9 +90,9 @@ class Parameters:
 class XGraph:
     """A network for an accelerator.
 
-    nodes: in an order in which each reads only what stands before it; inputs are nodes of kind "input". outputs: names.
-    parameters: of each node in CONVOLUTIONS. hosts: of each host node, a graph that computes its tensor from the
-    tensors that it reads, in order, as f32.
+    nodes: in an order in which each reads only earlier nodes; inputs are nodes of kind "input". outputs: names.
+    parameters: weights and bias of each node in CONVOLUTIONS. hosts: for each host node, a graph that computes its
+    tensor in f32 from the tensors that it reads, in order.
     """
 
     name: str
@@ -109,7 +110,7 @@ class XGraph:
         return tuple(node for node in self.nodes if node.kind == "input")
 
     def readers(self) -> dict[str, tuple[str, ...]]:
-        """Return the names of the nodes that read each node's tensor, once each, in order; () for none."""
+        """Return the names of the nodes that read each tensor, each once, in order; () for a tensor without readers."""
         found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -122,7 +123,7 @@ class XGraph:
         return all(node.radix is not None for node in self.nodes if node.on_accelerator or node.kind == "input")
 
     def with_nodes(self, changed: Mapping[str, XNode]) -> "XGraph":
-        """Return the same graph with some nodes, by name, replaced."""
+        """Return the graph with some nodes replaced. changed: new nodes by name."""
         return replace(self, nodes=tuple(changed.get(node.name, node) for node in self.nodes))
 
 
@@ -139,11 +140,11 @@ def operations(graph: XGraph, node: XNode) -> int:
 
 
 def location(graph: XGraph, node: XNode) -> str:
-    """Return the node's name in messages."""
+    """Return the text that names a node in messages."""
     of_file = f" ({node.origin})" if node.origin and node.origin != node.name else ""
     return f"xgraph {graph.name}: {node.kind} {node.name}{of_file}"
 
 
 def refuse_node(graph: XGraph, node: XNode, wrong: str) -> MavcgError:
-    """Return the error for one node; the caller raises it."""
+    """Return an error about a node, for the caller to raise. wrong: the fault and the remedy."""
     return MavcgError(f"{location(graph, node)}: {wrong}")

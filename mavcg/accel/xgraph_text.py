@@ -1,4 +1,4 @@
-"""The text of an XGraph, printed and parsed.
+"""Print an XGraph as text, and parse it.
 
     xgraph net {
       %image = input() shape=[1, 8, 8, 3] radix=6
@@ -7,8 +7,8 @@
       return %conv1
     }
 
-One node a line (here in two); a field stands there if it is not at its default; values are JSON. Parameters and graphs
-of host nodes stand as digests, and are given to the parser.
+A node is one line (here two). Fields at their default are left out; values are JSON. Parameters and graphs of host
+nodes appear as digests, and are passed to the parser.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ MOST_DIGITS = 24  # of a number
 
 
 def text_of(graph: XGraph) -> str:
-    """Return the graph as text; it ends with a newline."""
+    """Return the graph as text, which ends with a newline."""
     lines = [f"xgraph {graph.name} {{"]
     for node in graph.nodes:
         line = f"  %{node.name} = {node.kind}({', '.join('%' + name for name in node.inputs)})"
@@ -68,7 +68,7 @@ def parse_xgraph(
 ) -> XGraph:
     """Return the graph that was printed as `text`, checked.
 
-    parameters, hosts: of the nodes that have them, by name; each is checked against the digest in the text.
+    parameters, hosts: parameters and graphs of the nodes that have them, by name; each is checked against its digest.
     Raises: MavcgError naming the line.
     """
     lines = text.split("\n")
@@ -151,7 +151,7 @@ def _is_number(value: object, real: bool) -> bool:
 
 
 def _convert_value(number: int, key: str, value: Any) -> Any:
-    """Return a value as the field's type, or an error."""
+    """Return a value as the field's type. Raises: MavcgError naming the line."""
     default = _FIELDS[key].default
     if key == "radix":
         good = value is None or _is_number(value, False)

@@ -1,1 +1,1 @@
-"""Code generation: instructions of fused groups, addresses on and off chip, tokens between units."""
+"""Code generation: instructions of fused groups, addresses on and off chip, tokens between execution units."""

@@ -1,4 +1,4 @@
-"""Tiles of feature maps in feature memory: where they lie and how their rows are spread over the banks."""
+"""Tiles of feature maps in feature memory: their addresses, and the distribution of their rows over the banks."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from mavcg.accel.simulator.timing import bank_conflict
 
 @dataclass(frozen=True)
 class ChipTile:
-    """Channels [first, first + channels) of a region of a map, in feature memory.
+    """Channels [first, first + channels) of a region of a feature map, in feature memory.
 
-    address: of the first word. row, block: words from a row to the next and from a block of channels to the next.
-    first: a multiple of a word's channels.
+    address: first word. row, block: words from one row to the next, and from one block of channels to the next. first:
+    a multiple of the channels in a word.
     """
 
     address: int
@@ -23,7 +23,11 @@ class ChipTile:
     channels: int
 
     def operand(self, side: str, word: int, at: Region | None = None, channel: int | None = None) -> dict[str, int]:
-        """Return the fields of an instruction's operand: of the tile from the region's first pixel and a channel on."""
+        """Return the fields of an instruction's operand that starts at a pixel and a channel of the tile.
+
+        side: prefix of the fields. word: bytes of a word. at: region whose first pixel is meant; None for the tile's.
+        channel: None for the tile's first.
+        """
         region, start = at or self.region, self.first if channel is None else channel
         offset = (region.top - self.region.top) * self.row + region.left - self.region.left
         offset += (start - self.first) // word * self.block
@@ -31,9 +35,9 @@ class ChipTile:
 
 
 def row_pitch(columns: int, strides: tuple[int, ...], path: Datapath) -> int:
-    """Return words from a row to the next, so that rows which convolutions read together lie in different banks.
+    """Return the words from one row to the next with which rows that convolutions read together lie in different banks.
 
-    strides: of rows, of the convolutions that read the tile. The least pitch with the fewest conflicts is taken.
+    strides: row strides of the convolutions that read the tile. It is the smallest pitch with the fewest conflicts.
     """
 
     def conflicts(pitch: int) -> int:
@@ -44,6 +48,6 @@ def row_pitch(columns: int, strides: tuple[int, ...], path: Datapath) -> int:
 
 
 def tile_words(region: Region, channels: int, row: int, path: Datapath) -> tuple[int, int]:
-    """Return words of a tile, and words from a block of channels to the next."""
+    """Return the words of a tile, and the words from one block of channels to the next."""
     block = (region.rows - 1) * row + region.columns
     return block * blocks(channels, path.word), block

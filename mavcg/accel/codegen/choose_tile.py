@@ -1,4 +1,4 @@
-"""Choose a group's tile: the best of a grid by estimate, and among the best few by simulation."""
+"""Choose a group's tile: the fastest of a grid by estimate, then the fastest of a few by simulation."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ FINALISTS = 2  # tiles that are simulated
 
 
 def simulated_cycles(program: AccelProgram) -> int:
-    """Return the cycles of a program by simulation."""
+    """Return the cycles of a program, by cycle-accurate simulation."""
     return simulate(program).cycles
 
 
@@ -32,9 +32,10 @@ def tiled_group(
     finalists: int = FINALISTS,
     cycles_of: Callable[[AccelProgram], int] = simulated_cycles,
 ) -> FusedGroup:
-    """Return a group of nodes with its tile and its cycles by simulation, or by what `cycles_of` says of its program.
+    """Return a group of nodes with its tile and its cycles.
 
-    Raises: MavcgError where no tile fits.
+    finalists: number of tiles whose programs are generated. cycles_of: gives the cycles of a program.
+    Raises: MavcgError if no tile fits.
     """
     group = FusedGroup(tuple(nodes), template, _least(graph, nodes))
     found: list[tuple[int, FusedGroup]] = []
@@ -56,7 +57,7 @@ def tiled_group(
 
 
 def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list[GroupTile]:
-    """Return tiles that may fit, the fastest by estimate first."""
+    """Return the tiles that may fit, the fastest by estimate first."""
     path, by_name, chosen = datapath(target), graph.by_name(), set(nodes)
     members = [node for node in graph.nodes if node.name in chosen]
     readers = graph.readers()

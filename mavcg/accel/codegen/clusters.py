@@ -1,7 +1,7 @@
-"""Divide a group into clusters: nodes that are computed together, a range of output channels at a time.
+"""Divide a group into clusters of nodes that are computed together, a range of output channels at a time.
 
-A cluster begins with a node and takes the channel-wise nodes that read it, so that a range of channels is convolved,
-pooled, added and saved by units that work at the same time.
+A cluster is a node and the channel-wise nodes that read it, so that the units convolve, pool, add and save ranges of
+channels at the same time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,18 @@ from mavcg.accel.xgraph import CONVOLUTIONS, XNode
 
 @dataclass(frozen=True)
 class NodeCluster:
-    """Nodes, the head first, all with as many channels."""
+    """Nodes of a cluster, the head first, all with the same number of channels."""
 
     nodes: tuple[XNode, ...]
 
     @property
     def head(self) -> XNode:
-        """The first node."""
+        """Return the first node."""
         return self.nodes[0]
 
 
 def clusters_of(nodes: Sequence[XNode], by_name: Mapping[str, XNode]) -> tuple[NodeCluster, ...]:
-    """Return the clusters of a group in the order in which they are computed. nodes: in the graph's order."""
+    """Return the clusters of a group in the order of their computation. nodes: in the graph's order."""
     found: list[list[XNode]] = []
     at: dict[str, int] = {}
     for node in nodes:
@@ -47,14 +47,14 @@ def clusters_of(nodes: Sequence[XNode], by_name: Mapping[str, XNode]) -> tuple[N
 
 
 def channel_step(path: Datapath) -> int:
-    """Return the smallest range of channels that begins at a word and at a block of the array."""
+    """Return the smallest range of channels that is a multiple of a word and of the array's block."""
     return lcm(path.word, path.oc_lanes)
 
 
 def channel_ranges(cluster: NodeCluster, in_ch: int, most: int, path: Datapath) -> list[tuple[int, int]]:
-    """Divide the channels of a cluster into ranges of at most `most`, and few enough that two slices of weights fit.
+    """Divide the channels of a cluster into ranges that are so small that two slices of weights fit in weight memory.
 
-    in_ch: channels of the head's input.
+    in_ch: channels of the head's input. most: largest number of channels in a range.
     """
     head, step = cluster.head, channel_step(path)
     if head.kind in ("concat", "reorganise"):

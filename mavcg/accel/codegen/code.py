@@ -1,4 +1,6 @@
-"""A program while it is generated: instructions, memories, parameters; what is still on chip is not loaded again."""
+"""State of a program during code generation: instructions, memories, parameters. Tensors still on chip are not
+reloaded.
+"""
 
 import copy
 from collections.abc import Mapping
@@ -19,7 +21,7 @@ from mavcg.accel.xgraph import XGraph, XNode
 class CodeState:
     """State of code generation.
 
-    tensors: those in the features segment, by name. packed: offset of each slice of weights in `parameters`.
+    tensors: tensors in the features segment, by name. packed: offset of each slice of weights in `parameters`.
     """
 
     graph: XGraph
@@ -42,7 +44,7 @@ class CodeState:
         self.weights = OnChipMemory("weight memory", self.path.weight_words)
 
     def snapshot(self) -> tuple[int, OnChipMemory, OnChipMemory]:
-        """Return what `restore` needs to undo all code that follows."""
+        """Return what `restore` needs to undo the code that is generated later."""
         return len(self.instructions), copy.deepcopy(self.features), copy.deepcopy(self.weights)
 
     def restore(self, saved: tuple[int, OnChipMemory, OnChipMemory]) -> None:
@@ -58,11 +60,11 @@ class CodeState:
         self.instructions.append(one)
 
     def origin(self, node: XNode, region: Region, channel: int) -> Origin:
-        """Return the origin of an instruction that computes a region of a node's tensor from a channel on."""
+        """Return the origin of an instruction that computes a region of a node's tensor, from a channel on."""
         return Origin(self.numbers[node.name], region.top, region.left, channel)
 
     def new_tile(self, name: str, region: Region, first: int, channels: int, cached: bool = True) -> ChipTile:
-        """Allocate a pinned tile for a tensor. cached: later loads may find it. Raises: DoesNotFitError."""
+        """Allocate a pinned tile for a tensor. cached: True if later loads may use it. Raises: DoesNotFitError."""
         row = self._row_pitch(name, region)
         words, block = tile_words(region, channels, row, self.path)
         key = ("map", name, region, first, channels) if cached else None
@@ -74,7 +76,7 @@ class CodeState:
         return row_pitch(region.columns, strides, self.path) if region.rows > 1 else region.columns
 
     def load_tile(self, name: str, region: Region, first: int, channels: int) -> ChipTile:
-        """Return a pinned tile of a stored tensor; it is loaded unless it is still in feature memory."""
+        """Return a pinned tile of a stored tensor, after a load if it is not in feature memory."""
         address = self.features.find(("map", name, region, first, channels))
         if address is not None:
             row = self._row_pitch(name, region)
@@ -84,7 +86,7 @@ class CodeState:
         return tile
 
     def save(self, name: str, tile: ChipTile, region: Region, first: int, channels: int) -> None:
-        """Save a region and channels of a tile to the stored tensor."""
+        """Save a region and a range of channels of a tile to the stored tensor."""
         operand = tile.operand("from", self.path.word, region, first)
         self.emit("save.map", {**self._ddr(name, region, first, channels), **operand})
 
@@ -103,7 +105,7 @@ class CodeState:
         }  # fmt: skip
 
     def load_weights(self, part: WeightSlice) -> int:
-        """Return the address of a pinned slice of weights; it is loaded unless it is still in weight memory."""
+        """Return the address of a pinned slice of weights, after a load if it is not in weight memory."""
         address = self.weights.find(part)
         if address is not None:
             return address

@@ -1,4 +1,4 @@
-"""Divide a network between the accelerator's program and the CPU, which computes before and after it."""
+"""Divide a network between the accelerator's program and the CPU, which computes before and after the program."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from mavcg.accel.xgraph import XGraph, XNode
 
 @dataclass(frozen=True)
 class Division:
-    """Nodes of the accelerator's program, what it reads and what it leaves; the rest is the CPU's.
+    """Nodes of the accelerator's program, with the tensors that it reads and writes, and the CPU's nodes.
 
     accelerator: names in the graph's order. before: CPU nodes whose results the accelerator needs. after: all other CPU
-    nodes. inputs: tensors that are there before the program starts. outputs: those that the graph returns or the CPU
+    nodes. inputs: tensors that exist before the program starts. outputs: tensors that the graph returns or the CPU
     reads.
     """
 
@@ -23,8 +23,10 @@ class Division:
 
 
 def divide(graph: XGraph) -> Division:
-    """Divide a network: the accelerator runs once, so what needs a CPU node's result that needs the accelerator is the
-    CPU's too."""
+    """Divide a network so that the accelerator runs once.
+
+    A node that needs the result of a CPU node, which in turn needs the accelerator, is computed by the CPU too.
+    """
     accelerator: list[str] = []
     cpu: list[str] = []
     after_accelerator: set[str] = set()  # CPU nodes that depend on the accelerator
@@ -56,7 +58,7 @@ def divide(graph: XGraph) -> Division:
 
 
 def _dependencies(graph: XGraph, chosen: set[str]) -> set[str]:
-    """Return the nodes outside of `chosen` that its nodes depend on."""
+    """Return the nodes outside of `chosen` that the chosen nodes depend on."""
     needed: set[str] = set()
     for node in reversed(graph.nodes):
         if node.name in chosen or node.name in needed:
@@ -65,7 +67,7 @@ def _dependencies(graph: XGraph, chosen: set[str]) -> set[str]:
 
 
 def host_plan(graph: XGraph, division: Division) -> HostPlan:
-    """Return what the host moves, and the CPU parts, whose libraries have no names yet."""
+    """Return the tensors that the host moves, and the CPU parts, whose libraries do not have names yet."""
     before = _part(graph, division.before, (*division.inputs, *_read_by(graph, division.after)))
     after = _part(graph, division.after, ())
     inputs = tuple(node.name for node in graph.inputs())
@@ -89,7 +91,7 @@ def _part(graph: XGraph, names: tuple[str, ...], read_later: tuple[str, ...]) ->
 
 
 def host_tensor(node: XNode) -> HostTensor:
-    """Return a node's tensor as the host has it."""
+    """Return the description of a node's tensor for the host."""
     nchw = node.op == "nchw" and node.kind == "input"
     dims = (node.shape[0], node.shape[3], node.shape[1], node.shape[2]) if nchw else node.shape
     return HostTensor(node.name, dims, node.radix, nchw)

@@ -1,7 +1,7 @@
-"""Estimate a group's cycles with a tile, without its code: for choosing among many tiles (DNNVM, eq. 3 and 4).
+"""Estimate the cycles of a group with a tile without its code, to choose among many tiles (DNNVM, eq. 3 and 4).
 
-The paper's equation 4 adds the times of transfers and arithmetic; here they overlap where two tiles fit, so the slowest
-unit counts. The choice is checked by simulation, which is exact.
+The paper's equation 4 adds the times of transfers and arithmetic. Here they overlap if two tiles fit, so the slowest
+unit decides. Simulation, which is exact, checks the choice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,9 @@ Regions = Mapping[str, Region]
 
 @dataclass(frozen=True)
 class GroupEstimate:
-    """cycles: predicted. ddr_bytes: moved. overlaps: True if two tiles fit, so transfers hide behind arithmetic."""
+    """Estimate of a group. cycles: predicted. ddr_bytes: DDR traffic. overlaps: True if two tiles fit and transfers
+    overlap.
+    """
 
     cycles: float
     ddr_bytes: int
@@ -32,7 +34,7 @@ class GroupEstimate:
 
 @dataclass(frozen=True)
 class EstimatedGroup:
-    """A group as the estimate sees it. stored: nodes that the features segment has."""
+    """A group as the estimate uses it. stored: nodes whose tensors are in the features segment."""
 
     nodes: Sequence[XNode]
     clusters: Sequence[NodeCluster]
@@ -41,14 +43,16 @@ class EstimatedGroup:
 
     @cached_property
     def outer(self) -> tuple[str, ...]:
-        """Tensors that are read from off chip: those that no node of the group makes, and concats."""
+        """Return the tensors that are read from off chip: those that no node of the group makes, and concats."""
         made = {node.name for node in self.nodes if node.kind != "concat"}
         return tuple(dict.fromkeys(i for node in self.nodes for i in node.inputs if i not in made))
 
 
 @dataclass(frozen=True)
 class AlikePasses:
-    """Tiles of a group whose regions have the same sizes. regions, written: of one of them; count: of tiles."""
+    """Tiles of a group whose regions have the same sizes. regions, written: those of one of the tiles. count: number of
+    tiles.
+    """
 
     regions: Regions
     written: Regions
@@ -56,8 +60,10 @@ class AlikePasses:
 
 
 def alike_passes(passes: Sequence[tuple[Regions, Regions]]) -> list[AlikePasses]:
-    """Count tiles of the same sizes together: those inside of a map are alike. passes: regions of all tensors and of
-    those that are written, of each tile; the first stays first."""
+    """Count tiles with the same sizes, which most tiles inside of a map have.
+
+    passes: for each tile, the regions of all tensors and of those that are written. The first tile stays first.
+    """
     counts: dict[object, int] = {}
     first: dict[object, tuple[Regions, Regions]] = {}
     for regions, written in passes:
@@ -71,12 +77,13 @@ def alike_passes(passes: Sequence[tuple[Regions, Regions]]) -> list[AlikePasses]
 
 @dataclass(frozen=True)
 class ChannelDivision:
-    """Facts of a division into ranges of output channels, whatever the rows and columns of tiles.
+    """Facts about a division into ranges of output channels, which do not depend on the rows and columns of tiles.
 
-    weights: bytes of all, None if a slice does not fit; resident: True if all stay on chip. ranges: of all clusters
-    together; longest, first: of the cluster with most, of the first. slices: channels of each cluster's first range.
-    conv: of each convolution, words of weights that a position of the kernel takes for a row of pixels, and start-up
-    cycles. saved: of each stored node, bytes for a pixel.
+    weights: bytes of all weights; None if a slice does not fit. resident: True if all weights stay on chip. ranges:
+    number of ranges in all clusters. longest, first: number of ranges of the cluster with most, and of the first
+    cluster. slices: channels of each cluster's first range. conv: for each convolution, the words of weights that a
+    position of the kernel takes for a row of pixels, and the start-up cycles. saved: for each stored node, bytes for a
+    pixel.
     """
 
     weights: int | None
@@ -91,10 +98,10 @@ class ChannelDivision:
 
 @dataclass(frozen=True)
 class PassDemand:
-    """Demands of tiles of some rows and columns, however the channels are divided.
+    """Demands of tiles with the same rows and columns, which do not depend on the division of channels.
 
-    count: of tiles. loaded: bytes. steps: of each convolution, without the division's factor. pool, misc: cycles.
-    pixels: of each stored node's region.
+    count: number of tiles. loaded: bytes. steps: of each convolution, without the division's factor. pool, misc:
+    cycles. pixels: of the region of each stored node.
     """
 
     count: int
@@ -107,10 +114,10 @@ class PassDemand:
 
 @dataclass(frozen=True)
 class TileDemand:
-    """Demands of all tiles of some rows and columns.
+    """Demands of all tiles of a group.
 
     loaded_words, full_words: words of the first tile's inputs, and of the tensors between clusters. cluster_pixels:
-    pixels of all regions of each cluster, with a spare column, that are held for a range of channels.
+    pixels of all regions of each cluster, with a spare column, that are stored for a range of channels.
     """
 
     passes: Sequence[PassDemand]
@@ -120,7 +127,7 @@ class TileDemand:
 
 
 def divide_channels(shape: EstimatedGroup, out_ch: int, path: Datapath) -> ChannelDivision:
-    """Return the division into ranges of at most `out_ch` output channels."""
+    """Return the facts about the division into ranges of at most `out_ch` output channels."""
     conv: dict[str, tuple[int, int]] = {}
     saved: dict[str, int] = {}
     total = largest = 0
@@ -151,7 +158,7 @@ def divide_channels(shape: EstimatedGroup, out_ch: int, path: Datapath) -> Chann
 def tile_demand(
     shape: EstimatedGroup, passes: Sequence[AlikePasses], path: Datapath, target: IsaTarget
 ) -> TileDemand:  # fmt: skip
-    """Return the demands of tiles. passes: of alike_passes."""
+    """Return the demands of tiles. passes: as alike_passes returns them."""
     first = passes[0].regions
 
     def pixels(name: str) -> int:
@@ -196,7 +203,7 @@ def _pass_demand(shape: EstimatedGroup, each: AlikePasses, path: Datapath, targe
 def estimate(
     shape: EstimatedGroup, tiles: TileDemand, division: ChannelDivision, order: str, path: Datapath, target: IsaTarget
 ) -> GroupEstimate | None:
-    """Return the estimate; None where a tile is sure not to fit. order: of groups.ORDERS."""
+    """Return the estimate of a group; None if the tile cannot fit. order: one of groups.ORDERS."""
     slices = max(
         held * blocks(channels, path.word) for held, channels in zip(tiles.cluster_pixels, division.slices, strict=True)
     )

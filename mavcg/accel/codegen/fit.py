@@ -1,4 +1,4 @@
-"""Tiles that fit: a group is emitted with the tile it was given, or with smaller ones where memory does not suffice."""
+"""Emit a group with its tile, or with the largest smaller tile that fits in on-chip memory."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,10 +12,10 @@ from mavcg.errors import MavcgError
 
 
 def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], tile: GroupTile) -> GroupTile:
-    """Emit a group; return the tile that it has got.
+    """Emit a group, and return the tile that it was emitted with.
 
-    names: of its nodes. stored: tensors that the features segment has. Raises: MavcgError naming the group, where not
-    even the smallest tile fits.
+    names: nodes of the group. stored: tensors in the features segment. tile: first choice.
+    Raises: MavcgError naming the group, if not even the smallest tile fits.
     """
     saved, given, stored = code.snapshot(), tile, frozenset(stored)
     while True:
@@ -35,7 +35,9 @@ def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], ti
 
 
 def _smaller(code: CodeState, tile: GroupTile, memory: str, names: Sequence[str]) -> GroupTile | None:
-    """Return the next smaller tile: less of what fills the memory; None if there is none."""
+    """Return the next smaller tile, which takes less of a full memory; None if there is none. memory: name of the
+    memory.
+    """
     step = channel_step(code.path)
     if memory == code.weights.name:
         if tile.out_ch > step:

@@ -21,10 +21,11 @@ from mavcg.errors import MavcgError
 def generate(
     graph: XGraph, groups: Sequence[FusedGroup], target: IsaTarget, progress: Callable[[str], None] | None = None
 ) -> tuple[AccelProgram, tuple[FusedGroup, ...]]:
-    """Return the program of a network, and its groups with the tiles that fitted.
+    """Return the program of a network, and its groups with the tiles that they were emitted with.
 
-    graph: quantised. groups: all nodes of divide(graph).accelerator, each once, in an order in which each group reads
-    only what is there. Raises: MavcgError where a group does not fit, and for what an instruction cannot say.
+    graph: quantised. groups: contain each node of divide(graph).accelerator once, in an order in which each group reads
+    only tensors that exist.
+    Raises: MavcgError if a group does not fit, and for values that an instruction cannot encode.
     """
     division, path = divide(graph), datapath(target)
     _check_groups(graph, division, groups)
@@ -56,8 +57,8 @@ def _radices(graph: XGraph) -> tuple[NodeRadix, ...]:
 
 
 def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple[AccelProgram, FusedGroup]:
-    """Return a program of one group alone, whose inputs are in the features segment: for its cost by simulation or on
-    a device.
+    """Return a program of one group, whose inputs are in the features segment, for its cost by simulation or on a
+    device.
 
     Raises: MavcgError as generate.
     """
@@ -105,7 +106,7 @@ def _check_groups(graph: XGraph, division: Division, groups: Sequence[FusedGroup
 
 
 def _check_node(graph: XGraph, node: XNode, inside: bool) -> None:
-    """Refuse what no instruction computes."""
+    """Raise MavcgError for a node that no instruction computes."""
     if inside and node.kind == "concat" and node.act:
         raise MavcgError(f"{graph.name}: concat {node.name}: its activation {node.act} must stand at its parts")
     if node.shape and node.shape[0] != 1 and inside:

@@ -1,4 +1,4 @@
-"""Instructions of a fused group: tiles of the tensors that it writes, all its nodes for each, in ranges of channels."""
+"""Generate the instructions of a fused group: for each tile of the written tensors, all nodes in ranges of channels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ Channels = tuple[int, int]
 
 @dataclass
 class _Pass:
-    """One tile of the group: regions of all tensors, and the tiles of them that are in feature memory now.
+    """One tile of the group: the regions of all tensors, and their tiles that are in feature memory.
 
-    full: tiles of tensors with all their channels, made here or loaded.
+    written: regions of the tensors that are written. full: tiles with all channels of a tensor, computed or loaded.
     """
 
     regions: Mapping[str, Region]
@@ -30,7 +30,7 @@ class _Pass:
 
 
 class GroupCode:
-    """Emits the code of one group with given tiles."""
+    """Generator of the code of one group with given tiles."""
 
     def __init__(self, code: CodeState, names: Sequence[str], stored: Iterable[str], tile: GroupTile) -> None:
         self.code, self.tile = code, tile
@@ -46,7 +46,7 @@ class GroupCode:
         self.ranges = [self._ranges(cluster) for cluster in self.clusters]
 
     def emit(self) -> None:
-        """Emit the group. Raises: DoesNotFitError where a tile does not fit; the caller restores the state."""
+        """Emit the group. Raises: DoesNotFitError if a tile does not fit; the caller then restores the state."""
         passes = self.passes()
         self.code.features.forget()  # groups exchange maps by DDR memory alone, so that their costs add up
         self._prefetch_weights()
@@ -67,7 +67,7 @@ class GroupCode:
         return channel_ranges(cluster, in_ch, self.tile.out_ch, self.code.path)
 
     def passes(self) -> Sequence[tuple[Mapping[str, Region], Mapping[str, Region]]]:
-        """Return the regions of each tile: all tensors', and those that are written."""
+        """Return, for each tile, the regions of all tensors and of those that are written."""
         outer = [n for n in self.nodes if n.name in self.stored]
         height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
         rows, columns = (height, width) if self.tile.whole else (self.tile.rows, self.tile.columns)
@@ -96,7 +96,7 @@ class GroupCode:
         return found
 
     def _prefetch_weights(self) -> None:
-        """Load the first weights before maps: they depend on nothing that is still to be saved."""
+        """Load the first weights before feature maps: they do not depend on earlier saves."""
         code, room = self.code, self.code.path.weight_words // 2
         for cluster, ranges in zip(self.clusters, self.ranges, strict=True):
             if cluster.head.kind not in CONVOLUTIONS:
@@ -138,7 +138,7 @@ class GroupCode:
         return max((self.cluster_of[reader] for reader in self.code.readers[name] if reader in self.names), default=-1)
 
     def _emit_range(self, now: _Pass, number: int, channels: Channels) -> None:
-        """Emit a range of channels of a cluster."""
+        """Emit a range of channels of a cluster, for one tile."""
         code, here = self.code, dict[str, ChipTile]()
         temporary: list[ChipTile] = []
         for node in self.clusters[number].nodes:
@@ -164,7 +164,7 @@ class GroupCode:
             code.features.release(tile.address)
 
     def _target(self, now: _Pass, node: XNode, number: int, channels: Channels, temporary: list[ChipTile]) -> ChipTile:
-        """Return the tile for a result: of all channels where a later cluster reads it, else of the range."""
+        """Return the tile for a result: with all channels if a later cluster reads it, else with the range."""
         code, region = self.code, now.regions[node.name]
         readers = [self.code.by_name[r] for r in code.readers[node.name] if r in self.names]
         if any(self.cluster_of[r.name] != number and r.kind != "concat" for r in readers):
@@ -218,7 +218,7 @@ class GroupCode:
             code.features.release(sums)
 
     def _emit_concat(self, now: _Pass, node: XNode) -> None:
-        """Copy the parts of a concat that do not lie in it; the others were saved there."""
+        """Copy the inputs of a concat that do not lie in it; the others were saved there."""
         code, first = self.code, 0
         for at, name in enumerate(node.inputs):
             part = code.by_name[name]

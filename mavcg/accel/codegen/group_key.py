@@ -1,4 +1,4 @@
-"""Keys of groups: groups with equal keys have equal costs, in one network or in several."""
+"""Keys of groups: groups with equal keys have equal costs, also in different networks."""
 
 import hashlib
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ _TEXTS = ("name", "description", "sources", "dense", "rounding", "frequency_mhz"
 
 @dataclass
 class GroupKeys:
-    """Keys of a graph's groups; the facts of the graph of the last call are kept."""
+    """Computes keys of a graph's groups, and keeps the facts of the graph of the last call."""
 
     _facts: GraphFacts | None = None
     _parts: dict[str, tuple[bool, int]] = field(default_factory=dict)
 
     def key(self, graph: XGraph, nodes: Sequence[str]) -> tuple[object, ...]:
-        """Return the key of a group: all that its code depends on but values. nodes: in the graph's order."""
+        """Return the key of a group: all that its code depends on except values. nodes: in the graph's order."""
         if self._facts is None or self._facts.graph is not graph:
             self._facts = GraphFacts(graph)
             places = placements(graph)
@@ -36,14 +36,14 @@ class GroupKeys:
 
 
 def key_digest(key: tuple[object, ...], target: IsaTarget) -> str:
-    """Return a key as text that files keep: of the group, the target's figures and the version of the compiler."""
+    """Return a key as text for files: a digest of the group, the target's figures and the version of the compiler."""
     figures = {name: value for name, value in asdict(target).items() if name not in _TEXTS}
     return hashlib.sha256(repr((key, sorted(figures.items()), compiler_version())).encode()).hexdigest()[:32]
 
 
 @cache
 def compiler_version() -> str:
-    """Return a digest of the sources that make a group's code and its simulated cycles."""
+    """Return a digest of the sources that generate a group's code and simulate its cycles."""
     folder, digest = Path(mavcg.accel.__file__).parent, hashlib.sha256()
     sources = [*folder.glob("*.py"), *(file for part in ("codegen", "isa", "simulator") for file in
                                        (folder / part).glob("*.py"))]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Instructions of one node for a region and a range of channels of its result."""
+"""Generate the instructions of one node for a region and a range of channels of its result."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ _MODES = {"conv": "dense", "dense": "dense", "deconv": "transposed", "depthwise"
 
 
 def limits(node: XNode) -> dict[str, int]:
-    """Return the fields of activation and saturation."""
+    """Return the instruction fields for activation and saturation."""
     low, high = bounds(node)
     slope = slope_of(node)
     return {"lo": low, "hi": high, "leaky": int(slope is not None), "slope": slope or 0}
@@ -45,9 +45,15 @@ def emit_convolution(
     code: CodeState, node: XNode, source: ChipTile, channels: tuple[int, int], target: ChipTile, out: Region,
     first: int, count: int, parameters: int, sums: int, accumulate: bool, partial: bool,
 ) -> None:  # fmt: skip
-    """Emit a convolution of input channels [channels) to `count` output channels from `first` on.
+    """Emit a convolution of the input channels [channels) to `count` output channels, from `first` on.
 
-    parameters: address of the slice of weights. sums: address of 32-bit sums where input channels are divided.
+    Args:
+        source, target: tiles of input and result.
+        out: region of the result.
+        parameters: address of the slice of weights.
+        sums: address of the 32-bit sums, if input channels are divided.
+        accumulate: True to start from these sums.
+        partial: True to leave sums instead of the int8 result.
     """
     word, in_ch = code.path.word, code.by_name[node.inputs[0]].channels
     mode = "depthwise" if is_depthwise(node, in_ch) else _MODES[node.kind]
@@ -62,7 +68,7 @@ def emit_convolution(
 def emit_channelwise(
     code: CodeState, node: XNode, sources: Sequence[ChipTile], target: ChipTile, out: Region, first: int, count: int
 ) -> None:
-    """Emit a pool, an element-wise operation or an upsampling of `count` channels from `first` on."""
+    """Emit a pool, an element-wise operation or an upsampling of `count` channels, from `first` on."""
     if node.kind in ("max_pool", "avg_pool"):
         _emit_pool(code, node, sources[0], target, out, first, count)
     elif node.kind == "eltwise":
@@ -106,7 +112,7 @@ def _emit_pool(
 
 
 def _same_divisor(code: CodeState, node: XNode, out: Region) -> Iterator[tuple[Region, int]]:
-    """Divide a region into those where an average has one divisor: an instruction has one multiplier."""
+    """Yield the parts of a region in which an average has one divisor, since an instruction has one multiplier."""
     counts = window_counts(node, code.by_name[node.inputs[0]].shape)[out.top : out.bottom, out.left : out.right]
     for top, bottom in _runs([tuple(row) for row in counts]):
         for left, right in _runs(list(counts[top])):
@@ -142,7 +148,9 @@ def _emit_eltwise(
 def emit_copy(
     code: CodeState, joined: XNode, source: ChipTile, target: ChipTile, out: Region, radix: int, channel: int
 ) -> None:
-    """Emit the copy of a part of a concat to the concat's radix position. channel: the part's first there."""
+    """Emit the copy of a concat's input into the concat, at its radix position. channel: first channel of the input
+    there.
+    """
     word = code.path.word
     values = {
         **source.operand("from", word, out), **source.operand("second", word, out),
@@ -154,7 +162,7 @@ def emit_copy(
 
 
 def emit_reorganise(code: CodeState, node: XNode, source: ChipTile, target: ChipTile, out: Region) -> None:
-    """Emit space to depth of a region, all channels."""
+    """Emit the space-to-depth move of a region, with all channels."""
     word, given = code.path.word, code.by_name[node.inputs[0]]
     needed = needed_region(node, out, given)
     values = {
@@ -166,7 +174,7 @@ def emit_reorganise(code: CodeState, node: XNode, source: ChipTile, target: Chip
 
 
 def is_channelwise(node: XNode, in_ch: int) -> bool:
-    """True if each channel of the result needs the channel of its number alone."""
+    """Return True if each channel of the result depends only on the input channel of the same index."""
     if node.kind in CONVOLUTIONS:
         return is_depthwise(node, in_ch)
     return node.kind in ("max_pool", "avg_pool", "eltwise", "upsample")

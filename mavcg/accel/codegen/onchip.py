@@ -1,7 +1,7 @@
-"""Allocate on-chip memory: a ring of buffers, each overwritten as late as possible, which makes double buffering.
+"""Allocate on-chip memory as a ring of buffers; each is overwritten as late as possible, which gives double buffering.
 
-Addresses advance through the memory, so a buffer that is loaded while another is in use lands behind it, and the unit
-that loads only waits (by a token) for readers of what lay there a whole round before.
+Addresses advance through the memory, so that a buffer that is loaded while another is in use is placed after it. The
+loading unit only waits, by a token, for the readers of what was placed there one round before.
 """
 
 from collections.abc import Hashable
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 
 class DoesNotFitError(Exception):
-    """A buffer for which no room is left beside those in use; the caller takes smaller tiles. memory: that is full."""
+    """Raised when a buffer does not fit beside the pinned buffers; the caller retries with smaller tiles.
+
+    memory: name of the full memory.
+    """
 
     def __init__(self, memory: str, message: str) -> None:
         super().__init__(message)
@@ -25,7 +28,7 @@ class _Buffer:
 
 
 class OnChipMemory:
-    """Buffers in a memory of `words` words. A buffer is pinned while instructions to come need its content."""
+    """Buffers in a memory of `words` words. A buffer is pinned while later instructions need its contents."""
 
     def __init__(self, name: str, words: int) -> None:
         self.name = name
@@ -34,7 +37,7 @@ class OnChipMemory:
         self._buffers: list[_Buffer] = []
 
     def find(self, key: Hashable) -> int | None:
-        """Return the address of a buffer that is still there, and pin it."""
+        """Pin a buffer and return its address; None if it was overwritten. key: as allocate was given it."""
         for one in self._buffers:
             if one.key == key:
                 one.pins += 1
@@ -65,16 +68,16 @@ class OnChipMemory:
         return at if at + words <= self.words else None
 
     def release(self, address: int) -> None:
-        """Remove a pin of the buffer at an address; without pins it may be overwritten."""
+        """Remove a pin from the buffer at an address; a buffer without pins may be overwritten."""
         one = next(b for b in self._buffers if b.first == address)
         one.pins -= 1
 
     def pinned_words(self) -> int:
-        """Return the words of buffers in use."""
+        """Return the total size of the pinned buffers, in words."""
         return sum(one.end - one.first for one in self._buffers if one.pins)
 
     def forget(self) -> None:
-        """Drop what is cached and not pinned: its keys mean nothing to what follows."""
+        """Drop the unpinned buffers, whose keys have no meaning for later code."""
         for one in self._buffers:
             if not one.pins:
                 one.key = None

@@ -11,7 +11,7 @@ from mavcg.graph import Array
 
 @dataclass(frozen=True)
 class WeightSlice:
-    """Output channels [first, end) of a convolution with the input channels [in_first, in_end) that they read."""
+    """Weights from the input channels [in_first, in_end) to the output channels [first, end) of a convolution."""
 
     node: str
     first: int
@@ -21,12 +21,14 @@ class WeightSlice:
 
 
 def is_depthwise(node: XNode, in_ch: int) -> bool:
-    """True if the depthwise mode computes the node: each output channel reads the input channel of its number."""
+    """Return True if the depthwise mode computes the node: each output channel reads the input channel of the same
+    index.
+    """
     return node.kind == "depthwise" and node.channels == in_ch
 
 
 def read_channels(node: XNode, in_ch: int, first: int, end: int, path: Datapath) -> tuple[int, int]:
-    """Return the input channels that output channels [first, end) read, from the start of a word on."""
+    """Return the input channels that the output channels [first, end) read, extended to the start of a word."""
     if is_depthwise(node, in_ch):
         return first, end
     groups = in_ch if node.kind == "depthwise" else node.groups
@@ -36,7 +38,7 @@ def read_channels(node: XNode, in_ch: int, first: int, end: int, path: Datapath)
 
 
 def slice_words(node: XNode, in_ch: int, part: WeightSlice, path: Datapath) -> int:
-    """Return the words of weight memory that a slice takes."""
+    """Return the size of a slice in weight memory, in words."""
     taps = node.kernel[0] * node.kernel[1]
     words = path.block_words(taps, part.in_end - part.in_first, is_depthwise(node, in_ch))
     return words * blocks(part.end - part.first, path.oc_lanes)
@@ -45,11 +47,11 @@ def slice_words(node: XNode, in_ch: int, part: WeightSlice, path: Datapath) -> i
 def pack_slice(
     node: XNode, parameters: Parameters, in_ch: int, in_radix: int, part: WeightSlice, path: Datapath
 ) -> bytes:
-    """Return a slice's bytes: for each block of output channels its entries, then its weights.
+    """Return the bytes of a slice: for each block of output channels its entries, then its weights.
 
-    An entry: bias, int32; shift, int8; three zeros. Weights of a block: by row, column and block of input channels of
-    the kernel, a word [output channel, input channel] each; of a depthwise convolution the taps stand where the input
-    channels stand otherwise.
+    An entry is: bias, int32; shift, int8; three zeros. The weights of a block are words [output channel, input
+    channel], by kernel row, kernel column and block of input channels; for a depthwise convolution, taps take the place
+    of input channels.
     """
     count = blocks(part.end - part.first, path.oc_lanes)
     padded = count * path.oc_lanes
@@ -78,7 +80,7 @@ def _shifts(node: XNode, in_radix: int) -> Array:
 
 
 def _dense_weights(node: XNode, weights: Array, in_ch: int, part: WeightSlice) -> Array:
-    """Return the weights [out, k_h, k_w, in] of a slice, 0 where a group does not read a channel."""
+    """Return the weights [out, k_h, k_w, in] of a slice, with 0 for input channels that a group does not read."""
     own = weights[part.first : part.end]
     groups = in_ch if node.kind == "depthwise" else node.groups
     if is_depthwise(node, in_ch) or groups == 1:

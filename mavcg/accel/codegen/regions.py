@@ -1,4 +1,4 @@
-"""Rectangles of feature maps, and those of the inputs that a rectangle of a result needs."""
+"""Rectangles of feature maps, and the rectangles of inputs that are needed to compute them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Region:
         )
 
     def hull(self, other: "Region | None") -> "Region":
-        """Return the smallest region with both."""
+        """Return the smallest region that contains both."""
         if other is None:
             return self
         return Region(
@@ -50,8 +50,10 @@ def whole_map(node: XNode) -> Region:
 
 
 def needed_region(node: XNode, out: Region, source: XNode) -> Region:
-    """Return the region of an input (all inputs are alike) that a region of the node's result needs; at least one
-    pixel."""
+    """Return the region of an input that a region of the node's result depends on; at least one pixel.
+
+    source: the input; all inputs of a node have the same size.
+    """
     top, bottom = _needed_interval(node, 0, out.top, out.bottom, source.shape[1])
     left, right = _needed_interval(node, 1, out.left, out.right, source.shape[2])
     return Region(top, bottom, left, right)
@@ -78,10 +80,10 @@ def _needed_interval(node: XNode, axis: int, first: int, end: int, length: int) 
 def needed_regions(
     nodes: Sequence[XNode], written: Mapping[str, Region], by_name: Mapping[str, XNode]
 ) -> dict[str, Region]:
-    """Return the regions of the group's nodes and of what they read from outside, for regions of the tensors that it
-    writes.
+    """Return the regions of the group's tensors and of its inputs that the regions of the written tensors depend on.
 
-    nodes: of the group, in order. A node that neither is written nor read in this part of the group has no region.
+    nodes: nodes of the group, in order. written: regions of the tensors that the group writes. A node that this tile
+    does not need has no region.
     """
     found: dict[str, Region] = dict(written)
     for node in reversed(nodes):

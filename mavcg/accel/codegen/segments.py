@@ -1,4 +1,4 @@
-"""Addresses in the features segment: feature maps by live range, through the arena planner."""
+"""Place feature maps in the features segment by their live ranges, with the arena planner."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,11 @@ from mavcg.memory.arena import Arena, Lifetime, place_buffers
 def stored_tensors(
     graph: XGraph, groups: Sequence[Sequence[str]], inputs: Sequence[str], outputs: Sequence[str]
 ) -> tuple[dict[str, StoredTensor], Arena]:
-    """Return the tensors that the features segment has, by name, and the arena that they are placed in.
+    """Return the tensors in the features segment, by name, and the arena that they are placed in.
 
-    groups: names of nodes, in the order of execution. inputs: tensors that are there before; outputs: those that must
-    be there at the end. A tensor that only its own group reads has no place, unless a concat joins it.
+    groups: names of nodes, in the order of execution. inputs: tensors that exist before the program starts. outputs:
+    tensors that must exist at its end. A tensor that only its own group reads is not stored, unless a concat contains
+    it.
     """
     by_name, places, readers = graph.by_name(), placements(graph), graph.readers()
     group_of = {name: number for number, names in enumerate(groups) for name in names}

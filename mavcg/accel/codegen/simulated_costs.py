@@ -1,4 +1,4 @@
-"""Costs of groups by code generation and cycle-accurate simulation: exact for a group by itself."""
+"""Costs of groups by code generation and cycle-accurate simulation; they are exact for a group by itself."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ Progress = Callable[[str], None]
 class SimulatedGroupCosts:
     """A provider of costs that generates each group's code with a few tiles, and simulates it.
 
-    Groups with the same parameters are simulated once. A group by itself begins with an idle machine, so the sum over
-    a network is an upper bound of its time within a few per cent: transfers of neighbouring groups overlap.
+    Groups with the same parameters are simulated once. A group by itself starts on an idle machine, so the sum over a
+    network is an upper bound of its time, a few per cent too high: transfers of consecutive groups overlap.
     """
 
     target: IsaTarget
@@ -29,7 +29,7 @@ class SimulatedGroupCosts:
     _keys: GroupKeys = field(default_factory=GroupKeys)
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Progress) -> None:
-        """Simulate all groups that are not known yet, in processes beside each other."""
+        """Simulate all groups whose costs are not known yet, in parallel processes."""
         unlike: dict[object, Sequence[str]] = {}
         for nodes in groups:
             key = self._keys.key(graph, nodes)
@@ -42,7 +42,7 @@ class SimulatedGroupCosts:
         self._known.update(zip(unlike, run_tasks(tasks, default_workers(), progress), strict=True))
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        """Return the simulated cost with the best tile found; None if the group does not fit on chip."""
+        """Return the simulated cost with the fastest tile; None if the group does not fit on chip."""
         key = self._keys.key(graph, nodes)
         if key not in self._known:
             self._known[key] = self._simulate(graph, nodes)

@@ -1,8 +1,8 @@
-"""Tokens between units from the memory that instructions read and write.
+"""Derive the tokens between execution units from the memory that instructions read and write.
 
-An instruction that depends on several of another unit waits for the last of these: units execute in order. It needs no
-token where an earlier instruction of its own unit has waited for that one or a later one. So the k-th token that a unit
-gives to another is the k-th that the other takes, and counters suffice.
+An instruction that depends on several instructions of another unit waits for the last of them, because units execute in
+order. It needs no token if an earlier instruction of its own unit has waited for that one or a later one. So the k-th
+token that a unit gives to another is the k-th that the other takes, and counters are sufficient.
 """
 
 from bisect import bisect_left
@@ -17,14 +17,16 @@ from mavcg.accel.isa.instruction import AccelInstruction
 
 @dataclass
 class _Piece:
-    """State of a range of memory: the last writer, and each unit's last reader since."""
+    """State of a range of memory. writer: last writer, as (unit, instruction). readers: each unit's last reader since
+    then.
+    """
 
     writer: tuple[int, int] | None = None  # unit, instruction
     readers: dict[int, int] = field(default_factory=dict)
 
 
 class _Ranges:
-    """A memory as consecutive pieces; piece i begins at starts[i]."""
+    """A memory as consecutive pieces, the i-th of which begins at starts[i]."""
 
     def __init__(self) -> None:
         self.starts = [0]
@@ -40,7 +42,7 @@ class _Ranges:
         return index
 
     def touch(self, access: AccessedRange, unit: int, index: int) -> list[tuple[int, int]]:
-        """Record an access; return (unit, instruction) of those that it must follow."""
+        """Record an access, and return the instructions that it must follow, as (unit, instruction)."""
         first, end = self._split(access.first), self._split(access.end)
         found: list[tuple[int, int]] = []
         for piece in self.pieces[first:end]:
@@ -57,9 +59,9 @@ class _Ranges:
 
 
 def with_tokens(instructions: Sequence[AccelInstruction], path: Datapath) -> tuple[AccelInstruction, ...]:
-    """Return the instructions with `wait` and `signal` set, so that every dependence is kept.
+    """Return the instructions with `wait` and `signal` set so that all dependences are kept.
 
-    The last instruction (misc.end) follows all others.
+    The last instruction (misc.end) waits for all others.
     """
     memories: dict[str, _Ranges] = {}
     # waited[unit][other]: the latest instruction of `other` that `unit` has waited for.

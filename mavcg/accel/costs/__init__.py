@@ -1,1 +1,1 @@
-"""Providers of groups' costs beyond the model and the simulator: kept in a file, learned, measured on a device."""
+"""Providers of groups' costs besides the model and the simulator: kept in a file, learned, measured on a device."""

@@ -1,4 +1,4 @@
-"""Costs of groups by a device: each group's program is run through the runtime, and the device's cycles are read."""
+"""Measure costs of groups on a device: the runtime runs each group's program, and the device counts cycles."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ RUNS = 3  # of each program; the fewest cycles count: what disturbs a run only a
 class DeviceGroupCosts:
     """A provider that measures each group with the tiles that are fastest by estimate. Graphs must be quantised.
 
-    driver: of the device; None for the simulated one, which counts no cycles.
+    driver: driver of the device; None for the simulated device, which counts no cycles. runs: runs of each program.
     """
 
     target: IsaTarget
@@ -34,7 +34,7 @@ class DeviceGroupCosts:
     _keys: GroupKeys = field(default_factory=GroupKeys)
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
-        """Measure all groups that are not known, one after the other. Raises: MavcgError, as `cost`."""
+        """Measure all groups whose costs are not known, one after the other. Raises: MavcgError, as `cost`."""
         for number, nodes in enumerate(groups, 1):
             progress(f"groups on the device: {number} of {len(groups)}")
             self.cost(graph, nodes)
@@ -42,7 +42,7 @@ class DeviceGroupCosts:
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         """Return the measured cost with the fastest tile; None if no tile fits.
 
-        Raises: MavcgError where the device fails, is another than the target, or counts no cycles.
+        Raises: MavcgError if the device fails, is not the target, or counts no cycles.
         """
         key = self._keys.key(graph, nodes)
         if key not in self._known:

@@ -1,4 +1,4 @@
-"""Costs of groups kept in an SQLite file: what was simulated or measured once is not done again."""
+"""Keep costs of groups in an SQLite file, so that each is simulated or measured only once."""
 
 import contextlib
 import json
@@ -23,9 +23,10 @@ CREATE TABLE IF NOT EXISTS group_costs (
 
 
 class GroupCostFile:
-    """An SQLite file of costs; to be closed, or used by `with`. Several processes may use it at once.
+    """An SQLite file of costs; close it, or use it in a `with` statement.
 
-    Raises: MavcgError for a file that is something else, or cannot be read and written.
+    Several processes may use it at the same time.
+    Raises: MavcgError for a file that is not such a database, or cannot be read or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,11 +53,14 @@ class GroupCostFile:
         self.close()
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self._connection.close()
 
     def get(self, key: str, provider: str) -> tuple[GroupCost | None] | None:
-        """Return the cost of a key by a provider, in a tuple: None in it for a group that cannot run; None: unknown."""
+        """Return the cost with a key by a provider, in a tuple; None if the file does not have it.
+
+        The tuple is (None,) for a group that cannot run.
+        """
         with self._errors():
             row = self._connection.execute(
                 "SELECT cycles, tile FROM group_costs WHERE key = ? AND provider = ?", (key, provider)
@@ -66,7 +70,7 @@ class GroupCostFile:
         return (None,) if row[0] is None else (GroupCost(float(row[0]), self._tile(row[1])),)
 
     def put(self, provider: str, costs: Sequence[tuple[str, GroupCost | None]]) -> None:
-        """Keep costs by key, None for groups that cannot run."""
+        """Store costs by key; None for a group that cannot run."""
         rows = [
             (key, provider, None, "") if cost is None else (key, provider, cost.cycles, json.dumps(asdict(cost.tile)))
             for key, cost in costs
@@ -94,9 +98,10 @@ class GroupCostFile:
 
 @dataclass
 class KeptGroupCosts:
-    """A provider of another provider's costs, which computes only what the file does not have.
+    """A provider of the costs of another provider, which computes only those that the file does not have.
 
-    name: of the provider in the file; costs of devices have the driver's in it. computed: groups that the file lacked.
+    inner: the other provider. name: its name in the file; for a device, with the driver's name. computed: number of
+    groups that the file did not have.
     """
 
     inner: GroupCosts
@@ -108,7 +113,7 @@ class KeptGroupCosts:
     _keys: GroupKeys = field(default_factory=GroupKeys)
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
-        """Read the costs of all these groups, and find and keep those that the file lacks."""
+        """Read the costs of these groups from the file; compute and store those that it does not have."""
         lacking: dict[str, Sequence[str]] = {}
         for nodes in groups:
             key = self._key(graph, nodes)
@@ -124,7 +129,7 @@ class KeptGroupCosts:
             self._find(graph, lacking)
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        """Return the kept cost, or the inner provider's; None for a group that cannot run."""
+        """Return the stored cost, or the inner provider's; None for a group that cannot run."""
         key = self._key(graph, nodes)
         if key not in self._known:
             kept = self.file.get(key, self.name)

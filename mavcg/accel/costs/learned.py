@@ -1,9 +1,10 @@
-"""Costs of groups by a small model that is learned from simulated ones (DNNVM, section IV-D has such a model).
+"""Predict costs of groups by a small model that is fitted to simulated costs (DNNVM, section IV-D, has such a model).
 
-Ridge regression on the logarithm of simulated over modelled cycles: what the analytic model says of a group, its
-logarithms and products, are the features. Every node by itself and a part of the other groups are simulated; the model
-predicts the rest. Its error on what it did not see is known by leaving out one simulated group after the other, which
-ridge regression has in closed form (Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning", 7.10).
+The model is ridge regression on the logarithm of simulated over modelled cycles. Its features are the figures that the
+analytic model has for a group, with their logarithms and products. Every node by itself and some of the other groups
+are simulated; the model predicts the rest. Its error on unseen groups is estimated by leaving out each simulated group
+in turn, for which ridge regression has a closed form (Hastie, Tibshirani and Friedman, "The Elements of Statistical
+Learning", 7.10).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,9 @@ PENALTIES = tuple(10.0**power for power in range(-4, 4))
 
 @dataclass(frozen=True)
 class RidgeModel:
-    """A linear model of standardised features. error: mean of |prediction / truth - 1| over samples left out."""
+    """A linear model of standardised features. error: mean of |prediction / truth - 1| over the samples, each left out
+    once.
+    """
 
     mean: Array
     scale: Array
@@ -37,7 +40,9 @@ class RidgeModel:
 
 
 def fit_ridge(features: Array, targets: Array) -> RidgeModel:
-    """Fit targets [n], logarithms of ratios, to features [n, f], with the penalty of least left-out error."""
+    """Fit targets [n], logarithms of ratios, to features [n, f], with the penalty that has the least leave-one-out
+    error.
+    """
     mean, scale = features.mean(axis=0), features.std(axis=0)
     scale = np.where(scale > 1e-12, scale, 1.0)
     x, offset = (features - mean) / scale, float(targets.mean())
@@ -57,9 +62,10 @@ def fit_ridge(features: Array, targets: Array) -> RidgeModel:
 
 @dataclass
 class LearnedGroupCosts:
-    """A provider that takes a part of the groups from `exact` (simulated costs) and predicts the others.
+    """A provider that has the costs of some groups from `exact` (simulated costs) and predicts the others.
 
-    exact_groups, predicted_groups: numbers of unlike ones. models: one after each `prepare` that had to predict.
+    exact_groups, predicted_groups: numbers of different groups. models: the model of each `prepare` that had to
+    predict.
     """
 
     target: IsaTarget
@@ -76,7 +82,7 @@ class LearnedGroupCosts:
         self._modelled = ModelledGroupCosts(self.target)
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
-        """Simulate a part of these groups, fit the model, predict the rest."""
+        """Simulate some of these groups, fit the model to them, and predict the others."""
         unlike: dict[object, Sequence[str]] = {}
         for nodes in groups:
             key = self._keys.key(graph, nodes)
@@ -108,16 +114,18 @@ class LearnedGroupCosts:
             self._predicted[unknown] = GroupCost(float(found[1].cycles(self.target) * ratio), found[0])
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        """Return the predicted cost, with the model's tile, or the exact one; None for a group that does not fit."""
+        """Return the exact cost, or the predicted one with the analytic model's tile; None for a group that does not
+        fit.
+        """
         predicted = self._predicted.get(self._keys.key(graph, nodes))
         return self.exact.cost(graph, nodes) if predicted is None else predicted
 
     def is_predicted(self, graph: XGraph, nodes: Sequence[str]) -> bool:
-        """True for a group whose cost is predicted."""
+        """Return True if the cost of a group is predicted."""
         return self._keys.key(graph, nodes) in self._predicted
 
     def make_exact(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> int:
-        """Replace the predictions of these groups by exact costs. Returns: how many there were."""
+        """Replace the predicted costs of these groups by exact ones, and return their number."""
         keys: dict[object, Sequence[str]] = {self._keys.key(graph, nodes): nodes for nodes in groups}
         lacking = [key for key in keys if key in self._predicted]
         self.exact.prepare(graph, [keys[key] for key in lacking], progress)
@@ -134,7 +142,7 @@ class LearnedGroupCosts:
         return found[1].cycles(self.target)
 
     def _features(self, graph: XGraph, nodes: Sequence[str]) -> Array | None:
-        """Return the features of a group; None where the model has no work for it."""
+        """Return the features of a group; None if the analytic model cannot model it."""
         found = self._modelled.work(graph, nodes)
         if found is None or found[1].cycles(self.target) <= 0:
             return None

@@ -1,4 +1,4 @@
-"""Providers of groups' costs by their names: the choice of `--costs`."""
+"""Choose the provider of groups' costs by its name, as --costs gives it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,10 @@ PROVIDERS = ("model", "simulated", "learned", "device")
 
 @dataclass(frozen=True)
 class CostRequest:
-    """The user's choice. provider: of PROVIDERS; file: of kept costs; driver: of the device, LIBRARY[:ARGUMENT]."""
+    """The user's choice of costs.
+
+    provider: one of PROVIDERS. file: SQLite file that keeps costs. driver: driver of the device, LIBRARY[:ARGUMENT].
+    """
 
     provider: str
     file: Path | None = None
@@ -28,9 +31,9 @@ class CostRequest:
 
 @contextmanager
 def group_costs(request: CostRequest, target: IsaTarget) -> Iterator[GroupCosts]:
-    """Yield the provider for a target; what is simulated or measured is kept in the request's file.
+    """Yield the provider of costs for a target; simulated and measured costs are kept in the request's file.
 
-    Raises: MavcgError for another provider's name, and for a driver that the provider does not use.
+    Raises: MavcgError for an unknown provider, and for a driver that the provider does not use.
     """
     if request.provider not in PROVIDERS:
         raise MavcgError(f"--costs {request.provider}: no such provider; there are {', '.join(PROVIDERS)}")

@@ -1,1 +1,1 @@
-"""Fusion: templates, their embeddings, tiles and costs of groups, and the choice of an execution path."""
+"""Fusion: templates and their embeddings, tiles and costs of groups, and the choice of an execution path."""

@@ -1,4 +1,4 @@
-"""Costs of groups: an interface for what provides them, and the provider by the analytic model."""
+"""The interface of providers of groups' costs, and the provider that uses the analytic model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,17 +16,17 @@ MOST_TILED = 3  # nodes of a group for which tiles are searched even if it fits 
 
 @dataclass(frozen=True)
 class GroupCost:
-    """The time of a group in cycles of one image, and the tile that it is reached with."""
+    """Cost of a group. cycles: time for one image. tile: tile with which it is reached."""
 
     cycles: float
     tile: GroupTile
 
 
 class GroupCosts(Protocol):
-    """A provider of costs: a model, a simulator, a device."""
+    """A provider of groups' costs: a model, a simulator or a device."""
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
-        """Find the costs of all these groups, so that `cost` has them; each with nodes in the graph's order."""
+        """Compute the costs of all these groups, so that `cost` has them. groups: nodes in the graph's order."""
         ...
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
@@ -36,9 +36,10 @@ class GroupCosts(Protocol):
 
 @dataclass
 class ModelledGroupCosts:
-    """The analytic model of work.py, with the better of the paper's tile and the best of the grid.
+    """A provider that uses the analytic model of work.py, with the faster of the paper's tile and the best of a grid.
 
-    Groups with the same parameters are modelled once. paper_tiles_only: by equations 5 and 6 alone.
+    Groups with the same parameters are modelled once. paper_tiles_only: True to use only the tiles of equations 5 and
+    6.
     """
 
     target: IsaTarget
@@ -47,15 +48,15 @@ class ModelledGroupCosts:
     _facts: GraphFacts | None = None
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
-        """Do nothing: each cost is quick."""
+        """Do nothing, because `cost` is fast."""
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        """Return the modelled cost. A concat that copies nothing costs nothing."""
+        """Return the modelled cost; 0 for a concat that copies nothing."""
         found = self.work(graph, nodes)
         return None if found is None else GroupCost(found[1].cycles(self.target), found[0])
 
     def work(self, graph: XGraph, nodes: Sequence[str]) -> tuple[GroupTile, GroupWork] | None:
-        """Return the tile and the work of a group; None if it does not fit."""
+        """Return the tile and the work of a group; None if it does not fit on chip."""
         if self._facts is None or self._facts.graph is not graph:
             self._facts = GraphFacts(graph)
         shape = group_shape(self._facts, nodes)
@@ -73,7 +74,7 @@ class ModelledGroupCosts:
         return whole or best_tile(shape, self.target)
 
     def _concat(self, facts: GraphFacts, shape: GroupShape) -> tuple[GroupTile, GroupWork]:
-        """Return a concat by itself: parts that lie elsewhere are loaded and saved."""
+        """Return the tile and the work of a concat by itself, which loads and saves the inputs that lie elsewhere."""
         (node,) = shape.nodes
         moved = 0
         for at in facts.copied_parts[node.name]:

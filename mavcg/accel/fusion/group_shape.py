@@ -1,4 +1,4 @@
-"""A group of nodes with what it reads, keeps on chip and writes."""
+"""Describe a group of nodes: what it reads, keeps on chip and writes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,45 +10,46 @@ from mavcg.accel.xgraph import CONVOLUTIONS, XGraph, XNode
 
 @dataclass(frozen=True)
 class GraphFacts:
-    """Facts of a graph that every group's shape needs, computed once."""
+    """Facts of a graph that the shapes of all its groups need, computed once."""
 
     graph: XGraph
 
     @cached_property
     def nodes(self) -> Mapping[str, XNode]:
-        """The nodes by their names."""
+        """Return the nodes by name."""
         return self.graph.by_name()
 
     @cached_property
     def readers(self) -> Mapping[str, tuple[str, ...]]:
-        """The readers of each tensor."""
+        """Return the readers of each tensor."""
         return self.graph.readers()
 
     @cached_property
     def place(self) -> Mapping[str, int]:
-        """The place of each node in the graph's order."""
+        """Return the index of each node in the graph's order."""
         return {node.name: at for at, node in enumerate(self.graph.nodes)}
 
     @cached_property
     def copied_parts(self) -> Mapping[str, tuple[int, ...]]:
-        """The parts of each concat that must be copied."""
+        """Return, for each concat, the indices of the inputs that must be copied."""
         return copied_parts(self.graph)
 
     @cached_property
     def outputs(self) -> frozenset[str]:
-        """The graph's outputs."""
+        """Return the graph's outputs."""
         return frozenset(self.graph.outputs)
 
     def leaves(self, name: str, inside: frozenset[str]) -> bool:
-        """True if a tensor of a group is read outside of it, or an output of the graph."""
+        """Return True if a tensor of a group is read outside of it, or is an output of the graph."""
         return name in self.outputs or any(reader not in inside for reader in self.readers[name])
 
 
 @dataclass(frozen=True)
 class GroupShape:
-    """A group: nodes in the graph's order; inputs: tensors that it reads from outside; results: those that leave it.
+    """A group of nodes.
 
-    key: equal for groups whose tiles and costs are equal: all of their parameters, and how they are connected.
+    nodes: in the graph's order. inputs: tensors that the group reads from outside. results: tensors that leave it. key:
+    equal for groups with equal tiles and costs, from all their parameters and connections.
     """
 
     nodes: tuple[XNode, ...]
@@ -57,12 +58,12 @@ class GroupShape:
 
     @property
     def inside(self) -> frozenset[str]:
-        """The names of the nodes."""
+        """Return the names of the nodes."""
         return frozenset(node.name for node in self.nodes)
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """Parameters and connections without names."""
+        """Return the parameters and connections, without names."""
         number = {node.name: at for at, node in enumerate((*self.inputs, *self.nodes))}
         return (
             tuple(node.shape for node in self.inputs),
@@ -72,13 +73,13 @@ class GroupShape:
 
     @cached_property
     def lengths(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Rows and columns of every tensor."""
+        """Return the rows, and the columns, of every tensor."""
         every = (*self.inputs, *self.nodes)
         return {n.name: n.shape[1] for n in every}, {n.name: n.shape[2] for n in every}
 
     @property
     def convolutions(self) -> tuple[XNode, ...]:
-        """The nodes with weights."""
+        """Return the nodes that have weights."""
         return tuple(node for node in self.nodes if node.kind in CONVOLUTIONS)
 
     def channels_in(self, node: XNode) -> int:
@@ -87,13 +88,13 @@ class GroupShape:
         return by_name[node.inputs[0]]
 
     def weight_bytes(self, node: XNode) -> int:
-        """Return the bytes of a convolution's weights and biases, which have 4 bytes each."""
+        """Return the size of a convolution's weights and biases in bytes, 4 for each bias."""
         depth = 1 if node.kind == "depthwise" else self.channels_in(node) // node.groups
         return node.channels * (node.kernel[0] * node.kernel[1] * depth + 4)
 
 
 def group_shape(facts: GraphFacts, names: Iterable[str]) -> GroupShape:
-    """Return the group of some nodes."""
+    """Return the shape of a group of nodes."""
     inside = frozenset(names)
     nodes = tuple(facts.nodes[name] for name in sorted(inside, key=facts.place.__getitem__))
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name not in inside)
@@ -102,7 +103,7 @@ def group_shape(facts: GraphFacts, names: Iterable[str]) -> GroupShape:
 
 
 def is_convex(facts: GraphFacts, names: frozenset[str]) -> bool:
-    """True if no path leaves the nodes and comes back."""
+    """Return True if no path leaves the set of nodes and comes back."""
     first = min(facts.place[name] for name in names)
     pending = [name for inner in names for name in facts.nodes[inner].inputs if name not in names]
     seen = set(pending)

@@ -1,4 +1,4 @@
-"""Ranges of rows or columns that tiles of a group's results need of each tensor (F^-1 and G^-1 of DNNVM)."""
+"""Ranges of rows or columns of each tensor that a tile of a group's results depends on (F^-1 and G^-1 of DNNVM)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,9 +8,9 @@ Interval = tuple[int, int]  # from, up to but not including
 
 
 def needed_range(node: XNode, axis: int, made: Interval, length: int) -> Interval:
-    """Return the range of its input, which has `length` rows or columns, that a range of a node's result needs.
+    """Return the range of a node's input that a range of its result depends on; it is empty if that lies in the pads.
 
-    axis: 0 for rows, 1 for columns. Ranges that lie in the pads alone are empty.
+    axis: 0 for rows, 1 for columns. made: range of the result. length: rows or columns of the input.
     """
     low, high = made
     if node.kind in ("conv", "depthwise", "max_pool", "avg_pool"):
@@ -32,23 +32,24 @@ def needed_range(node: XNode, axis: int, made: Interval, length: int) -> Interva
 
 
 def hull(a: Interval | None, b: Interval) -> Interval:
-    """Return the least range that has both; empty ones add nothing."""
+    """Return the smallest range that contains both; an empty range adds nothing."""
     if a is None or a[0] >= a[1]:
         return b
     return a if b[0] >= b[1] else (min(a[0], b[0]), max(a[1], b[1]))
 
 
 def tile_ranges(length: int, size: int) -> list[Interval]:
-    """Return the ranges of tiles of a size along a dimension; the last may be shorter."""
+    """Return the ranges of tiles of a size along a dimension; the last tile may be smaller."""
     return [(first, min(first + size, length)) for first in range(0, length, size)]
 
 
 def needed_ranges(
     nodes: Sequence[XNode], results: Mapping[str, Interval], lengths: Mapping[str, int], axis: int
 ) -> dict[str, Interval]:
-    """Return the range of every tensor that one tile needs, of the group's inputs too.
+    """Return the range of every tensor, the group's inputs included, that one tile of the results depends on.
 
-    nodes: of the group, in order. results: ranges of the tensors that leave it. lengths: of every tensor.
+    nodes: nodes of the group, in order. results: ranges of the tensors that leave it. lengths: rows or columns of every
+    tensor.
     """
     found: dict[str, Interval] = dict(results)
     for node in reversed(nodes):

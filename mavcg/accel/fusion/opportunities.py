@@ -1,4 +1,4 @@
-"""All groups that a network's nodes could run in: single ones, embeddings of templates, and what fits on chip whole."""
+"""Find groups that nodes could run in: single nodes, embeddings of templates, and subgraphs that fit on chip."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,17 @@ MOST_SETS_PER_NODE = 400  # that are tried from each node on
 
 @dataclass(frozen=True)
 class Opportunity:
-    """Nodes that could run as one. template: its name, "single" or "whole" (condition (a) of the paper)."""
+    """Nodes that could run as one operation.
+
+    template: name of its template, "single" or "whole" (condition (a) of the paper).
+    """
 
     nodes: frozenset[str]
     template: str
 
 
 def label_by_name(graph: XGraph) -> LabelledGraph:
-    """Return the graph with each node's own name as its label, so that templates see all of a node's parameters."""
+    """Return the graph with each node's name as its label, so that templates can check all parameters of a node."""
     edges = {(name, node.name): "" for node in graph.nodes for name in node.inputs}
     return LabelledGraph({node.name: node.name for node in graph.nodes}, edges)
 
@@ -31,10 +34,10 @@ def label_by_name(graph: XGraph) -> LabelledGraph:
 def template_embeddings(
     facts: GraphFacts, templates: Sequence[FusionTemplate], network: LabelledGraph | None = None
 ) -> Iterator[tuple[FusionTemplate, frozenset[str]]]:
-    """Yield every embedding of every template, as the nodes that join the group, each once for a template.
+    """Yield every embedding of every template, as the set of nodes that form the group; each set once for a template.
 
-    An embedding is no group if another node reads what should stay on chip, if a path leaves it and comes back, or if
-    its results differ in height or width.
+    An embedding is not a group if another node reads a tensor that should stay on chip, if a path leaves it and comes
+    back, or if its results differ in height or width.
     """
     network = network or label_by_name(facts.graph)
     for template in templates:
@@ -62,9 +65,9 @@ def _is_group(facts: GraphFacts, nodes: frozenset[str]) -> bool:
 
 
 def whole_groups(facts: GraphFacts, target: IsaTarget) -> Iterator[frozenset[str]]:
-    """Yield connected convex sets of at most MOST_NODES nodes whose tensors and weights are on chip at once.
+    """Yield the connected convex sets of at most MOST_NODES nodes whose tensors and weights fit on chip at once.
 
-    Sets grow from each node by readers of their tensors and by what these read, as long as they fit.
+    Sets grow from each node, by the readers of their tensors and the makers of their inputs, while they fit.
     """
     seen: set[frozenset[str]] = set()
     neighbours = {
@@ -95,7 +98,7 @@ def whole_groups(facts: GraphFacts, target: IsaTarget) -> Iterator[frozenset[str
 
 
 def opportunities(facts: GraphFacts, target: IsaTarget, templates: Sequence[FusionTemplate]) -> tuple[Opportunity, ...]:
-    """Return all groups, the single ones first, each set of nodes once (a template's name before "whole")."""
+    """Return all groups, single nodes first, each set of nodes once; a template's name has priority over "whole"."""
     found: dict[frozenset[str], str] = {
         frozenset((node.name,)): "single" for node in facts.graph.nodes if node.on_accelerator
     }

@@ -1,4 +1,4 @@
-"""The coarse graph of a network as SVG, with the groups of an execution path as colours."""
+"""Draw the coarse graph of a network as SVG, with the groups of an execution path in colours."""
 
 from collections.abc import Mapping
 
@@ -15,8 +15,11 @@ _MOST_NAME = 26  # characters of a node's name in its box
 
 
 def plan_svg(graph: XGraph, plan: FusionPlan, title: str) -> str:
-    """Draw the graph from its inputs down: a colour for each group of several nodes, grey for single ones, white for
-    what the CPU computes. Hovering over a node names its group, shape and cycles."""
+    """Return the drawing of a graph, from its inputs downwards.
+
+    Each group of several nodes has a colour, single nodes are grey, and nodes of the CPU white. Hovering over a node
+    shows its group, shape and cycles.
+    """
     places, width, height = _layout(graph)
     fills, notes = _colours(plan)
     body = [_edge(places[name], places[node.name]) for node in graph.nodes for name in dict.fromkeys(node.inputs)]
@@ -43,8 +46,10 @@ def _label(node: XNode) -> str:
 
 
 def _layout(graph: XGraph) -> tuple[Mapping[str, tuple[float, float, float]], float, float]:
-    """Return the centre, top and width of each node's box: rows by the longest path from an input, side by side within
-    a row."""
+    """Return the centre, top and width of each node's box, and the width and height of the drawing.
+
+    A node's row is the length of the longest path from an input; the nodes of a row are side by side.
+    """
     depth: dict[str, int] = {}
     rows: dict[int, list[XNode]] = {}
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""Choose the groups of a network: opportunities, their costs, the path; baselines beside."""
+"""Choose the groups of a network: find candidates and their costs, search for the path, and compute baselines."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,9 +25,10 @@ SEARCHES: Mapping[str, Callable[[PathInstance], ChosenPath]] = {
 
 @dataclass(frozen=True)
 class FusionChoices:
-    """All groups of a network that can run, with their costs, and the choice of each search.
+    """The groups of a network that can run, with their costs, and the choice of each search.
 
-    candidates, costs: in the same order, that of the instance's groups. seconds: CPU time of each stage.
+    candidates, costs: in the order of the instance's groups. paths: choice of each search. seconds: CPU time of each
+    stage.
     """
 
     graph: XGraph
@@ -48,7 +49,7 @@ class FusionChoices:
 
 
 def _cpu_seconds() -> float:
-    """Return CPU time of this process and of those that it waited for."""
+    """Return the CPU time of this process and of the processes that it waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -66,11 +67,12 @@ def choose_fusion(
     progress: Callable[[str], None] = _no_progress,
     screen: GroupCosts | None = None,
 ) -> FusionChoices:
-    """Find all groups, their costs, and the best choice of groups by each search.
+    """Find all groups and their costs, and choose groups by each search.
 
-    screen: cheaper costs, such as modelled ones before simulated: groups that are not cheaper by these than their nodes
-    by themselves are left out, and of those that fit whole all but the MOST_SCREENED with the largest gain.
-    Raises: MavcgError for a node that does not fit on chip by itself, whatever its tile.
+    screen: cheaper costs, such as modelled costs before simulation. Groups that are not cheaper by them than their
+    nodes by themselves are left out, and so are, of the groups that fit on chip whole, all but the MOST_SCREENED with
+    the largest gain.
+    Raises: MavcgError for a node that does not fit on chip by itself with any tile.
     """
     seconds: dict[str, float] = {}
     start = _cpu_seconds()
@@ -107,7 +109,7 @@ def choose_fusion(
 
 
 def _screen(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:
-    """Return the groups that gain by cheaper costs, single ones all."""
+    """Return the groups that gain by the cheaper costs, and all single nodes."""
     alone: dict[str, float] = {}
     gains: list[tuple[float, int]] = []
     for at, one in enumerate(found):
@@ -124,7 +126,9 @@ def _screen(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts)
 
 
 def accelerator_edges(graph: XGraph) -> list[tuple[str, str]]:
-    """Return the edges between accelerator nodes; paths through host nodes count, so that no group waits for itself."""
+    """Return the edges between accelerator nodes, including paths through host nodes, so that no group waits for
+    itself.
+    """
     before: dict[str, frozenset[str]] = {}
     edges = []
     nodes = graph.by_name()

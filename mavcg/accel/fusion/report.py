@@ -1,4 +1,4 @@
-"""Results of a choice of groups: rates, traffic, computation to communication, for tables and JSON."""
+"""Report a choice of groups: rates, traffic, and ratio of computation to communication, for tables and JSON."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ from mavcg.accel.xgraph import XGraph, operations
 
 
 def accelerated_operations(graph: XGraph) -> int:
-    """Return operations of the convolutions that the accelerator executes (DNNVM, equation 3), for one image."""
+    """Return the operations of the convolutions that run on the accelerator, for one image (DNNVM, equation 3)."""
     return sum(operations(graph, node) for node in graph.nodes if node.on_accelerator)
 
 
 def gops(graph: XGraph, cycles: float, target: IsaTarget) -> float:
-    """Return 10^9 operations a second, of all cores."""
+    """Return the rate of all cores in 10^9 operations per second."""
     return accelerated_operations(graph) * target.batch * target.frequency_mhz / cycles / 1000 if cycles else 0.0
 
 
 def ideal_bytes(graph: XGraph) -> int:
-    """Return the bytes that must move even if everything were fused: inputs, results, weights (DNNVM, equation 2)."""
+    """Return the bytes that must move even if all nodes were fused: inputs, results, weights (DNNVM, equation 2)."""
     facts = GraphFacts(graph)
     everything = [node.name for node in graph.nodes if node.on_accelerator]
     shape = group_shape(facts, everything)
@@ -32,7 +32,7 @@ def ideal_bytes(graph: XGraph) -> int:
 
 
 def path_rows(choices: FusionChoices, target: IsaTarget) -> list[dict[str, Any]]:
-    """Return for each search its cycles, rate, utilisation, bytes and CTC (operations for each byte: equation 1)."""
+    """Return the cycles, rate, utilisation, bytes and CTC (operations per byte: equation 1) of each search."""
     modelled = ModelledGroupCosts(target)
     rows, work = [], accelerated_operations(choices.graph)
     for search, path in choices.paths.items():
@@ -51,7 +51,7 @@ def path_rows(choices: FusionChoices, target: IsaTarget) -> list[dict[str, Any]]
 
 
 def group_rows(choices: FusionChoices, search: str, target: IsaTarget) -> list[dict[str, Any]]:
-    """Return the groups of a search with their tiles, costs and work, and beside it the paper's tile (equation 5)."""
+    """Return the groups of a search with their tiles, costs and work, and the paper's tile (equation 5)."""
     modelled, facts, rows = ModelledGroupCosts(target), GraphFacts(choices.graph), list[dict[str, Any]]()
     for group in choices.plan(search).groups:
         found = modelled.work(choices.graph, group.nodes)
@@ -79,7 +79,7 @@ def tile_json(tile: GroupTile) -> dict[str, Any]:
 
 
 def fusion_json(choices: FusionChoices, target: IsaTarget, model: str, costs: str) -> dict[str, Any]:
-    """Return the whole answer of `mavcg accel fuse` for scripts."""
+    """Return the document of `mavcg accel fuse --json`."""
     work = accelerated_operations(choices.graph)
     return {
         "model": model, "target": target.name, "costs": costs,

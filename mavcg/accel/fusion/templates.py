@@ -1,4 +1,4 @@
-"""Fusion templates from TOML: ours beside this module, or a user's own file in the same form."""
+"""Read fusion templates from TOML: those of mavcg beside this module, or a user's file of the same form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ MOST_VERTICES = 8
 class FusionTemplate:
     """A pattern of operations that may run as one group.
 
-    pattern: labels are names of kinds, ANY for every node. kinds: what each label allows. context: vertices that do not
-    join the group. kernel, stride: the greatest that a vertex may have, by vertex.
+    pattern: its labels are names of kinds, or ANY for every node. kinds: node kinds that each label allows. context:
+    vertices that do not join the group. kernel, stride: largest kernel and stride that a vertex may have, by vertex.
     """
 
     name: str
@@ -31,7 +31,7 @@ class FusionTemplate:
     stride: Mapping[str, int]
 
     def accepts(self, vertex: str, node: XNode) -> bool:
-        """True if a node's kind, kernel and stride are a vertex's."""
+        """Return True if a node's kind, kernel and stride are allowed for a vertex."""
         label = self.pattern.nodes[vertex]
         if label != ANY and node.kind not in self.kinds[label]:
             return False
@@ -41,7 +41,7 @@ class FusionTemplate:
 
 
 def read_templates(path: Path = OURS) -> tuple[FusionTemplate, ...]:
-    """Return the templates of a file. Raises: MavcgError naming file, key and value."""
+    """Return the templates in a file. Raises: MavcgError naming file, key and value."""
     table = read_toml(path)
     _only(path, "", table, ("kinds", "template"))
     names = {kind: (kind,) for kind in ACCELERATED}

@@ -1,8 +1,8 @@
-"""Tiles of groups: the paper's rule (DNNVM, equations 5 and 6), and the best of a grid by the analytic model.
+"""Choose tiles of groups: by the paper's rule (DNNVM, equations 5 and 6), or the best of a grid by the analytic model.
 
-The paper's: T_h = h_p, T_oc = oc_p, T_ic = ic_p, and T_w as large as the buffers allow. Its equation for the input's
-buffer has T_h rows and T_ic channels; what a convolution needs are G^-1(T_h) rows and, since sums run on chip over all
-input channels, all of these: that is what is checked here. Of both orders the one that reloads less is taken.
+The paper's rule is T_h = h_p, T_oc = oc_p, T_ic = ic_p, and T_w as large as the buffers allow. Its equation for the
+input buffer has T_h rows and T_ic channels. A convolution needs G^-1(T_h) rows and, since sums run on chip over all
+input channels, all of these, which is what is checked here. Of both orders, the one with less traffic is chosen.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from mavcg.accel.target import IsaTarget
 
 
 def paper_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
-    """Return the tile of equations 5 and 6 and its work; None if not even a column fits."""
+    """Return the tile of equations 5 and 6 and its work; None if not even one column fits."""
     rows, columns, channels = _greatest(shape)
     found: list[tuple[float, GroupTile, GroupWork]] = []
     for order in ORDERS:
@@ -42,7 +42,7 @@ def paper_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWo
 
 
 def whole_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
-    """Condition (a): everything on chip at once; None if that does not fit."""
+    """Return the tile with everything on chip at once (condition (a)) and its work; None if that does not fit."""
     rows, columns, channels = _greatest(shape)
     tile = GroupTile(rows, columns, channels, target.macs_in_channels, ORDERS[1], whole=True)
     work = group_work(shape, tile, target)
@@ -50,8 +50,10 @@ def whole_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWo
 
 
 def best_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
-    """Return the tile with the least modelled time over a grid of heights, widths, channels and orders; None if none
-    fits."""
+    """Return the tile with the least modelled time over a grid of heights, widths, channels and orders.
+
+    The result is None if no tile fits.
+    """
     best: tuple[float, int, GroupTile, GroupWork] | None = None
     for tile in _grid(shape, target):
         work = group_work(shape, tile, target)
@@ -81,7 +83,7 @@ def _grid(shape: GroupShape, target: IsaTarget) -> Iterator[GroupTile]:
 
 
 def _steps(length: int, unit: int) -> list[int]:
-    """Return the sizes that divide a dimension into about equal tiles, whole multiples of the array's."""
+    """Return the sizes that divide a dimension into about equal tiles, in multiples of the array's size."""
     found = dict.fromkeys([min(unit, length), length])
     parts = 2
     while length / parts > unit:

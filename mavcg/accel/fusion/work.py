@@ -1,8 +1,8 @@
-"""Work of a group with given tiles: bytes, cycles of each unit, whether it fits (an analytic model).
+"""Compute the work of a group with given tiles by an analytic model: bytes, cycles of each unit, fit on chip.
 
-Time is that of the busiest of the units and the DDR memory, which work at the same time, and of the first tile's
-loads and the last one's saves, with which nothing overlaps. Equation 4 of DNNVM adds all up; the paper's text and
-figures overlap.
+The time is that of the busiest unit or of the DDR memory, which all work at the same time, plus the first tile's loads
+and the last tile's saves, which overlap with nothing. Equation 4 of DNNVM adds all times up, but the paper's text and
+figures overlap them.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,11 @@ _CHANNELWISE = ("depthwise", "max_pool", "avg_pool", "eltwise", "upsample")
 
 @dataclass(frozen=True)
 class GroupWork:
-    """The work of a group for one image. load_bytes, save_bytes: off chip, weights among the loads; feature_bytes:
-    both without weights. *_cycles: of each unit. first_bytes, last_bytes: that nothing overlaps with. tiles: number.
+    """The work of a group for one image.
+
+    load_bytes, save_bytes: DDR traffic, with the weights among the loads. weight_bytes: weights loaded. feature_bytes:
+    loads and saves without weights. conv_cycles, pool_cycles, misc_cycles: busy cycles of each unit. first_bytes,
+    last_bytes: transfers that overlap with nothing. tiles: number of tiles.
     """
 
     load_bytes: int
@@ -34,16 +37,16 @@ class GroupWork:
 
     @property
     def feature_bytes(self) -> int:
-        """Bytes of feature maps, loaded and saved."""
+        """Return the DDR traffic of feature maps, in bytes."""
         return self.load_bytes + self.save_bytes - self.weight_bytes
 
     @property
     def ddr_bytes(self) -> int:
-        """All bytes that move."""
+        """Return the total DDR traffic, in bytes."""
         return self.load_bytes + self.save_bytes
 
     def cycles(self, target: IsaTarget) -> float:
-        """Return the time, in cycles of the accelerator."""
+        """Return the time in cycles of the accelerator."""
         rate = target.ddr_bytes_per_cycle
         busiest = max(self.conv_cycles, self.pool_cycles, self.misc_cycles, self.ddr_bytes / rate)
         if self.ddr_bytes == 0:
@@ -65,7 +68,7 @@ def _most(ranges: list[dict[str, Interval]], name: str) -> int:
 
 @dataclass(frozen=True)
 class _Tiled:
-    """Ranges of all tensors for each row of tiles and each column of tiles."""
+    """Ranges of all tensors for each row of tiles, and for each column of tiles."""
 
     shape: GroupShape
     rows: list[dict[str, Interval]]
@@ -104,26 +107,27 @@ def _tile_work(shape: GroupShape, tile: GroupTile) -> _Tiled:
 
 
 def channel_passes(shape: GroupShape, tile: GroupTile) -> int:
-    """Return how many times the map passes in order channels_rows_columns: once for each range of output channels."""
+    """Return the passes over the map: for order channels_rows_columns one for each range of channels, else 1."""
     if tile.whole or tile.order != "channels_rows_columns":
         return 1
     return -(-max(node.channels for node in shape.nodes) // tile.out_ch)
 
 
 def is_channelwise_after_first(shape: GroupShape) -> bool:
-    """True if all nodes but the first convolution treat channels alone, so that a range of channels can pass by
-    itself.
+    """Return True if all nodes but the first convolution process each channel by itself.
+
+    Then a range of channels can pass through the group.
     """
     heads = [node for node in shape.nodes if node.kind not in _CHANNELWISE]
     return len(heads) <= 1 and len({node.channels for node in shape.nodes}) == 1
 
 
 def group_work(shape: GroupShape, tile: GroupTile, target: IsaTarget) -> GroupWork | None:
-    """Return the work of a group with a tile; None if it does not fit on chip.
+    """Return the work of a group with a tile; None if the tile does not fit on chip.
 
-    Fitting: two tiles of each input (one is loaded while the other is read) or, in order channels_rows_columns and
-    for a single tile, all of it; two ranges of weights or all; tensors inside whole, results twice (one is saved
-    meanwhile).
+    On chip are: two tiles of each input (one is loaded while the other is read) or, with order channels_rows_columns
+    and for a single tile, all of it; two ranges of weights, or all weights; tensors inside of the group whole; results
+    twice, because one is saved while the next is computed.
     """
     if tile.order == "channels_rows_columns" and not tile.whole and not is_channelwise_after_first(shape):
         return None
@@ -167,7 +171,7 @@ def _first_weights(shape: GroupShape, tile: GroupTile) -> int:
 
 
 def _weights(shape: GroupShape, tile: GroupTile, tiled: _Tiled, target: IsaTarget) -> int | None:
-    """Return the bytes of weights that are loaded; None where they do not fit."""
+    """Return the bytes of weights that are loaded; None if they do not fit."""
     total = sum(shape.weight_bytes(node) for node in shape.convolutions)
     if total <= target.weight_bytes:
         return total
@@ -187,7 +191,7 @@ def _weights(shape: GroupShape, tile: GroupTile, tiled: _Tiled, target: IsaTarge
 def _loads(
     shape: GroupShape, tile: GroupTile, tiled: _Tiled, passes: int, chunk: dict[str, int], target: IsaTarget
 ) -> int | None:
-    """Return the bytes of feature maps that are loaded; None where they do not fit."""
+    """Return the bytes of feature maps that are loaded; None if they do not fit."""
     mixed = {name for node in shape.nodes if node.kind not in _CHANNELWISE for name in node.inputs}
     whole = sum(tiled.whole(n.name) * n.channels for n in shape.inputs)
     if whole <= target.input_bytes:
@@ -203,7 +207,7 @@ def _loads(
 
 
 def _unit_cycles(shape: GroupShape, tiled: _Tiled, target: IsaTarget) -> tuple[int, int, int]:
-    """Return the cycles of the array, the pooling unit and the element-wise unit, halos computed anew in each tile."""
+    """Return the cycles of the array, the pooling unit and the element-wise unit, with each tile's halos."""
     conv = pool = misc = 0
     for node in shape.nodes:
         pixels = tiled.area(node.name)
@@ -223,8 +227,10 @@ def array_cycles(
     columns: list[dict[str, Interval]],
     target: IsaTarget,
 ) -> int:
-    """Return the cycles of the array for a convolution: rows_parallel rows, oc_parallel and ic_parallel / 2 channels at
-    a time."""
+    """Return the array's cycles for a convolution.
+
+    The array processes rows_parallel rows, oc_parallel output channels and ic_parallel / 2 input channels per cycle.
+    """
     depth = 1 if node.kind == "depthwise" else shape.channels_in(node) // node.groups
     blocks = node.groups if node.kind != "depthwise" else 1
     out_ch = node.channels // blocks

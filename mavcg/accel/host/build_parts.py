@@ -1,4 +1,4 @@
-"""Build the CPU parts of a program as model libraries with a version for each core, beside the program's file."""
+"""Build the CPU parts of a program as model libraries beside the program's file, with a version for each core."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,24 +17,25 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class CpuCores:
-    """Cores that CPU parts get versions for, by the options --board and --cores."""
+    """Cores that CPU parts get versions for, as the options --board and --cores name them."""
 
     board: str | None = None
     cores: Sequence[str] = ()
 
     @property
     def are_named(self) -> bool:
-        """True if there is anything to build for."""
+        """Return True if a board or cores are named."""
         return self.board is not None or bool(self.cores)
 
 
 def build_parts(
     program: AccelProgram, graph: XGraph, cores: CpuCores, output: Path, progress: Progress
 ) -> AccelProgram:
-    """Build the libraries of all CPU parts; return the program that names them.
+    """Build the libraries of all CPU parts, and return the program with their names.
 
-    graph: quantised, of which the program was made. output: of the program; libraries are lib<its stem>_before.so and
-    .._after.so in its folder. Raises: MavcgError.
+    graph: quantised graph that the program was made from. output: the program's file; the libraries are lib<its
+    stem>_before.so and .._after.so in the same folder.
+    Raises: MavcgError.
     """
     stem, plan = f"lib{identifier(output.stem)}", program.host
     before = _build(program, graph, plan.before, cores, output.parent / f"{stem}_before.so", progress)

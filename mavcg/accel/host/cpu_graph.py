@@ -1,8 +1,8 @@
-"""The nodes of a CPU part as one graph of mavcg's, in f32, which the model pipeline builds.
+"""Turn the nodes of a CPU part into one f32 graph, which the model pipeline builds.
 
-A tensor of radix position r holds multiples of 2^-r from -128 * 2^-r to 127 * 2^-r, which f32 has exactly. So every
-node is computed in real numbers, and rounded to its radix position as the accelerator would: the results have the bits
-of the fixed-point reference as long as sums stay below 2^24 units; beyond that a result may be one unit away.
+A tensor of radix position r holds multiples of 2^-r from -128 * 2^-r to 127 * 2^-r, which f32 represents exactly. So
+each node is computed in real numbers and rounded to its radix position as the accelerator does. The results have the
+bits of the fixed-point reference while sums stay below 2^24 units; beyond that, a result may differ by one unit.
 """
 
 import math
@@ -22,9 +22,9 @@ _BEYOND = 512.0  # units; far outside of int8, and whole numbers around it are e
 
 
 def cpu_graph(xgraph: XGraph, part: CpuPart, name: str, rounding: str) -> Graph:
-    """Return the graph of a CPU part: inputs int8 where they have a radix position, else f32; outputs f32.
+    """Return the graph of a CPU part, with int8 inputs where they have a radix position, else f32, and f32 outputs.
 
-    rounding: of the accelerator's shifts.
+    name: name of the graph. rounding: rounding of the accelerator's shifts.
     """
     nodes, maker = xgraph.by_name(), _CpuGraph(xgraph, name, rounding)
     for tensor in part.inputs:
@@ -35,7 +35,7 @@ def cpu_graph(xgraph: XGraph, part: CpuPart, name: str, rounding: str) -> Graph:
 
 
 class _CpuGraph:
-    """A graph while it grows. real: tensor of each XGraph node's values in real numbers, by the node's name."""
+    """A graph under construction. real: tensor with the real values of each XGraph node, by the node's name."""
 
     def __init__(self, xgraph: XGraph, name: str, rounding: str) -> None:
         self.xgraph, self.rounding = xgraph, rounding
@@ -66,7 +66,7 @@ class _CpuGraph:
         return self.graph.constant(np.float32(value), "number")
 
     def _inline(self, node: XNode, inputs: Sequence[str]) -> str:
-        """Add a host node's own graph."""
+        """Add the nodes of a host node's own graph."""
         host, names = self.xgraph.hosts[node.name], {"": ""}
         for tensor, given in zip(host.inputs, inputs, strict=True):
             names[tensor] = self._reshape(given, host.types[tensor].shape)
@@ -86,10 +86,9 @@ class _CpuGraph:
         return tensor if slope is None else self.graph.add("leaky_relu", [tensor], alpha=slope / (1 << SLOPE_BITS))
 
     def _round(self, tensor: str, radix: int, low: int, high: int, rounding: str) -> str:
-        """Round to whole units of a radix position and saturate; floor(x + 1/2) is formed without an intermediate
-        rounding.
+        """Round to multiples of a radix position's unit, and saturate.
 
-        floor(x) + floor(2 * (x - floor(x))) is floor(x + 1/2) with exact steps in f32.
+        floor(x + 1/2) is computed as floor(x) + floor(2 * (x - floor(x))), whose steps are exact in f32.
         """
         add = self.graph.add
         units = add("mul", [tensor, self._number(2.0**radix)])
@@ -106,7 +105,7 @@ class _CpuGraph:
         return add("mul", [add("clip", [whole], lo=float(low), hi=float(high)), self._number(2.0**-radix)])
 
     def parameters(self, node: XNode) -> tuple[str, str]:
-        """Add a convolution's weights and bias in real numbers."""
+        """Add a convolution's weights and bias as real numbers, and return their tensors."""
         held: Parameters = self.xgraph.parameters[node.name]
         (source,) = (self.xgraph.by_name()[name] for name in node.inputs)
         assert source.radix is not None
@@ -149,7 +148,7 @@ def _max_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
 
 
 def _avg_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
-    """Return the sums of windows times the accelerator's 16-bit reciprocals of what they count."""
+    """Add an average pool: the sums of the windows times the accelerator's 16-bit reciprocals of the divisors."""
     shape = maker.graph.types[inputs[0]].shape
     ones = maker.graph.constant(np.ones((node.channels, *node.kernel, 1), np.float32), "ones")
     sums = maker.graph.add(

@@ -1,4 +1,4 @@
-"""Run programs by the host side in C (runtime/accel) on its simulated device, from Python by cffi."""
+"""Run programs by the host side in C (runtime/accel), on its simulated device or with a driver, from Python by cffi."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _MESSAGE_BYTES = 256
 
 
 def host_sources() -> list[Path]:
-    """Return the files of the host side and of the simulated device, those that a program of the user's needs."""
+    """Return the files of the host side and of the simulated device that a user's program needs."""
     return [*sorted(SOURCES.glob("*.[ch]")), ENGINE_API]
 
 
@@ -46,7 +46,7 @@ def _library() -> Any:
 
 
 def missing_part(program: AccelProgram, path: Path) -> str:
-    """Return why the CPU parts of a program at `path` cannot run here, "" if they can."""
+    """Return why the CPU parts of a program cannot run on this machine; "" if they can. path: the program's file."""
     for part in program.host.parts:
         library = path.parent / part.library
         if not part.library:
@@ -60,23 +60,25 @@ def missing_part(program: AccelProgram, path: Path) -> str:
 
 @dataclass(frozen=True)
 class DeviceDriver:
-    """A driver's shared library, which exports the functions of mavcg_accel_driver.h. argument: what it is given."""
+    """A driver's shared library, which exports the functions of mavcg_accel_driver.h. argument: text passed to the
+    driver.
+    """
 
     library: Path
     argument: str = ""
 
     @staticmethod
     def of(text: str) -> "DeviceDriver":
-        """Return the driver of LIBRARY or LIBRARY:ARGUMENT. Raises: MavcgError where there is no such file."""
+        """Return the driver of LIBRARY or LIBRARY:ARGUMENT. Raises: MavcgError if the file does not exist."""
         library, _, argument = text.partition(":")
         if not Path(library).is_file():
             raise MavcgError(f"--driver {text}: there is no file {library}; give LIBRARY.so or LIBRARY.so:ARGUMENT")
         return DeviceDriver(Path(library).absolute(), argument)
 
     def open(self, device: Any) -> Callable[[], None]:
-        """Fill in a mavcg_accel_device of cffi's; return what releases it.
+        """Fill in a mavcg_accel_device of cffi, and return a function that releases it.
 
-        Raises: MavcgError for a library that is no driver, and with its own message.
+        Raises: MavcgError for a library that is not a driver, and with the driver's own message.
         """
         ffi = _ffi()
         try:
@@ -98,8 +100,9 @@ class DeviceDriver:
 class DeviceProgram:
     """A program's file on a device, with its CPU parts; a context manager.
 
-    driver: of the device; None for the simulated one. inputs, outputs: shapes of the whole network's tensors by name,
-    in order. Raises: MavcgError with the host side's message.
+    driver: driver of the device; None for the simulated device. inputs, outputs: shapes of the whole network's tensors
+    by name, in order.
+    Raises: MavcgError with the host side's message.
     """
 
     def __init__(self, path: Path, threads: int = 0, driver: DeviceDriver | None = None) -> None:
@@ -138,9 +141,9 @@ class DeviceProgram:
         return {name: tuple(t.dims[i] for i in range(t.rank)) for name, t in zip(names, tensors, strict=True)}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run the network on one image. inputs: f32 of the shapes of `inputs`. Returns: f32 by name.
+        """Run the network on one image. inputs: f32 with the shapes of `inputs`, by name. Returns: f32 by name.
 
-        Raises: MavcgError for an input that is missing or of another shape.
+        Raises: MavcgError for an input that is missing or has another shape.
         """
         ffi, library = _ffi(), _library()
         given = []
@@ -162,11 +165,11 @@ class DeviceProgram:
 
     @property
     def cycles(self) -> int:
-        """Cycles that the device counted for the last run; 0 where it counts none."""
+        """Return the cycles that the device counted in the last run; 0 if it counts none."""
         return int(_library().mavcg_accel_cycles(self._context))
 
     def close(self) -> None:
-        """Release the context, the program and the device; a second time does nothing."""
+        """Release the context, the program and the device; a second call does nothing."""
         ffi, library = _ffi(), _library()
         library.mavcg_accel_destroy(self._context)
         library.mavcg_accel_close(self._program)

@@ -61,10 +61,10 @@ def _comment(program: AccelProgram, instruction: AccelInstruction) -> str:
 
 
 def assemble(text: str, name: str) -> AccelProgram:
-    """Return the program of a text. name: of the file, for messages.
+    """Return the program that a text describes. name: name of the text's file, for messages.
 
     Raises: MavcgError naming the line, for an unknown mnemonic, field, unit or directive, a value beyond its field's
-    limits, a field that is missing or there twice, and parameters that are not base64 or not as many as announced.
+    limits, a field that is missing or repeated, and parameters that are not base64 or not of the announced length.
     """
     state = _Assembled(name)
     for number, line in enumerate(text.split("\n"), 1):
@@ -73,7 +73,7 @@ def assemble(text: str, name: str) -> AccelProgram:
 
 
 class _Assembled:
-    """State of the assembler: content of the lines so far."""
+    """State of the assembler: contents of the lines so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -137,7 +137,7 @@ class _Assembled:
 
 
 def parse_instruction(line: str, location: str) -> AccelInstruction:
-    """Return the instruction of one line without its comment. Raises: MavcgError, see assemble."""
+    """Return the instruction on one line, which has no comment. Raises: MavcgError, see assemble."""
     mnemonic, *words = line.split()
     if mnemonic not in FORMS:
         raise MavcgError(f"{location}: no instruction {safe(mnemonic)}; there are {', '.join(FORMS)}")

@@ -1,9 +1,9 @@
-"""Accelerator programs as ELF files: 64-bit, little-endian, static, with sections that other tools can list.
+"""Write and read accelerator programs as ELF files: 64-bit, little-endian, static, with sections for other tools.
 
-.text: code. .parameters: weights. .features: size of the features segment, without content. .lines: what instructions
-compute. .network: the description, JSON. .host: what the C host side needs of it. .cpu: files of the CPU parts,
-a line each. Symbols: where each node's code begins.
-The same program makes the same bytes. Source: System V ABI, "Object Files"; TIS ELF 1.2.
+.text: code. .parameters: weights. .features: size of the features segment, without contents. .lines: the origin of each
+instruction. .network: the description, as JSON. .host: what the host side in C needs of it. .cpu: files of the CPU
+parts, one on a line. Symbols: start of each node's code. The same program gives the same bytes. Source: System V ABI,
+"Object Files"; TIS ELF 1.2.
 """
 
 import json
@@ -40,14 +40,17 @@ class _Section:
 
 
 def write_elf(program: AccelProgram, path: Path) -> int:
-    """Write the program, whole or not at all; return the file's bytes. Raises: MavcgError, OSError."""
+    """Write the program as a file, whole or not at all, and return the file's size in bytes.
+
+    Raises: MavcgError, OSError.
+    """
     content = elf_bytes(program)
     write_whole(path, content, "-o")
     return len(content)
 
 
 def elf_bytes(program: AccelProgram) -> bytes:
-    """Return the file's bytes. Raises: MavcgError for a field beyond its limits."""
+    """Return the contents of the file. Raises: MavcgError for a field beyond its limits."""
     code = encode_program(program.instructions)
     network = json.dumps(description(program), sort_keys=True, separators=(",", ":")).encode()
     symbols, strings = _symbols(program)
@@ -109,7 +112,7 @@ def _lines(program: AccelProgram) -> bytes:
 
 
 def _symbols(program: AccelProgram) -> tuple[bytes, bytes]:
-    """Return symbol table and strings: a symbol for each node at the first instruction that computes it."""
+    """Return the symbol table and its strings: a symbol for each node, at the first instruction that computes it."""
     symbols, strings, offset = bytearray(struct.pack(_SYMBOL, 0, 0, 0, 0, 0, 0)), bytearray(b"\0"), 0
     seen: set[int] = set()
     for one in program.instructions:
@@ -134,7 +137,7 @@ def read_elf(path: Path) -> AccelProgram:
 
 
 def parse_elf(content: bytes, name: str) -> AccelProgram:
-    """Return the program in a file's bytes. name: for messages. Raises: MavcgError."""
+    """Return the program in a file's contents. name: the file's name, for messages. Raises: MavcgError."""
     sections = _read_sections(content, name)
     for section in (".text", ".parameters", ".features", ".lines", ".network", ".cpu", ".host"):
         if section not in sections:

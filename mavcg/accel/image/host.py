@@ -1,4 +1,4 @@
-"""The host's side of a program as values: tensors that it has in hand, CPU parts before and after the accelerator."""
+"""The host's side of a program as values: the tensors that it handles, and the CPU parts around the accelerator."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -10,10 +10,10 @@ LEAST_RADIX, MOST_RADIX = -64, 64
 
 @dataclass(frozen=True)
 class HostTensor:
-    """A tensor that the host writes, reads or hands to a CPU part.
+    """A tensor that the host writes, reads or passes to a CPU part.
 
-    dims: in the model's own order; nchw: that is N, C, H, W where the device has N, H, W, C. radix: position of the
-    binary point of its int8; None where it stays f32, on the CPU alone.
+    dims: in the model's own order. radix: radix position of its int8 numbers; None if it stays f32, on the CPU only.
+    nchw: True if the model's order is N, C, H, W and the device's is N, H, W, C.
     """
 
     name: str
@@ -26,8 +26,8 @@ class HostTensor:
 class CpuPart:
     """Nodes that a model library computes.
 
-    nodes: their names. inputs: tensors that it reads, int8 where they have a radix position. outputs: tensors that it
-    makes, f32. library: file beside the program; "" before it was built.
+    nodes: names. inputs: tensors that it reads, int8 if they have a radix position. outputs: tensors that it makes,
+    f32. library: file beside the program; "" before it is built.
     """
 
     nodes: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class CpuPart:
 
 @dataclass(frozen=True)
 class HostPlan:
-    """Everything around the accelerator's program. inputs, outputs: of the whole network."""
+    """The work of the host around the accelerator's program. inputs, outputs: tensors of the whole network."""
 
     tensors: tuple[HostTensor, ...] = ()
     inputs: tuple[str, ...] = ()
@@ -52,17 +52,17 @@ class HostPlan:
 
     @property
     def parts(self) -> tuple[CpuPart, ...]:
-        """The CPU parts that have nodes, in the order of their execution."""
+        """Return the CPU parts that have nodes, in the order of execution."""
         return tuple(part for part in (self.before, self.after) if part.nodes)
 
 
 def host_json(plan: HostPlan) -> dict[str, Any]:
-    """Return the plan as JSON has it."""
+    """Return the plan as a JSON table."""
     return asdict(plan)
 
 
 def parse_host(table: Any) -> HostPlan | None:
-    """Return the plan of a JSON table; None where it is none."""
+    """Return the plan in a JSON table; None if the table is malformed."""
     if not _has_fields(table, HostPlan) or not isinstance(table["tensors"], list | tuple):
         return None
     tensors = [_parse_tensor(entry) for entry in table["tensors"]]

@@ -1,4 +1,4 @@
-"""Section .host of a program's file: what the host side in C (runtime/accel/image.c) needs of the description."""
+"""Write section .host of a program's file: the facts that the host side in C (runtime/accel/image.c) needs."""
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +15,11 @@ _NO_RADIX = 0x80000000  # INT32_MIN
 def host_table(program: AccelProgram) -> bytes:
     """Return section .host: the plan and the device's sizes as little-endian 32-bit words, for the host side in C.
 
-    Magic; cores, word, output channels, rows, words of feature and weight memory, banks, rounding; tensors: name, radix
-    position, nchw, offset and distance of pixels in the features segment (0, 0: not there), dimensions; lists of
-    tensors by number: the network's inputs and outputs, the device's; the parts: library, inputs, outputs. A list and a
-    text have their length before them; a text ends with zeros up to a whole word.
+    In this order: magic; cores, word, output channels, rows, words of feature and weight memory, banks, rounding; for
+    each tensor name, radix position, nchw, offset and pixel distance in the features segment (0, 0: not stored),
+    dimensions; lists of tensor indices: the network's inputs and outputs, the device's inputs and outputs; for each
+    part library, inputs, outputs. A list and a text begin with their length; a text is padded with zeros to a whole
+    word.
     """
     plan = program.host
     numbers = {tensor.name: number for number, tensor in enumerate(plan.tensors)}

@@ -1,4 +1,4 @@
-"""A compiled program with everything that running, simulating and checking it needs."""
+"""A compiled program, with all that is needed to run, simulate and check it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -17,9 +17,10 @@ MOST_STEPS = 1 << 31  # that a 32-bit bias can differ by
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """Place of a tensor in the features segment: [H, W, C] at `offset`, `pixel` bytes from a pixel to the next.
+    """A tensor in the features segment.
 
-    pixel is more than C where the tensor is a part of a concatenation. radix: position of the binary point.
+    height, width, channels: its dimensions [H, W, C]. radix: radix position. offset: its first byte. pixel: bytes from
+    one pixel to the next, more than C if it is a part of a concatenation.
     """
 
     name: str
@@ -32,19 +33,21 @@ class StoredTensor:
 
     @property
     def row(self) -> int:
-        """Bytes from a row to the next."""
+        """Return the bytes from one row to the next."""
         return self.width * self.pixel
 
     @property
     def end(self) -> int:
-        """Offset after the last byte."""
+        """Return the offset after the last byte."""
         return self.offset + (self.height * self.width - 1) * self.pixel + self.channels
 
 
 @dataclass(frozen=True)
 class NodeRadix:
-    """Choices of the quantiser for a node: positions of the binary point of its tensor and its weights, and what it
-    adds to the integer bias of each output channel, () for nothing.
+    """The quantiser's choices for a node.
+
+    radix, weights: radix positions of its tensor and its weights. bias_steps: what is added to the integer bias of each
+    output channel; () for nothing.
     """
 
     node: str
@@ -55,12 +58,12 @@ class NodeRadix:
 
 @dataclass(frozen=True)
 class AccelProgram:
-    """Code, parameters and the description of a network that was compiled for a target.
+    """Code, parameters and description of a network that was compiled for a target.
 
-    network: its name. nodes: names that the origins of instructions count. tensors: those in the features segment,
-    which has feature_bytes. inputs, outputs: names of tensors. operations: of the convolutions on the accelerator for
-    one image. host: what the CPU does before and after, and with which tensors. radices: of all nodes, for the
-    reference. nchw: inputs whose model has channels before rows.
+    network: its name. feature_bytes: size of the features segment. nodes: names, to which the origins of instructions
+    have indices. tensors: tensors in the features segment. inputs, outputs: names of tensors. operations: operations of
+    the accelerator's convolutions for one image. host: what the CPU does before and after. radices: choices for all
+    nodes, for the reference. nchw: inputs whose model has the order N, C, H, W.
     """
 
     network: str
@@ -83,12 +86,12 @@ class AccelProgram:
 
     @property
     def cpu_nodes(self) -> tuple[str, ...]:
-        """Names of the nodes that the CPU computes, in the order of their execution."""
+        """Return the names of the nodes that the CPU computes, in the order of execution."""
         return tuple(name for part in self.host.parts for name in part.nodes)
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Files of the CPU parts that were built."""
+        """Return the files of the CPU parts that were built."""
         return tuple(part.library for part in self.host.parts if part.library)
 
 
@@ -96,7 +99,7 @@ _NAMES = ("nodes", "inputs", "outputs", "nchw")
 
 
 def description(program: AccelProgram) -> dict[str, Any]:
-    """Return what is neither code nor parameters, as JSON has it."""
+    """Return all of a program except code and parameters, as a JSON table."""
     return {
         "network": program.network,
         "target": {**asdict(program.target), "sources": [list(pair) for pair in program.target.sources]},
@@ -112,7 +115,7 @@ def description(program: AccelProgram) -> dict[str, Any]:
 def from_description(
     table: Any, instructions: tuple[AccelInstruction, ...], parameters: bytes, location: str
 ) -> AccelProgram:
-    """Return the program of a description. Raises: MavcgError naming location, key and value of what is wrong."""
+    """Return the program of a description. Raises: MavcgError naming location, key and value of a fault."""
 
     def refuse(key: str, wrong: str) -> MavcgError:
         return MavcgError(f"{location}: {key}: {wrong}; build the file again")

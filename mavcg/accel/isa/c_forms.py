@@ -1,6 +1,6 @@
-"""The layouts of all instructions as a C header, runtime/accel/forms.h; `python -m mavcg.accel.isa.c_forms` writes it.
+"""Write the layouts of all instructions as a C header, runtime/accel/forms.h: `python -m mavcg.accel.isa.c_forms`.
 
-The header is committed, so that the host side builds without Python; a test compares it with what this makes.
+The header is committed, so that the host side builds without Python; a test compares it with this module's output.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def c_header() -> str:
 
 
 def c_name(form: InstructionForm) -> str:
-    """Return the form's enumerator, such as CONV_DENSE."""
+    """Return the enumerator of a form, such as CONV_DENSE."""
     return form.name.replace(".", "_").upper()
 
 

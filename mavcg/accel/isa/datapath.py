@@ -1,4 +1,4 @@
-"""Sizes that follow from a target and that instructions are written for: words, blocks, lanes and banks."""
+"""Sizes that follow from a target, and that instructions are generated for: words, blocks, lanes and banks."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ SUM_WORDS = 4  # words of feature memory that the 32-bit sums of one word of res
 
 
 def blocks(count: int, size: int) -> int:
-    """Return the number of blocks of `size` that hold `count`."""
+    """Return the number of blocks of `size` elements that hold `count` elements."""
     return -(-count // size)
 
 
@@ -17,10 +17,11 @@ def blocks(count: int, size: int) -> int:
 class Datapath:
     """Memories and lanes of one core.
 
-    word: bytes of a word of feature memory, a block of channels of one pixel; also the input channels of the array.
-    oc_lanes, row_lanes: output channels and rows of the array. feature_words, weight_words: sizes of the memories, in
-    their words; a word of weight memory has oc_lanes * word bytes. banks: of feature memory; word w is in bank
-    w % banks, each with a read and a write port of one word a cycle.
+    word: bytes of a word of feature memory, which is a block of channels of one pixel; also the input channels of the
+    array. oc_lanes, row_lanes: output channels and rows of the array. feature_words, weight_words: sizes of the
+    memories, in their words; a word of weight memory has oc_lanes * word bytes. banks: banks of feature memory; word w
+    is in bank w % banks, and each bank has a read port and a write port of one word per cycle. rounding: rounding of
+    shifts.
     """
 
     word: int
@@ -33,12 +34,12 @@ class Datapath:
 
     @property
     def weight_word(self) -> int:
-        """Bytes of a word of weight memory."""
+        """Return the size of a word of weight memory, in bytes."""
         return self.word * self.oc_lanes
 
     @property
     def entry_words(self) -> int:
-        """Words of weight memory that the entries of a block of output channels take."""
+        """Return the words of weight memory that the entries of a block of output channels take."""
         return blocks(ENTRY_BYTES * self.oc_lanes, self.weight_word)
 
     def block_words(self, taps: int, channels: int, depthwise: bool) -> int:
@@ -48,7 +49,7 @@ class Datapath:
 
 
 def datapath(target: IsaTarget) -> Datapath:
-    """Return the datapath of a target: feature memory is its input and output buffers, one after the other."""
+    """Return the datapath of a target; its feature memory is the input buffer followed by the output buffer."""
     word = target.macs_in_channels
     return Datapath(
         word, target.oc_parallel, target.rows_parallel, (target.input_bytes + target.output_bytes) // word,

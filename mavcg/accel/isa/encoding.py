@@ -1,4 +1,4 @@
-"""Binary encoding of instructions: little-endian 32-bit words, a header and the fields of the form."""
+"""Encode and decode instructions: little-endian 32-bit words, with a header and the fields of the form."""
 
 import struct
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from mavcg.errors import MavcgError
 
 
 def encode(instruction: AccelInstruction) -> bytes:
-    """Return the instruction's bytes. Its fields have been checked."""
+    """Return the bytes of an instruction whose fields have been checked."""
     form = instruction.form
     words = [_header(instruction), *[0] * (form.words - 1)]
     for field, word, bit in form.places:
@@ -37,10 +37,10 @@ def encode_program(instructions: Sequence[AccelInstruction]) -> bytes:
 
 
 def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
-    """Return the instructions of a program's code.
+    """Return the instructions of a program's code. name: name of the file, for messages.
 
-    name: of the file, for messages. Raises: MavcgError naming the byte offset, for an unknown opcode or mode, a wrong
-    length, a bit set where none is used, a field beyond its limits, and code that ends inside of an instruction.
+    Raises: MavcgError naming the byte offset, for an unknown opcode or mode, a wrong length, an unused bit that is set,
+    a field beyond its limits, and code that ends inside of an instruction.
     """
     found: list[AccelInstruction] = []
     at = 0

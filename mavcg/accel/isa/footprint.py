@@ -1,6 +1,6 @@
-"""Memory that an instruction reads and writes, as ranges: for dependences, bounds and poison checks.
+"""Memory ranges that an instruction reads and writes, for dependences, bounds checks and poison checks.
 
-Ranges are hulls: from the first word that is touched to the last. Two instructions whose hulls do not overlap share no
+A range is a hull, from the first to the last word that is accessed. Instructions whose hulls do not overlap share no
 word; hulls of compact tiles are exact.
 """
 
@@ -16,7 +16,7 @@ FEATURES, WEIGHTS, DDR_FEATURES, DDR_PARAMETERS = "feature memory", "weight memo
 
 @dataclass(frozen=True)
 class AccessedRange:
-    """A range [first, end) of a memory that is read or written."""
+    """A range [first, end) of a memory that is accessed. writes: True if it is written, False if it is read."""
 
     memory: str
     first: int
@@ -25,7 +25,7 @@ class AccessedRange:
 
 
 def accesses(instruction: AccelInstruction, path: Datapath) -> Iterator[AccessedRange]:
-    """Yield the ranges that an instruction reads, then those that it writes."""
+    """Yield the ranges that an instruction reads, then the ranges that it writes."""
     v, name = instruction.values, instruction.form.name
     if name in ("load.map", "save.map"):
         ddr_end = v["ddr"] + (v["rows"] - 1) * v["ddr_row"] + (v["columns"] - 1) * v["ddr_pixel"] + v["channels"]

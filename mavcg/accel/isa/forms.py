@@ -1,7 +1,7 @@
-"""Fields of every instruction, with their widths: what encoder, decoder, assembler, simulators and the manual share.
+"""Fields of each instruction, with their widths, for encoder, decoder, assembler, simulators and the manual.
 
-Fields are placed in order into little-endian 32-bit words after the header, from bit 0 up; a field that does not fit
-into the rest of a word begins the next one, so that no field of at most 32 bits crosses a word.
+Fields are placed in order into little-endian 32-bit words after the header, from bit 0 upwards. A field that does not
+fit into the rest of a word begins the next word, so that no field of at most 32 bits crosses a word.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,11 @@ HEADER = (("opcode", 4), ("mode", 4), ("length", 5), ("wait", 5), ("signal", 5),
 
 @dataclass(frozen=True)
 class InstructionField:
-    """A field of an instruction. signed: two's complement. least: smallest value if not the encoding's own."""
+    """A field of an instruction.
+
+    bits: width. meaning: text for the manual. signed: True for two's complement. least: smallest value, if larger than
+    that of the encoding.
+    """
 
     name: str
     bits: int
@@ -28,23 +32,23 @@ class InstructionField:
 
     @property
     def low(self) -> int:
-        """Smallest value."""
+        """Return the smallest value."""
         return self.least if self.least is not None else -(1 << (self.bits - 1)) if self.signed else 0
 
     @property
     def high(self) -> int:
-        """Greatest value."""
+        """Return the largest value."""
         return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
 
     @cached_property
     def limits(self) -> tuple[int, int]:
-        """Smallest and greatest value."""
+        """Return the smallest and the largest value."""
         return self.low, self.high
 
 
 @dataclass(frozen=True)
 class InstructionForm:
-    """An instruction's layout: the unit that executes it, its mode and its fields."""
+    """The layout of an instruction: the unit that executes it, its mode and its fields."""
 
     unit: str
     mode: str
@@ -53,17 +57,17 @@ class InstructionForm:
 
     @cached_property
     def name(self) -> str:
-        """The mnemonic, such as conv.depthwise."""
+        """Return the mnemonic, such as conv.depthwise."""
         return f"{self.unit}.{self.mode}"
 
     @cached_property
     def unit_number(self) -> int:
-        """Index of the unit in UNITS."""
+        """Return the index of the unit in UNITS."""
         return UNITS.index(self.unit)
 
     @cached_property
     def places(self) -> tuple[tuple[InstructionField, int, int], ...]:
-        """Each field with the word it is in (the header is word 0) and its lowest bit there."""
+        """Return each field with the index of its word, in which the header is word 0, and of its lowest bit."""
         found, word, bit = [], 1, 0
         for field in self.fields:
             if bit + field.bits > 32:
@@ -74,12 +78,12 @@ class InstructionForm:
 
     @cached_property
     def words(self) -> int:
-        """Length in 32-bit words, header included."""
+        """Return the length in 32-bit words, including the header."""
         return 1 + (self.places[-1][1] if self.places else 0)
 
     @cached_property
     def by_name(self) -> Mapping[str, InstructionField]:
-        """Fields by their names."""
+        """Return the fields by name."""
         return {field.name: field for field in self.fields}
 
 

@@ -1,4 +1,4 @@
-"""Instructions of the accelerator as values, and the check of their fields."""
+"""Instructions of the accelerator as values, and checks of their fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from mavcg.errors import MavcgError
 
 @dataclass(frozen=True)
 class Origin:
-    """The part of a node's tensor that an instruction computes: its first row, column and channel there.
+    """The part of a node's tensor that an instruction computes: its first row, column and channel.
 
-    node: index into the names of a program's nodes. Not encoded in the instruction: a table beside the code keeps it,
-    as the line table of a debugger does.
+    node: index of the node's name in the program. The instruction does not encode its origin: a table beside the code
+    has it, like the line table of a debugger.
     """
 
     node: int
@@ -23,7 +23,11 @@ class Origin:
 
 @dataclass(frozen=True)
 class AccelInstruction:
-    """One instruction. wait, signal: masks of units (bit i: forms.UNITS[i]). values: of the form's fields, by name."""
+    """One instruction.
+
+    values: values of the form's fields, by name. wait, signal: masks of units (bit i: forms.UNITS[i]) whose tokens the
+    instruction takes, and to which it gives tokens. origin: None if it computes no part of a tensor.
+    """
 
     form: InstructionForm
     values: Mapping[str, int]
@@ -36,19 +40,19 @@ class AccelInstruction:
 
     @property
     def unit(self) -> int:
-        """Index of the unit that executes it."""
+        """Return the index of the unit that executes the instruction."""
         return self.form.unit_number
 
 
 def instruction(mnemonic: str, wait: int = 0, signal: int = 0, **values: int) -> AccelInstruction:
-    """Make a checked instruction. Raises: MavcgError as check_instruction."""
+    """Return a checked instruction. Raises: MavcgError as check_instruction."""
     made = AccelInstruction(FORMS[mnemonic], values, wait, signal)
     check_instruction(made, mnemonic)
     return made
 
 
 def check_instruction(one: AccelInstruction, location: str) -> None:
-    """Check that every field is there and in its limits. Raises: MavcgError naming location, field and limits."""
+    """Check that each field exists and is within its limits. Raises: MavcgError naming location, field and limits."""
     form, own = one.form, 1 << one.unit
     if one.values.keys() != form.by_name.keys():
         if unknown := set(one.values) - set(form.by_name):
@@ -72,7 +76,7 @@ def check_instruction(one: AccelInstruction, location: str) -> None:
 
 
 def _check_meaning(one: AccelInstruction, location: str) -> None:
-    """Check what fields mean together."""
+    """Check the fields that restrict each other."""
     name, values = one.form.name, one.values
     if values.get("lo", 0) > values.get("hi", 0):
         raise MavcgError(f"{location}: {name} lo={values['lo']} hi={values['hi']}; lo is at most hi")

@@ -1,4 +1,4 @@
-"""The tables of docs/accelerator-isa.md, made from the fields that encoder and decoder use."""
+"""Write the tables of docs/accelerator-isa.md, from the fields that encoder and decoder use."""
 
 from mavcg.accel.isa.forms import FORMS, HEADER, UNITS, InstructionForm
 

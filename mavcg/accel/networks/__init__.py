@@ -1,4 +1,4 @@
-"""Networks with seeded weights, for accelerators: the paper's four and newer ones that nobody tuned it to."""
+"""Networks with seeded weights, for accelerators: the paper's four, and newer ones that it was not tuned for."""
 
 import math
 import zlib
@@ -27,7 +27,7 @@ _RESIDUAL_END, _RESIDUAL_GAIN = "_end.w", 0.25
 
 
 def network(name: str) -> Graph:
-    """Return one of NAMES with seeded weights, drawn so that activations keep their size (He et al., 2015).
+    """Return one of NAMES with seeded weights, which are drawn so that activations keep their scale (He et al., 2015).
 
     Raises: MavcgError for another name.
     """
@@ -38,7 +38,7 @@ def network(name: str) -> Graph:
 
 
 def with_seeded_weights(graph: Graph) -> Graph:
-    """Return the graph with an array for each input but the first. The same for the same names and shapes."""
+    """Return the graph with seeded weights: a constant for each input but the first, from names and shapes only."""
     constants = {name: _draw(name, graph.types[name].shape) for name in graph.inputs[1:]}
     return replace(graph, inputs=graph.inputs[:1], constants={**graph.constants, **constants})
 

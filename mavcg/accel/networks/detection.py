@@ -1,13 +1,14 @@
-"""A detector in the manner of YOLOv3-tiny (Redmon and Farhadi 2018): leaky ReLU, upsampling, concat, space to depth."""
+"""A detector like YOLOv3-tiny (Redmon and Farhadi 2018), with leaky ReLU, upsampling, concat and space to depth."""
 
 from mavcg.graph import Graph
 from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 
 
 def yolo_small(side: int = 208) -> Graph:
-    """Return the network; at 208x208 it has 255 outputs a position on maps of 13x13 and 26x26, joined as one of 13x13.
+    """Return the detector.
 
-    side: of the image, a multiple of 16.
+    side: height and width of the image, a multiple of 16; for 208, it has 255 outputs for each position of 13x13 and
+    26x26 maps, joined as one 13x13 map.
     """
     net = NetworkBuilder("yolo_small", side, side)
     x = net.image

@@ -1,6 +1,6 @@
-"""GoogLeNet (Szegedy et al. 2015), 57 convolutions, pools rounding up as in Caffe.
+"""GoogLeNet (Szegedy et al. 2015): 57 convolutions, with pools that round up as in Caffe.
 
-Without its two local response normalisations: DNNVM's table III has 137 nodes, which are 57 convolutions, as many
+It lacks the two local response normalisations: DNNVM's table III has 137 nodes, which are 57 convolutions, as many
 ReLUs, 14 pools and 9 concats.
 """
 
@@ -18,7 +18,7 @@ _ROUNDED_UP = (0, 0, 1, 1)  # a row and a column of pads at the end, so that a w
 
 
 def googlenet() -> Graph:
-    """Return the network at 224x224."""
+    """Return GoogLeNet for images of 224x224."""
     net = NetworkBuilder("googlenet", 224, 224)
     x = net.max_pool(net.conv(net.image, "conv1", 64, 7, stride=2, pad=3), 3, 2, _ROUNDED_UP)
     x = net.conv(net.conv(x, "conv2_reduce", 64, 1), "conv2", 192, 3, pad=1)

@@ -7,7 +7,7 @@ _STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3
 
 
 def mobilenet_v2(side: int = 224) -> Graph:
-    """Return the network at 224x224, or side by side, of width 1: 52 convolutions, 17 of them depthwise, 10 sums."""
+    """Return MobileNet v2 of width 1, with 52 convolutions, 17 of them depthwise, and 10 sums. side: of the image."""
     net = NetworkBuilder("mobilenet_v2", side, side)
     x = net.relu6(net.conv(net.image, "conv1", 32, 3, stride=2, pad=1, act=""))
     for stage, (expansion, channels, blocks, first_stride) in enumerate(_STAGES, 1):

@@ -1,4 +1,4 @@
-"""ResNet-50 and ResNet-152 (He et al. 2015) with the stride on the first convolution of a block, as Caffe has them."""
+"""ResNet-50 and ResNet-152 (He et al. 2015), with the stride in the first convolution of a block as in Caffe."""
 
 from mavcg.graph import Graph
 from mavcg.planner.accelerators.networks.builder import NetworkBuilder
@@ -7,12 +7,12 @@ _CHANNELS = (64, 128, 256, 512)
 
 
 def resnet50() -> Graph:
-    """Return 53 convolutions, 16 sums."""
+    """Return ResNet-50, with 53 convolutions and 16 sums."""
     return _residual_network("resnet50", (3, 4, 6, 3))
 
 
 def resnet152() -> Graph:
-    """Return 155 convolutions, 50 sums."""
+    """Return ResNet-152, with 155 convolutions and 50 sums."""
     return _residual_network("resnet152", (3, 8, 36, 3))
 
 

@@ -1,1 +1,1 @@
-"""Operators of graphs as coarse operations of an accelerator, a family each module."""
+"""Convert operators of graphs to coarse operations of an accelerator; each module has a family of operators."""

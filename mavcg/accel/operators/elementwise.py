@@ -1,4 +1,4 @@
-"""Element-wise operations as coarse ones: of two maps, of a map with constants, activations by themselves."""
+"""Convert element-wise operators to coarse operations: two maps, a map and constants, separate activations."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ UNIT_ACTS = ("relu", "clip", "leaky_relu")
 
 
 def add_eltwise(maker: XGraphMaker, node: Node) -> bool:
-    """Add an operation on two maps of one shape, or on a map and constants; return False for other ones."""
+    """Add an operation on two maps of one shape, or on a map and constants; return False if it is neither."""
     a, b = maker.image(node.inputs[0]), maker.image(node.inputs[1])
     shape = maker.graph.types[node.output].shape
     if a is not None and b is not None and maker.shapes[a] == maker.shapes[b] == shape:
@@ -24,7 +24,9 @@ def add_eltwise(maker: XGraphMaker, node: Node) -> bool:
 
 
 def _add_scale(maker: XGraphMaker, node: Node, shape: tuple[int, ...]) -> bool:
-    """Return x * c or x + c with a constant for each channel, or for all: a depthwise convolution of one position."""
+    """Add x * c or x + c, with a constant for each channel or for all, as a 1x1 depthwise convolution; return False if
+    not.
+    """
     a, b = node.inputs
     for x_name, c_name, first in ((a, b, True), (b, a, False)):
         x, c = maker.image(x_name), maker.constant(c_name)
@@ -45,7 +47,7 @@ def _add_scale(maker: XGraphMaker, node: Node, shape: tuple[int, ...]) -> bool:
 
 
 def add_unit_act(maker: XGraphMaker, node: Node) -> bool:
-    """Add an activation that stands alone, or fuse it into the sum before it where nobody else reads that."""
+    """Add an activation that is a node of its own; fuse it into the sum before it, if no other node reads that sum."""
     args = {"relu": (), "clip": ("lo", "hi"), "leaky_relu": ("alpha",)}[node.op]
     act, x = accelerator_act(node.op, tuple(float(node.attr(name)) for name in args)), maker.image(node.inputs[0])
     if act is None or x is None:

@@ -1,4 +1,4 @@
-"""Nodes of the CPU, each with a graph of its own: what the accelerator has no instruction for."""
+"""Add nodes of the CPU, each with a graph of its own, for what the accelerator has no instruction for."""
 
 from mavcg.accel.operators.xgraph_maker import XGraphMaker
 from mavcg.accel.xgraph import XNode
@@ -9,9 +9,9 @@ from mavcg.ops.elementwise import ACTIVATIONS
 
 
 def add_host(maker: XGraphMaker, node: Node) -> None:
-    """Add a node that the accelerator does not have, with a graph of its own.
+    """Add a node that the accelerator cannot compute, with a graph of its own.
 
-    Raises: MavcgError for several results, or an operand of another type than f32 that is not on the CPU.
+    Raises: MavcgError for several results, and for an operand of another type than f32 that is not computed on the CPU.
     """
     types = maker.graph.types
     if len(node.outputs) != 1:
@@ -29,7 +29,7 @@ def add_host(maker: XGraphMaker, node: Node) -> None:
 
 
 def add_host_act(maker: XGraphMaker, node: Node) -> None:
-    """Add the activation of a convolution, which the accelerator does not have, as a node of the CPU."""
+    """Add a convolution's activation, which the accelerator does not have, as a node of the CPU."""
 
     act, made = node.attr("act"), maker.now[node.output]
     attrs = dict(zip(ACTIVATIONS[act], node.attr("act_args"), strict=True))

@@ -1,4 +1,4 @@
-"""Operators that only move data as coarse operations: concat, reshape, upsampling, space to depth."""
+"""Convert operators that only move data to coarse operations: concat, reshape, upsampling, space to depth."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from mavcg.graph import Graph, Node
 
 
 def add_concat(maker: XGraphMaker, node: Node) -> bool:
-    """Add a concat along channels; return False for another axis, and for parts that are no maps."""
+    """Add a concat along channels; return False for another axis, and for inputs that are not feature maps."""
     parts = [maker.image(name) for name in node.inputs]
     if node.attr("axis") != 3 or any(part is None for part in parts):
         return False
@@ -24,7 +24,7 @@ def add_concat(maker: XGraphMaker, node: Node) -> bool:
 
 
 def add_reshape(maker: XGraphMaker, node: Node) -> bool:
-    """Let a reshape's result be the tensor that it reads (DNNVM, section III-A: flatten is pruned)."""
+    """Add nothing for a reshape: its result is the tensor that it reads (DNNVM, section III-A: flatten is pruned)."""
     if node.inputs[0] not in maker.now:
         return False
     maker.now[node.output] = maker.now[node.inputs[0]]
@@ -32,7 +32,7 @@ def add_reshape(maker: XGraphMaker, node: Node) -> bool:
 
 
 def add_upsample(maker: XGraphMaker, node: Node) -> bool:
-    """Add nearest neighbours by a whole factor along height or width; two in a row become one."""
+    """Add nearest-neighbour upsampling by an integer factor along height or width; two in a row become one."""
     x, axis = maker.image(node.inputs[0]), node.attr("axis")
     index, weight = maker.graph.constants.get(node.inputs[1]), maker.graph.constants.get(node.inputs[2])
     if x is None or axis not in (1, 2) or index is None or weight is None:
@@ -58,7 +58,10 @@ def add_upsample(maker: XGraphMaker, node: Node) -> bool:
 
 
 def find_space_to_depth(graph: Graph) -> dict[str, tuple[str, tuple[int, int], tuple[str, str]]]:
-    """Find reshape, transpose, reshape that move blocks to channels: output -> input, factor, tensors inside."""
+    """Find sequences of reshape, transpose, reshape that move blocks to channels.
+
+    Returns: input, factor and tensors in between, by output.
+    """
     producers, readers = graph.producers(), graph.readers()
     found = dict[str, tuple[str, tuple[int, int], tuple[str, str]]]()
     for last in graph.nodes:
@@ -78,7 +81,7 @@ def find_space_to_depth(graph: Graph) -> dict[str, tuple[str, tuple[int, int], t
 
 
 def add_reorganise(maker: XGraphMaker, node: Node, x: str, factor: tuple[int, int], inside: tuple[str, str]) -> None:
-    """Add a move of blocks of `factor` pixels to channels. Raises: MavcgError for a tensor that is no feature map."""
+    """Add a move of blocks of `factor` pixels to channels. Raises: MavcgError if x is not a feature map."""
     source = maker.image(x)
     if source is None:
         raise MavcgError(f"{node.origin or node.output}: space to depth of a tensor that is no feature map")

@@ -1,4 +1,4 @@
-"""Pools and global averages as coarse operations."""
+"""Convert pools and global averages to coarse operations."""
 
 from mavcg.accel.operators.xgraph_maker import XGraphMaker
 from mavcg.accel.shapes import MOST_WINDOW
@@ -7,7 +7,7 @@ from mavcg.graph import Node
 
 
 def add_pool(maker: XGraphMaker, node: Node) -> bool:
-    """Add a maximum or average pool; return False for a window that the accelerator does not have."""
+    """Add a maximum or average pool; return False for a window that the accelerator cannot compute."""
     x = maker.image(node.inputs[0])
     kernel, dilation = node.attr("kernel"), node.attr("dilation")
     pads, spans = node.attr("pads"), [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
@@ -21,7 +21,7 @@ def add_pool(maker: XGraphMaker, node: Node) -> bool:
 
 
 def add_mean(maker: XGraphMaker, node: Node) -> bool:
-    """Add a mean over height and width as a pool of the whole map; return False for other axes or larger maps."""
+    """Add a mean over height and width as a pool of the whole map; return False for other axes or too large maps."""
     x = maker.image(node.inputs[0])
     if x is None or node.attr("axes") != (1, 2):
         return False

@@ -1,4 +1,7 @@
-"""Convolutions, transposed convolutions and fully connected layers as coarse operations, with bias and activation."""
+"""Convert convolutions, transposed convolutions and fully connected layers to coarse operations.
+
+Bias and activation become parts of them.
+"""
 
 import numpy as np
 
@@ -9,7 +12,9 @@ from mavcg.graph import Array, Node
 
 
 def add_conv(maker: XGraphMaker, node: Node) -> bool:
-    """Add a convolution with constant weights, and its residual's sum; return False where the accelerator has none."""
+    """Add a convolution with constant weights, and the addition of its residual; return False if the accelerator has
+    none.
+    """
     x, w = maker.image(node.inputs[0]), maker.constant(node.inputs[1])
     residual = node.inputs[3] if len(node.inputs) > 3 else ""
     second = maker.image(residual) if residual else ""
@@ -43,7 +48,7 @@ def _bias(maker: XGraphMaker, node: Node, out_ch: int) -> Array | None:
 
 
 def add_deconv(maker: XGraphMaker, node: Node) -> bool:
-    """Add a transposed convolution with constant weights; return False where the accelerator has none."""
+    """Add a transposed convolution with constant weights; return False if the accelerator cannot compute it."""
     x, w, act = maker.image(node.inputs[0]), maker.constant(node.inputs[1]), fused_act(node)
     bias = _bias(maker, node, 0 if w is None else w.shape[0])
     if x is None or w is None or bias is None or not all_finite(w, bias):
@@ -62,7 +67,7 @@ def add_deconv(maker: XGraphMaker, node: Node) -> bool:
 
 
 def add_dense(maker: XGraphMaker, node: Node) -> bool:
-    """Add a product of a flattened map with constant weights; return False where the CPU computes it."""
+    """Add a product of a flattened map with constant weights; return False if the CPU computes it."""
     x, w, act = maker.now.get(node.inputs[0]), maker.constant(node.inputs[1]), fused_act(node)
     if maker.dense_on_host or x is None or w is None or w.ndim != 2 or act is None:
         return False

@@ -1,4 +1,4 @@
-"""The XGraph while it grows: its nodes, names and tensors, for the operators' modules."""
+"""The XGraph under construction, with its nodes, names and tensors, for the modules of operators."""
 
 from dataclasses import dataclass, field, replace
 
@@ -11,7 +11,7 @@ from mavcg.graph import Array, Graph, Node
 
 @dataclass
 class XGraphMaker:
-    """The XGraph while it grows. now: the XGraph's tensor for each of the graph's; names: taken so far."""
+    """The XGraph under construction. now: the XGraph's tensor for each tensor of the graph."""
 
     graph: Graph
     dense_on_host: bool
@@ -22,7 +22,7 @@ class XGraphMaker:
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def name(self, stem: str) -> str:
-        """Return a free name made of the characters that names have."""
+        """Return an unused name with the characters that names may have."""
         plain = "".join(c if NAME.fullmatch(c) else "_" for c in stem) or "node"
         name, number = plain, 0
         while name in self.shapes:
@@ -31,7 +31,7 @@ class XGraphMaker:
         return name
 
     def add(self, node: XNode, tensor: str, parameters: Parameters | None = None) -> str:
-        """Append a node that makes `tensor` of the graph ("" for none)."""
+        """Append a node that makes the graph's tensor `tensor` ("" for none)."""
         named = replace(node, name=self.name(node.name))
         self.nodes.append(named)
         self.shapes[named.name] = named.shape
@@ -42,12 +42,12 @@ class XGraphMaker:
         return named.name
 
     def image(self, tensor: str) -> str | None:
-        """Return the XGraph's node for a tensor that is a feature map there too; None for other ones."""
+        """Return the XGraph's node for a tensor that is a feature map in both graphs; None for other tensors."""
         name = self.now.get(tensor)
         return name if name is not None and self.shapes[name] == self.graph.types[tensor].shape else None
 
     def constant(self, tensor: str) -> Array | None:
-        """Return the array of an f32 constant; None for others."""
+        """Return the array of an f32 constant; None for other tensors."""
         array = self.graph.constants.get(tensor)
         return array if array is not None and array.dtype == np.float32 else None
 
@@ -58,12 +58,12 @@ def all_finite(*arrays: Array) -> bool:
 
 
 def fused_act(node: Node) -> tuple[str, tuple[float, ...]] | None:
-    """Return a node's fused activation in the accelerator's terms; None for one that it does not have."""
+    """Return the accelerator's activation for a node's fused activation, as name and arguments; None if it has none."""
     return accelerator_act(node.attr("act"), tuple(node.attr("act_args")))
 
 
 def accelerator_act(act: str, args: tuple[float, ...]) -> tuple[str, tuple[float, ...]] | None:
-    """Return an activation of graphs in the accelerator's terms: name, arguments; None for one that it lacks."""
+    """Return the accelerator's activation for an activation of graphs, as name and arguments; None if it has none."""
     if act in ("", "relu"):
         return act, ()
     if act == "clip" and args[0] == 0 and args[1] == float("inf"):

@@ -1,1 +1,1 @@
-"""Simulators of the accelerator: the functional one computes bits, the cycle-accurate one counts cycles."""
+"""Simulators of the accelerator: the functional one computes results, the cycle-accurate one counts cycles."""

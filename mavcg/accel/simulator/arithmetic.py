@@ -1,4 +1,4 @@
-"""Semantics of each instruction on arrays [rows, columns, channels] of int8: the manual's section on semantics."""
+"""Compute each instruction on int8 arrays [rows, columns, channels], as the manual's section on semantics defines."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -13,7 +13,9 @@ _EXACT_F32 = 1 << 24
 
 
 def finish(v: Values, sums: Array, shift: Array | int, rounding: str) -> Array:
-    """Shift sums, multiply negative ones by the slope, limit to lo..hi. Returns: int8."""
+    """Shift sums, multiply negative ones by the slope, and saturate to lo..hi. v: the instruction's fields. Returns:
+    int8.
+    """
     shifted = shift_round(sums, shift, rounding)
     if v["leaky"]:
         negative = shift_round(sums * v["slope"], np.asarray(shift) + 8, rounding)
@@ -22,7 +24,7 @@ def finish(v: Values, sums: Array, shift: Array | int, rounding: str) -> Array:
 
 
 def _window(v: Values, x: Array, outside: int) -> Iterator[tuple[int, int, Array]]:
-    """Yield each position of the window with what all windows see there; `outside` beyond the tile."""
+    """Yield each position in the window with the elements that all windows have there; `outside` beyond the tile."""
     rows = np.arange(v["out_rows"]) * v["stride_rows"] - v["pad_top"]
     columns = np.arange(v["out_columns"]) * v["stride_columns"] - v["pad_left"]
     for row in range(v["kernel_rows"]):
@@ -32,7 +34,7 @@ def _window(v: Values, x: Array, outside: int) -> Iterator[tuple[int, int, Array
 
 
 def _pick_pixels(x: Array, rows: Array, columns: Array, outside: int) -> Array:
-    """Return the pixels x[rows, columns], `outside` where an index is outside of x or is no whole number (-1)."""
+    """Return the pixels x[rows, columns], with `outside` for an index beyond x or -1 (not an integer)."""
     inside_r, inside_c = (rows >= 0) & (rows < x.shape[0]), (columns >= 0) & (columns < x.shape[1])
     if inside_r.all() and inside_c.all():
         return np.asarray(x[np.ix_(rows, columns)])
@@ -42,7 +44,7 @@ def _pick_pixels(x: Array, rows: Array, columns: Array, outside: int) -> Array:
 
 
 def _transposed_window(v: Values, x: Array) -> Iterator[tuple[int, int, Array]]:
-    """Yield each position of the kernel with the inputs that meet each output there, 0 where none does."""
+    """Yield each position of the kernel with the inputs that contribute to each output there, and 0 where none does."""
 
     def sources(length: int, pad: int, offset: int, stride: int) -> Array:
         at = np.arange(length) + pad - offset
@@ -74,13 +76,13 @@ def convolution_sums(mode: str, v: Values, x: Array, weights: Array) -> Array:
 
 
 def convolution_result(v: Values, sums: Array, start: Array, shifts: Array, rounding: str) -> tuple[Array, Array]:
-    """Return 32-bit sums from `start` (bias or earlier sums) on, and the int8 result."""
+    """Return the 32-bit sums that begin at `start` (bias or earlier sums), and the int8 result."""
     total = wrap32(sums + start)
     return total, finish(v, total, shifts, rounding)
 
 
 def pool(mode: str, v: Values, x: Array, rounding: str) -> Array:
-    """Return the greatest or average element of each window; positions outside of the tile do not count."""
+    """Return the maximum or average of each window; positions outside of the tile do not count."""
     if mode == "max":
         greatest = np.full((v["out_rows"], v["out_columns"], v["channels"]), -128, np.int8)
         for _, _, seen in _window(v, x, -128):
@@ -112,7 +114,7 @@ def upsample(v: Values, x: Array, rounding: str) -> Array:
 
 
 def reorganise(v: Values, x: Array, rounding: str) -> Array:
-    """Move blocks of pixels to channels: block row, block column, channel (space to depth)."""
+    """Move blocks of pixels to channels (space to depth), in the order block row, block column, channel."""
     rows, columns, fr, fc = v["out_rows"], v["out_columns"], v["factor_rows"], v["factor_columns"]
     moved = x.reshape(rows, fr, columns, fc, -1).transpose(0, 2, 1, 3, 4).reshape(rows, columns, -1)
     return finish(v, moved.astype(np.int64), v["shift"], rounding)

@@ -1,6 +1,6 @@
-"""Cycle-accurate simulation: five units with queues, tokens between them, and a DDR memory that they share.
+"""Simulate a program cycle by cycle: five execution units with queues, tokens between them, and a shared DDR memory.
 
-Time advances from event to event. Between two events every running instruction progresses at a constant rate, in
+Time advances from event to event. Between two events, every running instruction progresses at a constant rate, in
 integers, so that the same program always takes the same cycles.
 """
 
@@ -31,7 +31,7 @@ class _UnitState:
 def simulate(program: AccelProgram) -> SimulatedTime:
     """Return the cycles of a program for one image on one core.
 
-    Raises: MavcgError for a deadlock, naming the instructions that wait and what they wait for.
+    Raises: MavcgError for a deadlock, naming the waiting instructions and the tokens that they wait for.
     """
     return _Simulation(program).run()
 
@@ -73,7 +73,7 @@ class _Simulation:
         return SimulatedTime(self.time, busy, dict(sorted(self.stalls.items())), self.ddr_bytes, tuple(self.spans))
 
     def _dispatch(self) -> bool:
-        """Fetch code and move the next instruction to its unit's queue, if there is room. Return True on progress."""
+        """Fetch code, and move the next instruction to its unit's queue if there is room. Return True on progress."""
         moved = False
         if self.fetch is None and self.fetched < len(self.program.instructions):
             # Two buffers: a third fetch waits until the first is dispatched.
@@ -95,7 +95,7 @@ class _Simulation:
         return moved
 
     def _issue(self) -> bool:
-        """Start instructions whose tokens are there. Return True if one started."""
+        """Start the instructions whose tokens have arrived. Return True if one started."""
         started = False
         for number, unit in enumerate(self.units):
             transfers = number in (_LOAD, _SAVE)
@@ -133,7 +133,7 @@ class _Simulation:
         self.stalls[cause] = self.stalls.get(cause, 0) + cycles
 
     def _rates(self) -> list[tuple[RunningWork, int]]:
-        """Return what runs with the parts of work that it does a cycle."""
+        """Return the running instructions with the parts of work that each completes per cycle."""
         compute = [u.running for n, u in enumerate(self.units) if u.running and n not in (_LOAD, _SAVE)]
         moving = [u.running for u in (self.units[_LOAD], self.units[_SAVE]) if u.running]
         if self.fetch is not None and self.fetch.wait == 0:
@@ -165,7 +165,7 @@ class _Simulation:
         self._complete()
 
     def _account(self, passed: int) -> None:
-        """Count the cycles in which each unit is busy, or stalled and why."""
+        """Count cycles since the last event (passed) as busy, or as stalled by a cause, for each unit."""
         for number, unit in enumerate(self.units):
             name = UNITS[number]
             if unit.running is not None:
@@ -178,7 +178,7 @@ class _Simulation:
                 self._stall(_WAITS[number][lacking], passed)
 
     def _complete(self) -> None:
-        """Retire what has ended and give its tokens."""
+        """Retire the instructions that have ended, and give their tokens."""
         for number, unit in enumerate(self.units):
             running = unit.running
             if running is None or running.left > 0:
@@ -207,7 +207,7 @@ class _Simulation:
 
 
 def _fetches(instructions: tuple[AccelInstruction, ...]) -> list[int]:
-    """Return the instructions up to which each fetch brings code, 0 first."""
+    """Return the index of the instruction before which each fetch ends; the first is 0."""
     ends, size = [0], 0
     for index, one in enumerate(instructions):
         if size + 4 * one.form.words > FETCH_BYTES:

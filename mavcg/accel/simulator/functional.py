@@ -1,4 +1,4 @@
-"""Execute a program on the memories' bytes: what a device computes, without time."""
+"""Execute a program on the bytes of the memories: it computes what a device computes, without time."""
 
 import random
 from collections import deque
@@ -26,10 +26,13 @@ def execute(
 ) -> dict[str, Array]:
     """Run a program on one image and return its outputs, int8 [1, H, W, C] by name.
 
-    inputs: int8 [1, H, W, C] of each of program.inputs. seed: None runs instructions in the order of the program; a
-    number interleaves the units at random, as far as tokens permit, which finds dependences that lack a token.
-    Raises: MavcgError naming the instruction, for addresses beyond a memory, reads of what was never written, waits for
-    tokens that never come, and inputs of another shape.
+    Args:
+        inputs: int8 [1, H, W, C] for each of program.inputs.
+        observer: called with each tile that an instruction computes.
+        seed: None to run instructions in the order of the program; a number to interleave the units at random, as far
+            as tokens allow, which finds dependences that lack a token.
+    Raises: MavcgError naming the instruction, for addresses beyond a memory, reads of bytes that were never written,
+    waits for tokens that never come, and inputs of another shape.
     """
     memories = Memories(datapath(program.target), program.feature_bytes, program.parameters)
     for name in program.inputs:
@@ -58,7 +61,7 @@ def write_tensor(memories: Memories, tensor: StoredTensor, values: Array) -> Non
 
 
 def read_tensor(memories: Memories, tensor: StoredTensor) -> Array:
-    """Return a tensor of the features segment, int8 [1, H, W, C]. Raises: MavcgError where it was not written."""
+    """Return a tensor in the features segment, int8 [1, H, W, C]. Raises: MavcgError if it was not written."""
     at = memories.ddr_tile(_whole_map(tensor))
     if not memories.ddr_written[at].all():
         raise MavcgError(f"output {tensor.name}: the program ended before all of it was written")
@@ -73,7 +76,7 @@ def _whole_map(tensor: StoredTensor) -> dict[str, int]:
 
 
 def _step(memories: Memories, instruction: AccelInstruction) -> Array | None:
-    """Execute one instruction; return the tile that it computed."""
+    """Execute one instruction, and return the tile that it computed; None if it computed none."""
     v, form, rounding = instruction.values, instruction.form, memories.path.rounding
     if form.name == "load.map":
         memories.load_map(v)
@@ -118,26 +121,29 @@ def _convolve(memories: Memories, instruction: AccelInstruction) -> Array | None
 
 
 class _Tokens:
-    """Counters of tokens from each unit to each."""
+    """Numbers of tokens from each unit to each other unit."""
 
     def __init__(self) -> None:
         self.counts = [[0] * len(UNITS) for _ in UNITS]
 
     def lacking(self, instruction: AccelInstruction) -> int:
-        """Return the mask of units that the instruction waits for without a token being there."""
+        """Return the mask of units whose tokens the instruction waits for and that have not arrived."""
         return sum(
             1 << u for u in range(len(UNITS)) if instruction.wait >> u & 1 and not self.counts[u][instruction.unit]
         )
 
     def pass_on(self, instruction: AccelInstruction) -> None:
-        """Take the tokens that the instruction waits for, and give those that it signals."""
+        """Take the tokens that the instruction waits for, and give the tokens that it signals."""
         for unit in range(len(UNITS)):
             self.counts[unit][instruction.unit] -= instruction.wait >> unit & 1
             self.counts[instruction.unit][unit] += instruction.signal >> unit & 1
 
 
 def _program_order(program: AccelProgram) -> list[int]:
-    """Check that every token is given before it is taken. Raises: MavcgError for the first that is not."""
+    """Return the order of the program, after a check that each token is given before it is taken.
+
+    Raises: MavcgError for the first token that is not.
+    """
     tokens = _Tokens()
     for index, instruction in enumerate(program.instructions):
         if lacking := tokens.lacking(instruction):

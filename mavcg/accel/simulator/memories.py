@@ -1,4 +1,4 @@
-"""Memories of the accelerator as bytes, with poison: reading what was never written is an error."""
+"""Memories of the accelerator as bytes, with poison: a read of bytes that were never written is an error."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ _POISON = -0x56
 
 
 class Memories:
-    """Feature memory, weight memory and both segments of the DDR memory of one core.
+    """Feature memory, weight memory and the two segments of the DDR memory of one core.
 
-    features: words of feature memory, int8 [words, word]; weights: int8 [words, oc_lanes, word]. ddr: the features
-    segment. *_written: True for words, of ddr bytes, that were written.
+    features: feature memory, int8 [words, word]. weights: weight memory, int8 [words, oc_lanes, word]. ddr: features
+    segment. *_written: True for words, and bytes of ddr, that were written.
     """
 
     def __init__(self, path: Datapath, feature_bytes: int, parameters: bytes) -> None:
@@ -29,8 +29,7 @@ class Memories:
         self.parameters = np.frombuffer(parameters, np.int8)
 
     def _addresses(self, v: Mapping[str, int], side: str, rows: int, columns: int, channels: int) -> Array:
-        """Return the word addresses [rows, columns, blocks] of a tile. Raises: MavcgError where one is beyond the
-        memory."""
+        """Return the word addresses [rows, columns, blocks] of a tile. Raises: MavcgError for one beyond the memory."""
         count = blocks(channels, self.path.word)
         row, block = v[f"{side}_row"], v[f"{side}_block"]
         if rows * columns * count > self.path.feature_words:  # of overlapping rows: no memory holds it
@@ -42,7 +41,7 @@ class Memories:
         return grid + np.arange(count)[None, None, :] * block
 
     def read_tile(self, v: Mapping[str, int], side: str, rows: int, columns: int, channels: int) -> Array:
-        """Return a tile of feature memory, int8 [rows, columns, channels]. Raises: MavcgError for poison."""
+        """Return a tile of feature memory, int8 [rows, columns, channels]. Raises: MavcgError for unwritten words."""
         at = self._addresses(v, side, rows, columns, channels)
         if not self.features_written[at].all():
             word = int(at[~self.features_written[at]].min())
@@ -50,7 +49,7 @@ class Memories:
         return self.features[at].reshape(rows, columns, -1)[:, :, :channels]
 
     def write_tile(self, v: Mapping[str, int], side: str, tile: Array) -> None:
-        """Write a tile; bytes after its last channel become 0."""
+        """Write a tile; the bytes of a word after the tile's last channel become 0."""
         rows, columns, channels = tile.shape
         at = self._addresses(v, side, rows, columns, channels)
         padded = np.zeros((rows, columns, at.shape[2] * self.path.word), np.int8)
@@ -83,8 +82,10 @@ class Memories:
         self.features_written[at] = True
 
     def ddr_tile(self, v: Mapping[str, int]) -> Array:
-        """Return the byte offsets [rows, columns, channels] in the features segment. Raises: MavcgError past its
-        end."""
+        """Return the byte offsets [rows, columns, channels] of a tile in the features segment.
+
+        Raises: MavcgError for one past its end.
+        """
         rows, columns, channels = v["rows"], v["columns"], v["channels"]
         last = v["ddr"] + (rows - 1) * v["ddr_row"] + (columns - 1) * v["ddr_pixel"] + channels - 1
         if last >= len(self.ddr):
@@ -107,7 +108,7 @@ class Memories:
         self.ddr_written[at] = True
 
     def load_parameters(self, v: Mapping[str, int]) -> None:
-        """Copy words from the parameters segment to weight memory. Raises: MavcgError past the end of either."""
+        """Copy words from the parameters segment to weight memory. Raises: MavcgError past the end of one of them."""
         size = v["words"] * self.path.weight_word
         if v["ddr"] + size > len(self.parameters):
             raise MavcgError(f"ddr: {size} bytes at {v['ddr']} of {len(self.parameters)} bytes of parameters")

@@ -1,4 +1,4 @@
-"""Results of a simulation as scripts and people read them: rates, utilisation, energy."""
+"""Report the results of a simulation for scripts and people: rates, utilisation, energy."""
 
 from typing import Any
 
@@ -17,9 +17,10 @@ ENERGY_BASIS = (
 
 
 def simulated_json(program: AccelProgram, time: SimulatedTime) -> dict[str, Any]:
-    """Return cycles, milliseconds of an image, 10^9 operations a second of all cores, busy cycles, stalls and bytes.
+    """Return the results as a JSON table.
 
-    utilisation: operations of the convolutions to those that the arrays could do in this time.
+    It has cycles, milliseconds for an image, 10^9 operations per second of all cores, busy cycles, stalls and bytes.
+    utilisation: operations of the convolutions, as a fraction of those that the arrays could do in this time.
     """
     target = program.target
     ms = time.cycles / target.frequency_mhz / 1000
@@ -39,7 +40,7 @@ def simulated_json(program: AccelProgram, time: SimulatedTime) -> dict[str, Any]
 
 
 def energy_mj(program: AccelProgram, time: SimulatedTime) -> float:
-    """Return the energy of an image in mJ, by ENERGY_BASIS."""
+    """Return the energy for an image in mJ, estimated as ENERGY_BASIS states."""
     path = datapath(program.target)
     words = 0
     for one in program.instructions:

@@ -1,6 +1,6 @@
-"""Progress of instructions that run at the same time: they share DDR memory and the ports of feature memory.
+"""Progress of instructions that run at the same time, and share DDR memory and the ports of feature memory.
 
-In integers, so that the same program always takes the same cycles.
+It is computed in integers, so that the same program always takes the same cycles.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ SCALE = 1 << 16  # parts of a cycle of compute work, and of a byte of transfers
 
 @dataclass
 class RunningWork:
-    """An instruction in a unit: `left` parts of its work; `wait` cycles of latency before the first."""
+    """An instruction in a unit. left: remaining parts of its work. wait: cycles of latency before the first part."""
 
     index: int
     work: Work
@@ -25,10 +25,12 @@ class RunningWork:
 def progress_rates(
     compute: Sequence[RunningWork], moving: Sequence[RunningWork], ddr_rate: int, port_words: int
 ) -> list[tuple[RunningWork, int]]:
-    """Return what runs with the parts of work that it does a cycle.
+    """Return the running instructions with the parts of work that each completes per cycle.
 
-    compute: in units that calculate. moving: transfers, which share `ddr_rate` parts of a byte a cycle evenly.
-    port_words: that feature memory reads, and that it writes, a cycle.
+    Args:
+        compute: instructions of the units that calculate.
+        moving: transfers, which share `ddr_rate` parts of a byte per cycle evenly.
+        port_words: words that feature memory can read, and that it can write, per cycle.
     """
     share = ddr_rate // max(1, len(moving))
     rates = [(running, SCALE) for running in compute] + [(running, max(1, share)) for running in moving]

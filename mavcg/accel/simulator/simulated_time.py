@@ -1,4 +1,4 @@
-"""Result of a cycle-accurate simulation: cycles, what each unit did in them, and what it waited for."""
+"""Result of a cycle-accurate simulation: cycles, the work of each unit, and what it waited for."""
 
 from dataclasses import dataclass
 
@@ -15,10 +15,10 @@ class Span:
 
 @dataclass(frozen=True)
 class SimulatedTime:
-    """Result of a simulation of one image.
+    """Result of a simulation for one image.
 
     busy: cycles in which each unit executed. stalls: idle cycles of units with work left, and cycles lost inside of
-    instructions, by cause. ddr_bytes: moved, code included. spans: of all instructions, in the order of their ends.
+    instructions, by cause. ddr_bytes: DDR traffic, including code. spans: all instructions, in the order of their ends.
     """
 
     cycles: int

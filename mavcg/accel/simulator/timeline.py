@@ -1,4 +1,6 @@
-"""Timeline of a simulation as SVG: a row for each unit, a bar for each instruction or run of instructions."""
+"""Draw the timeline of a simulation as SVG: a row for each unit, a bar for each instruction or sequence of
+instructions.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +15,7 @@ _TICKS = 8
 
 
 def timeline_svg(program: AccelProgram, time: SimulatedTime) -> str:
-    """Return the drawing. Instructions of a unit that follow each other within a pixel become one bar."""
+    """Return the drawing. Consecutive instructions of a unit that end within the same pixel become one bar."""
     scale = (_WIDTH - _LEFT - 20) / max(1, time.cycles)
     height = _TOP + _ROW * len(UNITS) + 40
     lines = [
@@ -38,7 +40,7 @@ def timeline_svg(program: AccelProgram, time: SimulatedTime) -> str:
 
 
 def _bars(spans: Sequence[Span], pixel: float) -> Iterator[tuple[Span, Span, int]]:
-    """Yield the first and last instruction and the number of those in each bar."""
+    """Yield the first and last instruction of each bar, and the number of its instructions."""
     ordered = sorted(spans, key=lambda span: span.start)
     at = 0
     while at < len(ordered):

@@ -1,4 +1,4 @@
-"""Cycles, bytes and memory words of one instruction by itself: the manual's section on timing."""
+"""Cycles, bytes and memory words of an instruction by itself, as the manual's section on timing defines."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,9 +19,9 @@ FETCH_BYTES = 4096  # of code at a time; the dispatcher holds two such buffers
 class Work:
     """Demands of an instruction on its unit, the DDR memory and feature memory.
 
-    cycles: of its unit, start-up included; of load and save start-up alone. ddr_bytes: moved, in whole beats.
-    conflict_cycles: of cycles, those lost to rows of the array that need the same bank. read_words, write_words: of
-    feature memory.
+    cycles: cycles of its unit, including start-up; for load and save, the start-up only. ddr_bytes: DDR traffic in
+    whole beats. conflict_cycles: those of the cycles that are lost because rows of the array need the same bank.
+    read_words, write_words: words of feature memory.
     """
 
     cycles: int
@@ -62,7 +62,7 @@ def work_of(instruction: AccelInstruction, path: Datapath, target: IsaTarget) ->
 
 
 def map_bytes(instruction: AccelInstruction) -> int:
-    """Return the bytes that load.map or save.map moves: each contiguous run of the DDR memory in whole beats."""
+    """Return the bytes that load.map or save.map moves, each contiguous run of the DDR memory in whole beats."""
     v = instruction.values
     pixels, row = v["rows"] * v["columns"], v["columns"] * v["channels"]
     if v["ddr_pixel"] != v["channels"] and pixels > 1:
@@ -98,7 +98,7 @@ def _conv(instruction: AccelInstruction, path: Datapath, start: int) -> Work:
 
 @lru_cache(maxsize=4096)
 def bank_conflict(lanes: int, distance: int, banks: int) -> int:
-    """Return the greatest number of rows of the array that read from the same bank in a cycle."""
+    """Return the largest number of the array's rows that read from the same bank in one cycle."""
     counts: dict[int, int] = {}
     for lane in range(lanes):
         bank = lane * distance % banks
@@ -109,8 +109,8 @@ def bank_conflict(lanes: int, distance: int, banks: int) -> int:
 def _phase_steps(length: int, stride: int, pad: int, kernel: int, dilation: int, lanes: int) -> int:
     """Return the number of steps along one axis of a transposed convolution.
 
-    Outputs whose positions are equal modulo the stride form a phase and meet the same taps; `lanes` of a phase at a
-    time. A phase without taps takes a step for the bias.
+    Outputs whose positions are equal modulo the stride form a phase and use the same taps; a step computes `lanes`
+    outputs of a phase. A phase without taps takes a step for the bias.
     """
     steps = 0
     for phase in range(min(stride, length)):

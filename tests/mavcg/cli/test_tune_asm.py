@@ -219,7 +219,7 @@ def test_garbled_input_is_an_error_with_its_place(
         (["--core", "cortex-a55", "-o", "./link.S"], "is the input itself"),
         (["--core", "cortex-a55", "-o", "none/out.S"], "there is no folder none"),
         (["--core", "cortex-a55", "-o", "/dev/stdout"], "not a file's path"),
-        (["--core", "cortex-a55", "-o", "."], "cannot be replaced by a file"),
+        (["--core", "cortex-a55", "-o", "."], "is not a file that can be replaced"),
         (["--core", "cortex-a55", "-o", "out.S", "--function", "dit"], "did you mean dot?"),
         (["--core", "cortex-a55", "-o", "out.S", "--set", "ldr_y->ins=3"], "did you mean ldr_x"),
         (["--core", "cortex-a55", "-o", "out.S", "--set", "ldr_x->ins"], "does not have the form"),
