@@ -104,7 +104,7 @@ def test_what_has_to_be_filled_in_is_said(mavcg: Any, here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["absent"], "absent: is not a folder; name one, or leave it out for this one"),
+        (["absent"], "absent: is not a folder; name a folder, or leave it out for the current one"),
         (["--board", "exynos982"], "--board exynos982: no such board; did you mean exynos9820"),
     ],
 )
