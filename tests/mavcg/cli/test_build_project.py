@@ -113,7 +113,7 @@ PROGRAM = '[build]\nsources = ["kernel.c"]\nhot = ["dot"]\n'
         (f'{PROGRAM}cores = ["nosuch"]', [], "mavcg.toml: build.cores nosuch: no such core"),
         (PROGRAM, [], "mavcg.toml: build: no cores are named; give --cores A,B,.. or --board NAME"),
         (f'{PROGRAM}board = "rk3588"\noutput = "a.b"', [], "mavcg.toml: build.output a.b: names neither"),
-        (f'{PROGRAM}board = "rk3588"\ntune = "x"', [], "mavcg.toml: build.tune x: is none of"),
+        (f'{PROGRAM}board = "rk3588"\ntune = "x"', [], "mavcg.toml: build.tune x: not one of"),
         ('[build]\nsources = ["*.z"]\nhot = ["f"]\nboard = "rk3588"', [], "mavcg.toml: build.sources *.z: matches no"),
         ('[[model]]\nfile = "no.onnx"\nboard = "rk3588"', [], "mavcg.toml: model[0].file = 'no.onnx': does not exist"),
         ('[[model]]\nfile = "tiny.onnx"', [], "mavcg.toml: model[0]: no cores are named"),
