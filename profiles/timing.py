@@ -54,6 +54,8 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
         forwards={key: cycles for own in reversed(known) for key, cycles in own.forwards.items()},
         no_dual_issue=next((own.no_dual_issue for own in known if own.no_dual_issue), ()),
         forbidden_distances=next((own.forbidden_distances for own in known if own.forbidden_distances), ()),
+        vector_queue=next((own.vector_queue for own in known if own.vector_queue is not None), 0),
+        same_cycle_writes=next((own.same_cycle_writes for own in known if own.same_cycle_writes is not None), False),
         in_flight=_window_fact(core, IN_FLIGHT, REORDER_BUFFER),
         issue_queue=_window_fact(core, "window.issue_queue", ISSUE_QUEUE),
     )

@@ -18,6 +18,7 @@ from mavcg.profiles.schema import Table, refuse, value_text
 
 ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "unaligned", "source")
 TIMING_TABLES = ("forward", "no_dual_issue", "issue_distance", "loads")
+MOST_QUEUED = 8  # vector instructions in the queue of an in-order core; as SIM_QUEUED of simulate/csrc
 WORD = r"[a-z][a-z0-9_]*"
 UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
 ABBREVIATION = re.compile(r"[A-Z][A-Z0-9]{1,3}")
@@ -37,6 +38,8 @@ class OwnTiming:
     forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     no_dual_issue: tuple[NoDualIssue, ...] = ()
     forbidden_distances: tuple[ForbiddenDistance, ...] = ()
+    vector_queue: int | None = None
+    same_cycle_writes: bool | None = None
     timing_of: str | None = None
     timing_of_source: str = ""
 
@@ -128,6 +131,8 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
         raise refuse(path, f"instr.{doubled[0]}", "has two rows", "keep one of them")
     return OwnTiming(
         width=width,
+        vector_queue=_vector_queue(path, issue, order),
+        same_cycle_writes=_same_cycle_writes(path, issue, order),
         pools=_pools(path, issue),
         classes={row.name: row for row in rows},
         forwards=dict(
@@ -151,6 +156,26 @@ def _table(path: Path, table: Table, key: str) -> Table:
     if not isinstance(found, dict):
         raise refuse(path, key, "not a table", f"write [{key}] and its lines below")
     return found
+
+
+def _vector_queue(path: Path, issue: Table, order: str) -> int | None:
+    if "vector_queue" not in issue:
+        return None
+    if order == "out":
+        raise refuse(path, "issue.vector_queue", "an out-of-order core has a window", "remove it")
+    return schema.whole(path, issue["vector_queue"], "value", "issue.vector_queue", 0, MOST_QUEUED)
+
+
+def _same_cycle_writes(path: Path, issue: Table, order: str) -> bool | None:
+    found = schema.value_and_source(path, issue, "same_cycle_writes", "issue.same_cycle_writes")
+    if found is None:
+        return None
+    if order == "out":
+        raise refuse(path, "issue.same_cycle_writes", "an out-of-order core renames registers", "remove it")
+    if not isinstance(found[0], bool):
+        wrong = f"{value_text(found[0])} is neither true nor false"
+        raise refuse(path, "issue.same_cycle_writes", wrong, "give value = true or false")
+    return found[0]
 
 
 def _pools(path: Path, issue: Table) -> dict[str, int]:

@@ -213,6 +213,8 @@ vector  sha256_hash    sha256h q0, q1, v2.4s                   sha_hash
 vector  sha512_hash    sha512h q0, q1, v2.2d                   sha_hash
 vector  sha_schedule   sha1su1 v0.4s, v1.4s                    crypto
 vector  sha3           eor3 v0.16b, v1.16b, v2.16b, v3.16b     crypto
+vector  rax1           rax1 v0.2d, v1.2d, v2.2d                sha3
+vector  xar            xar v0.2d, v1.2d, v2.2d, #1             sha3
 vector  crypto         aese v0.16b, v1.16b
 """
 

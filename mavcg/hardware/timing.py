@@ -73,6 +73,10 @@ class Timing:
         are classes, families or "*", role is one of instr_classes.ROLES or "" for every operand. INDEPENDENT: nothing.
     in_flight, issue_queue: of an out-of-order core, the micro-operations between dispatch and retirement, and those
         that wait before each unit.
+    vector_queue: of an in-order core, how many vector instructions may wait for operands or units while those after
+        them issue; 0 where the core waits with the first one. They issue in their own order.
+    same_cycle_writes: of an in-order core, whether two instructions of equal latency that write one register may issue
+        in one cycle.
     """
 
     core: str
@@ -85,6 +89,8 @@ class Timing:
     forbidden_distances: tuple[ForbiddenDistance, ...] = ()
     in_flight: int = REORDER_BUFFER
     issue_queue: int = ISSUE_QUEUE
+    vector_queue: int = 0
+    same_cycle_writes: bool = False
 
     def independent(self, consumer: str, role: str) -> bool:
         """True if a consumer of this class never waits for its operand of this role, whoever wrote it."""
@@ -134,6 +140,13 @@ class Timing:
     def _independent(self) -> dict[tuple[str, str], bool]:
         return {}
 
+    def write_order(self, earlier: int, own: int) -> int:
+        """Return the cycles from the issue of an instruction to that of a later one that writes the same register.
+
+        earlier, own: their latencies, in cycles. The later one's result must not be there before the earlier one's.
+        """
+        return max(0, earlier - own) if self.same_cycle_writes else max(1, earlier - own + 1)
+
     def key(self) -> str:
         """Return a text that is the same for the same facts, whatever the run; for what is kept by content."""
         return self._key
@@ -143,6 +156,7 @@ class Timing:
         return repr(
             (
                 (self.core, self.order, self.width, sorted(self.pools.items()), self.in_flight, self.issue_queue),
+                (self.vector_queue, self.same_cycle_writes),
                 sorted(self.classes.items(), key=lambda item: item[0]),
                 sorted(self.forwards.items()),
                 [(sorted(rule.these), sorted(rule.those)) for rule in self.no_dual_issue],

@@ -11,7 +11,7 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import ROLES
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Op
-from mavcg.passes.asm.models.issue_constraints import blocked_cycles, matches, unit_names, unit_uses
+from mavcg.passes.asm.models.issue_constraints import blocked_cycles, matches, touches_vectors, unit_names, unit_uses
 from mavcg.simulate.core_facts import CALLEE_CYCLES, LINE_BYTES, SimulatedCore
 from mavcg.simulate.harness import ffi, library
 from mavcg.simulate.rows import NO_REGISTER, PREFETCH, UNMODELLED, DecodedInstr, prefetch_address, register_number
@@ -65,6 +65,7 @@ class TimingTables:
             row.reads[at], row.roles[at] = register_number(read.register), _ROLES.index(read.role)
         for at, register in enumerate(op.writes):
             row.writes[at] = register_number(register)
+        row.queued = known and self.timing.vector_queue > 0 and touches_vectors(op)
         if decoded.memory == PREFETCH and decoded.address is not None:
             place = prefetch_address(decoded.address)
             row.base, row.index, row.extend = place.base, place.index, place.extend
@@ -142,6 +143,7 @@ def c_machine(timing: Timing, core: SimulatedCore) -> Any:
         )
     machine.in_order, machine.width = timing.order == "in", timing.width
     machine.unit_count = len(unit_names(timing))
+    machine.vector_queue, machine.same_cycle_writes = timing.vector_queue, timing.same_cycle_writes
     for rule, spaced in enumerate(timing.forbidden_distances):
         machine.spaced_cycles[rule] = spaced.cycles
     for name in _PLAIN_FACTS:

@@ -144,6 +144,13 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
         ("fp = 2 }", "fp = 0 }", "issue.pools.fp", "is not a whole number"),
         ("{ load = 1, alu = 2, fp = 2 }", "3", "issue.pools", "are no units"),
         ("value = 2, unit", "value = 2.5, unit", "issue.width", "is not a whole number"),
+        ("[instr]", 'vector_queue = { value = 9, unit = "x", source = "LAB" }\n[instr]', "issue.vector_queue", "whole"),
+        (
+            "[instr]",
+            'same_cycle_writes = { value = 1, unit = "x", source = "LAB" }\n[instr]',
+            "issue.same_cycle_writes",
+            "neither",
+        ),
         ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla.acc"', "forward.fmla_q->fmla.acc", "is neither class nor family"),
         ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla_q.sum"', "forward.fmla_q->fmla_q.sum", "is no role"),
         ('"fmla_q->fmla_q.acc"', '"fmla_q"', "forward.fmla_q", "names no producer and consumer"),

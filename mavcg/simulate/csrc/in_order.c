@@ -2,8 +2,8 @@
    unaligned accesses and mispredicted branches, which that model leaves out. */
 #include "simulate.h"
 
-/* The cause that keeps an op with ready operands from issuing in this cycle, or SIM_CAUSES. taken: its units. */
-static uint32_t refusal(const sim *s, const sim_pattern *p, uint64_t cycle, uint8_t *taken) {
+/* The rule that keeps an op from taking a slot in this cycle, or SIM_CAUSES. */
+static uint32_t broken_rule(const sim *s, const sim_pattern *p, uint64_t cycle) {
     const sim_in_order *in = &s->in;
     int beside = cycle == in->cycle && in->here;
     if (beside) {
@@ -16,15 +16,34 @@ static uint32_t refusal(const sim *s, const sim_pattern *p, uint64_t cycle, uint
         uint64_t since = cycle - in->cycle, apart = s->machine.spaced_cycles[rule];
         if (since <= apart && in->spaced[rule] >> (apart - since) & 1) return SIM_SPACING;
     }
+    return SIM_CAUSES;
+}
+
+/* Whether the units that an op needs are free in this cycle. taken: they. */
+static int has_units(const sim *s, const sim_pattern *p, uint64_t cycle, uint8_t *taken) {
+    const sim_in_order *in = &s->in;
     uint64_t used = 0;
     for (uint32_t n = 0; n < p->use_count; n++) {
         uint64_t units = p->uses[n].units & ~used;
         while (units && in->unit_free[__builtin_ctzll(units)] > cycle) units &= units - 1;
-        if (units == 0) return SIM_UNIT;
+        if (units == 0) return 0;
         taken[n] = (uint8_t)__builtin_ctzll(units);
         used |= 1ull << taken[n];
     }
-    return SIM_CAUSES;
+    return 1;
+}
+
+/* The cause that keeps an op with ready operands from issuing in this cycle, or SIM_CAUSES. taken: its units. */
+static uint32_t refusal(const sim *s, const sim_pattern *p, uint64_t cycle, uint8_t *taken) {
+    uint32_t rule = broken_rule(s, p, cycle);
+    return rule != SIM_CAUSES || has_units(s, p, cycle, taken) ? rule : SIM_UNIT;
+}
+
+/* The first cycle from this one on with room in the vector queue: ops issue from it in order, so that the entry of as
+   many ops ago as it holds leaves it first. */
+static uint64_t queue_room(const sim *s, uint64_t cycle) {
+    uint64_t leaves = s->in.queue[(s->in.queue_at + QUEUED - s->machine.vector_queue) % QUEUED];
+    return leaves > cycle ? leaves : cycle;
 }
 
 static void advance(sim_in_order *in, uint64_t cycle) {
@@ -73,11 +92,17 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
         const sim_writer *by = &s->writers[row->writes[n]];
         if (!by->known) continue;
         uint64_t own = row->writes[n] == row->writeback ? row->writeback_latency : row->latency;
-        uint64_t earlier = by->latency + by->late, wait = earlier > own ? earlier - own + 1 : 1;
+        uint64_t earlier = by->latency + by->late, more = s->machine.same_cycle_writes ? 0 : 1;
+        uint64_t wait = earlier > own ? earlier - own + more : more;
         if (by->issue + wait > cycle) {
             cycle = by->issue + wait;
             cause = by->late ? SIM_MEMORY_WAIT : SIM_WRITE_ORDER;
         }
+    }
+    uint64_t ready = cycle; /* with its operands */
+    if (row->queued) {
+        cycle = queue_room(s, start);
+        cause = SIM_ISSUE_QUEUE;
     }
     if (in->blocked_until > cycle) {
         cycle = in->blocked_until;
@@ -87,12 +112,14 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
         cycle = s->fetch_ready;
         cause = s->fetch_cause;
     }
-    if (access != NULL && access->kind & SIM_STORE && buffer_room(s) > cycle) {
+    if (access != NULL && access->kind & SIM_STORE && row->queued) {
+        if (buffer_room(s) > ready) ready = buffer_room(s);
+    } else if (access != NULL && access->kind & SIM_STORE && buffer_room(s) > cycle) {
         cycle = buffer_room(s);
         cause = SIM_STORE_BUFFER;
     }
     if (cycle > idle_from) s->counts.stalls[cause] += cycle - idle_from;
-    while ((cause = refusal(s, p, cycle, taken)) != SIM_CAUSES) {
+    while ((cause = row->queued ? broken_rule(s, p, cycle) : refusal(s, p, cycle, taken)) != SIM_CAUSES) {
         if (cycle >= idle_from) s->counts.stalls[cause]++;
         cycle++;
     }
@@ -102,6 +129,13 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
     in->these |= p->no_dual_these;
     in->those |= p->no_dual_those;
     for (uint32_t rules = p->spaced_first; rules; rules &= rules - 1) in->spaced[__builtin_ctz(rules)] |= 1;
+    uint64_t slot = cycle;
+    if (row->queued) { /* it has its slot now, and issues behind the others of the queue */
+        if (ready > cycle) cycle = ready;
+        if (in->vector_cycle > cycle) cycle = in->vector_cycle;
+        while (!has_units(s, p, cycle, taken)) cycle++;
+        in->vector_cycle = in->queue[in->queue_at++ % QUEUED] = cycle;
+    }
     for (uint32_t n = 0; n < p->use_count; n++) in->unit_free[taken[n]] = cycle + p->uses[n].cycles;
     uint64_t late = 0, longer = 0;
     if (access != NULL) {
@@ -112,7 +146,7 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
         late = access->kind & SIM_LOAD ? late + longer : 0;
     }
     if (p->blocks) {
-        in->blocked_until = cycle + p->blocks + longer;
+        in->blocked_until = slot + p->blocks + longer;
         in->blocked_cause = SIM_BLOCKED;
     }
     for (uint32_t n = 0; n < row->write_count; n++) {

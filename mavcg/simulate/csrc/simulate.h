@@ -60,12 +60,16 @@ typedef struct {
     uint32_t return_top;
 } sim_predictor;
 
+enum { QUEUED = 8 }; /* MOST_QUEUED of mavcg/profiles/timing_rows.py */
+
 typedef struct {
     uint64_t cycle, blocked_until;
     uint32_t here, these, those; /* ops issued in this cycle, and the rules that they are about */
     uint64_t unit_free[SIM_UNITS];
     unsigned __int128 spaced[SIM_RULES]; /* bit n: one of `first` issued n cycles ago */
     uint32_t blocked_cause;
+    uint64_t vector_cycle, queue[QUEUED]; /* when the last vector op issues, and a ring of the last ones */
+    uint32_t queue_at;
 } sim_in_order;
 
 enum { HORIZON = 1 << 14, WORDS = HORIZON / 64, STORES = 256, DEMAND_WINDOW = 512 };

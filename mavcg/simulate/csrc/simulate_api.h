@@ -73,6 +73,7 @@ typedef struct {
     uint8_t flow, memory, read_count, write_count, writeback;
     uint8_t reads[SIM_READS], roles[SIM_READS], writes[SIM_WRITES];
     uint8_t base, index, extend, shift; /* extend: 0 none, 1 uxtw, 2 sxtw */
+    uint8_t queued;                     /* in order: it may wait in the vector queue */
     int64_t offset;
 } sim_row;
 
@@ -88,6 +89,7 @@ typedef struct {
     uint32_t spaced_cycles[SIM_RULES];                /* by rule */
     uint32_t reorder_buffer, load_queue, store_queue; /* out of order; of in-order cores store_queue is the buffer */
     uint32_t issue_queue; /* operations that wait before each unit; 0: as many as the window holds */
+    uint32_t vector_queue, same_cycle_writes; /* in order; see Timing of mavcg/hardware/timing.py */
     uint32_t mispredict, history_bits;
     uint32_t split_cycles; /* more for an access that crosses a line */
     uint32_t line_bytes, level_count;

@@ -99,7 +99,7 @@ def _output_latency(first: Op, second: Op, register: str, timing: Timing) -> int
     early, late = (
         timing.of("writeback" if op.writeback == register else op.op_class).latency for op in (first, second)
     )
-    return max(1, early - late + 1)
+    return timing.write_order(early, late)
 
 
 def _memory_edges(code: Sequence[Code], last_distance: int) -> Iterator[Edge]:

@@ -106,7 +106,9 @@ sha256_hash ar - sha256h sha256h2
 sha512_hash ar - sha512h sha512h2
 sha_schedule ar - sha1su0 sha1su1 sha256su0 sha256su1 sha512su0 sha512su1
 sha_schedule wr - sha1h
-sha3    wr  -  eor3 bcax rax1 xar
+sha3    wr  -  eor3 bcax
+rax1    wr  -  rax1
+xar     wr  -  xar
 """)
 
 SCALAR_FP = _rows("""

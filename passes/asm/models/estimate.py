@@ -91,7 +91,7 @@ def estimate_block(ops: Sequence[Op], timing: Timing) -> LoopEstimate:
     """
     if timing.order == "in":
         trace = simulate(ops, timing)
-        cycles = trace.issues[-1].cycle + 1 if ops else 0
+        cycles = max(issue.cycle for issue in trace.issues) + 1 if ops else 0
         return _in_order(ops, timing, trace.issues, None, Fraction(cycles), cycles, is_loop=False)
     port = port_bounds(ops, timing)
     path, ends = _critical_path(ops, timing)

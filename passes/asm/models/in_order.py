@@ -1,6 +1,7 @@
 """A model of an in-order core: simulates in which cycle each op issues, and why it had to wait.
 
-Ops issue in program order, at most `timing.width` a cycle. The model leaves out caches (every load hits), the front
+Ops issue in program order, at most `timing.width` a cycle; on a core with a vector queue, vector instructions may wait
+in it while others go on. The model leaves out caches (every load hits), the front
 end, branch misses, and values that go from a store to a load through memory.
 """
 
@@ -52,9 +53,9 @@ def simulate(ops: Sequence[Op], timing: Timing, iterations: int = 1) -> Trace:
 
 
 def last_issue_cycle(ops: Sequence[Op], timing: Timing) -> int:
-    """Return the cycle in which the last op of code that runs once issues. Raises: as `simulate`."""
+    """Return the last cycle in which an op of code that runs once issues. Raises: as `simulate`."""
     core = InOrderPipeline(tuple(ops), timing)
-    return [core.advance(op) for op in range(len(ops))][-1]
+    return max(core.advance(op) for op in range(len(ops)))
 
 
 def steady_cycles(ops: Sequence[Op], timing: Timing) -> Fraction:

@@ -18,8 +18,9 @@ from mavcg.passes.asm.models.issue_constraints import (
 class Wait:
     """The cycles that an op waited before it issued, for one reason.
 
-    kind: "register", "write order", "unit", "no dual issue", "issue distance", "blocked", "alone" or "first". why: the
-    reason, as text. by: index into the body of the op that it waited for; None if it is not a single op.
+    kind: "register", "write order", "unit", "no dual issue", "issue distance", "blocked", "alone", "first" or
+    "issue queue". why: the reason, as text. by: index into the body of the op that it waited for; None if it is not a
+    single op.
     """
 
     cycles: int
@@ -33,7 +34,8 @@ class Issue:
     """The issue of one op in one iteration: its cycle, its slot, and why it had to wait.
 
     waits: counted from the first cycle in which the previous op left a slot free. stall_cycles: those waiting cycles in
-    which nothing issued at all; each of the others costs a slot.
+    which nothing issued at all; each of the others costs a slot. An op that waits in the vector queue has its slot in
+    the cycle in which it entered the queue, and only what kept it from that counts as waiting.
     """
 
     iteration: int
@@ -67,6 +69,9 @@ class InOrderPipeline:
         self.recent: list[tuple[int, int]] = []  # (cycle, op) that a forbidden issue distance may still concern
         self.before: list[int] = []  # issue cycles of the previous iteration; empty in the first
         self.now: list[int] = []  # issue cycles of this iteration so far
+        self.queue_size = timing.vector_queue
+        self.queue: list[tuple[int, int]] = []  # (cycle in which it issues, op) of those that wait in it, in order
+        self.vector_cycle = 0  # in which the last op from the queue issues
         self.waits = [[edge[:3] for edge in constraints.dependences] for constraints in self.constraints]
         edges = [edge for edges in self.waits for edge in edges]
         self.carried = sorted({source for source, distance, _ in edges if distance})
@@ -81,11 +86,18 @@ class InOrderPipeline:
         cycle = self._first_slot(op)
         if self.blocked_until > cycle:
             cycle = self.blocked_until
+        ready = cycle
         before, now = self.before, self.now
         for source, distance, cycles in self.waits[op]:
             issued = before if distance else now
-            if issued and issued[source] + cycles > cycle:
-                cycle = issued[source] + cycles
+            if issued and issued[source] + cycles > ready:
+                ready = issued[source] + cycles
+        if constraints.queued:
+            cycle = max(cycle, self._queue_room(cycle)[0])
+            while self._breaks_rule(constraints, cycle):
+                cycle += 1
+            return self._enter_queue(op, cycle, ready)
+        cycle = ready
         while (free := self._units_after(constraints, cycle)) is None:
             cycle += 1
         self._enter(op, cycle, free)
@@ -96,19 +108,52 @@ class InOrderPipeline:
         constraints = self.constraints[op]
         start = self._first_slot(op)
         ready = [(self._ready(edge), _Cause(edge.kind, edge.source, edge.register)) for edge in constraints.dependences]
+        operands = max((until for until, _ in ready), default=0)
+        if constraints.queued:
+            room, waiting = self._queue_room(max(start, self.blocked_until))
+            ready = [(room, _Cause("issue queue", waiting))]
         ready.append((self.blocked_until, _Cause("blocked", self.blocker)))
         delays: list[tuple[int, _Cause]] = []  # until which cycle, why
         cycle = start
-        for until, cause in sorted(ready):
+        for until, cause in sorted(ready, key=lambda entry: entry[0]):
             if until > cycle:
                 delays.append((until, cause))
                 cycle = until
-        while (free := self._units_after(constraints, cycle)) is None:
+        free: list[int] | None = None
+        while (
+            self._breaks_rule(constraints, cycle)
+            if constraints.queued
+            else (free := self._units_after(constraints, cycle)) is None
+        ):
             delays.append((cycle + 1, self._refusal(constraints, cycle)))
             cycle += 1
         stalled = max(0, cycle - (self.cycle + bool(self.here)))
+        issued = cycle
+        if free is None:
+            issued = self._enter_queue(op, cycle, operands)
+        else:
+            self._enter(op, cycle, free)
+        return Issue(iteration, op, issued, len(self.here) - 1, stalled, self._waits(start, delays))
+
+    def _queue_room(self, cycle: int) -> tuple[int, int | None]:
+        """Return the first cycle from this one on with room in the vector queue, and the op that leaves it then."""
+        waiting = [entry for entry in self.queue if entry[0] > cycle]
+        return (cycle, None) if len(waiting) < self.queue_size else waiting[-self.queue_size]
+
+    def _enter_queue(self, op: int, cycle: int, ready: int) -> int:
+        """Let a vector op take its slot in this cycle, and issue behind the others of the queue; return that cycle.
+
+        ready: the cycle in which its operands are there.
+        """
+        issued = max(cycle, ready, self.vector_cycle)
+        while (free := assign_units(self.constraints[op].uses, self.free, issued)) is None:
+            issued += 1
         self._enter(op, cycle, free)
-        return Issue(iteration, op, cycle, len(self.here) - 1, stalled, self._waits(start, delays))
+        self.now[-1] = self.vector_cycle = issued
+        self.queue = [entry for entry in self.queue if entry[0] > cycle]
+        if issued > cycle:
+            self.queue.append((issued, op))
+        return issued
 
     def _first_slot(self, op: int) -> int:
         """Return the first cycle with a slot for the next op; the first op begins an iteration."""
@@ -122,19 +167,26 @@ class InOrderPipeline:
 
     def _units_after(self, constraints: IssueConstraints, cycle: int) -> list[int] | None:
         """Return when each unit is free again if the op issues in this cycle; None if a rule or unit forbids it."""
-        here = self.here if cycle == self.cycle else []
-        if here and (constraints.blocks or constraints.first or not constraints.no_dual_issue.isdisjoint(here)):
+        if self._breaks_rule(constraints, cycle):
             return None
-        for cycles, first in constraints.forbidden_distances:
-            for when, other in self.recent:
-                if cycle - when == cycles and other in first:
-                    return None
         free = assign_units(constraints.uses, self.free, cycle)
-        if free is None and here:
+        here = self.here if cycle == self.cycle else []
+        if free is None and here and not self.queue_size:
             # An op of the same cycle may occupy the only unit that this one can use: assign the cycle's units anew.
             uses = [use for other in here for use in self.constraints[other].uses] + list(constraints.uses)
             free = assign_units(sorted(uses, key=lambda use: len(use[0])), self.free_before, cycle)
         return free
+
+    def _breaks_rule(self, constraints: IssueConstraints, cycle: int) -> bool:
+        """True if an op may not take a slot in this cycle, whatever its operands and units."""
+        here = self.here if cycle == self.cycle else []
+        if here and (constraints.blocks or constraints.first or not constraints.no_dual_issue.isdisjoint(here)):
+            return True
+        for cycles, first in constraints.forbidden_distances:
+            for when, other in self.recent:
+                if cycle - when == cycles and other in first:
+                    return True
+        return False
 
     def _refusal(self, constraints: IssueConstraints, cycle: int) -> _Cause:
         """Return why an op with ready registers may not issue in this cycle, for which _units_after is None."""
@@ -188,6 +240,7 @@ class InOrderPipeline:
             "no dual issue": f"never beside {other}",
             "issue distance": f"never {cause.detail} after {other}",
             "unit": f"{cause.detail} unit busy",
+            "issue queue": f"the vector queue is full until {other} issues",
         }[cause.kind]
 
     def state(self) -> object:
@@ -203,4 +256,6 @@ class InOrderPipeline:
             tuple(self.here),
             max(0, self.blocked_until - now),
             tuple((when - now, op) for when, op in self.recent),
+            tuple((cycle - now, op) for cycle, op in self.queue if cycle > now),
+            max(0, self.vector_cycle - now),
         )

@@ -33,6 +33,7 @@ class IssueConstraints:
     dependences: ops that it waits for. uses: its micro-operations. blocks: cycles from its issue in which the core
     issues nothing else. no_dual_issue: ops that may not issue in the same cycle. forbidden_distances: (cycles, ops): it
     may not issue exactly `cycles` cycles after one of `ops`. first: it issues in the first slot of a cycle only.
+    queued: it may wait in the core's queue of vector instructions.
     """
 
     dependences: tuple[Dependence, ...]
@@ -41,6 +42,7 @@ class IssueConstraints:
     no_dual_issue: frozenset[int]
     forbidden_distances: tuple[tuple[int, frozenset[int]], ...]
     first: bool = False
+    queued: bool = False
 
 
 _Beside = tuple[frozenset[int], tuple[tuple[int, frozenset[int]], ...]]
@@ -65,7 +67,8 @@ def issue_constraints(ops: Sequence[Op], timing: Timing) -> tuple[IssueConstrain
             beside = _no_dual_issue(op, indices_of, timing), _forbidden_distances(op, indices_of, timing)
             by_kind[kind] = beside, _uses(op, timing, units), blocked_cycles(op, timing), timing.of(op.op_class).first
         (excluded, distances), uses, blocks, first = by_kind[kind]
-        constraints.append(IssueConstraints(earlier, uses, blocks, excluded, distances, first))
+        queued = timing.vector_queue > 0 and touches_vectors(op)
+        constraints.append(IssueConstraints(earlier, uses, blocks, excluded, distances, first, queued))
     return tuple(constraints)
 
 
@@ -114,6 +117,12 @@ def blocked_cycles(op: Op, timing: Timing) -> int:
     return own if op.writeback is None else max(own, timing.of("writeback").blocks)
 
 
+def touches_vectors(op: Op) -> bool:
+    """True if an op reads or writes a vector register, loads and stores of them included."""
+    registers = (*(read.register for read in op.reads), *op.writes)
+    return any(register.startswith("v") for register in registers)
+
+
 def latency_class(op: Op, register: str) -> str:
     """Return the class whose latency applies to a register that this op writes."""
     return "writeback" if register == op.writeback else op.op_class
@@ -150,8 +159,7 @@ def _after(op: Op, ops: Sequence[Op], timing: Timing, last: Mapping[str, tuple[i
             source, distance = writer
             earlier = timing.of(latency_class(ops[source], register)).latency
             own = timing.of(latency_class(op, register)).latency
-            # The later write must complete after the earlier one, and the two ops never issue in the same cycle.
-            cycles = max(1, earlier - own + 1)
+            cycles = timing.write_order(earlier, own)
             if not any((after.source, after.distance) == writer and after.cycles >= cycles for after in found):
                 found.append(Dependence(source, distance, cycles, "write order", register))
     return tuple(found)

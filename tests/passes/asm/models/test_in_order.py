@@ -13,6 +13,9 @@ from mavcg.hardware.instr_classes import lineage
 from mavcg.hardware.timing import ForbiddenDistance, MissingFact, NoDualIssue, Timing
 from mavcg.passes.asm.isa.op import Op, RegisterRead
 from mavcg.passes.asm.models.in_order import Trace, last_issue_cycle, simulate, steady_cycles, steady_state
+from mavcg.passes.asm.models.issue_constraints import touches_vectors
+from mavcg.profiles.load import load_core
+from mavcg.profiles.timing import load_timing
 from tests.conftest import examples
 
 if TYPE_CHECKING:
@@ -264,6 +267,78 @@ def _check_units(cycles: dict[int, list[Op]], timing: Timing) -> None:
                         for cycle in range(when, when + use.cycles):
                             busy[cycle] = busy.get(cycle, 0) + 1
         assert max(busy.values(), default=0) <= count
+
+
+class TestVectorQueue:
+    """A core whose vector instructions may wait while integer ones behind them issue."""
+
+    def test_integer_ops_pass_a_vector_op_that_waits(self, write: "Write", a55: Timing) -> None:
+        chain = [write.fmla("v0", "v0", "v1"), write.fmla("v0", "v0", "v1")]
+        adds = [Op(f"add x{n}, x9, x9", "alu", (RegisterRead("x9"),), (f"x{n}",)) for n in range(2)]
+        waits = simulate([*chain, *adds], a55).issues
+        passes = simulate([*chain, *adds], replace(a55, vector_queue=1)).issues
+        second = waits[1].cycle  # after the first's result
+        assert second > 2 and [issue.cycle for issue in waits[2:]] == [second, second + 1]
+        assert [issue.cycle for issue in passes] == [0, second, 1, 1]
+
+    def test_a_full_queue_holds_the_pipeline(self, write: "Write", a55: Timing) -> None:
+        ops = [write.fmla("v0", "v0", "v1") for _ in range(3)]
+        ops.append(Op("add x0, x9, x9", "alu", (RegisterRead("x9"),), ("x0",)))
+        one, two = (simulate(ops, replace(a55, vector_queue=size)).issues for size in (1, 2))
+        assert one[3].cycle == one[1].cycle > 2  # the third one's slot is there when the second has left the queue
+        assert one[2].waits[-1].kind == "issue queue" and one[2].waits[-1].by == 1
+        assert two[3].cycle <= 2 and [each.cycle for each in one[:3]] == [each.cycle for each in two[:3]]
+
+    def test_one_that_reads_a_waiting_vector_waits(self, write: "Write", a55: Timing) -> None:
+        ops = [write.fmla("v0", "v0", "v1"), write.fmla("v0", "v0", "v1")]
+        ops.append(Op("umov x0, v0.d[0]", "umov", (RegisterRead("v0"),), ("x0",)))
+        ops.append(Op("add x1, x0, x0", "alu", (RegisterRead("x0"),), ("x1",)))
+        queued = replace(a55, vector_queue=2, classes={**a55.classes, "umov": replace(a55.of("ins"), name="umov")})
+        cycles = [issue.cycle for issue in simulate(ops, queued).issues]
+        assert cycles[2] >= cycles[1] + queued.latency("fmla_lane_q", "umov")
+        assert cycles[3] >= cycles[2] + queued.latency("umov", "alu")
+
+    @given(body=bodies(), size=st.integers(1, 4))
+    @settings(max_examples=examples(150, 20))
+    def test_operands_units_and_the_order_of_each_kind_are_kept(self, body: list[Op], size: int) -> None:
+        timing = replace(load_timing(load_core("cortex-a510")), vector_queue=size)
+        trace = simulate(body, timing, 4)
+        last, written = {True: 0, False: 0}, dict[str, tuple[int, str]]()
+        cycles: dict[int, list[Op]] = {}
+        for issue in trace.issues:
+            op = trace.ops[issue.op]
+            assert issue.cycle >= last[touches_vectors(op)]
+            last[touches_vectors(op)] = issue.cycle
+            for read in op.reads:
+                if read.register in written:
+                    when, producer = written[read.register]
+                    assert issue.cycle >= when + timing.latency(producer, op.op_class, read.role)
+            written |= {
+                register: (issue.cycle, "writeback" if register == op.writeback else op.op_class)
+                for register in op.writes
+            }
+            cycles.setdefault(issue.cycle, []).append(op)
+        _check_units(cycles, timing)
+        assert max(issue.cycle for issue in simulate(body, timing).issues) == last_issue_cycle(body, timing)
+
+    @given(body=bodies(), size=st.integers(1, 4))
+    @settings(max_examples=examples(100, 15))
+    def test_steady_cycles_are_those_of_a_long_run(self, body: list[Op], size: int) -> None:
+        timing = replace(load_timing(load_core("cortex-a510")), vector_queue=size)
+        found = steady_state(body, timing)
+        trace = simulate(body, timing, found.start + 3 * found.period)
+        for number in range(found.start, found.start + 2 * found.period):
+            one, later = ([issue.cycle for issue in trace.iteration(n)] for n in (number, number + found.period))
+            assert {b - a for a, b in zip(one, later, strict=True)} == {found.cycles}
+
+
+def test_two_writes_of_one_register_may_share_a_cycle_where_the_core_allows_it(write: "Write", a55: Timing) -> None:
+    ops = [Op("add x0, x9, x9", "alu", (RegisterRead("x9"),), ("x0",)) for _ in range(4)]
+    assert steady_cycles(ops, a55) == 4
+    assert steady_cycles(ops, replace(a55, same_cycle_writes=True)) == 2
+    slow = Op("mul x0, x9, x9", "mul_x", (RegisterRead("x9"),), ("x0",))
+    cycles = [issue.cycle for issue in simulate([slow, ops[0]], replace(a55, same_cycle_writes=True)).issues]
+    assert cycles[1] == cycles[0] + a55.of("mul_x").latency - a55.of("alu").latency  # not before the longer one
 
 
 class TestProperties:
