@@ -6,22 +6,23 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
+from mavcg.passes.asm.analysis.debug_labels import debug_labels
+from mavcg.passes.asm.analysis.fixed_distances import offset_labels, why_distances_are_fixed
 from mavcg.passes.asm.isa.effects import Effects, Malformed
 from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.source import Statement, asm_error
-from mavcg.passes.asm.isa.syntax import Imm, Mem
 
 # Directives that belong to the position where they stand: instructions do not move across one of these.
 _STANDS_IN_CODE = re.compile(
     r"\.(?:cfi_(?!sections)|inst|word|long|quad|xword|hword|short|byte|2byte|4byte|8byte|ascii|asciz|string|zero|skip|"
-    r"space|fill|org|int|octa|dword|float|single|double|uleb|sleb|dc|ds|incbin|loc|tlsdesccall|reloc|balign|align|p2align|ltorg|pool|seh_|macro|rept|if|irp)"
+    r"space|fill|org|int|octa|dword|float|single|double|uleb|sleb|dc|ds|incbin|tlsdesccall|reloc|balign|align|p2align|ltorg|pool|seh_|macro|rept|if|irp)"
 )
 # Directives that mean the same wherever they stand. A directive in neither list is unknown, and a fence.
 _DESCRIBES = re.compile(
     r"\.(?:type|size|globl|global|weak|weakref|hidden|local|protected|internal|section|text|data|bss|rodata|previous|"
     r"pushsection|popsection|subsection|ident|file|arch|cpu|arch_extension|arm|thumb|code|fpu|variant_pcs|cfi_sections|set|equ|equiv|eqv|"
     r"req|unreq|symver|comm|lcomm|common|end|title|sbttl|list|nolist|eject|altmacro|noaltmacro|print|warning|error|addrsig|"
-    r"addrsig_sym|version|desc|cg_profile|purgem|exitm|endm|endr|endif|else\w*|func|endfunc|aeabi_\w+|cv_\w+|loc_mark_labels|"
+    r"addrsig_sym|version|desc|cg_profile|purgem|exitm|endm|endr|endif|else\w*|func|endfunc|aeabi_\w+|cv_\w+|loc|loc_mark_labels|"
     r"lto_\w+|build_version|subsections_via_symbols|private_extern|no_dead_strip|gnu_attribute)(?=\s|$)"
 )
 _SECTION = re.compile(r"\.(?:section|text|data|bss|rodata|pushsection|popsection|previous|subsection)\b")
@@ -54,10 +55,10 @@ class CodeLine:
 class Block:
     """A basic block: statements [start, stop), entered at the top only and left at the end only.
 
-    labels: names of the labels at its top. successors: indices of blocks of the function. leaves: True if control may
-    also leave the function or go to an unknown target (a return, a tail call, an indirect jump, the function's end).
-    whole: True if no directive or macro that instructions may not cross stands between its instructions. in_loop: True
-    if control can come back to the block.
+    labels: names of the labels at its top, without those of debug information. successors: indices of blocks of the
+    function. leaves: True if control may also leave the function or go to an unknown target (a return, a tail call, an
+    indirect jump, the function's end). whole: True if no directive or macro that instructions may not cross stands
+    between its instructions. in_loop: True if control can come back to the block.
     """
 
     start: int
@@ -97,10 +98,10 @@ def functions_of(statements: Sequence[Statement], file: str = "<assembly>") -> t
     """
     starts = _function_labels(statements)
     defined = {s.name for s in statements if s.kind == "label"}
-    offsets = _beside_labels(statements)
+    offsets, for_debuggers = offset_labels(statements), debug_labels(statements)
     functions = []
     for name, start, stop in _ranges(statements, starts):
-        functions.append(_function(statements, name, start, stop, defined, offsets, file))
+        functions.append(_function(statements, name, start, stop, defined, offsets, for_debuggers, file))
     return tuple(functions)
 
 
@@ -154,6 +155,7 @@ def _function(
     stop: int,
     defined: set[str],
     offsets: dict[str, int],
+    for_debuggers: frozenset[str],
     file: str,
 ) -> Function:
     lines: dict[int, CodeLine] = {}
@@ -167,7 +169,7 @@ def _function(
             _check_target(s, lines[at].effects, defined, file)
         elif s.kind == "directive" and s.instr is not None:
             lines[at] = CodeLine(at, None)
-    raw = _raw_blocks(statements, start, stop, lines)
+    raw = _raw_blocks(statements, start, stop, lines, for_debuggers)
     labels = {label: i for i, block in enumerate(raw) for label in block.labels}
     linked = [_link(raw, i, labels, statements) for i in range(len(raw))]
     graph = nx.DiGraph((i, j) for i, block in enumerate(linked) for j in block.successors)
@@ -177,7 +179,9 @@ def _function(
         Block(b.start, b.stop, b.labels, b.lines, b.successors, b.leaves, b.whole, i in cycles)
         for i, b in enumerate(linked)
     )
-    return Function(name, start, stop, blocks, _why_frozen(statements, start, stop, lines, offsets))
+    effects_at = {at: line.effects for at, line in lines.items()}
+    frozen = why_distances_are_fixed(statements, range(start, stop), effects_at, offsets)
+    return Function(name, start, stop, blocks, frozen)
 
 
 def _check_target(s: Statement, effect: Effects | None, defined: set[str], file: str) -> None:
@@ -188,7 +192,14 @@ def _check_target(s: Statement, effect: Effects | None, defined: set[str], file:
                             "is the file whole?")  # fmt: skip
 
 
-def _raw_blocks(statements: Sequence[Statement], start: int, stop: int, lines: dict[int, CodeLine]) -> list[Block]:
+def _raw_blocks(
+    statements: Sequence[Statement],
+    start: int,
+    stop: int,
+    lines: dict[int, CodeLine],
+    for_debuggers: frozenset[str],
+) -> list[Block]:
+    """Return the blocks between labels and branches, without successors; labels in `for_debuggers` do not count."""
     blocks: list[Block] = []
     labels: list[str] = []
     code: list[CodeLine] = []
@@ -204,6 +215,8 @@ def _raw_blocks(statements: Sequence[Statement], start: int, stop: int, lines: d
     for at in range(start, stop):
         s = statements[at]
         if s.kind == "label":
+            if s.name in for_debuggers:
+                continue
             if seen_code:
                 close(at)
             labels.append(s.name)
@@ -258,50 +271,3 @@ def _resolve(
         sides = [x for x in tops if (x[0] < at) == (found[2] == "b")]
         return (max(sides) if found[2] == "b" else min(sides))[1] if sides else None
     return labels.get(target)
-
-
-_OWN_PLACE = re.compile(r"(?<![\w.$])(?:\.(?=\s*(?:[-+,)]|$))|\d+[bf]\s*[-+])")
-_BESIDE_LABEL = re.compile(r'(?<![\w.$"])([A-Za-z_.$][\w.$]*|"[^"\n]*")\s*[-+]\s*\(?\s*(?:0x)?\d')
-
-
-def _is_distance(s: Statement) -> bool:
-    """True if an instruction gives its target as a distance in bytes, as in `b #8`."""
-    if s.instr is None or not s.instr.operands:
-        return False
-    mnemonic = s.instr.mnemonic
-    takes_address = mnemonic.startswith(("b", "cb", "tb", "adr", "ldr", "prf")) and mnemonic not in _PLAIN_B
-    named = any(isinstance(operand, Mem) for operand in s.instr.operands)
-    return takes_address and not named and isinstance(s.instr.operands[-1], Imm)
-
-
-_PLAIN_B = frozenset("bfi bfc bfm bfxil bic bics brk bti bcax bfcvt bfcvtn bfcvtn2".split())
-
-
-def _beside_labels(statements: Sequence[Statement]) -> dict[str, int]:
-    """Return the labels that an expression adds a number to (`adr x0, table + 8`), with the line of the first use."""
-    found: dict[str, int] = {}
-    for s in statements:
-        if s.kind in ("instr", "directive", "macro") and ("+" in s.code or "-" in s.code):
-            for name in _BESIDE_LABEL.findall(s.code):
-                found.setdefault(name.strip('"'), s.line)
-    return found
-
-
-def _why_frozen(
-    statements: Sequence[Statement], start: int, stop: int, lines: dict[int, CodeLine], offsets: dict[str, int]
-) -> str:
-    """Return why the distances between this function's instructions must not change, or ""."""
-    own = {statements[at].name for at in range(start, stop) if statements[at].kind == "label"}
-    if aside := sorted(own & offsets.keys()):
-        return f"line {offsets[aside[0]]}: an address counted in bytes from {aside[0]}"
-    for at in range(start, stop):
-        s = statements[at]
-        if s.kind == "macro":
-            return f"line {s.line}: a macro, a repetition or a condition that an assembler has yet to expand"
-        if s.kind == "instr" and (_OWN_PLACE.search(s.code) or _is_distance(s)):
-            return f"line {s.line}: `{s.code}` counts from its own place"
-        if s.kind == "directive" and re.match(r"\.(?:org|if|incbin|include)\b", s.code.lower()):
-            return f"line {s.line}: {s.code.split()[0]} depends on where code stands"
-        if s.kind == "instr" and lines[at].effects is None and s.code.split()[0].startswith("."):
-            return f"line {s.line}: {s.code}"
-    return ""

@@ -59,9 +59,11 @@ def is_fence_free(block: Block, statements: Sequence[Statement], open_inline: bo
         return False
     if any(_has_fence_between(statements, a, b, open_inline) for a, b in zip(indices, indices[1:], strict=False)):
         return False
-    labels = [at for at in range(block.start, block.stop) if statements[at].kind == "label"]
+    if not indices or open_inline:
+        return True
+    labels = [at for at in range(block.start, indices[0]) if statements[at].kind == "label"]
     top = max(labels, default=block.start - 1)
-    return not indices or open_inline or not _is_fence(statements[top + 1 : indices[0]])
+    return not _is_fence(statements[top + 1 : indices[0]])
 
 
 def _has_fence_between(statements: Sequence[Statement], before: int, after: int, open_inline: bool) -> bool:

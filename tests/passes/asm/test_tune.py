@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mavcg.assembly.code_image import assemble_image
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
@@ -62,8 +63,8 @@ void dot_8x12(size_t k, const int8_t *a, const int8_t *b, int32_t *c) {
 
 
 @cache
-def _compiled(cpu: str, one_step: bool = False) -> str:
-    flags = ["-target", "aarch64-linux-gnu", f"-mcpu={cpu}", "-O3", "-g0", "-fno-sanitize=all", "-S"]
+def _compiled(cpu: str, one_step: bool = False, debug: str = "-g0") -> str:
+    flags = ["-target", "aarch64-linux-gnu", f"-mcpu={cpu}", "-O3", debug, "-fno-sanitize=all", "-S"]
     flags += ["-DONE_STEP"] if one_step else []
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "kernels.c").write_text(KERNELS)
@@ -193,13 +194,49 @@ def test_an_instruction_that_is_not_known_is_named() -> None:
     ]
 
 
-@pytest.mark.parametrize("directive", [".fnord 3", ".p2align 4", ".loc 1 2 3"])
+@pytest.mark.parametrize("directive", [".fnord 3", ".p2align 4", ".cfi_remember_state"])
 def test_a_directive_that_keeps_a_loop_is_named(directive: str) -> None:
     """Also one that nobody knows: it may put anything where it stands."""
     tuned = _tuned(_with_line(f"\t{directive}\n"), "cortex-a55")
     assert [loop.unchanged_because for loop in tuned.functions[0].loops] == [
         f"line 8: {directive.split()[0]} stands in its body"
     ]
+
+
+DEBUG_SECTION = '\t.section\t.debug_info,"",@progbits\n\t.xword\t.Ltmp1\n\t.word\t.Ltmp2-.Ltmp1\n'
+
+
+def test_debug_information_does_not_keep_a_loop() -> None:
+    """Compilers with -g put .loc lines and labels between the instructions of a loop; only debug sections use them."""
+    marks = "\t.loc\t1 2 3\n.Ltmp1:\n\t.loc\t1 3 5 is_stmt 0\n.Ltmp2:\n"
+    tuned, plain = _tuned(_with_line(marks) + DEBUG_SECTION, "cortex-a55"), _tuned(OUTER, "cortex-a55")
+    loop, (wanted,) = tuned.functions[0].loops[0], plain.functions[0].loops
+    assert loop.stages == wanted.stages > 1 and loop.cycles_after == wanted.cycles_after
+    assert tuned.text.index(".Ltmp1:") < tuned.text.index(".Ltmp2:")
+
+
+def test_code_compiled_with_debug_information_is_tuned_to_the_same_bytes() -> None:
+    """Also the debug sections of the new text assemble: their labels stay in order."""
+    texts = [_tuned(_compiled("cortex_a55", debug=debug), "cortex-a55").text for debug in ("-g0", "-g")]
+    assert ".Ltmp" in texts[1] and ".debug_info" in texts[1] and "mavcg:" in texts[1]
+    plain, debugged = (
+        [section.data for section in assemble_image(text).sections if section.executable] for text in texts
+    )
+    assert plain == debugged
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        '\t.section\t.gcc_except_table,"a",@progbits\n\t.uleb128\t.Ltmp1-.Ltmp0\n.Ltmp0:\n',
+        "\t.section\t.rodata\n\t.xword\t.Ltmp1\n",
+        '\t.section\t.debug_info,"",@progbits\n\t.text\n\tadr\tx0, .Ltmp1\n',
+    ],
+)
+def test_a_label_with_another_use_keeps_a_loop(use: str) -> None:
+    """A label in a loop that code, data or an exception table refers to divides the loop, in debug sections or not."""
+    tuned = _tuned(_with_line(".Ltmp1:\n") + use + DEBUG_SECTION.replace(".Ltmp2-", ".Ltmp1-"), "cortex-a55")
+    assert tuned.functions[0].loops == ()
 
 
 def test_inline_prefetches_are_opened_only_on_request() -> None:
@@ -251,7 +288,6 @@ def test_the_same_input_gives_the_same_output_in_any_process() -> None:
 @pytest.mark.long
 def test_tuning_twice_stays_right() -> None:
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
-    from mavcg.assembly.code_image import assemble_image
     from mavcg.assembly.emulation import State, start_state
     from mavcg.assembly.equivalence import compare
 

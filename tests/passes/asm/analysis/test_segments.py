@@ -35,7 +35,8 @@ A, B, C = "add x1, x1, #1", "add x2, x2, #1", "add x3, x3, #1"
         (f"{A}\nldar x9, [x0]\n{B}\nret", [[A], [B]]),
         (f"{A}\n.inst 0xd503201f\n{B}\nret", [[A], [B]]),
         (f"{A}\n.cfi_def_cfa_offset 16\n{B}\nret", [[A], [B]]),
-        (f"{A}\n.loc 1 2 3\n{B}\nret", [[A], [B]]),
+        (f"{A}\n.loc 1 2 3\n{B}\nret", [[A, B]]),
+        (f"{A}\n.Ltmp3:\n{B}\nret", [[A, B]]),  # no code or data refers to it
         (f"{A}\n.p2align 4\n{B}\nret", [[A], [B]]),
         (f"{A}\nmy_macro x1\n{B}\nret", [[A], [B]]),
         ("bl g\nret", []),
