@@ -1,7 +1,7 @@
-"""Predicts the time of each algorithm that may compute a node, and names the fastest.
+"""Predicted time of each algorithm that can compute a node, and the fastest one.
 
-A library is run with one thread or with several. So an algorithm is judged by both: by the geometric mean of its time
-on one core and of that on all cores of the cluster.
+A library runs with one thread or with several, so algorithms are compared by the geometric mean of the time on one core
+and the time on all cores of the cluster.
 """
 
 import math
@@ -54,8 +54,10 @@ class AlgorithmTime:
 
 @dataclass(frozen=True)
 class PredictedAlgorithms:
-    """fastest: by a node's output, where it is not the default. considered: all algorithms of these nodes, the default
-    first."""
+    """Result of the comparison. fastest: by a node's output, unless it is the default.
+
+    considered: all algorithms of these nodes, the default first.
+    """
 
     fastest: Mapping[str, str]
     considered: Mapping[str, tuple[AlgorithmTime, ...]]
@@ -78,9 +80,9 @@ def predict_algorithms(
 ) -> PredictedAlgorithms:
     """Predict each node's algorithms on the board's fastest cluster. workers: algorithms predicted at once.
 
-    All versions of a kernel compute alike (docs/design/one-answer.md), so that one kind of core has to speak for all.
-    board: None is one core of each version, with what is typical of its kind. Cycles go by counted blocks at the core's
-    rates, without compiling.
+    All versions of a kernel compute the same (docs/design/one-answer.md), so one kind of core represents all. board:
+    None is one core of each version, typical of its kind. Cycles are counted blocks at the core's rates, without
+    compiling.
     """
     options = candidates.algorithms
     known_board = with_known_caches(board or _typical(tuple(machines), target))
@@ -116,7 +118,7 @@ def predict_algorithms(
 
 
 def fastest_of(times: Sequence[AlgorithmTime]) -> AlgorithmTime:
-    """Return the fastest of those that are worth it beside the default, which is the first; else the default."""
+    """Return the fastest algorithm that beats the default by the factor WORTH; else the default, which is the first."""
     default, *others = times
     worth_it = (time for time in others if time.mean_ms < WORTH * default.mean_ms)
     return min(worth_it, key=lambda time: time.mean_ms, default=default)
@@ -124,7 +126,7 @@ def fastest_of(times: Sequence[AlgorithmTime]) -> AlgorithmTime:
 
 @dataclass(frozen=True)
 class _NodeStep:
-    """A step of a node in a program where all nodes that can be are computed by one algorithm."""
+    """A step of a node, in a program in which one algorithm computes all nodes that it can."""
 
     node: str
     work: StepWork
@@ -141,7 +143,7 @@ class _KernelTimes:
 
 
 def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]) -> dict[str, tuple[_NodeStep, ...]]:
-    """Return by algorithm the steps of these nodes, if all of them are computed by it."""
+    """Return by algorithm the steps of these nodes if it computes all of them."""
     digests = ContentDigests()
     works_of = {}
     for name, nodes in nodes_of.items():
@@ -158,7 +160,7 @@ def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]
 def _kernel_times(
     specs: Sequence[KernelSpec], rates: CoreRates, target: Target, cores: Mapping[str, Accelerator]
 ) -> _KernelTimes:
-    """Plan tiles for every kernel once, and model it once."""
+    """Plan tiles for every kernel, and model each kernel once."""
     plan = plan_tiles(specs, {rates.label: rates.machine}, cores)
     named = {kernel_name(spec): spec for spec in specs}
     return _KernelTimes(named, plan, kernel_models(specs, rates, target, plan=plan))
@@ -185,8 +187,7 @@ def _times(
 
 
 def rows_per_reading(spec: KernelSpec, call_rows: int) -> int:
-    """Return the number of rows that one reading of the weights is for: of a task, or those that share it inside of a
-    call."""
+    """Return the rows that share one read of the weights: of a task, or of a part of a call."""
     return min(spec.rows, spec.shared_rows) if spec.shared_rows > 1 else call_rows
 
 

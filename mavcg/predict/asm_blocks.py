@@ -18,7 +18,7 @@ UNROLLED = (1, 2, 4)  # iterations that the machine passes make one
 
 @dataclass(frozen=True)
 class BlockCost:
-    """cycles: of an iteration of a loop of one block, or of one run; operations: arithmetic on vectors in it."""
+    """Cycles of one iteration of a single-block loop, or of one run of a block. operations: vector arithmetic in it."""
 
     cycles: float
     operations: int
@@ -27,17 +27,16 @@ class BlockCost:
 
 @dataclass(frozen=True)
 class BuiltLoop:
-    """A loop of one block in a built library; the same of one iteration."""
+    """A single-block loop in a built library: cycles and vector operations of one iteration."""
 
     cycles: float
     operations: int
 
 
 def block_costs(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[str, dict[str, BlockCost]]:
-    """Return kernel -> the emitter's name of a block -> its cost; of assembly that says after each label which block it
-    is.
+    """Return kernel -> block name -> cost, from assembly that names the emitter's block after each label.
 
-    kernels: symbol -> kernel. Blocks with an instruction that the core's profile does not know are left out.
+    kernels: symbol -> kernel. Blocks with an instruction that the core's profile lacks are left out.
     """
     from mavcg.assembly.asm_input import AsmInput  # the machine passes, which builds for x86 do without
     from mavcg.assembly.asm_source import AsmSource
@@ -64,8 +63,10 @@ def block_costs(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[s
 
 
 def built_loops(library: Path, core: Core, kernels: Sequence[str], timing: Timing) -> dict[str, list[BuiltLoop]]:
-    """Return kernel -> its loops of one block, of the version that the core runs. Raises: MavcgError as
-    read_asm_input."""
+    """Return kernel -> its single-block loops, of the version that the core runs.
+
+    Raises: MavcgError, like read_asm_input.
+    """
     from mavcg.assembly.asm_input import read_asm_input
     from mavcg.assembly.loop_estimates import estimate_function
 
@@ -80,10 +81,10 @@ def built_loops(library: Path, core: Core, kernels: Sequence[str], timing: Timin
 
 
 def cycles_as_built(blocks: Mapping[str, BlockCost], built: Sequence[BuiltLoop]) -> dict[str, float]:
-    """Return the cycles of each block; of a loop those of the fastest built loop with its arithmetic, or a multiple of
-    it.
+    """Return the cycles of each block, with loops as in the built library.
 
-    The passes only ever keep what their model finds faster: where nothing fits, the compiler's loop counts.
+    A loop costs what the fastest built loop with its arithmetic, or a multiple of it, costs. The machine passes only
+    keep what their model finds faster; if no built loop matches, the compiler's loop counts.
     """
     found = {}
     for name, block in blocks.items():
@@ -113,7 +114,7 @@ def _cycles(block: "BlockEstimate") -> float:
 
 
 def _name_above(line: int, named: Mapping[int, str], lines: Sequence[str]) -> str:
-    """Return the block's name on the label's line above its first instruction; "" where the compiler made the block."""
+    """Return the name of the block at the label above its first instruction; "" for a block that the compiler made."""
     for number in range(line - 1, 0, -1):
         text = lines[number - 1].strip()
         if number in named:

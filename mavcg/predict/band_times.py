@@ -1,4 +1,4 @@
-"""Times of a range of steps by bands of rows beside those layer by layer, and when bands pay."""
+"""Predicted times of a range of steps by bands of rows and layer by layer, and when bands pay."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class ClusterTimes:
 
     @property
     def gain(self) -> float:
-        """Share of the time that is saved: the mean of both."""
+        """Share of the time that bands save: the mean over one core and all cores."""
         rows = (self.alone, self.together)
         return sum((row.whole_ms - row.bands_ms) / row.whole_ms for row in rows if row.whole_ms) / 2
 
@@ -44,7 +44,7 @@ class ClusterTimes:
 def compare_times(
     before: Sequence[float], models: Sequence[tuple[StepModel, int]], workers: Sequence[Worker]
 ) -> BandTimes:
-    """Compare the times of steps layer by layer, in ms, with those of the models' calls."""
+    """Compare the times of steps layer by layer, in ms, with the times of the models' calls."""
     after = [count * model.together(workers) for model, count in models]
     saved = [a - b for a, b in zip(before, after, strict=True)]
     return BandTimes(sum(before), sum(after), sum(max(0.0, s) for s in saved), sum(max(0.0, -s) for s in saved))

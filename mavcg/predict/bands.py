@@ -1,9 +1,9 @@
-"""Predicts the time of a range of steps that is computed by bands: some rows of its last step at once, and of each
-earlier step the rows that these need, so that what lies between the steps stays in a cache.
+"""Predicted time of a range of steps computed by bands of rows.
 
-The steady state is modelled: every band computes the same number of each step's rows. What a band reads of the tensors
-inside of the range lies as far back as the bytes that the band touches in between (memory.py); what comes from outside,
-or leaves, lies where layer by layer finds it.
+A band is some rows of the range's last step, with the rows of the earlier steps that these need. The steady state is
+modelled: every band computes the same number of rows of each step. Tensors inside the range are as far away as the
+bytes that a band touches between two uses (memory.py); tensors that enter or leave the range are where the
+layer-by-layer order finds them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,10 @@ _MIDDLE = 1 << 40  # addresses of the band that is modelled; others lie before a
 
 @dataclass(frozen=True)
 class BandedStep:
-    """A step in the steady state: `count` calls of the engine, each with this work. outside: of each touch, True where
-    its bytes are of another range of steps."""
+    """A step in the steady state: `count` calls of the engine with this work each.
+
+    outside: for each touch, true if its bytes belong to another range of steps.
+    """
 
     work: StepWork
     count: int
@@ -32,10 +34,9 @@ class BandedStep:
 
 
 def banded_steps(rows: ProgramRows, works: Sequence[StepWork], steps: StepRange) -> list[BandedStep] | None:
-    """Return the steps of a range by bands.
+    """Return the steps of a range by bands; None if a step is not computed by rows that follow from the last step's.
 
-    rows, works: of the whole program. None where some step is not computed by rows, or by rows that do not follow from
-    those of the last one.
+    rows, works: of the whole program.
     """
     numbers = range(steps.begin, steps.end)
     units = _units_of_a_band(rows, steps)
@@ -81,7 +82,7 @@ def _in_place(accesses: Sequence[ByteAccess], read: ByteAccess) -> bool:
 
 
 def _units_of_a_band(rows: ProgramRows, steps: StepRange) -> dict[int, Fraction] | None:
-    """Return how many units of each step a band computes, from the last step back."""
+    """Return the units of each step that a band computes, from the last step back."""
     moves: dict[str, Fraction] = {}  # bytes that a band goes on in a buffer
     units: dict[int, Fraction] = {}
     for number in reversed(range(steps.begin, steps.end)):
@@ -100,8 +101,10 @@ def _units_of_a_band(rows: ProgramRows, steps: StepRange) -> dict[int, Fraction]
 
 
 def _touch(access: ByteAccess, units: int, sizes: Mapping[str, int], most: int | None) -> Touch:
-    """Return what so many units touch, up to the same end for all steps that use the buffer; at most so many bytes
-    where a step, such as a border, touches some bytes of its rows only."""
+    """Return the touch of `units` units, with the same end for all steps that use the buffer.
+
+    most: limit of its bytes, for a step that touches only some bytes of its rows, such as a border.
+    """
     span = (units - 1) * access.step + access.extent
     span = min(span, sizes.get(access.buffer, span))
     moved = min(span, units * access.extent) if most is None else min(span, most)
@@ -114,7 +117,7 @@ def band_models(
     distances: Sequence[Distances],
     kernels: Sequence[Sequence[KernelModel]],
 ) -> list[tuple[StepModel, int]]:
-    """Return the model of each step's call, and how many calls there are.
+    """Return the model of each step's call, and the number of calls.
 
     works, distances: of the same steps layer by layer. kernels: of each step, by cluster.
     """

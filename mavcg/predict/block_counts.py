@@ -1,8 +1,8 @@
-"""Counts how often each basic block of a kernel runs, by following its control flow and nothing else.
+"""Counts the executions of each basic block of a kernel by following its control flow, without data.
 
-Kernels count their loops in whole numbers that are known when they are emitted or follow from the range of rows: so
-their control flow can be followed without any data. What a branch does not depend on is never computed. Each block is
-made a Python function once, and the kernel is followed from one to the next.
+Loop counts of kernels are constants or follow from the range of rows, so the control flow needs no data. Values on
+which no branch depends are never computed. Each block becomes a Python function once, and the kernel is followed from
+block to block.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +18,12 @@ _MASK = (1 << 64) - 1
 
 
 class DataDependent(Exception):
-    """A branch depends on data in memory, or there are too many blocks to follow."""
+    """Raised if a branch depends on data in memory, or if there are too many blocks to follow."""
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """A head and a body of one block: for (index = ..; index < end; index += step)."""
+    """A loop with a head and a body of one block: for (index = begin; index < end; index += step)."""
 
     index: instr.PhiInstr
     begin: ir.Value
@@ -36,9 +36,9 @@ class _Loop:
 def count_blocks(
     function: ir.Function, begin: int, end: int, loaded_iterations: float | None = None
 ) -> dict[str, float]:
-    """Return block name -> number of its executions when the kernel is called for rows begin to end.
+    """Return the number of executions of each block, by name, of a call for rows begin to before end.
 
-    loaded_iterations: mean iterations of a loop of one block whose bounds are loaded from memory; None: not known.
+    loaded_iterations: mean iterations of a single-block loop whose bounds are loaded from memory; None if unknown.
     Raises: DataDependent.
     """
     if function not in _FOLLOWERS:
@@ -52,7 +52,7 @@ DONE = -1
 
 
 class _Follower:
-    """One function, each of its blocks made a Python function over a list of the values that branches depend on."""
+    """A function whose blocks are Python functions over a list of the values that branches depend on."""
 
     def __init__(self, function: ir.Function) -> None:
         self.name = function.name
@@ -72,8 +72,10 @@ class _Follower:
         self.blocks: list[_Block] = [names[f"block_{number}"] for number in self.numbers.values()]  # type: ignore[misc]
 
     def _loop(self, head: ir.Block) -> _Loop | None:
-        """Return the loop that begins here, where its body is one block and carries no other value that a branch
-        needs."""
+        """Return the loop that begins here.
+
+        None unless its body is one block and carries no other value that a branch needs.
+        """
         end_of_head = head.terminator
         phis = [i for i in self.needed[head.name] if isinstance(i, instr.PhiInstr)]
         if not isinstance(end_of_head, instr.ConditionalBranch) or len(phis) != 1:
@@ -97,7 +99,7 @@ class _Follower:
         return _Loop(index, first, condition.operands[1], int(step.operands[1].constant), body, after)
 
     def run(self, begin: int, end: int, loaded_iterations: float | None) -> dict[str, float]:
-        """Follow one call from its first block to the return."""
+        """Follow one call from the first block to the return."""
         values: list[int | float | None] = [None] * len(self.slots)
         values[self.begin], values[self.end], values[self.loaded] = begin, end, loaded_iterations
         counts: list[float] = [0] * len(self.blocks)
@@ -110,7 +112,7 @@ class _Follower:
         raise DataDependent(f"{self.name}: more than {MOST_STEPS} blocks")
 
     def _source(self, block: ir.Block) -> list[str]:
-        """Return the block as a Python function: v has the values, n how often each block ran."""
+        """Return the source of a block as a Python function. v: the values; n: number of runs of each block."""
         lines = [f"def block_{self.numbers[block.name]}(v, n):"]
         stop = f"raise DataDependent({f'{self.name}: {block.name}'!r})"
         loop = self.loops.get(block.name)
@@ -150,7 +152,7 @@ class _Follower:
         return lines
 
     def _edge(self, block: ir.Block, following: ir.Block, indent: str) -> list[str]:
-        """Give the next block's phis their values, all at once, and go there."""
+        """Return code that sets the next block's phis, all at once, and goes there."""
         phis = [i for i in self.needed[following.name] if isinstance(i, instr.PhiInstr)]
         lines = []
         if phis:
@@ -183,7 +185,10 @@ class _Follower:
 
 
 def _unknown_condition(operands: Sequence[str]) -> str:
-    """Return the condition that one of these values is not known; a constant, in parentheses, always is."""
+    """Return a condition that is true if one of these values is unknown.
+
+    A constant, in parentheses, is always known.
+    """
     variable = [operand for operand in operands if not operand.startswith("(")]
     return " or ".join(f"{operand} is None" for operand in variable) or "False"
 

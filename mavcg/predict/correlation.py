@@ -8,8 +8,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Agreement:
-    """pearson: of the times, which large layers decide; of_logs: of their logarithms, where all layers count alike;
-    ratio: of the sums, predicted by measured. None: of fewer than two layers, or of layers that are all alike."""
+    """Agreement of predicted and measured times.
+
+    pearson: correlation of the times, dominated by large layers. of_logs: of their logarithms, in which all layers
+    count equally. ratio: sum of predicted over sum of measured. None: fewer than two layers, or all equal.
+    """
 
     layers: int
     pearson: float | None
@@ -18,9 +21,7 @@ class Agreement:
 
 
 def agreement(predicted: Sequence[float], measured: Sequence[float]) -> Agreement:
-    """Return the agreement of two lists of times, ms, layer by layer; layers that took no measurable time are left
-    out.
-    """
+    """Return the agreement of two lists of layer times in ms, without the layers of no measurable time."""
     pairs = np.array([(p, m) for p, m in zip(predicted, measured, strict=True) if p > 0 and m > 0], dtype=np.float64)
     if not len(pairs):
         return Agreement(0, None, None, 0.0)

@@ -1,10 +1,10 @@
 """Chooses the steps of a program that are computed depth first, by bands of rows that stay in a cache, for speed.
 
-Kernels are the same in both orders, so that only some times differ: what is read from a nearer memory level is saved,
-and calls of fewer rows, handovers to other threads and rows in place of runs of pixels are lost. Both are predicted,
-and both by a model: a range of steps is computed by bands where what is saved, over a cost safety factor, is more than
-what is lost, times such a factor, and a share of the whole. That has to hold on every cluster of the board, on one
-core and on all of it: a library is run with one thread or with several, and its order of work is the same on all cores.
+Both orders use the same kernels, so only some times differ. Bands save reads from a farther memory level; they lose by
+calls of fewer rows, handovers to other threads, and rows instead of runs of pixels. Both are predicted by a model. A
+range of steps is computed by bands if the savings, divided by a cost safety factor, exceed the losses, times such a
+factor, by a share of the whole time. This must hold on every cluster of the board, on one core and on all cores: a
+library runs with one thread or with several, and its order of work is the same on all cores.
 """
 
 import itertools
@@ -45,7 +45,7 @@ SLACK = 1.0  # share of a window that is added to it, so that less is moved
 
 @dataclass(frozen=True)
 class DepthFirst:
-    """A range of steps by bands, with its predicted times; the fastest cluster first."""
+    """A range of steps by bands, with its predicted times, of the fastest cluster first."""
 
     steps: StepRange
     times: tuple[ClusterTimes, ...]
@@ -73,7 +73,7 @@ class DepthFirst:
 
 @dataclass(frozen=True)
 class DepthFirstModel:
-    """A model with the steps that are computed by bands; tiles: of its kernels, those whose rows changed included."""
+    """A model with the steps computed by bands. tiles: of its kernels, including those whose rows changed."""
 
     planned: PlannedModel
     tiles: TilePlan
@@ -120,8 +120,10 @@ def with_depth_first(
 
 @dataclass(frozen=True)
 class _Programs:
-    """A program by rows of the image, where ranges may be worth it, and layer by layer (whole_*): each step's work, and
-    how far back its operands were used. tiles: of the kernels of both."""
+    """A program by rows of the image, in which ranges may pay, and layer by layer (whole_*).
+
+    Each with the steps' works and reuse distances. tiles: of the kernels of both.
+    """
 
     by_rows: PlannedModel
     tiles: TilePlan
@@ -134,7 +136,7 @@ class _Programs:
 
 @dataclass(frozen=True)
 class _Choice:
-    """All that a choice needs. by_rows: the program with rows of the image; candidates: ranges that may be worth it."""
+    """Inputs of the choice. by_rows: the program with rows of the image. candidates: ranges that may pay."""
 
     planned: PlannedModel
     tiles: TilePlan
@@ -188,7 +190,7 @@ class _Choice:
         return TilePlan({**self.tiles.tiles, **made.tiles})
 
     def choose(self, workers: int, progress: Callable[[str], None]) -> list[DepthFirst]:
-        """Return the ranges that save the most time on the fastest cluster, of those that pay on every one."""
+        """Return the ranges that pay on every cluster and together save the most time on the fastest one."""
         numbers = {number for begin, end in self.candidates for number in range(begin, end)}
         lowered = with_image_rows(self.planned.lowered, numbers)
         tiles = self.tiles_of([lowered.steps[number].spec for number in sorted(numbers)])
@@ -210,7 +212,7 @@ class _Choice:
         return _most_saved(worth, len(programs.rows.steps))
 
     def _worth(self, programs: _Programs, candidates: Sequence[tuple[int, int]]) -> list[DepthFirst]:
-        """The bands of each range that save nearly the most, where any pay."""
+        """Return for each range that pays the smallest bands that save nearly the most."""
         numbers = sorted({number for begin, end in candidates for number in range(begin, end)})
         kernels = self._kernels([self.planned.lowered.steps[n].spec for n in numbers], programs.tiles)
         kernels |= self._kernels([programs.by_rows.lowered.steps[n].spec for n in numbers], programs.tiles, kernels)
@@ -252,14 +254,14 @@ class _Choice:
 
     @property
     def _teams(self) -> list[tuple[list[Worker], list[Worker]]]:
-        """One core of each cluster, and all of its cores."""
+        """Return one core of each cluster, and all of its cores."""
         pairs = enumerate(zip(self.clusters, self.teams, strict=True))
         return [([Worker(n, cluster)], [Worker(n, team)] * team.cores) for n, (cluster, team) in pairs]
 
     def _whole_times(
         self, number: int, programs: _Programs, kernels: Mapping[str, Sequence[KernelModel]]
     ) -> list[tuple[float, ...]]:
-        """Times of a step layer by layer, on the teams of each cluster, in ms."""
+        """Return the times of a step layer by layer in ms, on the teams of each cluster."""
         work = programs.whole_works[number]
         step = StepModel(work, programs.whole_distances[number], kernels[work.kernel])
         return [tuple(step.together(workers) for workers in teams) for teams in self._teams]
@@ -268,9 +270,9 @@ class _Choice:
         self, steps: StepRange, programs: _Programs, whole: Mapping[int, Sequence[tuple[float, ...]]],
         kernels: Mapping[str, Sequence[KernelModel]],
     ) -> tuple[ClusterTimes, ...] | None:  # fmt: skip
-        """Return the times of a range by bands beside those layer by layer; None where it cannot go by bands.
+        """Return the times of a range by bands and layer by layer; None if it cannot be computed by bands.
 
-        whole: of each step, in ms, as _whole_times.
+        whole: of each step, in ms, as from _whole_times.
         """
         works = programs.works
         banded = banded_steps(programs.rows, works, steps)
@@ -289,7 +291,7 @@ class _Choice:
 
 
 def _cache_bytes(cluster: ClusterMachine) -> int:
-    """Return the bytes of the second level, or of the only one."""
+    """Return the size of the second-level cache, or of the only cache."""
     levels = cluster.accelerator.levels
     return levels[min(1, len(levels) - 1)].shared_bytes
 
@@ -299,7 +301,7 @@ def _bands(units: int) -> list[int]:
 
 
 def _candidates(rows: ProgramRows, cache_bytes: int) -> tuple[tuple[int, int], ...]:
-    """Return ranges between cuts whose steps all go by rows, with a tensor inside that the cache does not hold."""
+    """Return ranges between cuts, computed by rows only, with an inner tensor that is too large for the cache."""
     cuts = cheapest_cuts(rows.steps, rows.sizes)
     found = []
     for number, begin in enumerate(cuts):
@@ -315,7 +317,7 @@ def _candidates(rows: ProgramRows, cache_bytes: int) -> tuple[tuple[int, int], .
 
 
 def _most_saved(worth: Mapping[int, Sequence[DepthFirst]], count: int) -> list[DepthFirst]:
-    """Return the ranges, of which no two overlap, that save the most; by dynamic programming over their ends."""
+    """Return the non-overlapping ranges that save the most; by dynamic programming over their ends."""
     best: list[tuple[float, list[DepthFirst]]] = [(0.0, [])]
     for end in range(1, count + 1):
         options = [best[end - 1]]

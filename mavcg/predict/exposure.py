@@ -1,8 +1,8 @@
-"""The part of a step's memory time that shows beside its arithmetic, by how its kernel goes through memory.
+"""The exposed memory time of a step, which does not overlap with its arithmetic, by its kernel's access pattern.
 
 An in-order core waits for each line that its prefetcher has not brought, an out-of-order core for those that its window
 does not cover. The fractions, [exposed] of profiles/fits, are fitted to simulated layers of networks (`python -m
-bench.simulated_exposure`). Where there are none, arithmetic and memory overlap: a roofline.
+bench.simulated_exposure`). Without them, arithmetic and memory overlap: a roofline.
 """
 
 from mavcg.cost_model.memory import level_ns
@@ -23,7 +23,7 @@ _BEGINNINGS = (
 
 
 def memory_pattern(kernel: str) -> str:
-    """Return how a kernel of this name goes through memory: one of PATTERNS."""
+    """Return the memory access pattern of a kernel of this name: one of PATTERNS."""
     return next((pattern for beginning, pattern in _BEGINNINGS if kernel.startswith(beginning)), MOVES)
 
 
@@ -36,9 +36,9 @@ def waits_for_write_backs(fit: ExposedFit | None) -> bool:
 
 
 def near_and_far_ns(crossing: tuple[float, ...], levels: tuple[MemoryLevel, ...]) -> tuple[float, float]:
-    """Return the nanoseconds of the bytes from all caches behind level 1, and of those from memory.
+    """Return the ns to read the bytes from all caches behind level 1, and the ns to read those from memory.
 
-    crossing: bytes between each level and what is behind it, as Moved has them.
+    crossing: bytes between each level and the level behind it (memory.Moved).
     """
     ns = level_ns(crossing, levels)
     return sum(ns[:-1]), ns[-1] if ns else 0.0
@@ -47,7 +47,7 @@ def near_and_far_ns(crossing: tuple[float, ...], levels: tuple[MemoryLevel, ...]
 def exposed_ns(
     kernel: str, crossing: tuple[float, ...], levels: tuple[MemoryLevel, ...], fit: ExposedFit | None
 ) -> float:
-    """Return the nanoseconds of a step's memory time that are beside its arithmetic; 0 where nothing was fitted."""
+    """Return the exposed memory time of a step in ns; 0 if nothing was fitted."""
     if fit is None:
         return 0.0
     pattern = memory_pattern(kernel)

@@ -14,7 +14,7 @@ def is_model_file(path: Path) -> bool:
 
 
 def library_note(path: Path) -> dict[str, Any] | None:
-    """Return the note of a library that mavcg built of a model; None for every other file.
+    """Return the note of a library that mavcg built from a model; None for every other file.
 
     Raises: MavcgError for a library of subgraphs.
     """

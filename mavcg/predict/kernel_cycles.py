@@ -1,13 +1,14 @@
-"""Cycles of kernels on a core: how often each of their blocks runs, times what a block costs there.
+"""Cycles of kernels on a core: the number of executions of each block, times its cost on the core.
 
-The counts are exact: the emitted kernel's control flow, followed (block_counts.py). What a block costs is a model's:
+The counts are exact: they follow the control flow of the emitted kernel (block_counts.py). The cost of a block is
+modelled:
 
-- where the core has a timing profile, the kernel is compiled for it and its blocks are put to the pipeline model, loops
-  of one block in their steady state; a block of which the compiler left nothing under its name costs its mix;
-- elsewhere (x86), the block's mix of instructions at the core's rates (mix.py).
+- If the core has a timing profile, the kernel is compiled for it and its blocks are estimated by the pipeline model,
+  single-block loops in their steady state. A block that the compiler merged into others costs its instruction mix.
+- Otherwise (x86), it is the block's instruction mix at the core's rates (mix.py).
 
-Not modelled: what the compiler adds on x86 (spills, moves), how the end of one block overlaps the beginning of the
-next, and caches (memory.py has these).
+Not modelled: instructions that the compiler adds on x86 (spills, moves), overlap between the end of one block and the
+beginning of the next, and caches (memory.py has these).
 """
 
 import re
@@ -39,10 +40,10 @@ _KEEP_NAMES = ("-fno-discard-value-names", "-fverbose-asm")
 
 @dataclass(frozen=True)
 class KernelModel:
-    """One kernel on one core. how: PIPELINE, RATES or WORK. inner_loops: body of each loop of one block -> its head.
+    """Model of a kernel on a core.
 
-    by_work: cycles a row where the kernel's control flow depends on data. loaded_iterations: of the kernel's spec, by
-    the size of its weights.
+    how: PIPELINE, RATES or WORK. inner_loops: body of each single-block loop -> its head. by_work: cycles per row if
+    the control flow depends on data. loaded_iterations: of the kernel's spec, by the size of its weights.
     """
 
     name: str
@@ -56,7 +57,7 @@ class KernelModel:
     _found: dict[tuple[int, int, float | None], float] = field(default_factory=dict, compare=False, repr=False)
 
     def range_cycles(self, begin: int, end: int, weight_bytes: int = 0) -> float:
-        """Return the cycles of one call for these rows, with weights of so many bytes."""
+        """Return the cycles of one call for these rows, with `weight_bytes` of weights."""
         key = begin, end, self.loaded_iterations(weight_bytes)
         if key not in self._found:
             self._found[key] = self._range(*key)
@@ -99,10 +100,10 @@ def kernel_models(
     built: Mapping[str, Sequence[BuiltLoop]] | None = None,
     plan: TilePlan = UNPLANNED,
 ) -> dict[str, KernelModel]:
-    """Return every spec's model for a core, by kernel name.
+    """Return the model of every spec on a core, by kernel name.
 
-    built: the loops of a library's kernels, as the machine passes left them (built_loops). plan: macro-tiles.
-    Raises: ToolError where the compiler refuses a kernel.
+    built: loops of a library's kernels after the machine passes (built_loops). plan: macro-tiles. Raises: ToolError if
+    the compiler rejects a kernel.
     """
     blocks: dict[str, dict[str, BlockCost]] = {}
     if model.timing is not None:
@@ -158,7 +159,7 @@ def _countable(function: ir.Function, spec: KernelSpec) -> bool:
 
 
 def _is_head(name: str, mix: InstructionMix) -> bool:
-    """Return a loop's head, which the compiler makes part of its body."""
+    """True for a loop head, which the compiler merges into the body."""
     return not mix.moves_data and re.search(r"_head(\.\d+)?$", name) is not None
 
 
@@ -174,7 +175,7 @@ def _compile_costs(
     plan: TilePlan,
     progress: Callable[[str], None],
 ) -> dict[str, dict[str, BlockCost]]:
-    """Return kernel -> block name -> what it costs, of compiled kernels."""
+    """Return kernel -> block name -> cost, of compiled kernels."""
     assert model.timing is not None
     text = kernel_module(specs, model.machine, model.label, target, plan)
     what = f"compiling kernels for {model.label}"

@@ -21,14 +21,17 @@ MODELLED, SIMULATED = "modelled", "simulated"
 
 @dataclass(frozen=True)
 class Worker:
-    """A core that takes part. cluster: number on the board; machine: its share of caches and bandwidth."""
+    """A core that takes part.
+
+    cluster: its number on the board. machine: with the core's share of caches and bandwidth.
+    """
 
     cluster: int
     machine: ClusterMachine
 
     @property
     def ghz(self) -> float:
-        """Its clock."""
+        """Clock in GHz."""
         return self.machine.accelerator.frequency_ghz
 
 
@@ -48,12 +51,12 @@ class StepCost:
 
     @property
     def kernel_ms(self) -> float:
-        """The longer of arithmetic with what shows of the memory's time and of all of that: what is modelled."""
+        """Modelled time: arithmetic and exposed memory time, or all of the memory time if that is longer."""
         return max(self.compute_ms + self.exposed_ms, self.memory_ms)
 
     @property
     def ms(self) -> float:
-        """The time of the kernel's calls, simulated where it was, and the overhead."""
+        """Time of the kernel's calls, simulated if known, and of the overhead."""
         return self.kernel_ms * (1.0 if self.factor is None else self.factor) + self.overhead_ms
 
     @property

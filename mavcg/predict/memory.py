@@ -1,12 +1,12 @@
 """The memory level at which a step's bytes lie when it begins, and the time to move them to the core.
 
-Where: by reuse distance, as a least-recently-used cache would have it. Between two uses of an operand lie so many other
-bytes; it is still in the nearest level that holds these and the operand itself. Steps go through all of their operands
-at the same time and in the same order: of what the step of the last use and this one touch beside the operand, half
-lies between on average. The program is taken to run again and again, so that the weights of a model smaller than the
-last-level cache stay there from run to run.
+The level follows from the reuse distance, as in a least-recently-used cache: the bytes touched between two uses of an
+operand. The operand is still in the nearest level that holds these bytes and the operand itself. A step goes through
+all of its operands at the same time and in the same order, so on average half of what the steps of the last and the
+next use touch beside the operand lies between. The program is assumed to run repeatedly: the weights of a model smaller
+than the last-level cache stay there from run to run.
 
-What it takes: bytes over each level's bandwidth; the levels work at the same time, so the slowest one counts.
+The time is bytes over bandwidth of each level; the levels work at the same time, so the slowest one counts.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 
 @dataclass(frozen=True)
 class Distances:
-    """Reuse distances of one step:
+    """Reuse distances of one step.
 
-    bytes between each touch (in the step's order) and the last use of the same bytes, these included.
+    For each touch, the bytes touched since the last use of its bytes, these included.
     """
 
     bytes: tuple[int, ...]
 
 
 def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
-    """Return the distances of every step in a run that follows another one like it."""
+    """Return the reuse distances of every step in a run that follows an equal run."""
     footprint = _union([touch for step in steps for touch in step.touches])
     readers: dict[tuple[str, int], int] = {}
     for step in steps:
@@ -70,8 +70,10 @@ def _overlap(first: Touch, second: Touch) -> int:
 
 
 def _union(touches: Sequence[Touch]) -> int:
-    """Return the bytes of all of them, each counted once; gaps inside a strided operand count as far as cache lines
-    fill them."""
+    """Return the bytes of all touches, each counted once.
+
+    Gaps in a strided operand count as far as cache lines fill them.
+    """
     total, base, end = 0, "", 0
     for touch in sorted(touches, key=lambda t: (t.base, t.begin, -t.span)):
         if touch.base != base:
@@ -84,7 +86,7 @@ def _union(touches: Sequence[Touch]) -> int:
 
 @dataclass(frozen=True)
 class Moved:
-    """Bytes through each boundary: crossing[n] between level n and what is behind it."""
+    """Bytes that cross each boundary: crossing[n] between level n and the level behind it."""
 
     crossing: tuple[float, ...]
 

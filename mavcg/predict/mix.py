@@ -1,6 +1,6 @@
-"""Count the instructions of a kernel's blocks by kind, from the emitter's LLVM IR.
+"""Counts the instructions of a kernel's blocks by kind, from the emitter's LLVM IR.
 
-The cost model (mavcg/cost_model/issue_rates.py) converts the counts to cycles; where a core has a timing profile,
+The cost model (mavcg/cost_model/issue_rates.py) converts the counts to cycles; if a core has a timing profile,
 kernel_cycles.py uses the pipeline model instead.
 """
 
@@ -14,7 +14,7 @@ from mavcg.specs.kernel import Machine
 
 
 def mix_of(block: ir.Block, machine: Machine) -> InstructionMix:
-    """Count a block. A body's head, which only compares and branches, counts as its own block."""
+    """Count the instructions of a block; a body's head, which only compares and branches, is a block of its own."""
     counts: dict[str, float] = {}
     for instruction in block.instructions:
         kind, many = _kind(instruction, machine)
@@ -29,7 +29,7 @@ def mixes_of(function: ir.Function, machine: Machine) -> Mapping[str, Instructio
 
 
 def _pieces(typ: ir.Type, machine: Machine) -> float:
-    """Return the number of registers of the machine that a value takes."""
+    """Return the number of machine registers that a value takes."""
     if isinstance(typ, ir.VectorType):
         return float(max(1.0, typ.count * _bytes(typ.element) / machine.vector_bytes))
     return 1.0
@@ -88,7 +88,10 @@ def _call(instruction: instr.CallInstr, machine: Machine) -> tuple[str, float]:
 
 
 def _rearrangement(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]:
-    """Broadcasts: of what is just loaded they are part of the load (x86), of a lane part of the multiply (AArch64)."""
+    """Count a rearrangement of lanes.
+
+    Broadcasts of a loaded value are part of the load (x86), those of a lane part of the multiply (AArch64).
+    """
     source = instruction.operands[1] if isinstance(instruction, instr.InsertElement) else instruction.operands[0]
     if isinstance(instruction, instr.ShuffleVector):
         lanes = instruction.operands[2]

@@ -1,4 +1,4 @@
-"""A model's latency on a board, predicted: per layer, per cluster, per number of threads."""
+"""Predicted latency of a model on a board: by layer, by cluster, and by number of threads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,8 +42,11 @@ StepSimulator = Callable[[Sequence[StepWork], Sequence[int], Core, str], Mapping
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """A cluster of the prediction. label: the core's name, with the cluster's first CPU where several have it; core:
-    the label of the version that it runs."""
+    """A cluster of the prediction.
+
+    label: name of the core, with the cluster's first CPU if several clusters have it. core: label of the version that
+    it runs.
+    """
 
     label: str
     core: str
@@ -54,9 +57,12 @@ class ClusterInfo:
 
 @dataclass(frozen=True)
 class LayerPrediction:
-    """A step. ms: with the requested threads; on: by cluster, on one core of it alone; how: where the cycles
-    come from, by cluster; unsure: by cluster, why the model alone is unsure (unsure.py); not_simulated: by cluster, why
-    an unsure step could not be simulated."""
+    """Prediction of a step.
+
+    ms: with the requested threads. on: by cluster, on one of its cores alone. how: source of the cycles, by cluster.
+    unsure: by cluster, why the model alone is unsure (unsure.py). not_simulated: by cluster, why an unsure step could
+    not be simulated.
+    """
 
     work: StepWork
     ms: float
@@ -73,7 +79,7 @@ class LayerPrediction:
 
 @dataclass(frozen=True)
 class ThreadPrediction:
-    """Some cores at work. cores: how many of each cluster, by label; ms: of a whole run."""
+    """Cores at work. cores: number of cores of each cluster, by label. ms: time of a run."""
 
     threads: int
     cores: dict[str, int]
@@ -81,17 +87,17 @@ class ThreadPrediction:
 
     @property
     def words(self) -> str:
-        """The cores, for people."""
+        """The cores, as text for users."""
         return " + ".join(f"{count} {label}" for label, count in self.cores.items())
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Everything here is modelled, not measured.
+    """Prediction of a model on a board; all figures are modelled, or simulated where the model is unsure.
 
-    clusters: the fastest first. chosen: what `layers` were predicted for. by_threads: one row for each number of
-    threads, the fastest cores taken first; sets: whole clusters, added one after the other, and each alone. team_ms: of
-    each layer, for each of the requested teams.
+    clusters: the fastest first. chosen: the threads that `layers` were predicted for. by_threads: one row for each
+    number of threads, on the fastest cores. sets: whole clusters, added one after the other, and each alone. team_ms:
+    of each layer, for each of the requested teams.
     """
 
     model: str
@@ -106,19 +112,19 @@ class Prediction:
 
     @property
     def total_ms(self) -> float:
-        """Time of a run, in ms: the layers' sum."""
+        """Time of a run in ms: the sum over the layers."""
         return sum(layer.ms for layer in self.layers)
 
 
 def best_threads(prediction: Prediction) -> ThreadPrediction:
-    """Return the fastest number of threads; of equal ones the smallest."""
+    """Return the fastest number of threads, the smallest of equally fast ones."""
     return min(prediction.by_threads, key=lambda row: (row.ms, row.threads))
 
 
 def thread_plans(prediction: Prediction) -> tuple[ThreadPlan, ...]:
-    """Return the plans that the engine chooses its number of threads from:
+    """Return the plans from which the engine chooses its number of threads.
 
-    one for each number, on the fastest cores; times by the best.
+    There is one for each number, on the fastest cores, with its time divided by the best.
     """
     least = best_threads(prediction).ms or 1.0
     core_of = {cluster.label: cluster.core for cluster in prediction.clusters}
@@ -236,9 +242,10 @@ def _with_simulated(
     steps: Sequence[StepModel], unsure: Sequence[Mapping[int, str]], refused: Sequence[dict[int, str]],
     single: Sequence[Worker], versions: Sequence[str], simulate: StepSimulator,
 ) -> list[StepModel]:  # fmt: skip
-    """Return the steps with simulated times where the model is unsure. refused: gets the reason where there is none.
+    """Return the steps with simulated times where the model is unsure.
 
-    Clusters of one core and version are simulated once.
+    refused: gets the reason for each step that cannot be simulated. Clusters of one core and version are simulated
+    once.
     """
     works = [step.work for step in steps]
     times: list[list[tuple[Worker, float]]] = [[] for _ in steps]
@@ -261,7 +268,7 @@ def _with_simulated(
 def _team_ms(
     steps: Sequence[StepModel], board: Board, teams: Sequence[tuple[int, int]]
 ) -> tuple[tuple[float, ...], ...]:
-    """Return the time of each step, in ms, for each team beside the others."""
+    """Return each team's time of each step in ms, while the other teams work, too."""
     everyone = sum(cores for _, cores in teams)
     found = []
     for number, cores in teams:
@@ -271,7 +278,7 @@ def _team_ms(
 
 
 def _step_sentences(single: Sequence[Worker], labels: Sequence[str]) -> list[str]:
-    """Return what a step, a call and a handover cost, by cluster."""
+    """Return sentences on the costs of a step, a call and a handover, by cluster."""
     fits = [worker.machine.fit.steps for worker in single]
     return list(dict.fromkeys(
         f"{label}: a step costs {fit.step_cycles:g} cycles, a task {fit.call_cycles:g}, sharing a step with other "
@@ -289,7 +296,7 @@ def _version(core: Core | None, available: Sequence[str] | None) -> str:
 
 
 def _first(order: Sequence[int], sizes: dict[int, int], count: int) -> dict[int, int]:
-    """Return so many cores, the fastest clusters filled first."""
+    """Return the numbers of cores of the first `count` cores, fastest clusters first."""
     found = {}
     for number in order:
         if taken := min(count, sizes[number]):

@@ -1,4 +1,4 @@
-"""A prediction for people and for scripts, always called one."""
+"""Output of a prediction for users and for scripts."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ SOME_SIMULATED = "modelled or simulated, not measured"
 
 
 def sources_of(prediction: Prediction) -> str:
-    """Return what the figures of a prediction are, for people."""
+    """Return how the figures of a prediction were obtained, for users."""
     simulated = any(cost.source == SIMULATED for layer in prediction.layers for cost in layer.on.values())
     return SOME_SIMULATED if simulated else ARE
 
@@ -36,7 +36,7 @@ def slower_sets(prediction: Prediction) -> list[str]:
 
 
 def best_sentence(prediction: Prediction) -> str:
-    """Return the number of threads to use."""
+    """Return a sentence on the best number of threads."""
     best = best_threads(prediction)
     return f"fastest as predicted: --threads {best.threads} ({best.words}), {best.ms:.3f} ms"
 
@@ -68,7 +68,7 @@ def prediction_json(prediction: Prediction, measured: Sequence[float] | None = N
 
 
 def correlation_json(agreement: Agreement) -> dict[str, Any]:
-    """Return an agreement as scripts get it."""
+    """Return an agreement for JSON output."""
     return {
         "layers": agreement.layers,
         "pearson": None if agreement.pearson is None else round(agreement.pearson, 5),
@@ -115,7 +115,7 @@ def _threads(row: ThreadPrediction) -> dict[str, Any]:
 
 
 def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to: "Console") -> None:
-    """Print tables of layers, totals and threads, then what was assumed."""
+    """Print tables of layers, totals and threads, then the assumptions."""
     from rich.table import Table
 
     chosen = prediction.chosen
@@ -156,14 +156,14 @@ def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to
 
 
 def _shown_ms(layer: LayerPrediction, label: str) -> str:
-    """Return a layer's ms, marked s where it was simulated, and ? where the model is unsure."""
+    """Return a layer's ms, marked s if it was simulated, and ? if the model is unsure."""
     cost = layer.on[label]
     mark = "s" if cost.source == SIMULATED else "?" if label in layer.unsure else " "
     return f"{cost.ms:.4f}{mark}"
 
 
 def _unsure_sentences(prediction: Prediction) -> list[str]:
-    """Return for each cluster how many layers the model is unsure of, and how many of them were simulated."""
+    """Return for each cluster the number of layers that the model is unsure of, and the number that was simulated."""
     found = []
     for label in (cluster.label for cluster in prediction.clusters):
         unsure = [layer for layer in prediction.layers if label in layer.unsure]

@@ -42,7 +42,7 @@ FOLDER = "simulated-steps"
 
 @dataclass(frozen=True)
 class BuiltKernels:
-    """A library with the kernels of a program's steps, and their specs by the names that steps have for them."""
+    """A library with the kernels of a program's steps, and their specs by the names used in the steps."""
 
     library: Path
     specs: Mapping[str, KernelSpec]
@@ -100,7 +100,7 @@ def _cycles(image: CodeImage, core: Core, board: Board, calls: StepCalls) -> flo
 def step_calls(
     works: Sequence[StepWork], number: int, spec: KernelSpec, label: str, last_level_bytes: int
 ) -> StepCalls:
-    """Return a step as it is called, with what the steps before it touched: so many last levels of bytes.
+    """Return the calls of a step, with what the steps before it touched: up to some multiple of the last level's bytes.
 
     label: of the kernel's version. Constants lie one after the other in the order of their use, so that equal steps of
     a network are equal here.
@@ -128,7 +128,7 @@ def step_calls(
 
 
 def _by_rows(touch: Touch, work: StepWork) -> bool:
-    """Return whether a row of work needs a part of an operand, in the order of rows."""
+    """Return whether a row of work needs only a part of an operand, in the order of rows."""
     return touch.role == OUTPUT or (touch.role == INPUT) != work.by_channels
 
 
@@ -168,7 +168,7 @@ class _Addresses:
 def _keys(
     works: Sequence[StepWork], calls: Mapping[int, StepCalls], image: CodeImage, core: Core, board: Board
 ) -> dict[int, str]:
-    """Return the key that each step's time is kept under: all that it depends on, as text."""
+    """Return the key under which each step's time is kept: everything that it depends on, as text."""
     common = json.dumps([_simulator(), repr(simulated_core(core, board)), repr(load_timing(core))])
     digests = {calls[number].symbol: _code_digest(image, calls[number].symbol) for number in calls}
     return {number: f"{common} {digests[each.symbol]} {json.dumps(_plain(each))}" for number, each in calls.items()}

@@ -1,4 +1,4 @@
-"""A prediction as a picture: the steps of a run one after the other, a lane for each cluster; SVG, written by hand."""
+"""A prediction as an SVG picture: the steps of a run one after the other, with a lane for each cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LABEL_CHAR = 6.6  # of the 11 px font
 
 @dataclass(frozen=True)
 class Bar:
-    """A step in a lane. kind: what it is bound by, or "measured"."""
+    """A step in a lane. kind: the resource that bounds it, or "measured"."""
 
     label: str
     ms: float
@@ -35,12 +35,12 @@ class Lane:
 
     @property
     def ms(self) -> float:
-        """Its whole length."""
+        """Total time of the lane."""
         return sum(bar.ms for bar in self.bars)
 
 
 def lanes_of(prediction: Prediction, measured: Sequence[float] | None = None) -> tuple[Lane, ...]:
-    """Return one core of each cluster, then the chosen threads where they are several, then what was measured."""
+    """Return one core of each cluster, then the chosen threads if several, then the measured times."""
     found = []
     for cluster in prediction.clusters:
         bars = []
@@ -111,7 +111,7 @@ def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None
 
 
 def write_timeline(prediction: Prediction, measured: Sequence[float] | None, path: Path) -> None:
-    """Write the picture, .svg or .png, whole or not at all. Raises: MavcgError where it cannot be written."""
+    """Write the picture, .svg or .png, atomically. Raises: MavcgError if it cannot be written."""
     save_drawing(timeline_svg(prediction, measured), path)
 
 

@@ -30,7 +30,7 @@ _TIMES = (0.5, 2.0)  # of the reuse distances
 
 
 def unsure_because(step: StepModel, worker: Worker) -> str:
-    """Return why a step's predicted time on one core is unsure; "" where it is not."""
+    """Return the reason why a step's predicted time on one core is unsure; "" if it is sure."""
     fit = worker.machine.fit.exposed
     cost = step.alone(worker)
     if fit is None or cost.ms <= 0:
@@ -55,7 +55,7 @@ def unsure_because(step: StepModel, worker: Worker) -> str:
 
 
 def known_fraction(pattern: str, fit: ExposedFit) -> float:
-    """Return the fraction of a pattern's fitted layers within 10 %; 0 where there are too few."""
+    """Return the fraction of a pattern's fitted layers within 10 %; 0 if there are too few."""
     return float(getattr(fit, f"{pattern}_known"))
 
 

@@ -1,4 +1,4 @@
-"""Operations of a step of a model's program and the bytes that it touches, for kernels of all families."""
+"""Work of the steps of a model's program: operations and bytes touched, for kernels of all families."""
 
 from bisect import bisect_right
 from dataclasses import astuple, dataclass, replace
@@ -17,8 +17,11 @@ INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
 
 @dataclass(frozen=True)
 class Touch:
-    """An operand in memory. role: INPUT, WEIGHT (any constant) or OUTPUT. base, begin: the buffer, such as "arena", and
-    the first byte in it. bytes: of its elements; span: from its first byte to behind its last, gaps included."""
+    """An operand in memory. role: INPUT, WEIGHT (any constant) or OUTPUT.
+
+    base, begin: the buffer, such as "arena", and its first byte. bytes: of its elements. span: from its first byte to
+    its last, gaps included.
+    """
 
     role: str
     base: str
@@ -28,17 +31,19 @@ class Touch:
 
     @property
     def end(self) -> int:
-        """The byte behind its last."""
+        """The byte after its last byte."""
         return self.begin + self.span
 
 
 @dataclass(frozen=True)
 class StepWork:
-    """One step. macs: multiply-accumulates, 0 where it has none; operations: elementary ones, two a MAC, as the
-    kernel's spec counts them for the size of tasks. call_rows: rows of a task. by_channels: a task is output channels,
-    of all images, so that every task reads the whole input; else it is rows of the output, and every task reads all
-    weights, or a part of them (weight_parts). disjoint_reads: no two tasks read the same. min_chunk_rows: rows that a
-    thread takes at least; 0: a task. operands: as the kernel gets them; none of a library whose note lacks them.
+    """Work of a step.
+
+    macs: multiply-accumulates, 0 if it has none. operations: elementary operations, two per MAC, as the kernel's spec
+    counts them for the size of tasks. call_rows: rows of a task. by_channels: a task is output channels of all images,
+    so every task reads the whole input; else it is rows of the output, and every task reads all weights, or a part of
+    them (weight_parts). disjoint_reads: no two tasks read the same. min_chunk_rows: minimum rows that a thread takes;
+    0: a task. operands: as the kernel gets them; none for a library whose note lacks them.
     """
 
     name: str
@@ -72,11 +77,11 @@ class StepWork:
 
     @property
     def first_weight_bytes(self) -> int:
-        """Size of the first constant, which are the weights of a kernel that has any; 0 without constants."""
+        """Size of the first constant, which is the weights of a kernel that has weights; 0 without constants."""
         return next((touch.bytes for touch in self.touches if touch.role == WEIGHT), 0)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the document that the step's work can be read back from."""
+        """Return a document from which `works_from_json` restores the step's work."""
         return {
             "macs": self.macs,
             "by_channels": self.by_channels,
@@ -123,7 +128,10 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
 
 
 def _with_macs_of_primitives(works: list[StepWork], lowered: LoweredGraph) -> tuple[StepWork, ...]:
-    """Give primitives the multiply-accumulates of the definition: where no kernel counts them, the largest stage's."""
+    """Give primitives the multiply-accumulates of the definition.
+
+    If no kernel of a primitive counts them, the largest stage gets them.
+    """
     stages: dict[str, list[int]] = {}
     for number, node in enumerate(lowered.nodes):
         if node.op == "primitive_conv2d":
@@ -181,7 +189,10 @@ class _Workspaces:
 
 
 def _constant_ends(model: PlannedModel) -> list[int]:
-    """Return the first bytes of constants, in order, and the end of the last one; those of other models too."""
+    """Return the first bytes of constants, in order, and the end of the last one.
+
+    Including constants of other models.
+    """
     starts = {p.offset for step in model.program.steps for p in step.operands if p.base == "constants"}
     return sorted({*starts, *(place.offset for place in model.memory.constants), model.memory.constants_bytes})
 

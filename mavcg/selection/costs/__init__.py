@@ -1,1 +1,1 @@
-"""Costs of primitives and layout conversions: measured, modelled or imported; kept in a database."""
+"""Costs of primitives and layout conversions: measured, simulated, modelled or imported; kept in a database."""

@@ -95,9 +95,9 @@ def default_path(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def open_db(path: Path) -> "CostDb":
-    """Return the database in a file, which is made where there is none.
+    """Open the database in a file, which is created if missing.
 
-    Raises: MavcgError for a file that is no database of costs, or cannot be read and written.
+    Raises: MavcgError for a file that is not a database of costs, or cannot be read and written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def open_db(path: Path) -> "CostDb":
 
 
 class CostDb:
-    """Costs in a file. Other processes see every `put` when it returns. To be closed, or used by `with`."""
+    """Costs in a file; other processes see every `put` at once. A context manager."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -297,8 +297,10 @@ class CostDb:
 
 @dataclass(frozen=True)
 class Outdated:
-    """Costs, by the text of what they are of, that were measured or simulated here and are not used any more, and that
-    were imported and are used all the same."""
+    """Costs of other kernels or another compiler, by the text of what they are of.
+
+    Measured and simulated ones (`measured`) are not used, imported ones are.
+    """
 
     measured: frozenset[str]
     imported: frozenset[str]
@@ -318,7 +320,7 @@ def _of_these_kernels(record: Record) -> Record:
 
 @dataclass(frozen=True)
 class KnownCosts:
-    """A CostProvider of what a database has."""
+    """The costs in a database for one core and number of threads, as a CostProvider."""
 
     database: CostDb
     core: str

@@ -216,8 +216,7 @@ class _NodeCosts:
         return (ms + spread_ms) * factor + more
 
     def _without_border(self, name: str, ms: float) -> float:
-        """Return a primitive's cost without the copy into a border; with most of it, where costs and copies are of
-        different sources."""
+        """Return a primitive's cost without the copy into a border, but at least half of the cost."""
         if not self.border_ms or name.startswith("winograd"):  # which pads as it reads
             return ms
         return max(ms - self.border_ms, 0.5 * ms)
@@ -228,7 +227,7 @@ def _with_ms(one: Alternative, ms: float) -> Alternative:
 
 
 def _joined_tensors(graph: Graph) -> frozenset[str]:
-    """Return the tensors that are joined to others along the channels."""
+    """Return the tensors that are concatenated along the channels."""
     joins = (node for node in graph.nodes if node.op == "concat" and node.attr("axis") == 3 and len(node.inputs) > 1)
     return frozenset(name for node in joins for name in node.inputs)
 

@@ -9,10 +9,10 @@ from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 @dataclass(frozen=True)
 class ForeignCosts:
-    """A CostProvider that knows a foreign primitive only where it can be compared.
+    """Costs with foreign primitives, known only where they were measured together with the default.
 
-    base: costs of all; default: what the engine computes most convolutions by. Nothing models a foreign library: its
-    cost has to be measured, and that of the default primitive too. It counts for the upper end of what it may be.
+    base: costs of all primitives. default: the engine's primitive for most convolutions. Nothing models a foreign
+    library, so both costs must be measured; a foreign one counts with the upper end of its interval.
     """
 
     base: CostProvider

@@ -1,7 +1,7 @@
-"""A core as the model of primitives' costs knows it: what a part of a primitive takes there.
+"""Model of a core for the costs of primitives: the time of each part of a primitive.
 
-A primitive is a sum of parts (part_counts.py). A part costs a constant of the core's kind, from
-profiles/fits (docs/tuning-models.md); cores of a kind differ by their clock, vectors, multiply-adds a cycle and caches.
+A primitive is a sum of parts (part_counts.py). A part costs a constant of the core's kind, from profiles/fits
+(docs/tuning-models.md); cores of a kind differ in clock, vectors, multiply-adds per cycle and caches.
 """
 
 from collections.abc import Mapping
@@ -96,10 +96,10 @@ class PrimitiveModel:
         return count / self.lanes * self.vector_slowdown * self.cycle_ns * cycles
 
     def bytes_ns(self, moved: float, footprint: float = 0) -> float:
-        """Return the nanoseconds for so many bytes of a footprint (as many, if none is given): from the first level
-        that holds it.
+        """Return the time to read `moved` bytes from the first level that holds the footprint, in ns.
 
-        Nothing where that is the nearest one.
+        0 for the nearest.
+        footprint: in bytes; 0: as large as moved.
         """
         return read_ns(moved, footprint or moved, self.rates.levels)
 

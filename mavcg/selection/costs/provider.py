@@ -13,15 +13,13 @@ KINDS = (MEASURED, MODELLED, IMPORTED, SIMULATED)
 
 @dataclass(frozen=True)
 class Cost:
-    """Milliseconds of one run, and where they are from.
+    """Time of one run, with its source.
 
-    kind: of KINDS; imported: measured on another machine, or at another time, and read from a file; simulated: timed on
-    a simulated core, with the sampling error as the spread. spread_ms: by how
-    much more it may well be; of a figure measured by itself what lies between the quartiles of the rounds, of one that
-    was measured interleaved with others what the interval of its ratio has above the median (interleaved.py). runs: how
-    many
-    were timed; turns: rounds that it was measured in together with what its scenario is usually computed by, 0 for one
-    that was measured by itself. All 0 where nothing was measured.
+    kind: of KINDS; imported: measured elsewhere or earlier, and read from a file; simulated: timed on a simulated core,
+    with the sampling error as spread. ms: milliseconds. spread_ms: uncertainty upwards: the interquartile range of a
+    job measured by itself, or the upper part of the ratio's interval of an interleaved one (interleaved.py). runs:
+    number of timed runs. turns: interleaved rounds with the default primitive; 0 if measured by itself. All are 0 if
+    nothing was measured.
     """
 
     ms: float
@@ -32,12 +30,12 @@ class Cost:
 
     @property
     def cautious_ms(self) -> float:
-        """The upper end of what it may well be."""
+        """Upper end of the likely cost, in ms."""
         return self.ms + self.spread_ms
 
 
 class CostProvider(Protocol):
-    """Whoever knows costs."""
+    """A source of costs."""
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Return the cost of a scenario by a primitive; None if it is not known, or the primitive does not apply."""
@@ -80,7 +78,7 @@ class _Scaled:
 
 
 def scale_costs(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
-    """Return costs that are the known ones times the ratio of `other` to `one`; they count as modelled."""
+    """Return the known costs times the ratio of `other` to `one`; they count as modelled."""
     return _Scaled(known, one, other)
 
 
@@ -131,8 +129,7 @@ class _MeanOf:
 
 
 def mean_of(one: CostProvider, other: CostProvider) -> CostProvider:
-    """Return the geometric mean of what both know, of the kind, and with as large a part as spread, as the first
-    one's."""
+    """Return the geometric mean of two providers' costs, with the kind and relative spread of the first."""
     return _MeanOf(one, other)
 
 
@@ -157,7 +154,7 @@ class _Weighted:
 
 
 def weighted_sum(providers: Sequence[CostProvider], weights: Sequence[float]) -> CostProvider:
-    """Return a provider of the weighted sums of others' costs; of the kind that all are of, or else modelled."""
+    """Return the weighted sums of providers' costs; their kind is the common one, else modelled."""
     return _Weighted(tuple(providers), tuple(weights))
 
 

@@ -1,7 +1,7 @@
 """Rows of work of a primitive's stages: the units that threads share, and how evenly.
 
-A stage of 3 rows keeps no more than 3 threads busy, and 2 threads take as long as 2 rows do. The numbers are those of
-the kernels' specs (`KernelSpec.rows`), without making these: that packs weights.
+A stage of 3 rows keeps at most 3 threads busy. The numbers equal those of the kernels' specs (`KernelSpec.rows`), but
+are computed without packing weights.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,10 +1,8 @@
-"""Costs of primitives on several threads, by the model: each stage's rows are shared, and its end waited for.
+"""Modelled costs of primitives on several threads: each stage's rows are shared, and the next stage waits for its end.
 
-The threads of a stage take chunks by the engine's rule (cost_model/guided_chunks.py), so that a stage of few rows
-keeps few of
-them busy. Each works with its share of the caches and of the bandwidth (cost_model/board_machine.py), and reads
-all of the
-weights where rows of work do not part them.
+Threads take chunks by the engine's rule (cost_model/guided_chunks.py), so a stage of few rows keeps few of them busy.
+Each has its share of caches and bandwidth (cost_model/board_machine.py), and reads all weights unless rows of work
+divide them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,13 +21,13 @@ from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 @dataclass(frozen=True)
 class ThreadedCosts:
-    """A CostProvider of as many threads as there are workers, each on a core of its own; the first is the caller's."""
+    """Costs of a team of threads, each on its own core; the first is the caller's."""
 
     workers: tuple[ModelledCosts, ...]
 
     @property
     def block(self) -> int:
-        """Channels of a block of CHWc; the same for all."""
+        """Channels per block of the CHWc layouts; the same on every core."""
         return self.workers[0].block
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
@@ -85,8 +83,7 @@ class ThreadedCosts:
         return fit_of(self.workers[0].machine).steps.handover_cycles * max(model.cycle_ns for model in self.workers)
 
     def _together(self, rows: int, alone_ns: Sequence[float]) -> float:
-        """Return ns of a stage that takes each worker so long alone; one that is sooner done by the first is left to
-        it."""
+        """Return the time of a stage in ns; it stays with the first worker if that is faster. alone_ns: by worker."""
         first = alone_ns[0]
         if len(alone_ns) == 1 or rows <= 1 or first <= self._handover_ns:
             return first
