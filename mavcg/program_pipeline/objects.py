@@ -20,11 +20,12 @@ from mavcg.program_pipeline.dispatched_module import DispatchedModule
 from mavcg.program_pipeline.version_choice import (
     FunctionChoice,
     Gains,
+    GrowthLimit,
     Sizes,
     VersionLimits,
     drop_for_growth,
 )
-from mavcg.program_pipeline.versions import VersionedModule, adding_products
+from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule, adding_products
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.to_assembly import PlainAssembly
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
@@ -119,15 +120,10 @@ def build_objects(
     bodies = {body.symbol: body for body in distinct_versions(module.bodies)}
     paths = {symbol: folder / f"{stem}.{number}.o" for number, symbol in enumerate(bodies)}
 
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        plain_job = CodegenJob(text, target, f"compiling {module.source}", level, True, "obj", tuple(flags))
-        waiting = [] if own else [pool.submit(compile_module, plain_job, plain)]
-        waiting += [
-            pool.submit(assemble, b.asm, paths[b.symbol], target, f"{b.function}, {b.label}") for b in bodies.values()
-        ]
-        for future in waiting:
-            future.result()
-            progress()
+    plain_job = CodegenJob(text, target, f"compiling {module.source}", level, True, "obj", tuple(flags))
+    _make_objects(
+        None if own else (plain_job, plain), [(b, paths[s]) for s, b in bodies.items()], target, workers, progress
+    )
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
     choices = choose_versions(module.bodies, sizes, gains, limits, core_set)
@@ -135,17 +131,7 @@ def build_objects(
     if limit:
         choices = drop_for_growth(choices, limit)
     dispatched_module = DispatchedModule(module, core_set, target, folder / stem, paths, level, tuple(flags), own)
-    whole = ""
-    while True:
-        try:
-            objects, added = dispatched_module.objects(choices)
-        except CannotSeparate as reason:
-            whole, dispatched_module = str(reason), replace(dispatched_module, own=None)
-            continue
-        over = single_bytes + limit.allowed_bytes - sum(map(loaded_bytes, objects)) - added if limit and objects else 0
-        if not limit or over >= 0:
-            break
-        choices = drop_for_growth(choices, limit, limit.added_bytes(choices) + over)
+    objects, added, choices, whole = _objects_within_limit(dispatched_module, choices, limit, single_bytes)
     progress()
 
     dispatched = bool(objects)
@@ -161,3 +147,42 @@ def build_objects(
     note = folder / f"{stem}.note.o"
     assemble(note_assembly(module_objects.summary, target), note, target, f"the note of {module.source}")
     return replace(module_objects, objects=(*objects, note), single=(plain, note))
+
+
+def _make_objects(
+    plain: tuple[CodegenJob, Path] | None,
+    bodies: Sequence[tuple[CompiledVersion, Path]],
+    target: Target,
+    workers: int,
+    progress: Callable[[], None],
+) -> None:
+    """Compile the module without versions, unless `plain` is None, and assemble the versions, `workers` at a time."""
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        waiting = [pool.submit(compile_module, *plain)] if plain else []
+        waiting += [
+            pool.submit(assemble, body.asm, path, target, f"{body.function}, {body.label}") for body, path in bodies
+        ]
+        for future in waiting:
+            future.result()
+            progress()
+
+
+def _objects_within_limit(
+    dispatched: DispatchedModule, choices: list[FunctionChoice], limit: GrowthLimit | None, single_bytes: int
+) -> tuple[list[Path], int, list[FunctionChoice], str]:
+    """Make the objects, and again with fewer versions while they exceed the limit on code growth.
+
+    Returns: the objects, the bytes that linking adds to them, the choices, and the reason why cold functions are not
+        from the program's own compiler, or "".
+    """
+    whole = ""
+    while True:
+        try:
+            objects, added = dispatched.objects(choices)
+        except CannotSeparate as reason:
+            whole, dispatched = str(reason), replace(dispatched, own=None)
+            continue
+        over = single_bytes + limit.allowed_bytes - sum(map(loaded_bytes, objects)) - added if limit and objects else 0
+        if not limit or over >= 0:
+            return objects, added, choices, whole
+        choices = drop_for_growth(choices, limit, limit.added_bytes(choices) + over)

@@ -101,13 +101,7 @@ def make_versions(
     Raises: MavcgError if the IR does not parse.
     """
     module = parse_module(canonical(text))
-    named = [name for name in dict.fromkeys(requested) if name in module.entities and _has_body(module, name)]
-    defined = list(dict.fromkeys([*named, *(region for name in named for region in outlined_regions(module, name))]))
-    refused = {name: reason for name in named if not openmp and (reason := why_foreign(module, name))}
-    if refused:
-        regions = {region for name in refused for region in outlined_regions(module, name)}
-        defined = [name for name in defined if name in named or name not in regions]
-    refused |= {name: reason for name in defined if (reason := why_not(module, name, target.arch))}
+    defined, refused = _functions_to_version(module, requested, target.arch, openmp)
     tag = hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
     hot = HotModule(module, frozenset(name for name in defined if name not in refused), tag)
     version_jobs = VersionJobs(hot, target, code_level(program_level), per_core_rounding)
@@ -144,6 +138,20 @@ def make_versions(
         for (name, label), text in texts.items()
     )
     return VersionedModule(hot, source, version_jobs.opt_level, key_by_callees(hot, bodies), refused, frozenset(once))
+
+
+def _functions_to_version(
+    module: ModuleText, requested: Sequence[str], arch: str, openmp: bool
+) -> tuple[list[str], dict[str, str]]:
+    """Return the requested functions that the module defines, with their OpenMP regions; and refused ones -> reason."""
+    named = [name for name in dict.fromkeys(requested) if name in module.entities and _has_body(module, name)]
+    defined = list(dict.fromkeys([*named, *(region for name in named for region in outlined_regions(module, name))]))
+    refused = {name: reason for name in named if not openmp and (reason := why_foreign(module, name))}
+    if refused:
+        regions = {region for name in refused for region in outlined_regions(module, name)}
+        defined = [name for name in defined if name in named or name not in regions]
+    refused |= {name: reason for name in defined if (reason := why_not(module, name, arch))}
+    return defined, refused
 
 
 def _compiled_version(hot: HotModule, name: str, label: str, asm: str, tuning: VersionTuning | None) -> CompiledVersion:

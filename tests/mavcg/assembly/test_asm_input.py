@@ -114,7 +114,7 @@ def test_assembly_is_read_as_such(tmp_path: Path) -> None:
         (b"\xcf\xfa\xed\xfe\0\0\0\0", "a Mach-O file"),
         (b"MZ\x90\0", "a Windows program"),
         (b"BC\xc0\xde\0\0", "LLVM bitcode"),
-        (b"\0\1\2\3", "no text has"),
+        (b"\0\1\2\3", "is not text"),
         (b"\x7fELF\2\1\1", "damaged ELF"),
         (b"", "holds no function"),
         (b"hello, world\n", ":1:6: unknown token"),

@@ -196,7 +196,7 @@ def cut(text: str) -> str:
         (lambda text: text.replace("[x1]", "[x1"), "dot.S:9:"),
         (lambda text: text + "/* open", "dot.S:"),
         (lambda text: "\t.data\n", "no function"),
-        (lambda text: "\0" + text, "no text has"),
+        (lambda text: "\0" + text, "is not text"),
     ],
 )
 def test_garbled_input_is_an_error_with_its_place(
