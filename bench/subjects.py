@@ -137,6 +137,18 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg.predict.predict", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
+    "unsure_layers": Subject(
+        ("mavcg.predict.simulated_layers", "mavcg.predict.predict", "mavcg.model_pipeline.model"),
+        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+    ),
+    "simulated_selections": Subject(
+        ("mavcg.runners.simulated_choices", "mavcg.selection.costs.part_counts"),
+        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+    ),
+    "simulated_bands": Subject(
+        ("mavcg.predict.depth_first", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+    ),
     "silicon": Subject(
         ("mavcg.passes.asm.models.estimate", "mavcg.passes.asm.models.main_loop", "mavcg.profiles.timing"),
         (*_ARM_FACTS, "profiles/cores/neoverse-*.toml", "profiles/cores/apple-*.toml", "bench/silicon/*.toml"),

@@ -26,6 +26,7 @@ from bench import (
     silicon_tables,
     simulated_tables,
     thread_tables,
+    unsure_tables,
 )
 from bench.dispatch import WORDS
 from bench.machine_tables import ir_split, machine_passes
@@ -144,6 +145,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
             **paper_tables.TABLES,
             **selection_tables.TABLES,
             **simulated_tables.TABLES,
+            **unsure_tables.TABLES,
         }.items()
     },
 }

@@ -4,7 +4,8 @@ The networks and the simulated times of their layers are those of the record of 
 constant and no rule was fitted to them. Each library is built and predicted anew, with the layers that the model is
 unsure of simulated one by one (`mavcg estimate --simulate-unsure`). Counted is how many of the sure ones, of the unsure
 ones as modelled, and of these as simulated alone are within 10 % of the time in a simulated run of the whole network,
-and what simulating them costs. Nothing is measured on a board. Networks that are named alone write no record.
+and what simulating them costs. Nothing is measured on a board. Networks that are named
+alone take the place of their layers in the record.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from bench.record import RESULTS, facts, write
 from bench.simulated_layers import BOARD, CORES, LEAST_SHARE, NETWORKS, WITHIN, build_layer_by_layer
 from mavcg.hardware.board import Board
 from mavcg.model_pipeline.estimating import predict_file
-from mavcg.predict.latency import SIMULATED
+from mavcg.predict.latency import SIMULATED, StepCost
 from mavcg.profiles.load import load_board
 
 NAME, SOURCE = "unsure_layers", "simulated_layers"
@@ -40,26 +41,30 @@ def compared(network: str, recorded: Sequence[Mapping[str, Any]], jobs: int) -> 
     board = cores_alone(load_board(BOARD))
     with tempfile.TemporaryDirectory() as folder:
         library = build_layer_by_layer(network, Path(folder), jobs)
-        modelled = predict_file(library, board, 1, {}, jobs)
         before = cpu_seconds()
         prediction = predict_file(library, board, 1, {}, jobs, simulate_unsure=True)
         seconds = cpu_seconds() - before
-    print(f"{network}: {seconds:.1f} CPU s with simulation", file=sys.stderr, flush=True)
+    print(f"{network}: {seconds:.1f} CPU s", file=sys.stderr, flush=True)
     found = []
     for core in CORES:
         rows = [row for row in recorded if (row["network"], row["core"]) == (network, core)]
         whole = sum(row["simulated_ms"] for row in rows)
-        for row, plain, layer in zip(rows, modelled.layers, prediction.layers, strict=True):
+        for row, layer in zip(rows, prediction.layers, strict=True):
             if (row["layer"], row["kernel"]) != (layer.work.name, layer.work.kernel):
                 raise ValueError(f"{network}: the record has another layer than {layer.work.name}: simulate it anew")
             if row["simulated_ms"] >= LEAST_SHARE * whole:
                 found.append({
                     "network": network, "core": core, "layer": row["layer"], "kernel": row["kernel"],
-                    "simulated_ms": row["simulated_ms"], "modelled_ms": round(plain.on[core].ms, 6),
+                    "simulated_ms": row["simulated_ms"], "modelled_ms": round(modelled_ms(layer.on[core]), 6),
                     "estimated_ms": round(layer.on[core].ms, 6), "unsure": layer.unsure.get(core, ""),
                     "source": layer.on[core].source,
                 })  # fmt: skip
     return found
+
+
+def modelled_ms(cost: StepCost) -> float:
+    """Return what the model says of a layer that may have been simulated."""
+    return replace(cost, factor=None).ms
 
 
 def cpu_seconds() -> float:
@@ -87,25 +92,26 @@ def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, print the counts, and write bench/results/unsure_layers.json unless some networks were named."""
+    """Compare, print the counts, and write bench/results/unsure_layers.json."""
     parser = argparse.ArgumentParser(prog=f"python -m bench.{NAME}", description=__doc__)
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"instead of {', '.join(NETWORKS)}")
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile and simulate (%(default)s)")
     options = parser.parse_args(arguments)
     recorded = json.loads((RESULTS / f"{SOURCE}.json").read_text(encoding="utf-8"))["layers"]
-    rows: list[dict[str, Any]] = []
+    path = RESULTS / f"{NAME}.json"
+    known = json.loads(path.read_text(encoding="utf-8"))["layers"] if options.networks and path.exists() else []
     for network in options.networks or NETWORKS:
-        rows += compared(network, recorded, options.jobs)
-    groups = {
-        f"{core} {network}": counts([r for r in rows if r["core"] == core and network in ("all", r["network"])])
+        known = [row for row in known if row["network"] != network] + compared(network, recorded, options.jobs)
+    rows = [row for network in NETWORKS for row in known if row["network"] == network]
+    names = list(dict.fromkeys(row["network"] for row in rows))
+    groups = [
+        {"core": core, "network": network}
+        | counts([r for r in rows if r["core"] == core and network in ("all", r["network"])])
         for core in CORES
-        for network in ("all", *dict.fromkeys(row["network"] for row in rows))
-    }
-    for name, found in groups.items():
-        print(name, found)
-    if options.networks:
-        print("no record: not all networks were compared", file=sys.stderr)
-        return 0
+        for network in ("all", *names)
+    ]
+    for group in groups:
+        print(group)
     record = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "within": WITHIN, "groups": groups, "layers": rows}
     print(f"written: {write(NAME, record)}")
     return 0
