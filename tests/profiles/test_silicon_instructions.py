@@ -253,3 +253,7 @@ def test_an_a510_runs_integer_code_beside_a_chain_of_vectors() -> None:
     both = "eor v0.16b, v0.16b, v1.16b; eor x0, x0, x1; eor v0.16b, v0.16b, v1.16b; eor x0, x0, x1"
     alone = loop_cycles(ops_of(vectors), timing), loop_cycles(ops_of(integers), timing)
     assert alone == (6, 2) and loop_cycles(ops_of(both), timing) == 6
+
+
+def test_an_a55_adds_vectors_in_two_cycles() -> None:
+    assert chain("cortex-a55", "add v0.2d, v0.2d, v1.2d") == 2  # LLVM, insn_bench of an A53; SLOTHY: 3
