@@ -1,3 +1,3 @@
-"""The colours of text in pictures that are written as SVG by hand."""
+"""Colours of text in drawings that mavcg writes as SVG."""
 
 INK, FAINT = "#1b1f23", "#6a737d"

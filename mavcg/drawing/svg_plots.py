@@ -1,6 +1,6 @@
-"""Write pictures as .svg or .png, by the file's suffix: the same picture makes the same bytes, whole or not at all.
+"""Write pictures as .svg or .png, by the file's suffix; the same picture gives the same bytes, whole or not at all.
 
-Plots are figures of matplotlib; drawings are SVG that was written by hand, which svg_png.py makes a .png of.
+Plots are figures of matplotlib. Drawings are SVG that mavcg writes itself, which svg_png.py converts to .png.
 """
 
 import io
@@ -15,7 +15,7 @@ _DPI = 150
 
 
 def check_plot(path: Path, option: str = "--plot") -> None:
-    """Refuse a path that cannot become the file of a picture, before the work is done. Raises: MavcgError."""
+    """Raise MavcgError, before any work, for a path that cannot be the file of a picture. option: for messages."""
     if path.suffix.lower() not in FORMATS:
         raise MavcgError(f"{option} {path}: pictures are .svg or .png; name a file that ends in one of them")
     if not path.parent.is_dir():
@@ -27,7 +27,7 @@ def check_plot(path: Path, option: str = "--plot") -> None:
 
 
 def start_plots(option: str = "--plot") -> None:
-    """Make matplotlib draw without a screen. Raises: MavcgError where it is not installed."""
+    """Make matplotlib draw without a screen. Raises: MavcgError if it is not installed."""
     try:
         import matplotlib
     except ImportError as error:
@@ -40,9 +40,9 @@ def start_plots(option: str = "--plot") -> None:
 
 
 def save_plot(figure: Any, path: Path, option: str = "--plot", tight: bool = True) -> None:
-    """Write a figure of matplotlib in the format that the ending names, without a date.
+    """Write a figure of matplotlib in the format of the path's suffix, without a date.
 
-    tight: lay its parts out anew, so that no text is cut. Raises: MavcgError where it cannot be written.
+    tight: True to lay out its parts again, so that no text is cut. Raises: MavcgError if it cannot be written.
     """
     if tight:
         figure.tight_layout()
@@ -54,9 +54,9 @@ def save_plot(figure: Any, path: Path, option: str = "--plot", tight: bool = Tru
 
 
 def save_drawing(svg: str, path: Path, option: str = "--plot") -> None:
-    """Write a drawing in the format that the ending names. svg: its whole text.
+    """Write a drawing in the format of the path's suffix. svg: the whole drawing.
 
-    Raises: MavcgError for another ending, where a .png lacks matplotlib, or where the file cannot be written.
+    Raises: MavcgError for another suffix, for a .png without matplotlib, and if the file cannot be written.
     """
     check_plot(path, option)
     if path.suffix.lower() == ".svg":

@@ -1,4 +1,4 @@
-"""Draws SVG that is written by hand as PNG: the elements that mavcg's drawings are made of, by matplotlib.
+"""Draw SVG that mavcg wrote as PNG: matplotlib draws the elements that these drawings consist of.
 
 Source: SVG 1.1, W3C: rect, circle, path of M, H and V, text, g with translate, and patterns as hatched fills.
 """
@@ -23,7 +23,7 @@ _ANCHORS = {"start": "left", "middle": "center", "end": "right"}
 
 
 def png_of(svg: str) -> bytes:
-    """Draw the SVG as a PNG of two pixels a unit, or fewer where the picture is very large.
+    """Draw an SVG as a PNG with two pixels per unit, or fewer if the picture is very large.
 
     Raises: ValueError for an element that mavcg's drawings do not have.
     """
@@ -45,7 +45,7 @@ def png_of(svg: str) -> bytes:
 
 @dataclass(frozen=True)
 class _Hatch:
-    """A pattern: its background and the colour of its lines."""
+    """A pattern. ground: colour of its background. line: colour of its lines."""
 
     ground: str
     line: str
@@ -53,11 +53,7 @@ class _Hatch:
 
 @dataclass(frozen=True)
 class _Canvas:
-    """The target of a drawing, with the properties that its elements inherit.
-
-    Args:
-        hatches: by the name of their pattern.
-    """
+    """The target of a drawing, with the properties that elements inherit. hatches: patterns by name."""
 
     axes: "Axes"
     width: float
@@ -67,7 +63,7 @@ class _Canvas:
     font_size: float
 
     def draw(self, group: ElementTree.Element, x: float, y: float) -> None:
-        """Draw a group's elements, moved by x and y."""
+        """Draw the elements of a group, moved by x and y."""
         for element in group:
             name = element.tag.rpartition("}")[2]
             if name == "g":

@@ -1,1 +1,1 @@
-"""Files and folders: temporary ones, ones that appear whole, TOML tables, isolated child processes."""
+"""Files and folders: temporary ones, files that are written whole, TOML tables, isolated child processes."""

@@ -1,4 +1,4 @@
-"""Start Python in a process of its own that runs no code from the current folder."""
+"""Start Python in a new process that runs no code from the current folder."""
 
 import os
 import sys
@@ -19,14 +19,13 @@ del spec, module_from_spec, spec_from_file_location
 
 
 def python_command(code: str, *arguments: str) -> list[str]:
-    """Return the argument vector that runs Python code in a process of its own, with this process's packages and this
-    mavcg.
+    """Return the argument vector that runs Python code in a new process, with this process's packages and this mavcg.
 
     A module in the current folder (a `pickle.py` among the user's sources) is never imported: the interpreter is
-    isolated (-I: no current folder, no PYTHON* variables), and searches where this process does but for that folder.
+    isolated (-I: no current folder, no PYTHON* variables), and imports from the folders that this process imports from,
+    except that one.
 
-    Args:
-        arguments: the code's sys.argv[1:].
+    arguments: sys.argv[1:] of the code.
     """
     import mavcg
 
@@ -36,16 +35,16 @@ def python_command(code: str, *arguments: str) -> list[str]:
 
 
 def commands_folder() -> Path:
-    """Return the folder of this interpreter's commands, which holds an installed `mavcg`."""
+    """Return the folder of this interpreter's commands, where an installed `mavcg` is."""
     return Path(sys.executable).parent
 
 
 def _search_path() -> list[str]:
-    """Return the folders that this process imports from, but for the current one."""
+    """Return the folders that this process imports from, except the current one."""
     here = os.path.realpath(os.curdir)
     return [folder for folder in _absolute(sys.path) if os.path.realpath(folder) != here]
 
 
 def _absolute(folders: Iterable[str]) -> list[str]:
-    """Return absolute names of folders that have a name; "" in a search path means the current folder."""
+    """Return absolute names of folders, without empty names, which mean the current folder in a search path."""
     return [str(Path(folder).absolute()) for folder in folders if folder]

@@ -1,4 +1,4 @@
-"""Name the file and the disk in errors about a full disk."""
+"""Add the file and the disk to errors about a full disk."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ _NEARLY_FULL = 1 << 20  # bytes; less is no room for what tools write
 
 
 def with_room(error: OSError, path: Path, needed_bytes: int | None = None) -> str:
-    """Return an error's reason; for a full disk with the needed and the free bytes.
+    """Return the reason of an error; for a full disk with the needed and the free bytes.
 
     No space left on device: 73400320 bytes are needed, 4096 are free in /mnt/build
     """
@@ -26,7 +26,7 @@ def with_room(error: OSError, path: Path, needed_bytes: int | None = None) -> st
 
 
 def free_bytes(folder: Path) -> int | None:
-    """Return the bytes that the user may still write there; None if the system does not tell."""
+    """Return the bytes that the user may still write in a folder; None if the system does not report them."""
     try:
         disk = os.statvfs(folder)
     except (OSError, AttributeError):
@@ -35,9 +35,7 @@ def free_bytes(folder: Path) -> int | None:
 
 
 def full_folders(folders: Iterable[Path] = ()) -> str:
-    """Describe the full disks among these folders, the current one, the temporary one and the user's cache; "" for
-    none.
-    """
+    """Return a text about the full disks among these folders and the current, temporary and cache folder; "" for none."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     candidates = dict.fromkeys((*folders, Path.cwd(), Path(tempfile.gettempdir()), cache))
     full = [(folder, free) for folder in candidates if (free := free_bytes(folder)) is not None and free < _NEARLY_FULL]

@@ -1,8 +1,9 @@
-"""Make temporary folders and files that are removed when the process ends, also if a signal ends it.
+"""Make temporary folders and files that are removed when the process ends, also by a signal.
 
 Every folder for intermediate files is made here, and every file that is written beside its final path
-(mavcg/files/whole_file.py) is registered here. A context manager removes it on every exit from Python, Ctrl-C too; on
-SIGTERM and SIGHUP `remove_on_signals` removes all of them, after the processes that might still write there.
+(mavcg/files/whole_file.py) is registered here. A context manager removes it on every exit from Python, including
+Ctrl-C. On SIGTERM and SIGHUP, `remove_on_signals` removes all of them, after it has ended the processes that might
+still write there.
 """
 
 import contextlib
@@ -26,11 +27,10 @@ making = threading.RLock()
 
 @contextlib.contextmanager
 def scratch_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
-    """Make a folder that nobody else can enter; it is removed with its contents.
+    """Make a folder that only this user can enter, and remove it with its contents at the end.
 
-    Args:
-        beside: a folder to make it in, for files that are then renamed into that folder; None for the temporary one.
-    Raises: OSError where it cannot be made.
+    beside: folder to make it in, for files that are then renamed into that folder; None for the temporary folder.
+    Raises: OSError if it cannot be made.
     """
     folder = fresh_path(beside or Path(tempfile.gettempdir()), prefix)
     with registration(folder, lambda: folder.mkdir(mode=0o700)):  # fails for whatever is there already, a link too
@@ -41,8 +41,7 @@ def scratch_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
 def registration(path: Path, make: Callable[[], object]) -> Iterator[None]:
     """Make a path, and remove it at the end or at a signal.
 
-    Args:
-        make: makes the path; raises if it is there already.
+    make: makes the path; raises if it exists already.
     """
     with making:
         _made[str(path)] = None  # first: a signal may come right after
@@ -59,14 +58,14 @@ def registration(path: Path, make: Callable[[], object]) -> Iterator[None]:
 
 
 def fresh_path(folder: Path, prefix: str, suffix: str = "") -> Path:
-    """Return an unpredictable name of a path that is not made yet."""
+    """Return an unpredictable path that does not exist."""
     return folder / f"{prefix}{secrets.token_hex(8)}{suffix}"
 
 
 def remove_on_signals() -> None:
-    """Let a signal that ends the process end its children first, then remove all registered paths.
+    """Make signals that end the process end its children first, and remove all registered paths.
 
-    For command lines: a library leaves signals to its program. Ignored signals (nohup) stay ignored.
+    It is for command lines; a library leaves signals to its program. Ignored signals (nohup) stay ignored.
     """
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) == signal.SIG_DFL:
@@ -75,7 +74,10 @@ def remove_on_signals() -> None:
 
 @contextlib.contextmanager
 def interrupts_on_signals() -> Iterator[None]:
-    """Raise KeyboardInterrupt at SIGTERM and SIGHUP meanwhile, for work that has more to clean up than folders."""
+    """Raise KeyboardInterrupt at SIGTERM and SIGHUP within the context.
+
+    It is for work that has more to clean up than folders.
+    """
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.signal(number, signal.default_int_handler) for number in (ENDING_SIGNALS if main else ())}
     try:
@@ -86,7 +88,7 @@ def interrupts_on_signals() -> Iterator[None]:
 
 
 def end_process(status: int, say: Callable[[], object]) -> None:
-    """End this process from any thread: its children first, then registered paths are removed, then `say` runs."""
+    """End this process from any thread: end its children, remove the registered paths, then call `say`."""
     _clear()
     say()
     os._exit(status)
@@ -108,7 +110,7 @@ def _end(number: int, frame: object) -> None:
 
 
 def _end_children() -> None:
-    """Send SIGTERM to all processes that descend from this one, then SIGKILL to those that remain."""
+    """Send SIGTERM to all descendants of this process, then SIGKILL to those that remain."""
     for round_number in range(_KILL_ROUNDS):
         running = descendants()
         if not running:
@@ -120,7 +122,7 @@ def _end_children() -> None:
 
 
 def descendants() -> list[int]:
-    """Return processes under this one that are not zombies, by Linux's /proc; none where there is no /proc."""
+    """Return the descendants of this process that are not zombies, from Linux's /proc; [] on systems without it."""
     children: dict[int, list[int]] = {}
     with contextlib.suppress(OSError):
         for entry in os.scandir("/proc"):

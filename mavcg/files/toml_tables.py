@@ -1,4 +1,4 @@
-"""Read a TOML file's tables as frozen dataclasses: the annotations define a table's keys and types."""
+"""Read tables of a TOML file as frozen dataclasses, whose annotations define keys and types."""
 
 import tomllib
 from collections.abc import Mapping
@@ -33,11 +33,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_table(path: Path, name: str, kind: type[T], table: Mapping[str, Any]) -> T:
-    """Make a dataclass of a table; an absent key keeps the field's default.
+    """Return a dataclass with the values of a table; a field without a key keeps its default.
 
-    Args:
-        name: name of the table, for errors: build.hot, model[0].file. Field annotations are those of _KINDS.
-    Raises: MavcgError naming file, key and value for an unknown key, a wrong type and a missing key without default.
+    name: name of the table for errors, as in build.hot or model[0].file. kind: the dataclass, with annotations from
+    _KINDS.
+    Raises: MavcgError naming file, key and value for an unknown key, a wrong type and a missing key without a default.
     """
     known = fields(kind)  # type: ignore[arg-type]
     kinds = {field.name: field.type for field in known}

@@ -1,4 +1,4 @@
-"""Write files that appear whole or not at all."""
+"""Write files so that they appear whole or not at all."""
 
 import errno
 import os
@@ -13,15 +13,14 @@ from mavcg.files.scratch import fresh_path, registration, scratch_folder
 
 @contextmanager
 def whole(path: Path, durable: bool = True) -> Iterator[Path]:
-    """Open a new file beside `path`; at the end it replaces `path`, and on failure it is removed.
+    """Yield a new file beside `path`; at the end it replaces `path`, and on failure it is removed.
 
-    The target of a link is replaced, not the link. A path that is not a file, such as /dev/null or a pipe, is written
-    directly. The new file's name is unpredictable, and never that of an existing file.
+    For a link, its target is replaced. A path that is not a file, such as /dev/null or a pipe, is written directly. The
+    new file's name is unpredictable, and never that of an existing file.
 
-    Args:
-        durable: True to have its content on the disk before it replaces `path`; otherwise a crash of the machine may
-            leave an empty file.
-    Raises: OSError for a folder, and where it cannot be moved there; it names `path` if a disk is full.
+    durable: True to flush the contents to the disk before they replace `path`; otherwise a crash of the machine may
+    leave an empty file.
+    Raises: OSError for a folder, and if the file cannot be moved there; it names `path` if a disk is full.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -42,9 +41,9 @@ def whole(path: Path, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def whole_beside(path: Path) -> Iterator[Path]:
-    """Yield a path of the same name in a new folder, as `whole` does, for tools that make the file by themselves.
+    """Yield a path of the same name in a new folder, as `whole` does, for tools that create the file themselves.
 
-    Raises: OSError, also for a path that is not a file: such tools seek in their output.
+    Raises: OSError, also for a path that is not a file, because such tools seek in their output.
     """
     if is_special(path):
         raise OSError(errno.EINVAL, "is a device or a pipe", str(path))
@@ -56,12 +55,12 @@ def whole_beside(path: Path) -> Iterator[Path]:
 
 
 def is_special(path: Path) -> bool:
-    """True for an existing path that is neither a file nor a folder: a device, a pipe, a terminal."""
+    """Return True for an existing path that is neither a file nor a folder: a device, a pipe, a terminal."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def put_in_place(made: Path, target: Path, durable: bool = True) -> None:
-    """Rename a finished file to its final path on the same disk. durable: as for `whole`."""
+    """Rename a finished file to its final path on the same disk. durable: as in `whole`."""
     if durable:
         handle = os.open(made, os.O_RDONLY)
         try:
@@ -74,10 +73,8 @@ def put_in_place(made: Path, target: Path, durable: bool = True) -> None:
 def write_whole(path: Path, content: bytes | str, option: str = "") -> None:
     """Write a file, whole or not at all.
 
-    Args:
-        content: text is written as UTF-8.
-        option: the option that named the file, for errors.
-    Raises: MavcgError where it cannot be written.
+    content: bytes, or text that is written as UTF-8. option: option that named the file, for errors.
+    Raises: MavcgError if it cannot be written.
     """
     data = content.encode() if isinstance(content, str) else content
     try:

@@ -1,8 +1,7 @@
-"""Run tasks in processes that are copies of this one: Python code beside Python code, with nothing loaded again.
+"""Run tasks in forked copies of this process, so that Python code runs in parallel and nothing is loaded again.
 
-The processes are forked: they have all modules and values of this one from their first moment, and a task's arguments
-are not sent to them. Where a fork is not safe, tasks run in threads of this process: compilers still run beside each
-other.
+Forked processes have all modules and values of this one from the start, and a task's arguments are not sent to them. If
+a fork is not safe, tasks run in threads of this process; compilers still run in parallel.
 """
 
 import contextlib
@@ -32,8 +31,8 @@ Pipe = Connection  # one end of it
 class Task(Generic[R]):
     """Some work.
 
-    what: a description of it, for people. run: does it, and returns a result that can be pickled. cost: an estimate of
-    its time, in any unit, that decides the order in which tasks begin.
+    what: its description, for people. run: does the work, and returns a result that can be pickled. cost: estimate of
+    its time, in any unit, which decides the order in which tasks start.
     """
 
     what: str
@@ -44,11 +43,11 @@ class Task(Generic[R]):
 def run_tasks(
     tasks: Sequence[Task[R]], workers: int, progress: Callable[[str], None] = lambda message: None
 ) -> list[R]:
-    """Run tasks, `workers` at a time, each worker a process of its own; results in the tasks' order.
+    """Run tasks, `workers` at a time, each worker in a process of its own; return the results in the tasks' order.
 
-    Tasks of the highest cost begin first, equal ones in their order: no long one is left to the end. progress: gets
-    each task's description as it begins, from any thread. Raises: what a task raises; ToolError where a
-    process ends before its task does.
+    Tasks with the highest cost start first, so that no long task is left to the end; equal ones start in their order.
+    progress: called with each task's description as it starts, from any thread.
+    Raises: what a task raises; ToolError if a process ends before its task does.
     """
     if min(workers, len(tasks)) < 2:
         return _run_here(tasks, progress)
@@ -60,9 +59,9 @@ def run_tasks(
 def started_tasks(
     tasks: Sequence[Task[R]], workers: int, progress: Callable[[str], None] = lambda message: None
 ) -> Iterator[Callable[[], list[R]]]:
-    """Start tasks as run_tasks has them, beside the work of this process; yield a function that waits for the results.
+    """Start tasks as run_tasks does, in parallel with this process; yield a function that waits for the results.
 
-    Tasks that have not ended when the context does are stopped. With fewer than one worker, the tasks run where the
+    Tasks that have not ended at the end of the context are stopped. With fewer than one worker, the tasks run when the
     function is called.
     """
     count = min(workers, len(tasks))
@@ -109,10 +108,13 @@ def _run_here(tasks: Sequence[Task[R]], progress: Callable[[str], None]) -> list
 
 
 class _Worker:
-    """A process that runs one of the tasks after the other."""
+    """A process that runs tasks one after the other."""
 
     def __init__(self, tasks: Sequence[Task[Any]], ours: list[Pipe]) -> None:
-        """ours: this process's ends of the pipes to all workers, which a worker closes; this one's is added."""
+        """Start the process.
+
+        ours: this process's ends of the pipes to all workers, which the worker closes; the new one is added.
+        """
         context = multiprocessing.get_context("fork")
         self._tasks = tasks
         self._ending = threading.Lock()  # by its thread, and where the context ends
@@ -124,7 +126,7 @@ class _Worker:
         theirs.close()
 
     def run(self, number: int) -> Any:
-        """Run a task there. Raises: as the task; ToolError with the status of a process that has ended."""
+        """Run a task in the process. Raises: as the task; ToolError with the exit status if the process has ended."""
         try:
             self._pipe.send(number)
             succeeded, result = self._pipe.recv()
@@ -145,7 +147,7 @@ class _Worker:
         self.end()
 
     def end(self) -> None:
-        """End the process, unless it has ended; the result of an unfinished task is not needed any more."""
+        """End the process if it still runs; the result of an unfinished task is lost."""
         with self._ending:
             self._process.kill()
             self._process.join()
@@ -153,7 +155,7 @@ class _Worker:
 
 
 def _serve(tasks: Sequence[Task[Any]], pipe: Pipe, parents: Sequence[Pipe]) -> None:
-    """Run the tasks whose numbers arrive, until the parent closes its end or is no more."""
+    """Run the tasks whose numbers arrive, until the parent closes its end of the pipe or ends."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_DFL)  # folders are the parent's to remove
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends its workers

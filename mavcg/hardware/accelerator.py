@@ -1,4 +1,4 @@
-"""A machine as the planner sees it: processing elements, memories on chip, the bandwidth between these and the rest."""
+"""A machine as the planner models it: processing elements, on-chip memories, and the bandwidth to the next level."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,10 +9,10 @@ DIMENSIONS = ("OC", "IC", "OH", "OW", "KH", "KW")
 
 @dataclass(frozen=True)
 class MemoryLevel:
-    """A level of memory that holds tiles. bandwidth_gb_per_s: of what is behind it (10^9 bytes a second).
+    """A level of memory that holds tiles.
 
-    Either each operand has a memory of its own, or all share one: then shared_bytes says how large, and the others
-    are 0.
+    bandwidth_gb_per_s: bandwidth to the next level, in 10^9 bytes per second. Either each operand has a memory of its
+    own, with input_bytes, weight_bytes and output_bytes, or all share one of shared_bytes; the other sizes are 0.
     """
 
     name: str
@@ -23,7 +23,7 @@ class MemoryLevel:
     shared_bytes: int = 0
 
     def holds(self, input_bytes: int, weight_bytes: int, output_bytes: int) -> bool:
-        """True if tiles of these sizes fit at once."""
+        """Return True if tiles of these sizes fit at the same time."""
         if self.shared_bytes:
             return input_bytes + weight_bytes + output_bytes <= self.shared_bytes
         return (
@@ -35,9 +35,9 @@ class MemoryLevel:
 class Accelerator:
     """A machine as e-PlaNNer's configuration file describes it (figure 6.1), or a cluster of cores in these terms.
 
-    frequency_ghz: of the processing elements, each of which does one multiply-accumulate a cycle. levels: of memory,
-    the one nearest to them first; the last one's bandwidth is the off-chip one. pe_len: columns, rows of the array;
-    pe_mapping: the loop that runs along each, of DIMENSIONS; none where its length is 1.
+    frequency_ghz: clock of the processing elements, each of which does one multiply-accumulate per cycle. levels:
+    levels of memory, the nearest to the processing elements first; the bandwidth of the last one is off-chip. pe_len:
+    columns and rows of the array. pe_mapping: loops that run along each, of DIMENSIONS; none if its length is 1.
     """
 
     name: str
@@ -48,22 +48,24 @@ class Accelerator:
 
     @property
     def pes(self) -> int:
-        """Number of processing elements."""
+        """Return the number of processing elements."""
         return prod(self.pe_len)
 
     @property
     def peak_gmac_per_s(self) -> float:
-        """Billions of multiply-accumulates a second with every element at work; the same as MACs a ns."""
+        """Return the peak rate in 10^9 multiply-accumulates per second, which is also MACs per ns."""
         return self.frequency_ghz * self.pes
 
     @property
     def memory(self) -> MemoryLevel:
-        """The level that tiles are made for."""
+        """Return the level of memory that tiles are made for."""
         return self.levels[0]
 
     def parallel(self, dimension: str) -> int:
-        """Return the number of iterations of a loop that the array does at once: its length where the loop is mapped
-        onto it, else 1."""
+        """Return the number of iterations of a loop that run at once.
+
+        It is the array's length if the loop is mapped onto it, else 1.
+        """
         for length, mapped in zip(self.pe_len, self.pe_mapping, strict=True):
             if mapped and mapped[0] == dimension:
                 return length

@@ -1,1 +1,1 @@
-"""This machine: its identity, cores and caches; facts are measured where the system does not list them."""
+"""This machine: its identity, cores and caches; facts that the system does not list are measured."""

@@ -14,10 +14,9 @@ _UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True)
 class Caches:
-    """Data caches of one CPU, in bytes; None for one that is not listed.
+    """Data caches of one CPU, in bytes; None for a cache that is not listed.
 
-    Args:
-        l2_cores: number of cores, not hardware threads, that share the L2.
+    l2_cores: number of cores, not hardware threads, that share the L2 cache.
     """
 
     l1d_bytes: int | None = None
@@ -27,7 +26,10 @@ class Caches:
 
 
 def read_caches(cpu: int, root: Path = Path("/")) -> Caches:
-    """Read the data caches of a CPU as Linux lists them; unlisted or malformed entries are absent."""
+    """Return the data caches of a CPU as Linux lists them; unlisted and malformed entries are None.
+
+    root: folder that stands for /, with sys/ and proc/.
+    """
     found: dict[str, int] = {}
     for index in sorted((root / CPU_FOLDER / f"cpu{cpu}/cache").glob("index[0-9]*")):
         level, kind = _line(index / "level"), _line(index / "type")
@@ -42,7 +44,7 @@ def read_caches(cpu: int, root: Path = Path("/")) -> Caches:
 
 
 def processor_name(root: Path = Path("/")) -> str:
-    """Return the processor's own name, "" if it has none; on AArch64 the MIDRs of its cores."""
+    """Return the processor's own name; on AArch64 the MIDRs of its cores; "" if it has no name."""
     try:
         text = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -52,7 +54,7 @@ def processor_name(root: Path = Path("/")) -> str:
 
 
 def first_threads(cpus: Sequence[int], root: Path) -> list[int]:
-    """Return the first hardware thread of each core; every CPU where Linux does not list its siblings."""
+    """Return the first hardware thread of each core; every CPU if Linux does not list hardware threads."""
     first: list[int] = []
     seen: set[int] = set()
     for cpu in cpus:

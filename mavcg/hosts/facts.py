@@ -1,8 +1,7 @@
-"""Facts of this machine's cores and memories: caches as Linux lists them; clock, multiply-adds and bandwidths as
-measured.
+"""Facts of this machine's cores and memories: caches as Linux lists them; measured clock, multiply-adds and bandwidths.
 
-Measured once and kept in the user's cache folder (see schedule_store.py), by processor, cores and caches. A file
-named by MAVCG_HOST_FACTS replaces it, so that a plan for this machine can be made again, here or elsewhere.
+They are measured once and kept in the user's cache folder (see schedule_store.py), by processor, cores and caches. A
+file that MAVCG_HOST_FACTS names replaces them, so that a plan for this machine can be repeated, here or elsewhere.
 """
 
 import hashlib
@@ -26,9 +25,9 @@ MOST_MEMORY_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class CoreFacts:
-    """Facts of one cluster. None: not known.
+    """Facts of one cluster; None for an unknown fact.
 
-    Figures are of one core that works alone; bandwidths are of reads, in 10^9 bytes a second.
+    Figures are for one core that works alone; bandwidths are of reads, in 10^9 bytes per second.
     """
 
     core: str
@@ -48,9 +47,7 @@ class CoreFacts:
 class HostFacts:
     """Facts of this machine.
 
-    Args:
-        processor: its own name.
-        memory_gb_per_s: bandwidth of reads by all cores together, in 10^9 bytes a second.
+    processor: its own name. memory_gb_per_s: bandwidth of reads by all cores together, in 10^9 bytes per second.
     """
 
     processor: str
@@ -64,8 +61,8 @@ def host_facts(clusters: Sequence[Cluster], again: bool = False, root: Path = Pa
 
     Args:
         again: True to measure even if facts are kept.
-        root: the folder that holds sys/ and proc/.
-    Raises: MavcgError for a file of MAVCG_HOST_FACTS with a fault, and for an x86 core without AVX2 and FMA.
+        root: folder that stands for /, with sys/ and proc/.
+    Raises: MavcgError for a faulty file of MAVCG_HOST_FACTS, and for an x86 core without AVX2 and FMA.
     """
     named = os.environ.get(VARIABLE, "")
     if named:
@@ -102,7 +99,7 @@ def read_facts(path: Path) -> HostFacts:
 
 
 def facts_json(facts: HostFacts) -> str:
-    """Write the text of a file for MAVCG_HOST_FACTS."""
+    """Return the text of a file for MAVCG_HOST_FACTS."""
     return json.dumps(asdict(facts), indent=2) + "\n"
 
 
@@ -129,8 +126,9 @@ def facts_of(document: object) -> HostFacts:
 
 
 def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
-    """Measure each cluster on its first CPU that this process may use, then the memory with all; about a second.
+    """Measure each cluster on its first CPU that this process may use, then the memory with all CPUs.
 
+    It takes about a second.
     Raises: MavcgError for an x86 core without AVX2 and FMA.
     """
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
@@ -160,7 +158,7 @@ def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
 
 
 def _measure_core(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hosts.probe.Memory") -> CoreFacts:
-    """Return the facts with the figures that a thread bound to this CPU measures."""
+    """Return the facts with figures that a thread bound to this CPU measures."""
     probe = mavcg.hosts.probe
     loops = _loops(facts.core)
     figures: dict[str, float | int] = {}
@@ -178,7 +176,10 @@ def _measure_core(facts: CoreFacts, caches: Caches, cpu: int, memory: "mavcg.hos
 
 
 def _probe_sizes(caches: Caches, memory_bytes: int) -> dict[str, int]:
-    """Return sizes in bytes that fit in each cache level and in none nearer, where there is room between the two."""
+    """Return, for each cache level, a size in bytes that fits in it and not in the level before.
+
+    A level without such a size has none.
+    """
     l1, l2, l3 = caches.l1d_bytes, caches.l2_bytes, caches.l3_bytes
     sizes: dict[str, int] = {}
     if l1 is not None:
@@ -193,10 +194,11 @@ def _probe_sizes(caches: Caches, memory_bytes: int) -> dict[str, int]:
 
 
 def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
-    """Return the bytes that one core reads alone, and that each of several reads at once; less where memory is short.
+    """Return the bytes that one core reads alone, and the bytes that each of several cores reads at the same time.
 
-    Twice the largest cache, so that data are evicted before the next iteration reads them. Cores on several dies have
-    several such caches, so each reads as much, as long as all of it is no more than MOST_MEMORY_BYTES.
+    They are twice the largest cache, so that data are evicted before they are read again, and less if memory is short.
+    Cores on several dies have several such caches, so each reads as much, unless the total is more than
+    MOST_MEMORY_BYTES.
     """
     listed = [size for found in caches for size in (found.l1d_bytes, found.l2_bytes, found.l3_bytes) if size]
     size_bytes = min(max(2 * max(listed, default=0), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
@@ -209,7 +211,7 @@ def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
 
 
 def _loops(core: str) -> "mavcg.hosts.probe.Probe":
-    """Return the measuring loops, for vectors as the kernels for this core use them."""
+    """Return the measuring loops, with vectors of the length that kernels for this core use."""
     from mavcg.hardware.core import GENERIC
     from mavcg.hardware.target import host_target
     from mavcg.lowering.machines import machines_for
@@ -230,7 +232,7 @@ def _pin(cpu: int) -> None:
 
 
 def _in_thread(work: Any) -> None:
-    """Run work in a thread of its own, whose binding ends with it. Raises: what work raises."""
+    """Run work in a new thread, whose CPU binding ends with it. Raises: what work raises."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
@@ -244,7 +246,7 @@ def _store() -> DiskStore | None:
 
 
 def _key(clusters: Sequence[Cluster], root: Path) -> str:
-    """Return a key that is equal for the same processor, cores and caches, measured by the same code."""
+    """Return a key that is equal for the same processor, cores, caches and measuring code."""
     code = hashlib.sha256()
     for file in (__file__, str(mavcg.hosts.probe.__file__)):
         code.update(Path(file).read_bytes())
@@ -265,7 +267,7 @@ def _table(document: object, kind: type[HostFacts] | type[CoreFacts], location: 
 
 
 def _figures(table: Mapping[str, Any], location: str) -> dict[str, Any]:
-    """Return the figures of a table; null is absent. Raises: MavcgError for a value that is no number above 0."""
+    """Return the figures of a table without nulls. Raises: MavcgError for a value that is not a number above 0."""
     for key, value in table.items():
         whole = key.endswith(("_bytes", "_cores", "_khz"))
         if value is not None and (type(value) not in ((int,) if whole else (int, float)) or not 0 < value < 1e15):
@@ -275,5 +277,5 @@ def _figures(table: Mapping[str, Any], location: str) -> dict[str, Any]:
 
 
 def _round_figure(value: float) -> float:
-    """Round to three digits: more would be noise."""
+    """Round to three digits, because more would be noise."""
     return float(f"{value:.3g}")

@@ -1,7 +1,7 @@
-"""Finds shared libraries with a CBLAS sgemm on this machine, for primitives that call them.
+"""Find shared libraries with a CBLAS sgemm on this machine, for primitives that call them.
 
-Finding a library loads it into this process, which runs its initialisers: the user names it, or its soname is found as
-the system's loader finds it.
+Finding a library loads it into this process, which runs its initialisers. The user names its file, or its soname is
+found as the system's loader does.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ _VERSION = re.compile(r"OpenBLAS ([0-9][0-9A-Za-z.]*)")
 def find_foreign(text: str) -> ForeignLibrary:
     """Return the library that NAME or NAME=PATH names.
 
-    Raises: MavcgError for a bad name, a library that is not there or cannot be loaded, and one without a CBLAS sgemm.
+    Raises: MavcgError for a bad name, a library that does not exist or cannot be loaded, and one without a CBLAS sgemm.
     """
     name, given, path_text = text.partition("=")
     if not _NAME.fullmatch(name):
@@ -52,7 +52,7 @@ def find_foreign(text: str) -> ForeignLibrary:
 
 
 def sgemm_address(library: ForeignLibrary) -> int:
-    """Return the address of the library's sgemm in this process. Raises: MavcgError if it cannot be loaded any more."""
+    """Return the address of the library's sgemm in this process. Raises: MavcgError if it can no longer be loaded."""
     function = getattr(_load(library.label, Path(library.path)), library.symbol)
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
@@ -71,7 +71,7 @@ def _example() -> str:
 
 
 def _installed_file(name: str) -> Path:
-    """Return the file of a library that is known by name. Raises: MavcgError if it is not installed, or not known."""
+    """Return the file of a library that mavcg knows by name. Raises: MavcgError if it is unknown or not installed."""
     if name not in SONAMES:
         raise MavcgError(f"--foreign {name}: no library is known by this name; say where it is: {name}=PATH")
     spec = find_spec(WHEEL)
@@ -88,7 +88,7 @@ def _installed_file(name: str) -> Path:
 
 
 def _path_of(soname: str) -> Path | None:
-    """Return the file that the system's loader takes for a soname; None if it finds none."""
+    """Return the file that the system's loader finds for a soname; None if it finds none."""
     try:
         ctypes.CDLL(soname)
     except OSError:

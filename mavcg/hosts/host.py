@@ -1,4 +1,4 @@
-"""Represent this machine as a board, so that `--board host` builds for it and plans for it."""
+"""Represent this machine as a board, so that `--board host` builds and plans for it."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,7 +22,10 @@ def find_board(name: str) -> Board:
 
 
 def host_board() -> Board:
-    """Return this machine: a cluster for each recognised core type. Other CPUs run the generic version."""
+    """Return this machine as a board with a cluster for each recognised core type.
+
+    Other CPUs run the generic version.
+    """
     cpus_of: dict[str, list[int]] = {}
     for found in detect():
         if found.core:
@@ -33,15 +36,14 @@ def host_board() -> Board:
 
 
 def measured_host_board(again: bool = False) -> Board:
-    """Return this machine with its caches, clocks and bandwidths: kept from before, or measured now, in a second or
-    two.
+    """Return this machine as a board with its caches, clocks and bandwidths, as kept from before or measured now.
 
-    Where no core is recognised, all CPUs are one cluster of "generic" cores; the planner names what it assumes of
-    those.
+    A measurement takes a second or two. If no core is recognised, all CPUs are one cluster of "generic" cores; the
+    planner states what it assumes about them.
 
     Args:
-        again: True to measure even if figures are kept. MAVCG_HOST_FACTS names a file of facts to be used instead.
-    Raises: MavcgError for such a file with a fault, and for an x86 core without AVX2 and FMA.
+        again: True to measure even if figures are kept. A file that MAVCG_HOST_FACTS names is used instead of both.
+    Raises: MavcgError for a faulty file, and for an x86 core without AVX2 and FMA.
     """
     from mavcg.hosts.facts import host_facts  # NumPy and LLVM, which the other boards do without
 

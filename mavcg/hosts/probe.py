@@ -1,10 +1,9 @@
-"""Measure a core of this machine with small loops: its clock, its multiply-adds, its reads from each cache.
+"""Measure a core of this machine with small loops: clock, multiply-adds, bandwidth of each cache.
 
-The loops are LLVM IR, compiled in this process for this machine: no file, no compiler to be started. Each is run
-many
-times for less than a scheduler's time slice, so that some runs are undisturbed even on a busy machine: for figures of
-the core alone the best run counts, for caches and memories the first decile. On a machine where a dozen processes
-shared the CPU, medians were once a fifth of the true figures, and plans by them took 3 to 5 percent longer.
+The loops are LLVM IR that is compiled in this process for this machine: no file, and no compiler to start. Each is run
+many times for less than a scheduler's time slice, so that some runs are undisturbed even on a busy machine. For figures
+of the core alone the best run counts, for caches and memories the first decile. On a machine where a dozen processes
+shared the CPU, medians were once a fifth of the true figures, and plans made with them took 3 to 5 percent longer.
 """
 
 import ctypes
@@ -43,7 +42,7 @@ class Probe:
 
 @cache
 def compile_probe(vector_bytes: int, registers: int) -> Probe:
-    """Compile the loops for vectors of this length, on a core with so many vector registers."""
+    """Compile the loops. vector_bytes: length of vectors. registers: number of the core's vector registers."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -73,22 +72,22 @@ def compile_probe(vector_bytes: int, registers: int) -> Probe:
 
 
 def clock_ghz(probe: Probe) -> float:
-    """Return the clock of this thread's core, in GHz: a chain of additions and exclusive ors takes a cycle for each."""
+    """Return the clock of this thread's core in GHz, from a chain of additions and exclusive ors of one cycle each."""
     return CHAIN / min(_ns_per_iteration(lambda iterations: probe.chain(iterations, 3, 5)))
 
 
 def fma_gvectors_per_s(probe: Probe) -> float:
-    """Return 10^9 vector multiply-adds of f32 a second."""
+    """Return the rate of f32 vector multiply-adds, in 10^9 vectors per second."""
     return probe.accumulators / min(_ns_per_iteration(lambda iterations: probe.fma(iterations, 0.999, 0.001)))
 
 
 def written_memory(size_bytes: int) -> Memory:
-    """Allocate memory and write it: pages that were never written are all one page of zeros."""
+    """Allocate memory and write to it, because pages that were never written are all the same page of zeros."""
     return np.full(size_bytes, 1, dtype=np.uint8)
 
 
 def read_gb_per_s(probe: Probe, memory: Memory) -> float:
-    """Return the bandwidth of repeated reads from this memory, in 10^9 bytes a second."""
+    """Return the bandwidth of repeated reads from this memory, in 10^9 bytes per second."""
     start, groups = _aligned_range(memory, probe)
     group_bytes = GROUP * probe.vector_bytes
     probe.read(start, groups, 1)
@@ -102,8 +101,9 @@ def read_gb_per_s(probe: Probe, memory: Memory) -> float:
 
 
 def read_together_gb_per_s(probe: Probe, parts: Mapping[int, Memory], pin: Callable[[int], None]) -> float:
-    """Return the bandwidth of simultaneous reads, in 10^9 bytes a second, each CPU from its own memory; pin binds a
-    thread.
+    """Return the total bandwidth of simultaneous reads, in 10^9 bytes per second.
+
+    parts: memory that each CPU reads. pin: binds the calling thread to a CPU.
     """
     barrier = threading.Barrier(len(parts))
     rates: list[float] = []
@@ -122,12 +122,12 @@ def read_together_gb_per_s(probe: Probe, parts: Mapping[int, Memory], pin: Calla
 
 
 def _undisturbed_figure(times: list[float]) -> float:
-    """Return the longest of the quickest runs: their first decile."""
+    """Return the first decile of the times: the longest of the quickest tenth."""
     return sorted(times)[int(UNDISTURBED * (len(times) - 1))]
 
 
 def _ns_per_byte(probe: Probe, memory: Memory, spend_ns: int) -> list[float]:
-    """Return nanoseconds per byte of each chunk of this memory, one after the other until the time is spent."""
+    """Return nanoseconds per byte for each chunk of this memory, read in order until spend_ns have passed."""
     start, groups = _aligned_range(memory, probe)
     group_bytes = GROUP * probe.vector_bytes
     step = min(groups, CHUNK_BYTES // group_bytes)
@@ -142,14 +142,14 @@ def _ns_per_byte(probe: Probe, memory: Memory, spend_ns: int) -> list[float]:
 
 
 def _aligned_range(memory: Memory, probe: Probe) -> tuple[int, int]:
-    """Return the first aligned address, and the number of groups of vectors that follow it."""
+    """Return the first aligned address, and the number of groups of vectors from there."""
     start = -(-memory.ctypes.data // ALIGN) * ALIGN
     left = memory.ctypes.data + memory.nbytes - start
     return start, left // (GROUP * probe.vector_bytes)
 
 
 def _ns_per_iteration(run: Callable[[int], object]) -> list[float]:
-    """Return nanoseconds per iteration, of each of many runs."""
+    """Return nanoseconds per iteration for each of many runs."""
     iterations = 1
     while True:
         ns = min(_ns(run, iterations) for _ in range(3))  # the first may wait for the CPU that the thread was bound to

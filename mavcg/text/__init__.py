@@ -1,1 +1,1 @@
-"""Text that holds names from files: escaped for each language, printed safely on terminals."""
+"""Text that contains names from files: escaped for each language, and printed safely on terminals."""

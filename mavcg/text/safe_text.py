@@ -1,8 +1,8 @@
-"""Write names that come from files into generated text: a function for each context that a name may occur in.
+"""Write names that come from files into generated text: a function for each context in which a name may occur.
 
-A name is any text that somebody else wrote: of a model, a tensor, a node, a file, a function, a core. Whatever it is,
-the text around it keeps its tokens. Where a language has escapes they are used; elsewhere an allow-list of characters
-decides, and other characters become "_".
+A name is any text that somebody else wrote, of a model, a tensor, a node, a file, a function or a core. Whatever it is,
+the text around it keeps its tokens. Names are escaped if the language has escapes; otherwise characters that are not on
+an allow-list become "_".
 """
 
 import re
@@ -19,29 +19,29 @@ _XML_ATTRIBUTE = _XML_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": 
 
 
 def comment(text: str) -> str:
-    """Make a name safe within a comment, or a line of free text, of any language that is generated here."""
+    """Make a name safe within a comment, or a line of free text, of any generated language."""
     return _NOT_IN_COMMENTS.sub("_", text)
 
 
 def c_identifier(text: str, otherwise: str = "") -> str:
     """Make a name safe within an identifier: res-net.50 -> res_net_50.
 
-    Args:
-        otherwise: the result if no character of it can stay.
+    otherwise: result if no character of the name can stay.
     """
     return _NOT_IN_IDENTIFIERS.sub("_", text).strip("_") or otherwise
 
 
 def c_string(text: str) -> str:
-    """Return a C string literal of the name's UTF-8 bytes; what is not plain ASCII, and ? for the trigraphs, in
-    octal."""
+    """Return a C string literal of the name's UTF-8 bytes.
+
+    Characters other than plain ASCII, and the ? of trigraphs, are octal escapes.
+    """
     plain = (chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}" for byte in utf8(text))
     return f'"{"".join(plain)}"'
 
 
 def utf8(text: str) -> bytes:
-    """Return UTF-8 of the text; bytes that Python read by surrogateescape as they were, other surrogates as three
-    bytes."""
+    """Return the text in UTF-8; surrogateescape characters become their bytes, and other surrogates three bytes."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -49,19 +49,22 @@ def utf8(text: str) -> bytes:
 
 
 def is_assembly_symbol(name: str) -> bool:
-    """True if assembly text and linker scripts can name the symbol, in quotes if need be: quotes know no escapes."""
+    """Return True if assembly text and linker scripts can name the symbol, in quotes if needed.
+
+    Quotes know no escapes.
+    """
     return name.isprintable() and not re.search(r'["\\]', name)
 
 
 def assembly_symbol(name: str) -> str:
-    """Write a symbol as assemblers read it: in quotes if it has more than letters, digits, dots and dollars."""
+    """Write a symbol for assemblers, in quotes if it has characters other than letters, digits, dots and dollars."""
     if re.fullmatch(r"[\w.$]+", name):
         return name
     return '"' + "".join(c if is_assembly_symbol(c) else "_" for c in name) + '"'
 
 
 def cmake_target(text: str) -> str:
-    """Make a name safe as one of CMake's targets."""
+    """Make a name safe as the name of a CMake target."""
     return _NOT_IN_TARGETS.sub("_", text)
 
 
@@ -71,22 +74,21 @@ def cmake_string(text: str) -> str:
 
 
 def toml_string(text: str) -> str:
-    """Write a text as a basic string of TOML; halves of surrogate pairs, which it cannot hold, are replaced."""
+    """Write a text as a basic string of TOML; surrogates, which it cannot contain, are replaced."""
     escaped = re.sub(r'["\\]', r"\\\g<0>", "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text))
     return '"' + "".join(f"\\u{ord(c):04x}" if c < " " or c == "\x7f" else c for c in escaped) + '"'
 
 
 def pkg_config_flag(text: str) -> str:
-    """Return the part of a flag in a .pc file: each character that a shell, or pkg-config, may read otherwise is
-    escaped.
+    """Return a part of a flag for a .pc file, with escapes for characters that a shell or pkg-config may interpret.
 
-    Control characters, which a line cannot hold, are "_". A "$" before an escaped "{" names no variable.
+    Control characters, which a line cannot contain, become "_". A "$" before an escaped "{" names no variable.
     """
     return "".join(c if _PLAIN_IN_FLAGS.match(c) else f"\\{c}" if c.isprintable() else "_" for c in text)
 
 
 def xml_text(text: str) -> str:
-    """Write a text as the content of an XML element; characters that XML cannot hold are replaced."""
+    """Write a text as the content of an XML element; characters that XML does not allow are replaced."""
     return _NOT_IN_XML.sub("\ufffd", text).translate(_XML_TEXT)
 
 
@@ -96,7 +98,7 @@ def xml_attribute(text: str) -> str:
 
 
 def plot_label(text: str) -> str:
-    """Write a text for matplotlib literally: "$" begins no formula, and the SVG that it is drawn into stays XML."""
+    """Write a text for matplotlib literally: "$" begins no formula, and the SVG with it stays XML."""
     return printable(text).replace("\n", "\\n").replace("\t", " ").replace("$", r"\$")
 
 
