@@ -1,1 +1,1 @@
-"""The C runtime of built libraries: core table, selector, and how to compile it."""
+"""The runtime of built libraries: core table, selector and engine in C, and Python code to compile and load them."""

@@ -1,4 +1,4 @@
-"""Joins the C files of a unit into one translation unit, in which all functions but the exported ones are static.
+"""Join the C files of a unit into one translation unit, in which all functions except the exported ones are static.
 
 `python -m mavcg.runtime.amalgamation FOLDER` writes every unit as FOLDER/<unit>.c.
 """
@@ -19,10 +19,10 @@ _POP = "#if defined(__clang__)\n#pragma clang attribute pop\n#endif\n"
 
 @dataclass(frozen=True)
 class Unit:
-    """The C files of a translation unit, in an order in which every call finds its declaration.
+    """The C files of a translation unit, in an order in which every call follows its declaration.
 
-    small: files whose functions run once, compiled for size; fast: the others, after them. defines: macros of the unit,
-    "NAME VALUE".
+    small: files whose functions run once, compiled for size. fast: the other files, after them. defines: macros of the
+    unit, "NAME VALUE".
     """
 
     fast: tuple[str, ...]
@@ -83,9 +83,9 @@ UNITS: Mapping[str, Unit] = {
 
 @cache
 def unit_text(name: str) -> str:
-    """Return the text of a unit: each file of csrc/ once, in the place where it is first included. Generated headers
-    stay included, once; those of the system as they are.
+    """Return the text of a unit: each file of csrc/ once, in the place where it is first included.
 
+    Generated headers stay included, once; system headers stay as they are.
     Raises: KeyError for a name that is not in UNITS.
     """
     unit = UNITS[name]
@@ -100,19 +100,22 @@ def unit_text(name: str) -> str:
 
 
 def unit_files(name: str) -> tuple[str, ...]:
-    """Return the names of all files of csrc/ that a unit consists of, headers too, in the order of names."""
+    """Return the names of all files of csrc/ in a unit, including headers, in alphabetical order."""
     return tuple(sorted(set(re.findall(r'^#line 1 "(.+)"$', unit_text(name), re.MULTILINE))))
 
 
 def write_unit(name: str, folder: Path) -> Path:
-    """Write a unit as folder/<name>.c; its path. Raises: KeyError for an unknown name; OSError where it cannot."""
+    """Write a unit as folder/<name>.c and return its path.
+
+    Raises: KeyError for an unknown name; OSError if it cannot be written.
+    """
     path = folder / f"{name}.c"
     path.write_text(unit_text(name), encoding="utf-8")
     return path
 
 
 def _file_text(file: str, joined: set[str]) -> str:
-    """Return a file with the headers of csrc/ that it is the first to include in the place of its #include lines."""
+    """Return a file's text, with the headers of csrc/ that it includes first in place of the #include lines."""
     joined.add(file)
     lines = [f'#line 1 "{file}"']
     for number, line in enumerate((SOURCES / file).read_text(encoding="utf-8").splitlines(), 1):

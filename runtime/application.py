@@ -1,4 +1,4 @@
-"""Applications of several networks in Python: `mavcg.load_application("libapp.so")["detector"].run(x)`."""
+"""Run applications of several networks from Python: `mavcg.load_application("libapp.so")["detector"].run(x)`."""
 
 import contextlib
 import os
@@ -18,8 +18,9 @@ StagePlaces = Mapping[str, Sequence[Collection[int]]]
 class LoadedApplication:
     """The networks of a library in one memory; `load_application` creates it.
 
-    name: the application's. networks: names, in order. arena_bytes: of all buffers; scratch_bytes: for each thread.
-    Networks that share memory never run together: while one runs, run of another raises MavcgError.
+    name: name of the application. networks: names of the networks, in order. arena_bytes: size of all buffers.
+    scratch_bytes: size for each thread. Networks that share memory cannot run at the same time: while one runs, run of
+    another raises MavcgError.
     """
 
     def __init__(self, path: Path, threads: int, pin: bool, places: StagePlaces) -> None:
@@ -50,22 +51,22 @@ class LoadedApplication:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """The names of the networks."""
+        """Return the names of the networks."""
         return tuple(self._models)
 
     def __getitem__(self, network: str) -> Model:
-        """Return a network; its arrays and functions are those of mavcg.Model."""
+        """Return a network, which has the arrays and functions of mavcg.Model."""
         if network not in self._models:
             raise MavcgError(f"{self.path}: has no network {network!r}; there are {', '.join(self._models)}")
         return self._models[network]
 
     def stages(self, network: str) -> int:
-        """Return the number of stages of a network; 0 for one that is no pipeline."""
+        """Return the number of stages of a network; 0 for one that is not a pipeline."""
         self[network]
         return int(self._table.networks[self.networks.index(network)].stage_count)
 
     def pipeline(self, network: str) -> Pipeline:
-        """Return the frame API of a network that was built with partitions. Raises: MavcgError for another one."""
+        """Return the frame API of a network that was built with partitions. Raises: MavcgError for another network."""
         model = self[network]
         number = self.networks.index(network)
         stages = self.stages(network)
@@ -109,18 +110,18 @@ class LoadedApplication:
 def load_application(
     path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False, stages: StagePlaces | None = None
 ) -> LoadedApplication:
-    """Create the memory and the contexts of a library that `mavcg app build` made. threads, pin: as of load.
+    """Create the memory and the contexts of a library that `mavcg app build` made.
 
-    stages: the CPUs of each stage of a pipeline, by the network's name, such as {"backbone": [{0, 1}, {2, 3}]}, with a
-    thread for each; without them those that were predicted at the build, where this process may use them, else an
-    equal share of its CPUs.
-    Raises: MavcgError for a file that is not such a library of this machine; as load.
+    threads, pin: as in `load`. stages: the CPUs of each stage of a pipeline, by the network's name, such as
+    {"backbone": [{0, 1}, {2, 3}]}, with a thread for each CPU. Without it, the CPUs that the build predicted are used
+    if this process may use them, else equal parts of the CPUs.
+    Raises: MavcgError for a file that is not such a library for this machine, and as `load`.
     """
     return LoadedApplication(Path(path), thread_count(threads), pin, stages or {})
 
 
 def _place_rows(path: Path, table: Any, places: StagePlaces) -> tuple[Any, list[Any]]:
-    """Return an array of mavcg_stage_place, with what has to be kept while it is used."""
+    """Return an array of mavcg_stage_place, and the objects that must live as long as it is used."""
     names = [text_of(table.networks[i].model.name) for i in range(table.network_count)]
     rows, kept = [], []
     for network, stages in places.items():
@@ -142,9 +143,9 @@ def _place_rows(path: Path, table: Any, places: StagePlaces) -> tuple[Any, list[
 
 @contextlib.contextmanager
 def open_network(path: Path, network: str | None, threads: int | str) -> Iterator[Model]:
-    """Load a model library, or an application in whose memory a network runs.
+    """Load a model library, or an application and return one of its networks.
 
-    Raises: MavcgError where `network` is missing, or given for a model library; as load.
+    Raises: MavcgError if `network` is missing for an application, or given for a model library, and as `load`.
     """
     if network is None:
         with load(path, threads=threads) as model:
@@ -157,7 +158,7 @@ def open_network(path: Path, network: str | None, threads: int | str) -> Iterato
 
 
 def is_application(path: Path) -> bool:
-    """True if the file is an application's library. Raises: MavcgError for a file that cannot be loaded."""
+    """Return True if the file is an application's library. Raises: MavcgError for a file that cannot be loaded."""
     library, where = open_library(path)
     try:
         return application_table(path, library) is not None

@@ -1,6 +1,6 @@
-"""An application as C: the tables that csrc/application.c is compiled with, and the header for its users.
+"""Write an application as C: the tables that csrc/application.c is compiled with, and the header for its users.
 
-Pure: values in, text out.
+It is pure: values in, text out.
 """
 
 import re
@@ -19,10 +19,10 @@ MAX_NETWORKS = 32  # bits of conflicts_with
 
 @dataclass(frozen=True)
 class PlacedNetwork:
-    """A network's program and its place in the application's memory.
+    """A network's program with its place in the application's memory.
 
-    arena_offset: in bytes; scratch_offset: for one thread. conflicts_with: numbers of the networks that share memory
-    with it, its own included.
+    arena_offset: offset of its buffers, in bytes. scratch_offset: offset in the scratch memory of a thread, in bytes.
+    conflicts_with: indices of the networks that share memory with it, including itself.
     """
 
     program: Program
@@ -33,7 +33,10 @@ class PlacedNetwork:
 
 @dataclass(frozen=True)
 class ApplicationProgram:
-    """Networks in one memory. arena_bytes: of all; scratch_bytes: of all, for one thread of each."""
+    """Networks in one memory.
+
+    arena_bytes: size of all buffers. scratch_bytes: scratch memory for one thread of each network.
+    """
 
     name: str
     networks: tuple[PlacedNetwork, ...]
@@ -42,7 +45,7 @@ class ApplicationProgram:
 
 
 def check_names(name: str, networks: Sequence[str]) -> None:
-    """Raise MavcgError where the C names of the application and its networks collide, or there are too many."""
+    """Raise MavcgError if the C names of the application and its networks collide, or there are too many networks."""
     if len(networks) > MAX_NETWORKS:
         raise MavcgError(f"{name}: {len(networks)} networks; a library holds {MAX_NETWORKS}: make several libraries")
     own, seen = api_name(name), dict[str, str]()
@@ -59,7 +62,7 @@ def check_names(name: str, networks: Sequence[str]) -> None:
 
 
 def application_tables(application: ApplicationProgram) -> str:
-    """Return mavcg_application_tables.h."""
+    """Return the text of mavcg_application_tables.h."""
     symbols = [network_symbol(each.program.name) for each in application.networks]
     hidden = '__attribute__((visibility("hidden")))'
     return "".join([
@@ -89,7 +92,7 @@ def application_tables(application: ApplicationProgram) -> str:
 
 
 def application_header(application: ApplicationProgram, threads: int = 1) -> str:
-    """Return <name>.h: the API of each network and the application's. threads: a context's by default."""
+    """Return the text of <name>.h: the API of each network and of the application. threads: default of a context."""
     name = api_name(application.name)
     guard = f"MAVCG_APPLICATION_{name.upper()}_H"
     lists = "".join(

@@ -1,7 +1,7 @@
-"""Finds the core type of each CPU of a machine: of this one, or of a board by its recorded /proc and /sys.
+"""Detect the core type of each CPU: of this machine, or of a board from its recorded /proc and /sys.
 
-The answers come from the runtime's own C (csrc/detect.c), compiled once for this machine and stored in the user's cache
-(code_cache.py). csrc/detect_api.h declares it, to C and by cffi to Python.
+The runtime's own C code (csrc/detect.c) does it. It is compiled once for this machine, and kept in the user's cache
+(code_cache.py). csrc/detect_api.h declares it, to C and through cffi to Python.
 """
 
 import hashlib
@@ -28,10 +28,10 @@ _NEEDS = SOURCES / "x86_needs.h"
 
 @dataclass(frozen=True)
 class DetectedCpu:
-    """A CPU and its core type; core: None where no known core is recognised; such a CPU runs the generic
-    version.
+    """A CPU and its core type.
 
-    how: the source and what was read there, such as "sysfs midr_el1 0x411fd050".
+    core: None if no known core is recognised; such a CPU runs the generic version. how: the source of the detection and
+    the value that was read, such as "sysfs midr_el1 0x411fd050".
     """
 
     cpu: int
@@ -42,12 +42,13 @@ class DetectedCpu:
 def detect(
     root: Path = Path("/"), cores: Sequence[Core] | None = None, cpu_map: str | None = None
 ) -> list[DetectedCpu]:
-    """Return the core type of each CPU, by number, as a built library would find it.
+    """Return the core type of each CPU, by number, as a built library detects it.
 
-    root: a folder with a board's recorded proc/ and sys/; "/" is this machine, whose registers are read too.
-    cores: the cores to distinguish; None: all that mavcg.profiles knows.
-    cpu_map: a value of MAVCG_CPU_MAP; the environment is not read.
-    Raises: MavcgError for a cpu_map with a fault or a root that is not a folder; ToolError when compiling fails.
+    Args:
+        root: folder with a board's recorded proc/ and sys/; "/" is this machine, whose registers are read too.
+        cores: cores to distinguish; None for all cores that have profiles.
+        cpu_map: a value of MAVCG_CPU_MAP; the environment is not read.
+    Raises: MavcgError for a faulty cpu_map and for a root that is not a folder; ToolError if compilation fails.
     """
     if not root.is_dir():
         raise MavcgError(f"{root}: is not a folder; give one that holds a board's proc/ and sys/, or / (this machine)")
@@ -64,10 +65,10 @@ def detect(
 
 @dataclass(frozen=True)
 class Candidates:
-    """Cores that detection distinguishes.
+    """Cores that the detection distinguishes.
 
-    checked: those of the set whose instructions a CPU must have to be recognised as such a core. masked: cores outside
-    the set, whose CPUs are recognised as a stand-in of theirs in the set.
+    checked: cores of the set that are recognised only on CPUs that have their instructions. masked: cores outside of
+    the set, whose CPUs are recognised as a stand-in in the set.
     """
 
     core_set: CoreSet
@@ -78,8 +79,8 @@ class Candidates:
 def _detect_unmasked(cpu_map: str | None, cores: tuple[Core, ...], masked: tuple[Core, ...]) -> list[DetectedCpu]:
     """Return this machine's CPUs, each as a core whose instructions it has.
 
-    A hypervisor may mask instructions that every silicon of a core has: its CPUs are then what the core's stand-ins
-    are, as in a library that is built for one of these.
+    A hypervisor may mask instructions that all silicon of a core has. Its CPUs are then recognised as the core's
+    stand-ins, as in a library that is built for these.
     """
     core_set = CoreSet(cores)
     by_model = _detect(Path("/"), cpu_map, Candidates(core_set, (), masked))
@@ -115,7 +116,10 @@ def _detect(root: Path, cpu_map: str | None, candidates: Candidates) -> list[Det
 
 
 def describe(library: Any, core_set: CoreSet, cpu: int, number: int, how: int, seen: int) -> DetectedCpu:
-    """Describe one CPU by the entries of detect's arrays; seen: MIDR_EL1, or an x86 family << 16 | model, or 0."""
+    """Return a CPU with its core type, from the entries of detect's arrays.
+
+    seen: MIDR_EL1, or x86 family << 16 | model, or 0.
+    """
     source: str = ffi.string(library.mavcg_how_words(how)).decode()
     if seen >> 24:
         source += f" 0x{seen:08x}"
@@ -129,9 +133,9 @@ def describe(library: Any, core_set: CoreSet, cpu: int, number: int, how: int, s
 
 @cache
 def load_detector(candidates: Candidates) -> Any:
-    """Load the detection library for these cores, compiled where the cache does not have it yet.
+    """Load the detection library for these cores, after compilation if the cache does not have it.
 
-    Where the cache folder belongs to another user, or cannot be written, it is compiled for this process alone.
+    If the cache folder belongs to another user or cannot be written, the library is compiled for this process only.
     """
     folder = cache_folder()
     if is_own_folder(folder):
@@ -141,10 +145,10 @@ def load_detector(candidates: Candidates) -> Any:
 
 
 def build_detector(candidates: Candidates, folder: Path) -> Path:
-    """Return the detection library's path in this folder, compiled where it is not there.
+    """Return the path of the detection library in this folder, after compilation if it is not there.
 
-    Its name has a digest of all that it is made of, so that a stale one is never loaded.
-    Raises: ToolError when compiling fails.
+    Its name contains a digest of all its inputs, so that an outdated library is never loaded.
+    Raises: ToolError if compilation fails.
     """
     target, core_set, checked = host_target(), candidates.core_set, candidates.checked
     others = {core.name: core for core in candidates.masked}

@@ -13,7 +13,10 @@ from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, protection_flags, run_zig
 
 
 def blas_object(tables: str, target: Target, ilp64: bool, out: Path) -> Path:
-    """Compile the unit to out, which appears whole or not at all. Returns out. Raises: ToolError."""
+    """Compile the unit to the file out, which appears whole or not at all, and return out. Raises: ToolError.
+
+    ilp64: True if routines without a suffix take 64-bit integers.
+    """
     with scratch_folder(".mavcg-blas-", out.parent) as scratch:
         (Path(scratch) / BLAS_TABLES).write_text(tables)
         made = Path(scratch) / out.name

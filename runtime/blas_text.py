@@ -1,6 +1,6 @@
-"""The tables of a BLAS library as C: blocks of each type, and the register tiles of each version.
+"""Write the tables of a BLAS library as C: blocks of each type, and the register tiles of each version.
 
-Pure: values in, text out.
+It is pure: values in, text out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ def _fields(b: BlasBlocks) -> tuple[int, ...]:
 def _versions(
     stem: str, kind: str, symbols: Mapping[str, Sequence[str]], routine: str, core_set: CoreSet, labels: Sequence[str]
 ) -> list[str]:
-    """Return the tables of functions of this kind, one a type and version, between which the selector chooses."""
+    """Return the tables of functions of this kind, one for each type and version, from which the selector chooses."""
     parts = []
     for dtype in ITEM_BYTES:
         for label in dict.fromkeys(labels):
@@ -90,5 +90,5 @@ def _versions(
 
 
 def _array(declaration: str, lines: Sequence[str]) -> str:
-    """Return the C text of a static array that is not constant."""
+    """Return the C text of a static array that is not const."""
     return c_array(declaration, lines).replace("static const ", "static ", 1)

@@ -1,4 +1,4 @@
-"""Compiles the selector of a core set for a target."""
+"""Compile the selector of a core set for a target."""
 
 import hashlib
 import os
@@ -28,12 +28,12 @@ RUNTIME_FLAGS = (
 def runtime_object(
     core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, out_dir: Path, shared: bool = False
 ) -> Path:
-    """Compile the runtime of a core set. Returns the object's path, out_dir/mavcg_runtime_<tag>.o.
+    """Compile the runtime of a core set, and return the object's path, out_dir/mavcg_runtime_<tag>.o.
 
-    shared: only the set's own part, which calls libmavcg_rt.so (runtime/shared.py); for ELF targets.
-    all_cores: every known core by name, for stand-ins and for MAVCG_CPU_MAP.
-    The object's undefined symbols are all weak: it links with any libc, or none.
-    Raises: MavcgError when a core of the set is not of the target's architecture; ToolError when compiling fails.
+    shared: True for the set's own part only, which calls libmavcg_rt.so (runtime/shared.py); for ELF targets.
+    all_cores: every known core by name, for stand-ins and for MAVCG_CPU_MAP. All undefined symbols of the object are
+    weak, so that it links with any libc, or none.
+    Raises: MavcgError if a core of the set has another architecture than the target; ToolError if compilation fails.
     """
     for core in core_set.cores:
         if core.arch != target.arch:
@@ -71,23 +71,22 @@ def runtime_object(
 
 
 def x86_needs(core: Core) -> tuple[int, ...]:
-    """Return the CPUID bits of the instruction sets that the compiler may use for this core; words as in
-    csrc/x86_needs.h.
+    """Return the CPUID bits of the instruction sets that code for this core may use, in words as in csrc/x86_needs.h.
 
-    Raises: ToolError when the compiler does not know the core's LLVM CPU.
+    Raises: ToolError if the compiler does not know the core's LLVM CPU.
     """
     return llvm_needs(core.llvm_cpu, core.llvm_features)
 
 
 def llvm_needs(cpu: str, features: tuple[str, ...]) -> tuple[int, ...]:
-    """Return x86_needs of an LLVM CPU with features as LLVM spells them."""
+    """Return the CPUID bits, as x86_needs, for an LLVM CPU and features in LLVM's spelling."""
     changes = (sign_and_name[0] + sign_and_name[1:].replace("-", "_") for sign_and_name in features)
     return compiler_needs(cpu.replace("-", "_") + "".join(changes))
 
 
 @cache
 def compiler_needs(cpu: str) -> tuple[int, ...]:
-    """Return x86_needs of a CPU as ziglang spells it, such as icelake_server or znver4-avx512f."""
+    """Return the CPUID bits, as x86_needs, for a CPU in ziglang's spelling, as icelake_server or znver4-avx512f."""
     what = f"listing the instruction sets of {cpu}"
     arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
     text = run_zig("cc", arguments, what)
@@ -98,7 +97,10 @@ def compiler_needs(cpu: str) -> tuple[int, ...]:
 
 
 def compile_runtime(unit: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...] = ("-c",)) -> Path:
-    """Compile a unit of amalgamation.py with this core table to out, which appears whole or not at all. Returns out."""
+    """Compile a unit of amalgamation.py with this core table to the file out, and return out.
+
+    The file appears whole or not at all. more_flags: further flags of the compiler.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
     with scratch_folder(".mavcg-runtime-", out.parent) as scratch:
         (Path(scratch) / "mavcg_core_table.h").write_text(table)
@@ -116,7 +118,7 @@ _SECTION = re.compile(r'^(\s*\.section\s+[^,\n]+,"[a-zA-Z]*)",([@%]\w+)(,\d+)?$'
 def in_one_group(assembly: str, name: str) -> str:
     """Return ELF assembly with every section in the group `name`.
 
-    A link keeps one copy of a group: objects that each bring the runtime leave one copy of it in the program.
+    A linker keeps one copy of a group: if several objects contain the runtime, the program has it once.
 
     .section .text.f,"ax",@progbits     ->     .section .text.f,"axG",@progbits,name,comdat
     """

@@ -1,7 +1,7 @@
-"""Caches compiled helpers in a folder of this user's, and finds only those again that are as they were written.
+"""Keep compiled helpers in a folder of this user, and load only those that are unchanged since they were written.
 
 A library that is loaded from there runs with all rights of this user. So three things are checked: nobody else can
-write to the folder, the file is this user's alone, and its content has the digest that its name carries.
+write to the folder, only this user can access the file, and its contents have the digest that its name contains.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ _DIGITS = 32  # of a SHA-256, in names
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Make the folder where it is not there; true if it is this user's and nobody else can write to it from now on."""
+    """Make the folder if it does not exist; return True if it belongs to this user and nobody else can write to it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
@@ -33,19 +33,20 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled helpers: $XDG_CACHE_HOME/mavcg, or ~/.cache/mavcg (XDG Base Directory
-    Specification)."""
+    """Return the folder of compiled helpers: $XDG_CACHE_HOME/mavcg, or ~/.cache/mavcg.
+
+    Source: XDG Base Directory Specification.
+    """
     home = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(home) if os.path.isabs(home) else Path.home() / ".cache") / "mavcg"
 
 
 def cached_file(folder: Path, name: str, make: Callable[[Path], object]) -> Path:
-    """Return the path of a library or object, from this folder if an earlier process left it there, else written by
-    `make`.
+    """Return the path of a library or object that an earlier process left in this folder, or that `make` now writes.
 
-    folder: a folder of this user's. name: identifies what the file is made of, with its suffix; the file is
-    <stem>-<digest of its content><suffix>. make: writes it to a path. A file of that name with another owner, mode or
-    content is removed and made again.
+    folder: a folder of this user. name: identifies the file's inputs, and has its suffix; the file is <stem>-<digest of
+    its contents><suffix>. make: writes the file to a path. A file of that name with another owner, mode or contents is
+    removed and made again.
     """
     stem, suffix = os.path.splitext(name)
     for path in sorted(folder.glob(f"{stem}-*{suffix}")):
@@ -64,7 +65,7 @@ def cached_file(folder: Path, name: str, make: Callable[[Path], object]) -> Path
 
 
 def _is_as_written(path: Path) -> bool:
-    """True if the file is this user's alone and its content has the digest in its name."""
+    """Return True if only this user can access the file, and its contents have the digest in its name."""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             status = os.fstat(file.fileno())

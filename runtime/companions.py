@@ -1,4 +1,4 @@
-"""Writes the files beside a model library: a C and a C++ header, a pkg-config and a CMake file."""
+"""Write the files beside a model library: a C and a C++ header, a pkg-config file and a CMake file."""
 
 import hashlib
 import re
@@ -27,9 +27,9 @@ HEADER_SUFFIXES = frozenset((".h", ".hpp"))  # of the files that programs includ
 
 
 def companion_paths(name: str, output: Path, cpp: bool = True) -> tuple[Path, ...]:
-    """Return the paths of the header, the pkg-config and the CMake file of a library, and of the C++ header.
+    """Return the paths of the C header, the pkg-config file and the CMake file of a library, and of the C++ header.
 
-    name: the model's. cpp: False for a library of an application, which has no C++ header.
+    name: the model's name. cpp: False for an application's library, which has no C++ header.
     """
     stem = library_stem(output)
     names = [f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake", *([f"{api_name(name)}.hpp"] if cpp else [])]
@@ -37,10 +37,9 @@ def companion_paths(name: str, output: Path, cpp: bool = True) -> tuple[Path, ..
 
 
 def check_companions(name: str, output: Path, cpp: bool = True) -> None:
-    """Check that the files of companion_paths may be written.
+    """Check that the files of companion_paths can be written.
 
-    Raises: MavcgError where one of the paths has a file that mavcg did not write; for names with characters that these
-    files cannot hold.
+    Raises: MavcgError if a file exists there that mavcg did not write, and for names that these files cannot contain.
     """
     if not output.name.isprintable():
         raise MavcgError(f"-o {printable(str(output))}: has control characters in its name; name another output")
@@ -61,18 +60,18 @@ def _is_own_file(path: Path) -> bool:
 
 
 def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[Path, ...]:
-    """Write the C header, a pkg-config and a CMake file, and the C++ header beside a library. Returns their paths.
+    """Write the C and C++ header, the pkg-config file and the CMake file beside a library, and return their paths.
 
-    The headers are <name>.h and <name>.hpp with the model's name as a C identifier; the others are named by the
-    library: libresnet.so has resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
+    The headers are <name>.h and <name>.hpp, with the model's name as a C identifier. The other files have the library's
+    name: for libresnet.so resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
     mavcg::resnet).
-    Raises: MavcgError as check_companions; where a file cannot be written.
+    Raises: MavcgError as check_companions, and if a file cannot be written.
     """
     return _write(program, header_text(program, threads), output, cpp_header_text(program))
 
 
 def write_application_companions(application: ApplicationProgram, output: Path, threads: int = 1) -> tuple[Path, ...]:
-    """Write the same files for an application's library; its header has the API of each network too.
+    """Write the same files for an application's library, whose header also has the API of each network.
 
     Returns, Raises: as write_companions.
     """
@@ -80,7 +79,7 @@ def write_application_companions(application: ApplicationProgram, output: Path, 
 
 
 def write_sized_companions(programs: Sequence[Program], output: Path, threads: int = 1) -> tuple[Path, ...]:
-    """Write the same files for a library that has one model in several sizes. programs: of each.
+    """Write the same files for a library with one model in several sizes. programs: the program of each size.
 
     Returns, Raises: as write_companions.
     """
@@ -107,7 +106,7 @@ def library_stem(output: Path) -> str:
 
 
 def pkg_config_text(stem: str, program: Program | ApplicationProgram, output: Path) -> str:
-    """Return the text of the .pc file, which finds the library beside itself."""
+    """Return the text of the .pc file, which refers to the library by its own folder."""
     named = f"lib{stem}.so" == output.name
     kind = "Model" if isinstance(program, Program) else "Application"
     link = f"-L${{pcfiledir}} -l{pkg_config_flag(stem)}" if named else f"${{pcfiledir}}/{pkg_config_flag(output.name)}"
@@ -118,7 +117,7 @@ def pkg_config_text(stem: str, program: Program | ApplicationProgram, output: Pa
 
 
 def cmake_text(stem: str, output: Path) -> str:
-    """Return the text of <stem>Config.cmake: an imported target beside itself."""
+    """Return the text of <stem>Config.cmake: an imported target for the library in the same folder."""
     target = f"mavcg::{cmake_target(stem)}"
     name = cmake_string(output.name)[1:-1]
     return (

@@ -1,6 +1,6 @@
-"""Tables of a model about unequal cores: the speed of each core type in each step, and the plans of threads.
+"""Write a model's tables about unequal cores: the speed of each core type in each step, and the plans of threads.
 
-Pure: values in, lines of C out. Both tables are indexed by core ids (coreset.py).
+It is pure: values in, lines of C out. Both tables are indexed by core ids (coreset.py).
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ CORE_WORDS, WORD_BITS = 4, 64  # struct engine_plan of csrc/engine.h
 
 
 def speed_rows(program: Program, core_set: CoreSet) -> tuple[list[str], list[int]]:
-    """Return the lines of speed_table, each once, and the number of each step's line.
+    """Return the different lines of speed_table, and the index of each step's line.
 
-    Line 0 is that of equal cores: with it the engine does not look up where a thread runs.
+    Line 0 is for equal cores: for it, the engine does not look up on which CPU a thread runs.
     Raises: MavcgError for a core that the library has no version for, and for a speed that is not 1 to 65535.
     """
     equal = (DEFAULT_SPEED,) * core_set.version_count
@@ -46,17 +46,17 @@ def _weights(step: ProgramStep, core_set: CoreSet) -> tuple[int, ...]:
 
 
 def plan_rows(program: Program, core_set: CoreSet) -> list[str]:
-    """Return the lines of plan_table, the fastest plan first; of equally fast ones that with fewer threads.
+    """Return the lines of plan_table, the fastest plan first, and of equally fast plans the one with fewer threads.
 
-    Raises: MavcgError for a core that the library has no version for, for threads that are not 1 to 1024, for a plan on
-    no core at all, for a time that is not above 0.
+    Raises: MavcgError for a core that the library has no version for, for a number of threads that is not 1 to 1024,
+    for a plan without cores, and for a time that is not above 0.
     """
     order = sorted(program.thread_plans, key=lambda plan: (plan.relative_time, plan.threads))
     return [_plan(plan, core_set) for plan in order]
 
 
 def stage_plan(stage: ProgramStage, core_set: CoreSet) -> str:
-    """Return the plan of a stage's threads; that of no threads where nothing was predicted. Raises: as plan_rows."""
+    """Return the plan of a stage's threads; without a prediction, that of no threads. Raises: as plan_rows."""
     if not stage.cores:
         return "{0}"
     return _threads_on(stage.threads, stage.cores, core_set, f"stage of {stage.threads} threads on")
@@ -71,7 +71,7 @@ def _plan(plan: ThreadPlan, core_set: CoreSet) -> str:
 
 
 def _threads_on(threads: int, cores: Sequence[str], core_set: CoreSet, location: str) -> str:
-    """Return a struct engine_plan: a number of threads on CPUs of these versions."""
+    """Return a struct engine_plan: numbers of threads on CPUs with these versions."""
     if not 1 <= threads <= MAX_THREADS:
         raise MavcgError(f"{location}: {threads} threads; give 1 to {MAX_THREADS}")
     if not cores:

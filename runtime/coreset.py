@@ -1,6 +1,7 @@
-"""The cores that a library has versions for: their ids, the names of their runtime's symbols, their table as C text.
+"""The cores that a library has versions for: their ids, the names of the runtime's symbols, their table as C.
 
-Pure: values in, text out. The generated code and the C runtime (csrc/mavcg_runtime.h) meet in the names given here.
+It is pure: values in, text out. The generated code and the C runtime (csrc/mavcg_runtime.h) share the names in this
+module.
 """
 
 import hashlib
@@ -26,10 +27,10 @@ MAX_CORES = 255 - FIRST_CORE_ID + 1  # ids are bytes
 
 @dataclass(frozen=True)
 class CoreSet:
-    """The core types that a library has a version for, beside the generic one.
+    """The core types that a library has a version for, besides the generic version.
 
-    cores: in the order of their ids, from FIRST_CORE_ID on.
-    Raises: MavcgError for a name that comes twice or is "generic", and for more than MAX_CORES.
+    cores: in the order of their ids, which begin at FIRST_CORE_ID.
+    Raises: MavcgError for a repeated name, for "generic", and for more than MAX_CORES.
     """
 
     cores: tuple[Core, ...]
@@ -44,12 +45,12 @@ class CoreSet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Core names by id, from FIRST_CORE_ID on."""
+        """Return the core names by id, from FIRST_CORE_ID on."""
         return tuple(core.name for core in self.cores)
 
     @property
     def version_count(self) -> int:
-        """Length of a dispatcher's table: slow path, generic, one per core."""
+        """Return the length of a dispatcher's table: slow path, generic version, and a version for each core."""
         return FIRST_CORE_ID + len(self.cores)
 
     def id_of(self, name: str) -> int:
@@ -59,10 +60,10 @@ class CoreSet:
 
     @property
     def tag(self) -> str:
-        """16 hexadecimal digits that name this set in symbols.
+        """Return 16 hexadecimal digits that name this core set in symbols.
 
-        Objects with the same tag share one table, so it covers what must agree between them: the core names in the
-        order of their ids, and the layout of the shared data.
+        Objects with the same tag share one table, so the tag depends on all that must agree between them: the core
+        names in the order of their ids, and the layout of the shared data.
         """
         text = "\n".join([f"mavcg runtime {RUNTIME_ABI}", *self.names])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -70,9 +71,9 @@ class CoreSet:
 
 @dataclass(frozen=True)
 class RuntimeSymbols:
-    """Linkage names of a set's runtime, all hidden.
+    """Linkage names of a core set's runtime, all hidden.
 
-    rseq_offset: i64; core_of_cpu: [TABLE_CPUS x i8]; select: ptr (ptr desc).
+    rseq_offset: i64. core_of_cpu: [TABLE_CPUS x i8]. select: ptr (ptr desc).
     """
 
     rseq_offset: str
@@ -81,7 +82,7 @@ class RuntimeSymbols:
 
 
 def symbols(core_set: CoreSet) -> RuntimeSymbols:
-    """Return the names that dispatchers of this set refer to."""
+    """Return the symbols that dispatchers of this core set refer to."""
     return RuntimeSymbols(*(f"mavcg_{stem}_{core_set.tag}" for stem in ("rseq_offset", "core_of_cpu", "select")))
 
 
@@ -94,12 +95,11 @@ HWCAP_BITS = {
 
 
 def stand_ins_in(core: Core, core_set: CoreSet) -> Iterator[tuple[int, int]]:
-    """Yield (version id, required AT_HWCAP bits) of the versions that a core may run, best first.
+    """Yield (version id, required AT_HWCAP bits) for the versions that a core may run, the best first.
 
-    They are its own version, or those of its stand-ins; the first without required bits is the last.
-
-    A stand-in's version may use extensions that this core's revisions are not known to have: it is used only where the
-    kernel reports them. An early A75 has no dot product, and a virtual one may.
+    These are its own version and those of its stand-ins, up to the first one without required bits. A stand-in's
+    version may use extensions that not all revisions of this core have; then it is used only if the kernel reports
+    them. An early A75 has no dot product, and a virtual one may lack it.
     """
     for name in (core.name, *core.stand_ins):
         if name in core_set.names:
@@ -113,21 +113,26 @@ def stand_ins_in(core: Core, core_set: CoreSet) -> Iterator[tuple[int, int]]:
 
 
 def stand_in_id(core: Core, core_set: CoreSet) -> int:
-    """Return the id of the version that a core runs on every machine: its own, else that of a stand-in whose extensions
-    it all has."""
+    """Return the id of the version that a core runs on every machine.
+
+    It is its own version, else that of a stand-in whose extensions it all has.
+    """
     return next((number for number, hwcap in stand_ins_in(core, core_set) if not hwcap), GENERIC_ID)
 
 
 def known_cores(core_set: CoreSet, all_cores: Mapping[str, Core]) -> list[Core]:
-    """Return the set's cores, then all others by name. A core of the set hides another core of its name."""
+    """Return the set's cores, then all others by name. A core of the set hides another core with its name."""
     others = [core for name, core in sorted(all_cores.items()) if name not in core_set.names]
     return [*core_set.cores, *others]
 
 
 @dataclass(frozen=True)
 class MidrRule:
-    """A rule that recognises a core: MIDR_EL1, id of the version it runs, AT_HWCAP bits that this requires, its
-    name."""
+    """A rule that recognises a core.
+
+    midr: pattern for MIDR_EL1. number: id of the version that the core runs. hwcap: AT_HWCAP bits that this requires.
+    core: its name.
+    """
 
     midr: Midr
     number: int
@@ -145,8 +150,12 @@ def midr_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[Mid
 
 @dataclass(frozen=True)
 class X86Rule:
-    """Processors that run a version: vendor, family and models lo to hi (vendor "": any processor), and the core type
-    of a hybrid ("core", "atom"; "": not a hybrid). core: the core that the rule recognises."""
+    """A rule that recognises x86 processors that run a version.
+
+    vendor, family, lo, hi: vendor, family and range of models; vendor "" matches any processor. kind: core type of a
+    hybrid ("core", "atom"); "" for a processor that is not a hybrid. number: id of the version. core: name of the
+    recognised core.
+    """
 
     vendor: str
     kind: str
@@ -171,7 +180,7 @@ def x86_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[X86R
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the numbers as inclusive ranges: 1, 2, 3, 7 as (1, 3), (7, 7)."""
+    """Return the numbers as inclusive ranges: 1, 2, 3, 7 is (1, 3), (7, 7)."""
     joined: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if joined and number == joined[-1][1] + 1:
@@ -184,11 +193,11 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 def table_text(
     core_set: CoreSet, all_cores: Mapping[str, Core], x86_needs: Mapping[str, Sequence[int]] | None = None
 ) -> str:
-    """Return mavcg_core_table.h, in which csrc/names.c and csrc/x86_features.c look cores up.
+    """Return the text of mavcg_core_table.h, in which csrc/names.c and csrc/x86_features.c look cores up.
 
-    all_cores: every core that is known, by name: those outside the set are recognised because of their stand-ins, and
-    so that MAVCG_CPU_MAP may name them.
-    x86_needs: by core of the set, the X86_WORDS words of CPUID bits that its code needs (csrc/x86_needs.h).
+    all_cores: every known core by name; cores outside of the set are recognised for their stand-ins, and so that
+    MAVCG_CPU_MAP may name them. x86_needs: for each core of the set, X86_WORDS words of CPUID bits that its code needs
+    (csrc/x86_needs.h).
     """
     midr_lines = [
         f"{{0x{rule.midr.implementer:02x}, {rule.midr.variant_min}, {rule.midr.variant_max}, {rule.number}, "
@@ -220,6 +229,6 @@ def table_text(
 
 
 def c_array(declaration: str, lines: Iterable[str], start: str = " {", end: str = "}") -> str:
-    """Return the C text of a constant array, a line an element."""
+    """Return the C text of a constant array, with a line for each element."""
     body = "".join(f"    {line}\n" for line in lines)
     return f"static const {declaration} ={start}\n{body}{end};\n"

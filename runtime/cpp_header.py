@@ -1,6 +1,6 @@
-"""The C++ header of a model library, of one size or several: a class over the C functions, with an argument per tensor.
+"""Write the C++ header of a model library of one or several sizes: a class over the C functions.
 
-Pure: values in, text out.
+Its functions have an argument for each tensor. It is pure: values in, text out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,10 @@ _ELEMENTS = {
 
 
 def cpp_header_text(program: Program) -> str:
-    """Return <name>.hpp. It includes <name>.h, and needs C++20; headers of several models may be included together."""
+    """Return the text of <name>.hpp, which includes <name>.h and needs C++20.
+
+    Headers of several models may be included together.
+    """
     name = api_name(program.name)
     exported = EXPORTED + name
     parts = {
@@ -43,9 +46,10 @@ def cpp_header_text(program: Program) -> str:
 
 
 def sized_cpp_header_text(programs: Sequence[Program]) -> str:
-    """Return <name>.hpp of a library of several sizes: the same class, whose constructors take the inputs' shapes.
+    """Return the text of <name>.hpp for a library of several sizes, in which constructors take input shapes.
 
-    programs: of each size; the first has the library's name. Element types, numbers and ranks of inputs are the same.
+    programs: the program of each size; the first has the library's name. Their inputs agree in number, element types
+    and ranks.
     """
     first = programs[0]
     exported = EXPORTED + api_name(first.name)
@@ -71,7 +75,7 @@ def sized_cpp_header_text(programs: Sequence[Program]) -> str:
 
 
 def _header_text(program: Program, parts: Mapping[str, str], lists: str) -> str:
-    """Fill in the template. program: whose tensors the functions take. lists: of all tensors, for a comment."""
+    """Fill in the template. program: has the tensors of the arguments. lists: comment that lists all tensors."""
     name = api_name(program.name)
     inputs, outputs = _arguments("input", program.inputs, "const "), _arguments("output", program.outputs, "")
     arrays = [*inputs, *outputs]
@@ -97,7 +101,7 @@ def _arguments(kind: str, tensors: Sequence[ProgramTensor], const: str) -> list[
 
 
 def _pointers(pointer: str, name: str, kind: str, count: int) -> str:
-    """Return definitions of the arrays of pointers and of sizes; without tensors each has one unused element."""
+    """Return the definitions of the arrays of pointers and of sizes; without tensors each has one unused element."""
     items = [f"{kind}{i}" for i in range(count)]
     pointers = ", ".join(f"{item}.data()" for item in items) or "nullptr"
     sizes = ", ".join(f"{item}.size_bytes()" for item in items) or "0"

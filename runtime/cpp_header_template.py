@@ -1,4 +1,4 @@
-"""The text of the C++ header of model libraries (cpp_header.py): the class, and what differs with several sizes."""
+"""The text of the C++ header of model libraries (cpp_header.py): the class, and its variants for several sizes."""
 
 HEADER = """\
 /* Model @TITLE@. Made by mavcg.

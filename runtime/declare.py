@@ -1,7 +1,7 @@
-"""Generates runtime/declared.py, by which Python calls the runtime's C, from the C headers that declare it.
+"""Generate runtime/declared.py, by which Python calls the runtime's C, from the C headers that declare it.
 
-`python -m mavcg.runtime.declare` writes it anew after a change of a header; a test compares them. So loading a library
-parses no C: cffi's out-of-line ABI mode stores its parser's result as a Python module.
+`python -m mavcg.runtime.declare` writes it after a change of a header; a test compares them. No C is parsed when a
+library is loaded, because cffi's out-of-line ABI mode stores its parser's result as a Python module.
 """
 
 import io
@@ -24,13 +24,13 @@ _NUMBER = re.compile(r"#define \w+ \d+")
 
 
 def declarations(header: str) -> str:
-    """Return a header as cffi's parser accepts it: without the parts for C++ and without directives except numbers."""
+    """Return a header without its C++ parts and without directives other than numbers, as cffi's parser accepts it."""
     lines = _FOR_CPP.sub("", header).splitlines()
     return "\n".join(line for line in lines if not line.startswith("#") or _NUMBER.fullmatch(line)) + "\n"
 
 
 def declared_text() -> str:
-    """Return the text of the module for the headers as they are."""
+    """Return the text of the module for the present headers."""
     from cffi import FFI
 
     ffi = FFI()

@@ -1,4 +1,4 @@
-"""The table of a library's subgraphs as C, for its entries of other runtimes (csrc/drop_in.h). Pure."""
+"""Write the table of a library's subgraphs as C, for its entries for other runtimes (csrc/drop_in.h). It is pure."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,10 +12,13 @@ from mavcg.text.safe_text import c_string
 
 @dataclass(frozen=True)
 class DropInPart:
-    """A subgraph of a library in one size. fingerprint: digest of the subgraph, which the node of an ONNX model has
-    too. nodes, inputs, outputs: of a TFLite file, positions of operators, and the tensors that are the program's
-    arguments. op: of the operator in the user's model; that of the program where it is empty. size: number of the size,
-    from 0; sizes of one operator follow one another. input_names, output_names: values of the ONNX model."""
+    """A subgraph of a library in one size.
+
+    fingerprint: digest of the subgraph, which the node of an ONNX model contains too. nodes, inputs, outputs: for a
+    TFLite file, indices of operators, and of the tensors that are the program's arguments. op: name of the operator in
+    the user's model; the program's name if it is empty. size: index of the size; sizes of one operator follow one
+    another. input_names, output_names: values of the ONNX model.
+    """
 
     program: Program
     fingerprint: str
@@ -29,14 +32,16 @@ class DropInPart:
 
     @property
     def name(self) -> str:
-        """Name of the operator in the user's model."""
+        """Return the name of the operator in the user's model."""
         return self.op or self.program.name
 
 
 @dataclass(frozen=True)
 class DropInFile:
-    """A TFLite file as a delegate recognises it. nodes: number of its operators; anchor_tensor, anchor_offset: a
-    constant, and where its data lie in the file."""
+    """A TFLite file as a delegate recognises it.
+
+    nodes: number of its operators. anchor_tensor, anchor_offset: a constant, and the offset of its data in the file.
+    """
 
     data: bytes
     nodes: int
@@ -46,7 +51,7 @@ class DropInFile:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """An ONNX model's file, or a file of its external data. location: path from the model's folder; digest: BLAKE2b."""
+    """An ONNX model's file, or a file of its external data. location: path from the model's folder. digest: BLAKE2b."""
 
     location: str
     size: int
@@ -58,15 +63,18 @@ DIGEST_BYTES = 32  # of BLAKE2b; as in csrc/drop_in.h
 
 
 def part_symbol(program: Program) -> str:
-    """Return the hidden symbol of the table of a subgraph's engine."""
+    """Return the hidden symbol of the engine table of a subgraph."""
     return f"mavcg_part_{api_name(program.name)}"
 
 
 def parts_text(
     library: str, parts: Sequence[DropInPart], file: DropInFile = NO_FILE, model_files: Sequence[ModelFile] = ()
 ) -> str:
-    """Return mavcg_parts.h. library: the name of its file, for messages. file: what a TFLite model was read from.
-    model_files: what an ONNX model was read from, the model itself first."""
+    """Return the text of mavcg_parts.h.
+
+    library: name of the library's file, for messages. file: the file that a TFLite model was read from. model_files:
+    the files that an ONNX model was read from, the model itself first.
+    """
     hidden = '__attribute__((visibility("hidden")))'
     declared = (
         f"extern const mavcg_model_table part_table_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"

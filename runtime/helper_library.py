@@ -1,4 +1,4 @@
-"""Compile C helpers of mavcg's own for this machine, once, and load them."""
+"""Compile mavcg's own C helpers for this machine, once, and load them."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -12,10 +12,11 @@ from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 
 def load_helper(name: str, files: Sequence[Path], flags: Sequence[str], what: str, load: Callable[[str], Any]) -> Any:
-    """Return what `load` makes of the path of a shared library, compiled where the user's cache lacks it.
+    """Return what `load` makes from the path of a shared library, compiled if the user's cache does not have it.
 
-    name: begins its file's name. files: .c files, and headers that they include. flags: of the compiler. what: the
-    library in messages, such as "the simulator". Raises: ToolError when compiling fails.
+    name: start of the file's name. files: .c files, and headers that they include. flags: flags of the compiler. what:
+    name of the library in messages, such as "the simulator".
+    Raises: ToolError if compilation fails.
     """
     folder = cache_folder()
     if is_own_folder(folder):
@@ -25,7 +26,10 @@ def load_helper(name: str, files: Sequence[Path], flags: Sequence[str], what: st
 
 
 def compiled_helper(folder: Path, name: str, files: Sequence[Path], flags: Sequence[str], what: str) -> Path:
-    """Return the library's path in this folder, compiled where it is not there; its name has its sources' digest."""
+    """Return the library's path in this folder, after compilation if it is not there.
+
+    Its name has the digest of its sources.
+    """
     target = host_target().zig_name
     arguments = ["-target", target, *PLAIN_CODE_FLAGS, *flags, "-fPIC", "-shared"]
     parts = [*(path.read_bytes() for path in files), " ".join(arguments).encode()]

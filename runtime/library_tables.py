@@ -1,6 +1,7 @@
-"""Libraries that mavcg built, opened by the dynamic loader, and the tables that they export.
+"""Open libraries that mavcg built with the dynamic loader, and read the tables that they export.
 
-runtime/csrc/engine_api.h declares the tables. A library is opened once for all its users and closed after the last one.
+runtime/csrc/engine_api.h declares the tables. A library is opened once for all its users, and closed after the last
+one.
 """
 
 import os
@@ -25,7 +26,7 @@ _CANCELLED: int = ffi.integer_const("MAVCG_CANCELLED")
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output: dtype is NumPy's, such as float32."""
+    """An input or output of a model. dtype: NumPy's type, such as float32."""
 
     name: str
     shape: tuple[int, ...]
@@ -49,7 +50,10 @@ _loading = threading.Lock()
 
 
 def open_library(path: Path) -> tuple[Any, str]:
-    """Load a library, or use it once more. Returns it with its path, for close_library. Raises: MavcgError."""
+    """Load a library, or count one more use of it, and return it with its path. Raises: MavcgError.
+
+    The path is for close_library.
+    """
     with _loading:
         try:
             where = str(path.resolve(strict=True))
@@ -72,7 +76,7 @@ def open_library(path: Path) -> tuple[Any, str]:
 
 
 def close_library(library: Any, where: str) -> None:
-    """Use a library once less."""
+    """Count one use less of a library, and close it after the last one."""
     with _loading:
         identity, count = _libraries[where]
         if count > 1:
@@ -83,7 +87,7 @@ def close_library(library: Any, where: str) -> None:
 
 
 def model_table(path: Path, library: Any, network: str | None) -> Any:
-    """Return the mavcg_model_table of a model library, or of a network of an application's."""
+    """Return the mavcg_model_table of a model library, or of a network of an application. Raises: MavcgError."""
     application = application_table(path, library)
     if application is None:
         if network is not None:
@@ -107,7 +111,7 @@ def model_table(path: Path, library: Any, network: str | None) -> Any:
 
 
 def size_tables(path: Path, library: Any) -> list[Any]:
-    """Return the mavcg_model_table of each size of a library, or its only one. Raises: MavcgError."""
+    """Return the mavcg_model_table of each size of a library, or of its only size. Raises: MavcgError."""
     try:
         table = library.mavcg_sizes_api()
     except ffi.error:
@@ -128,8 +132,10 @@ def input_shapes_of_sizes(path: Path) -> list[tuple[tuple[int, ...], ...]]:
 
 
 def application_table(path: Path, library: Any) -> Any:
-    """Return the mavcg_app_table of an application's library, None for another library. Raises: MavcgError for one of
-    another version."""
+    """Return the mavcg_app_table of an application's library; None for another library.
+
+    Raises: MavcgError for a table of another version.
+    """
     try:
         table = library.mavcg_app_api()
     except ffi.error:
@@ -140,7 +146,7 @@ def application_table(path: Path, library: Any) -> Any:
 
 
 def tensor_of(tensor: Any) -> Tensor:
-    """Convert a mavcg_tensor."""
+    """Return a mavcg_tensor as a Tensor."""
     return Tensor(text_of(tensor.name), tuple(tensor.dims[0 : tensor.rank]), _DTYPES[tensor.type])
 
 
@@ -149,6 +155,6 @@ def step_of(step: Any) -> tuple[str, str, str, int, int, int]:
 
 
 def text_of(pointer: Any) -> str:
-    """Convert a char *."""
+    """Return a char * as text."""
     text: bytes = ffi.string(pointer)
     return text.decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Model libraries in Python: `mavcg.load("libresnet50.so").run(x)`, NumPy arrays in and out.
+"""Run model libraries from Python: `mavcg.load("libresnet50.so").run(x)`, with NumPy arrays.
 
 It calls by cffi through the table that every model library exports; runtime/csrc/engine_api.h declares it to C and to
-Python. It needs no compiler and no parser, and releases the interpreter's lock while a model runs.
+Python. It needs no compiler and no parser, and releases Python's global lock while a model runs.
 """
 
 import contextlib
@@ -37,9 +37,11 @@ _PIN: int = ffi.integer_const("MAVCG_PIN")
 
 @dataclass(frozen=True)
 class StepTime:
-    """The time of a step in a run, in nanoseconds. name: the node in the model's file; kernel: the function that
-    computes it, without its version; rows: its work; grain: the minimum chunk, rows that a thread takes at least at a
-    time; work: elementary operations, approximately."""
+    """The time of a step in a run.
+
+    name: node in the model's file. kernel: function that computes it, without its version. rows: its rows of work.
+    grain: minimum chunk, in rows. work: elementary operations, approximately. ns: time in nanoseconds.
+    """
 
     name: str
     op: str
@@ -53,9 +55,10 @@ class StepTime:
 class Model:
     """A context of a loaded model library; `load` creates it.
 
-    name: the model's. inputs, outputs: the arrays of run. threads: the number that take part in a run. arena_bytes: of
-    this context; scratch_bytes: of each of its threads; constants_bytes: packed weights in the library.
-    Calls from several threads wait for each other; for runs at the same time each thread loads its own.
+    name: name of the model. inputs, outputs: tensors of `run`. threads: number of threads in a run. arena_bytes: size
+    of this context's buffers. scratch_bytes: scratch memory of each of its threads. constants_bytes: packed weights in
+    the library. Calls from several threads wait for each other; for runs at the same time, each thread loads its own
+    context.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class Model:
 
     @classmethod
     def of_context(cls, path: Path, table: Any, context: Any) -> "Model":
-        """Return the model of a context that its application owns: close() only forgets it."""
+        """Return the model of a context that its application owns; close() does not destroy it."""
         model = cls.__new__(cls)
         model._use(path, table, context, lambda context: None, lambda: None)
         return model
@@ -86,7 +89,7 @@ class Model:
     def _use(
         self, path: Path, table: Any, context: Any, destroy: Callable[[Any], None], end: Callable[[], None]
     ) -> None:
-        """Take a context and what close() calls: destroy with it, then end."""
+        """Set the context, and the functions that close() calls: destroy with the context, then end."""
         self.path = path
         self._running = threading.Lock()  # held by run, profile and close
         self._alive = threading.Lock()  # held while the context is used or destroyed, never for long
@@ -107,10 +110,12 @@ class Model:
     def run(self, *arrays: Any, out: Sequence[Array] | Array | None = None) -> tuple[Array, ...]:
         """Compute the outputs.
 
-        arrays: one for each input, of its shape and dtype: NumPy's, or of another library by DLPack, without a copy; an
-        array that is not contiguous is copied first. out: an array for each output, which is written and returned;
-        contiguous, and no memory of an input's; the array alone where there is one output. Without it arrays are new.
-        Raises: MavcgError for another number of arrays, a wrong shape or dtype, a closed or cancelled model.
+        Args:
+            arrays: an array for each input, with its shape and dtype: a NumPy array, or one of another library through
+                DLPack, without a copy. An array that is not contiguous is copied first.
+            out: an array for each output, which is written and returned; contiguous, and without memory of an input.
+                For one output it may be the array alone. None for new arrays.
+        Raises: MavcgError for another number of arrays, a wrong shape or dtype, and a closed or cancelled model.
         """
         status, outputs = self._run(arrays, out, None)
         if status:
@@ -128,7 +133,7 @@ class Model:
         return tuple(StepTime(*step, float(ns)) for step, ns in zip(self._steps, np.median(times, axis=0), strict=True))
 
     def cancel(self) -> None:
-        """End a run of another thread with an error before its next step."""
+        """End the run of another thread, with an error, before its next step."""
         with self._alive:
             if self._context:
                 self._table.cancel(self._context)
@@ -182,12 +187,11 @@ class Model:
             return self._profile_model(self._context, pointers_in, pointers_out, times), outputs
 
     def empty_outputs(self) -> tuple[Array, ...]:
-        """Return arrays for the outputs."""
+        """Return new arrays for the outputs."""
         return tuple([empty(tensor.shape, tensor.dtype) for tensor in self.outputs])
 
     def check_inputs(self, arrays: Sequence[Any]) -> list[Array]:
-        """Return the inputs as dense arrays. Raises: MavcgError for a number, shape or dtype that is not the
-        model's."""
+        """Return the inputs as dense arrays. Raises: MavcgError for a wrong number, shape or dtype."""
         if len(arrays) != len(self.inputs):
             required = ", ".join(map(str, self.inputs)) or "none"
             raise MavcgError(f"{self.path}: {len(arrays)} inputs given, the model takes {len(self.inputs)}: {required}")
@@ -203,7 +207,10 @@ class Model:
         return checked
 
     def _check_outputs(self, out: Sequence[Array] | Array) -> tuple[Array, ...]:
-        """Return arrays that the caller gave for the outputs. Raises: MavcgError for those that cannot be written."""
+        """Return the arrays that the caller gave for the outputs.
+
+        Raises: MavcgError for an array that cannot be written.
+        """
         outputs = (out,) if type(out) is ndarray else tuple(out)
         if len(outputs) != len(self.outputs):
             raise MavcgError(f"{self.path}: out has {len(outputs)} arrays, the model gives {len(self.outputs)}")
@@ -219,8 +226,7 @@ class Model:
         return outputs
 
     def _array_of(self, value: Any, tensor: Tensor) -> Array:
-        """Return what is given for an input as an array, by DLPack where it is of another library. Raises:
-        MavcgError."""
+        """Return the value for an input as an array, through DLPack if it is of another library. Raises: MavcgError."""
         if isinstance(value, ndarray) or not hasattr(value, "__dlpack__"):
             return np.asarray(value)
         try:
@@ -233,33 +239,37 @@ class Model:
 
 
 def context_options(threads: int, pin: bool) -> dict[str, int]:
-    """Return a mavcg_options as cffi initialises it."""
+    """Return the values that cffi initialises a mavcg_options with."""
     return {"threads": threads, "flags": _PIN if pin else 0}
 
 
 def _mismatch(array: Array, tensor: Tensor) -> str:
-    """Describe how an array differs from the model's input, and what to do."""
+    """Return how an array differs from the model's input, and what to do."""
     if array.shape != tensor.shape:
         return f"shape {list(array.shape)}, the model takes {list(tensor.shape)}; give an array of that shape"
     return f"{array.dtype}, the model takes {tensor.dtype}; convert it with .astype('{tensor.dtype}')"
 
 
 def load(path: str | os.PathLike[str], threads: int | str = 1, pin: bool = False, network: str | None = None) -> Model:
-    """Create a context of a library that `mavcg build` made of a model, or of one network of an application's.
+    """Create a context of a library that `mavcg build` made of a model, or of one network of an application.
 
-    threads: number that take part in a run; "auto", or 0: the library chooses their number and core types, by the
-    predictions of its build; without predictions it takes one for each CPU that this process may use. pin: tie each
-    of the context's own threads to a CPU. network: of an application's library; the context then has memory of its
-    own (load_application gives contexts in the application's memory).
-    Raises: MavcgError for a file that is not a model library of this machine, for threads out of range, for a processor
-    without the instructions that the library needs.
+    Args:
+        threads: number of threads in a run. "auto" or 0: the number and the core types that the build predicted to be
+            fastest; without predictions one for each CPU that this process may use.
+        pin: True to bind each of the context's own threads to a CPU.
+        network: a network of an application's library, which gets memory of its own (load_application gives contexts in
+            the application's memory).
+    Raises: MavcgError for a file that is not a model library for this machine, for threads out of range, and for a
+    processor without the instructions that the library needs.
     """
     return Model(Path(path), thread_count(threads), pin, network)
 
 
 def thread_count(threads: int | str) -> int:
-    """Return the number of threads for the library: 0 for "auto". Raises: MavcgError for text or a number that is no
-    count of threads."""
+    """Return the number of threads for the library, with 0 for "auto".
+
+    Raises: MavcgError for text, or for a number that is not a number of threads.
+    """
     text = str(threads).strip()
     count = 0 if text == AUTO else int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
     if not 0 <= count <= 0x7FFFFFFF:

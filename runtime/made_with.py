@@ -1,4 +1,4 @@
-"""Lists the tools and sources that a library is made with, which its note keeps for a bill of materials."""
+"""List the tools and sources that a library is made with; its note keeps them for a bill of materials."""
 
 import hashlib
 from functools import cache
@@ -13,11 +13,10 @@ TOOLS = ("llvmlite", "ziglang")
 
 
 def made_with(model: Path | None = None, selector: bool = True, application: bool = False) -> dict[str, Any]:
-    """Return the note's "made_with": mavcg's version and its tools', digests of the C sources that are linked in.
+    """Return the note's "made_with": versions of mavcg and its tools, and digests of the C sources that are linked in.
 
-    model: the file that a model library was made of; it is named and hashed. The result names no machine and no time.
-    selector: the run-time selector is in the library, not in libmavcg_rt.so. application: so is the memory of several
-    networks.
+    model: file of the model, whose name and digest are listed. selector: True if the selector is in the library, not in
+    libmavcg_rt.so. application: True if the memory of several networks is. The result names no machine and no time.
     """
     facts: dict[str, Any] = {
         "mavcg": __version__,
@@ -33,17 +32,17 @@ def made_with(model: Path | None = None, selector: bool = True, application: boo
 
 
 def selector_sources() -> list[Path]:
-    """Return the C files of the run-time selector."""
+    """Return the C files of the selector."""
     return [SOURCES / name for name in unit_files("runtime")]
 
 
 def engine_sources() -> list[Path]:
-    """Return the C files of the model engine that the selector does not have too."""
+    """Return the C files of the model engine that are not files of the selector."""
     return [SOURCES / name for name in unit_files("engine") if name not in unit_files("runtime")]
 
 
 def application_sources() -> list[Path]:
-    """Return the C files of an application's memory."""
+    """Return the C files for an application's memory."""
     return [SOURCES / name for name in unit_files("application")]
 
 
@@ -53,14 +52,13 @@ def _digest(path: Path) -> str:
 
 
 def sources_digest(paths: list[Path]) -> str:
-    """Return the SHA-256 of the lines "<sha256 of a file>  <its name>", as `sha256sum` prints them, in the order of
-    names."""
+    """Return the SHA-256 of the lines "<sha256 of a file>  <its name>", as `sha256sum` prints them, ordered by name."""
     lines = "".join(f"{_digest(path)}  {path.name}\n" for path in paths)
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal. Raises: OSError where it cannot be read."""
+    """Return the SHA-256 of a file, in hexadecimal. Raises: OSError if it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

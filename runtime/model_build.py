@@ -1,4 +1,4 @@
-"""Compiles a model's engine with its tables, and makes an object of its packed constants."""
+"""Compile a model's engine with its tables, and make an object of its packed constants."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -50,15 +50,21 @@ def build_model_objects(
     spin_us: int = DEFAULT_SPIN_US,
     workers: int = 1,
 ) -> tuple[Path, ...]:
-    """Build the objects that a model library is linked from: the kernels', the engine with the model's tables, its
-    constants, the selector. Returns their paths.
+    """Build the objects that a model library is linked from, and return their paths.
 
-    constants: program.constants_bytes bytes. kernels: objects that define `<kernel>.generic` for each kernel of the
-    program, and `<kernel>.<core>` where a core has a version of its own; a core without one runs that of the first of
-    its stand-ins that has one, else generic. threads: a context's, where its user does not say; 0: one per CPU.
-    spin_us: as tables_text has it. folder: where objects are written. workers: objects made at once. Raises:
-    MavcgError for a target that is not Linux, a kernel without a generic version, constants of another size; ToolError
-    when compiling fails.
+    They are the kernels, the engine with the model's tables, the constants, and the selector.
+
+    Args:
+        constants: program.constants_bytes bytes.
+        kernels: objects that define `<kernel>.generic` for each kernel of the program, and `<kernel>.<core>` for a core
+            that has a version of its own; another core runs the version of its first stand-in that has one, else
+            generic.
+        threads: default of a context; 0 for one for each CPU.
+        spin_us: as in tables_text.
+        folder: folder for the objects.
+        workers: number of objects that are made at the same time.
+    Raises: MavcgError for a target that is not Linux, a kernel without a generic version, and constants of another
+    size; ToolError if compilation fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
     defined = {name for path in kernels for name, _bytes in function_symbols(path)}
@@ -83,8 +89,8 @@ def engine_tasks(
 ) -> tuple[Task[Path], Task[Path]]:
     """Return the tasks that make the objects of a model's engine and of its constants, in the order of the link.
 
-    constants: packs program.constants_bytes bytes, as a part of its task. defined: symbols of the kernels' versions.
-    part, in_application: of a library with several models, as tables_text has them. Others, and Raises: as
+    constants: packs program.constants_bytes bytes, within its task. defined: symbols of the kernels' versions. part,
+    in_application: for a library with several models, as in tables_text. Other arguments, and Raises: as
     build_model_objects.
     """
     symbol = constants_symbol(program)
@@ -106,8 +112,10 @@ def engine_task(
     in_application: bool = False,
     constants: str = "",
 ) -> Task[Path]:
-    """Return the task that makes the object of a model's engine, as engine_tasks. constants: the symbol of constants
-    that several models have together."""
+    """Return the task that makes the object of a model's engine.
+
+    constants: symbol of constants that several models share. Other arguments: as engine_tasks.
+    """
     if target.system == "macos":
         raise MavcgError(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
@@ -121,8 +129,10 @@ def engine_task(
 def constants_task(
     constants: Callable[[], Iterable[Buffer]], size: int, symbol: str, target: Target, folder: Path, what: str
 ) -> Task[Path]:
-    """Return the task that makes the object of packed constants. constants: packs them, in pieces one after the other.
-    size: their number of bytes. what: whose they are, for errors."""
+    """Return the task that makes the object of packed constants.
+
+    constants: packs them, in consecutive pieces. size: their size in bytes. what: what they belong to, for errors.
+    """
 
     def make_constants() -> Path:
         return constants_object(_pieces_of_size(constants(), size, what), symbol, target, folder / "mavcg_constants.o")
@@ -131,35 +141,35 @@ def constants_task(
 
 
 def selector_task(core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, folder: Path) -> Task[Path]:
-    """Return the task that makes the selector's object; a library has one, whatever its number of models."""
+    """Return the task that makes the selector's object; a library has one, for any number of models."""
     make_selector = partial(runtime_object, core_set, all_cores, target, folder)
     return Task("compiling the selector", make_selector, SELECTOR_MS)
 
 
 def drop_in_task(parts: str, target: Target, folder: Path) -> Task[Path]:
-    """Return the task that makes the object of the entries for other runtimes. parts: the text of mavcg_parts.h."""
+    """Return the task that makes the object of the entries for other runtimes. parts: text of mavcg_parts.h."""
     made = folder / "mavcg_drop_in.o"
     return Task("compiling the entries", partial(engine_object, parts, target, made, "drop_in", PARTS))
 
 
 def sizes_task(sizes: str, target: Target, folder: Path) -> Task[Path]:
-    """Return the task that makes the object by which a program finds a model's sizes. sizes: the text of
-    mavcg_sizes.h."""
+    """Return the task that makes the object by which programs find a model's sizes. sizes: text of mavcg_sizes.h."""
     made = folder / "mavcg_sizes.o"
     return Task("compiling the sizes", partial(engine_object, sizes, target, made, "sizes", SIZES))
 
 
 def application_task(tables: str, target: Target, folder: Path) -> Task[Path]:
-    """Return the task that makes the object of what an application's networks have in common. tables: the text of
-    mavcg_application_tables.h."""
+    """Return the task that makes the object that an application's networks share.
+
+    tables: text of mavcg_application_tables.h.
+    """
     made = folder / "mavcg_application.o"
     what = partial(engine_object, tables, target, made, "application", APPLICATION_TABLES)
     return Task("compiling the application", what)
 
 
 def versions_of(kernel: str, defined: Set[str], core_set: CoreSet) -> tuple[str, ...]:
-    """Return the symbols that generic and each core of the set run. Raises: MavcgError when there is no generic
-    version."""
+    """Return the symbols that generic and each core of the set run. Raises: MavcgError without a generic version."""
     if f"{kernel}.{GENERIC}" not in defined:
         raise MavcgError(f"kernel {kernel}: no object defines {kernel}.{GENERIC}; every kernel has a generic version")
     there = CoreSet(tuple(core for core in core_set.cores if f"{kernel}.{core.name}" in defined))
@@ -169,8 +179,10 @@ def versions_of(kernel: str, defined: Set[str], core_set: CoreSet) -> tuple[str,
 
 
 def engine_object(tables: str, target: Target, out: Path, unit: str = "engine", header: str = TABLES) -> Path:
-    """Compile the engine (csrc/engine_*.c), or another unit, with the tables that it includes as `header`. Returns
-    out."""
+    """Compile the engine (csrc/engine_*.c), or another unit, with its tables, and return out.
+
+    header: name by which the unit includes the tables.
+    """
     with scratch_folder(".mavcg-engine-", out.parent) as scratch:
         (Path(scratch) / header).write_text(tables)
         made = Path(scratch) / out.name
@@ -182,15 +194,16 @@ def engine_object(tables: str, target: Target, out: Path, unit: str = "engine", 
 
 
 def _code_flags(target: Target) -> tuple[str, ...]:
-    """Return flags with a stack protector where the C library has its parts.
+    """Return flags that use a stack protector if the C library supports it.
 
-    The engine is compiled for Android as for musl, whose guard is another symbol than bionic's. zig obeys
-    -fno-stack-protector whatever follows it, so it must be absent elsewhere."""
+    For Android, the engine is compiled as for musl, whose guard symbol differs from bionic's. zig obeys
+    -fno-stack-protector whatever follows it, so the flag must be absent for other systems.
+    """
     return PLAIN_CODE_FLAGS if target.system == "linux-android" else (*GUARDED_CODE_FLAGS, "-fstack-protector-strong")
 
 
 def _pieces_of_size(pieces: Iterable[Buffer], size: int, what: str) -> Iterator[Buffer]:
-    """Pass the pieces on. Raises: MavcgError at their end where they are not so many bytes."""
+    """Yield the pieces. Raises: MavcgError at their end if they do not have this number of bytes."""
     found = 0
     for piece in pieces:
         found += memoryview(piece).nbytes
@@ -200,8 +213,10 @@ def _pieces_of_size(pieces: Iterable[Buffer], size: int, what: str) -> Iterator[
 
 
 def constants_object(constants: Iterable[Buffer], symbol: str, target: Target, out: Path) -> Path:
-    """Write an object with these bytes, pieces one after the other, in a read-only section of their own, at a page's
-    start, under a hidden symbol. Returns out."""
+    """Write an object with these bytes in a read-only section of their own, and return out.
+
+    constants: consecutive pieces. The section starts at a page, under a hidden symbol.
+    """
     with scratch_folder(".mavcg-constants-", out.parent) as scratch:
         made = scratch / out.name
         write_data_object(constants, symbol, CONSTANTS_SECTION, _PAGE_BYTES, target.arch, made)

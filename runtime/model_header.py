@@ -1,4 +1,4 @@
-"""The C header of a model library, for its users."""
+"""Write the C header of a model library, for its users."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,10 @@ _FUNCTIONS = (
 
 
 def header_text(program: Program, threads: int = 1) -> str:
-    """Return <name>.h for the users of a model library. It is complete in itself; headers of several models may be
-    included together."""
+    """Return the text of <name>.h for the users of a model library.
+
+    It needs no other header; headers of several models may be included together.
+    """
     guard = f"MAVCG_MODEL_{api_name(program.name).upper()}_H"
     return (
         f"/* Model {comment(program.name)}. Made by mavcg.\n *\n{tensor_lists(program)} */\n"
@@ -25,12 +27,12 @@ def header_text(program: Program, threads: int = 1) -> str:
 
 
 def shared_declarations() -> str:
-    """Return what the headers of all model libraries declare."""
+    """Return the declarations that the headers of all model libraries have."""
     return (CSRC / "engine_api.h").read_text()
 
 
 def model_declarations(program: Program, threads: int) -> str:
-    """Return the declarations of a model's own functions. threads: a context's, where its user does not say."""
+    """Return the declarations of a model's own functions. threads: default of a context."""
     name = api_name(program.name)
     default = {0: "as many threads as the library chooses", 1: "one thread"}.get(threads, f"{threads} threads")
     short = "".join(f"#define {name}_{function} {EXPORTED}{name}_{function}\n" for function in _FUNCTIONS)
@@ -44,7 +46,7 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 def tensor_lists(program: Program) -> str:
-    """Return lines of a comment that list inputs and outputs."""
+    """Return the lines of a comment that lists inputs and outputs."""
     return _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
 
 

@@ -1,4 +1,4 @@
-"""Names in the C of a model library: of its functions, its header, and its hidden symbols."""
+"""Names in the C code of a model library: of its functions, its header, and its hidden symbols."""
 
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_identifier
@@ -22,10 +22,10 @@ _HEADERS = frozenset(
 
 
 def api_name(name: str) -> str:
-    """Return the name of a model's C functions and header, a C identifier: resnet50-v1 -> resnet50_v1
+    """Return the name of a model's C functions and header, a C identifier: resnet50-v1 -> resnet50_v1.
 
-    model_ stands in front where the name begins with a digit or with a prefix of mavcg's own names, and where header or
-    functions would have names of the C library's.
+    It begins with model_ if the name begins with a digit or with a prefix of mavcg's own names, or if header or
+    functions would have names of the C library.
     """
     word = c_identifier(name, "model")
     ours = word == "mavcg" or word.startswith(("mavcg_", "MAVCG_"))
@@ -38,5 +38,5 @@ def constants_symbol(program: Program) -> str:
 
 
 def network_symbol(name: str) -> str:
-    """Return the hidden symbol by which an application's library knows the engine of a network."""
+    """Return the hidden symbol of a network's engine in an application's library."""
     return f"mavcg_network_{api_name(name)}"

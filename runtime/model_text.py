@@ -1,6 +1,6 @@
-"""A model's program as C: the tables that the engine (csrc/engine.c) is compiled with.
+"""Write a model's program as C: the tables that the engine (csrc/engine.c) is compiled with.
 
-Pure: values in, text out.
+It is pure: values in, text out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,13 +31,15 @@ _MOVE = 0xFFFFFFFF  # MOVE of csrc/engine.h
 
 
 def default_spin_us(board: Board | None) -> int:
-    """Time that waiting threads poll before they sleep, in microseconds: short where a battery powers the board."""
+    """Return the time that waiting threads spin before they sleep, in microseconds.
+
+    It is short for boards that a battery powers.
+    """
     return BATTERY_SPIN_US if board is not None and board.battery else DEFAULT_SPIN_US
 
 
 def kernels_of(program: Program) -> tuple[str, ...]:
-    """Return a program's kernels, each once, in the order of first use: a kernel's position is its number in the
-    tables."""
+    """Return a program's kernels, each once, in the order of first use, which numbers them in the tables."""
     return tuple(dict.fromkeys(step.kernel for step in program.steps))
 
 
@@ -52,14 +54,17 @@ def tables_text(
     in_application: bool = False,
     constants: str = "",
 ) -> str:
-    """Return mavcg_model_tables.h.
+    """Return the text of mavcg_model_tables.h.
 
-    versions: kernel -> linkage names of the versions that generic and each core of the set run, in the order of their
-    ids. base_needs: CPUID bits that every version needs (csrc/x86_needs.h). threads: a context's, where its
-    user does not say. spin_us: time that waiting threads poll before they sleep, in microseconds, where
-    MAVCG_SPIN_US is not set. part: the symbol of the engine's table where the model is one of several in a library.
-    in_application: they share memory (runtime/application_text.py). constants: the symbol of the constants where
-    several models have them together.
+    Args:
+        versions: for each kernel, linkage names of the versions that generic and each core of the set run, in the order
+            of their ids.
+        base_needs: CPUID bits that every version needs (csrc/x86_needs.h).
+        threads: default of a context.
+        spin_us: time that waiting threads spin before they sleep, in microseconds, unless MAVCG_SPIN_US is set.
+        part: symbol of the engine's table, if the model is one of several in a library.
+        in_application: True if these share memory (runtime/application_text.py).
+        constants: symbol of the constants, if several models share them.
     Raises: MavcgError for a program that the engine's tables cannot hold.
     """
     check_program(program)
@@ -133,12 +138,12 @@ def tables_text(
 
 
 def _at_most(size: int, rows: int) -> int:
-    """Return a chunk or call size that fits into 32 bits: no larger than the step."""
+    """Return a chunk or call size that fits into 32 bits, and is not larger than the step."""
     return min(size, rows)
 
 
 def _array(declaration: str, lines: Iterable[str], zero: str = "{0},") -> str:
-    """Return the C text of a static array; without lines it has one unused element, since C has no empty arrays."""
+    """Return the C text of a static array; without lines it has one unused element, because C has no empty arrays."""
     body = "".join(f"    {line}\n" for line in list(lines) or [zero])
     return f"static {declaration} = {{\n{body}}};\n"
 
@@ -146,8 +151,10 @@ def _array(declaration: str, lines: Iterable[str], zero: str = "{0},") -> str:
 def _runs(
     program: Program, kernels: Mapping[str, int]
 ) -> tuple[list[tuple[int, tuple[int, ...]]], list[OperandAddress]]:
-    """Return the lines of run_table, (step, the fields before `speeds`), and all operands; equal lists of operands are
-    there once where steps are computed by parts."""
+    """Return the lines of run_table, as (step, the fields before `speeds`), and all operands.
+
+    Equal lists of operands occur once, if steps are computed by parts.
+    """
     phases = program.phases or tuple(
         ProgramPhase(number, 0, step.rows, step.operands) for number, step in enumerate(program.steps)
     )
@@ -172,14 +179,14 @@ def _runs(
 
 
 def _ring_of(operand: OperandAddress, program: Program) -> RingBuffer | None:
-    """Return the buffer between stages in whose first copy an operand lies."""
+    """Return the buffer between stages whose first copy contains an operand; None if there is none."""
     if operand.base != "arena":
         return None
     return next((ring for ring in program.rings if ring.offset <= operand.offset < ring.offset + ring.stride), None)
 
 
 def _stages(program: Program, core_set: CoreSet) -> str:
-    """Return the table of a pipeline's stages; a phase is a step."""
+    """Return the table of a pipeline's stages; each phase is a step."""
     lines = [f"{{{s.begin}, {s.end}, {stage_plan(s, core_set)}}}," for s in program.stages]
     return _array("const struct engine_stage stage_table[]", lines)
 
@@ -187,8 +194,10 @@ def _stages(program: Program, core_set: CoreSet) -> str:
 def _functions(
     kernels: Sequence[str], versions: Mapping[str, Sequence[str]], symbols: Mapping[str, str], core_set: CoreSet
 ) -> str:
-    """Return the tables of versions that the selector chooses from; no entry at SLOW_ID, where the engine calls it
-    itself."""
+    """Return the tables of versions that the selector chooses from.
+
+    They have no entry at SLOW_ID, because the engine calls the selector itself.
+    """
     assert SLOW_ID == 0
     count = core_set.version_count
     tables = [", ".join(["0", *(f"(void *){symbols[version]}" for version in versions[k])]) for k in kernels]
@@ -201,7 +210,7 @@ def _functions(
 
 
 def _element_bytes() -> str:
-    """Return the table of element sizes in bytes by type code; 1 at 0, which is no code."""
+    """Return the table of element sizes in bytes by type code, with 1 at 0, which is not a code."""
     sizes = dict.fromkeys(range(max(TYPE_CODES.values()) + 1), 1)
     sizes |= {code: DTYPES[name].itemsize for name, code in TYPE_CODES.items()}
     return _array("const uint8_t element_bytes[]", [f"{', '.join(str(size) for size in sizes.values())},"])

@@ -1,4 +1,4 @@
-"""The frame API of a network that an application's library computes as a pipeline, in Python."""
+"""The frame API, in Python, of a network that an application's library computes as a pipeline."""
 
 import threading
 from collections import deque
@@ -19,16 +19,17 @@ _SLICE_MS = 100  # of a wait, so that a signal is heeded
 
 @dataclass(frozen=True)
 class _Frame:
-    """Arrays of a frame in flight: they live until it is popped."""
+    """Arrays of a frame in the pipeline, which live until it is popped."""
 
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
 
 
 class Pipeline:
-    """Frames of a network with stages that work at the same time; LoadedApplication.pipeline returns it.
+    """Frames of a network whose stages work at the same time; LoadedApplication.pipeline returns it.
 
-    stages: their number; threads: of each. Frames come back in the order in which they were pushed. From any threads.
+    stages: number of stages. threads: threads of each stage. Frames are popped in the order in which they were pushed.
+    All functions may be called from any thread.
     """
 
     def __init__(self, model: Model, table: Any, application: Any, number: int, stages: int) -> None:
@@ -40,15 +41,15 @@ class Pipeline:
 
     @property
     def stages(self) -> int:
-        """The number of stages."""
+        """Return the number of stages."""
         return len(self.threads)
 
     def push(self, *arrays: Array, timeout: float | None = None) -> bool:
-        """Give the pipeline a frame. The arrays are not copied: leave them as they are until the frame is popped.
+        """Give the pipeline a frame. The arrays are not copied: do not change them until the frame is popped.
 
-        arrays: as of Model.run. timeout: seconds to wait for room, None: as long as it takes; a pipeline takes two
-        frames a stage before one has to be popped. Returns False where there was no room in time.
-        Raises: MavcgError for wrong arrays, a closed application, memory that another network uses.
+        arrays: as in Model.run. timeout: seconds to wait for room; None for no limit. A pipeline takes two frames for
+        each stage before one has to be popped. Returns: False if there was no room in time.
+        Raises: MavcgError for wrong arrays, a closed application, and memory that another network uses.
         """
         inputs = tuple(self.model.check_inputs(arrays))
         outputs = self.model.empty_outputs()
@@ -73,10 +74,10 @@ class Pipeline:
         return True
 
     def pop(self, timeout: float | None = None) -> tuple[Array, ...] | None:
-        """Return the outputs of the oldest frame; None where it was not complete in time.
+        """Return the outputs of the oldest frame; None if it was not complete in time.
 
-        timeout: seconds, None: as long as it takes, also for a frame that another thread is still to push.
-        Raises: MavcgError for a frame that was cancelled, a closed application.
+        timeout: seconds; None for no limit, also for a frame that another thread has still to push.
+        Raises: MavcgError for a cancelled frame and a closed application.
         """
         with self._popping:
             for wait_ms in _slices(timeout):
@@ -88,9 +89,9 @@ class Pipeline:
         return None
 
     def map(self, frames: Iterable[Array | Sequence[Array]]) -> Iterator[tuple[Array, ...]]:
-        """Yield the outputs of each frame, in order, while later ones are computed.
+        """Yield the outputs of each frame, in order, while later frames are computed.
 
-        frames: an array each, or a sequence of arrays for a network with several inputs.
+        frames: an array for each, or a sequence of arrays for a network with several inputs.
         """
         waiting = 0
         try:
@@ -113,7 +114,7 @@ class Pipeline:
         return outputs
 
     def cancel(self) -> None:
-        """End all frames that are not completed; none is left to pop."""
+        """Cancel all frames that are not complete, so that none is left to pop."""
         self._table_in_use().cancel_frames(self._application, self._number)
         with self._popping:
             while self._frames:
@@ -121,7 +122,7 @@ class Pipeline:
                     self._frames.popleft()
 
     def close(self) -> None:
-        """Forget the application, which is about to be closed."""
+        """Forget the application, before it is closed."""
         if self._table is not None and self._application:
             self.cancel()
         self._table = self._application = None
@@ -133,7 +134,10 @@ class Pipeline:
 
 
 def _slices(timeout: float | None) -> Iterator[int]:
-    """Yield milliseconds to wait, one part after the other, that add up to a timeout in seconds."""
+    """Yield parts of a timeout, in milliseconds, to wait for one after the other.
+
+    timeout: in seconds; None for no limit.
+    """
     left = None if timeout is None else max(0, round(timeout * 1000))
     while left is None:
         yield _SLICE_MS

@@ -1,4 +1,4 @@
-"""Checks of a program against what the engine's tables can hold."""
+"""Check a program against the limits of the engine's tables."""
 
 from mavcg.errors import MavcgError
 from mavcg.specs.model_program import Program
@@ -10,8 +10,7 @@ _MAX_CONSTANTS_BYTES = 2_000_000_000  # code reaches them by a signed 32-bit dis
 
 
 def check_program(program: Program) -> None:
-    """Check a program. Raises: MavcgError where an operand lies outside its base, or a size is more than the tables
-    hold."""
+    """Raise MavcgError if an operand lies outside of its base, or a size exceeds the tables' limits."""
     if program.constants_bytes > _MAX_CONSTANTS_BYTES:
         raise MavcgError(
             f"model {program.name}: {program.constants_bytes} bytes of weights; a library holds {_MAX_CONSTANTS_BYTES}"
@@ -46,7 +45,7 @@ def check_program(program: Program) -> None:
 
 
 def _check_stages(program: Program) -> None:
-    """Check stages and the buffers between them. Raises: MavcgError."""
+    """Raise MavcgError for faulty stages, or faulty buffers between them."""
     begins = [stage.begin for stage in program.stages]
     ends = [0, *(stage.end for stage in program.stages)]
     if program.stages and (

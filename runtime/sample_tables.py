@@ -1,6 +1,6 @@
-"""Writes csrc/sample/: generated headers of a sample, so that editors, clang-tidy and a test compile each C file alone.
+"""Write csrc/sample/: generated headers of a sample, so that editors, clang-tidy and a test compile each C file alone.
 
-`python -m mavcg.runtime.sample_tables` writes them anew after a change of the generated tables; a test compares them.
+`python -m mavcg.runtime.sample_tables` writes them after a change of the generated tables; a test compares them.
 """
 
 from mavcg.graph import TensorType
@@ -37,7 +37,7 @@ _APPLICATION = ApplicationProgram("sample_app", (PlacedNetwork(_PROGRAM, 0, 0, f
 
 
 def sample_tables() -> dict[str, str]:
-    """Return the generated headers of the sample, by name."""
+    """Return the sample's generated headers, by name."""
     versions = {"add_1": ("add_1.generic", "add_1.cortex-a55", "add_1.cortex-a75")}
     tiles = {blocks.dtype: [f"{blocks.dtype}_packed", f"{blocks.dtype}_strided"] for blocks in _BLOCKS}
     speeds = {"generic": 100, "cortex-a55": 100, "cortex-a75": 256}

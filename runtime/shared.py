@@ -1,4 +1,4 @@
-"""The shared selector, libmavcg_rt.so: one for all libraries of a process that are built with --runtime shared."""
+"""Build the shared selector, libmavcg_rt.so, which all libraries of a process built with --runtime shared use."""
 
 import os
 from pathlib import Path
@@ -16,12 +16,12 @@ FUNCTIONS = ("mavcg_rt_finish", "mavcg_rt_select", "mavcg_rt_start")  # csrc/mav
 
 
 def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -> Path:
-    """Build the shared selector of a target. Returns its path, folder/libmavcg_rt.so.1.
+    """Build the shared selector for a target, and return its path, folder/libmavcg_rt.so.1.
 
-    Its functions have the symbol version MAVCG_RT_<abi>: a loader refuses a library that was linked with a later one,
-    naming the version. A later ABI keeps the versions of earlier ones, so that libraries stay loadable.
-    abi: the ABI that it states; only tests give another number than today's.
-    Raises: ToolError when compiling fails; MavcgError where the file cannot be written.
+    Its functions have the symbol version MAVCG_RT_<abi>: a loader refuses a library that was linked with a later
+    version, and names the version. A later ABI keeps the versions of earlier ones, so that libraries stay loadable.
+    abi: the ABI's number; only tests give another than the present one.
+    Raises: ToolError if compilation fails; MavcgError if the file cannot be written.
     """
     with scratch_folder("mavcg-rt-") as scratch:
         made = compile_runtime("shared_selector", "", target, scratch / "mavcg_rt.o", (f"-DMAVCG_ABI={abi}", "-c"))
@@ -35,7 +35,7 @@ def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -
 
 
 def install_shared_runtime(target: Target, folder: Path) -> tuple[Path, Path]:
-    """Build the shared selector into a folder, with the link libmavcg_rt.so that linkers look for. Returns both paths.
+    """Build the shared selector in a folder, with the link libmavcg_rt.so for linkers, and return both paths.
 
     Raises: as build_shared_runtime.
     """

@@ -1,4 +1,4 @@
-"""Libraries of one model in several sizes in Python: `mavcg.load_sizes("libm.so").run(x)` takes the size of x."""
+"""Run libraries of one model in several sizes from Python: `mavcg.load_sizes("libm.so").run(x)` uses the size of x."""
 
 import os
 import threading
@@ -19,8 +19,8 @@ Array = NDArray[Any]
 class SizedModel:
     """The sizes of a model; `load_sizes` creates it.
 
-    shapes: of the inputs, for each size. A size's context is made when it is first used. Threads and calls at the same
-    time: as of Model.
+    shapes: shapes of the inputs in each size. The context of a size is created at its first use. Threads and
+    simultaneous calls are as for Model.
     """
 
     def __init__(self, path: Path, threads: int, pin: bool) -> None:
@@ -32,14 +32,18 @@ class SizedModel:
         self.model_of(*self.shapes[0])  # errors in the library or the options are reported at once
 
     def run(self, *arrays: Any, out: Sequence[Array] | None = None) -> tuple[Array, ...]:
-        """Compute the outputs in the size that the arrays have; out: as Model.run has it. Raises: MavcgError for a
-        shape that the library was not built for, and as Model.run."""
+        """Compute the outputs in the size of the arrays. out: as in Model.run.
+
+        Raises: MavcgError for a shape that the library was not built for, and as Model.run.
+        """
         shapes = (tuple(array.shape) if hasattr(array, "shape") else np.shape(array) for array in arrays)
         return self.model_of(*shapes).run(*arrays, out=out)
 
     def model_of(self, *shapes: tuple[int, ...]) -> Model:
-        """Return the model of one size, which this object closes. shapes: of its inputs. Raises: MavcgError for a shape
-        that the library was not built for."""
+        """Return the model of one size, which this object closes. shapes: shapes of its inputs.
+
+        Raises: MavcgError for a shape that the library was not built for.
+        """
         if shapes not in self.shapes:
             built = ", ".join(_words(each) for each in self.shapes[:8])
             more = ", .." if len(self.shapes) > 8 else ""

@@ -1,4 +1,4 @@
-"""The table of a library's sizes as C (csrc/engine_sizes.c). Pure."""
+"""Write the table of a library's sizes as C (csrc/engine_sizes.c). It is pure."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from mavcg.text.safe_text import c_string, comment
 
 
 def sizes_text(parts: Sequence[DropInPart]) -> str:
-    """Return mavcg_sizes.h: the tables of one model's engines, one for each size."""
+    """Return the text of mavcg_sizes.h: the tables of one model's engines, one for each size."""
     hidden = '__attribute__((visibility("hidden")))'
     return "".join([
         "/* Sizes of a model. Made by mavcg. */\n",
@@ -27,7 +27,7 @@ def sizes_text(parts: Sequence[DropInPart]) -> str:
 
 
 def sized_header(programs: Sequence[Program], threads: int = 1) -> str:
-    """Return <name>.h of a library of several sizes. threads: a context's, where its user does not say."""
+    """Return the text of <name>.h for a library of several sizes. threads: default of a context."""
     name = programs[0].name
     guard = f"MAVCG_SIZES_{api_name(name).upper()}_H"
     declared = fill_template(_DECLARED, {"EXPORTED": EXPORTED + api_name(name)})
@@ -40,7 +40,7 @@ def sized_header(programs: Sequence[Program], threads: int = 1) -> str:
 
 
 def size_lists(programs: Sequence[Program]) -> str:
-    """Return lines of a comment that list inputs and outputs of each size."""
+    """Return the lines of a comment that lists inputs and outputs of each size."""
     return "".join(f" * Size {i}.\n{tensor_lists(program)}" for i, program in enumerate(programs))
 
 

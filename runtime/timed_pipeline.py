@@ -1,4 +1,4 @@
-"""Timing of a pipeline: frames per second beside those of single runs, measured interleaved."""
+"""Time a pipeline: its frames per second beside those of single runs, by interleaved measurement."""
 
 import statistics
 import time
@@ -17,10 +17,11 @@ _WARM_FRAMES = 4
 
 
 def measure_pipeline(library: Path, network: str, arrays: Sequence[Array], seconds: float) -> dict[str, Any]:
-    """Measure frames per second of a pipeline, and of single runs with 1 to as many threads as all stages have.
+    """Measure the frames per second of a pipeline, and of single runs with 1 to as many threads as all its stages have.
 
-    arrays: the inputs of every frame. seconds: for each of them, in rounds that interleave them, so that noise
-    falls on all. Returns medians over rounds, spreads (interquartile), and the median of the rounds' ratios of the
+    arrays: inputs of every frame. seconds: time for each of these, in interleaved rounds, so that noise falls on all of
+    them.
+    Returns: medians over the rounds, spreads (interquartile range), and the median of the rounds' ratios of the
     pipeline to the best number of threads for single runs.
     Raises: MavcgError as load_application.
     """
@@ -64,7 +65,7 @@ def _single_rate(model: Model, arrays: Sequence[Array]) -> Callable[[float], flo
 
 
 def _pipeline_rate(pipeline: Pipeline, arrays: Sequence[Array]) -> Callable[[float], float]:
-    """Return the frames that come out while the pipeline is full."""
+    """Return a function that measures the frames per second of a full pipeline for some seconds."""
 
     def rate(seconds: float) -> float:
         outputs = pipeline.map(repeat(arrays))

@@ -1,4 +1,4 @@
-"""Timing of a model library: warm runs, medians, spread."""
+"""Time a model library: warm runs, medians, spread."""
 
 import statistics
 import time
@@ -14,12 +14,12 @@ class Times:
 
     @property
     def median(self) -> float:
-        """Median of the runs, in ms."""
+        """Return the median of the runs, in ms."""
         return statistics.median(self.ms)
 
     @property
     def spread(self) -> float:
-        """Interquartile range in ms; 0 for fewer than four runs."""
+        """Return the interquartile range in ms; 0 for fewer than four runs."""
         if len(self.ms) < 4:
             return 0.0
         low, _, high = statistics.quantiles(self.ms, n=4)
@@ -27,7 +27,7 @@ class Times:
 
 
 def time_runs(call: Callable[[], object], warm: int, min_runs: int, seconds: float) -> Times:
-    """Run `call` `warm` times untimed, then timed at least min_runs times and until `seconds` have passed."""
+    """Run `call` untimed `warm` times, then timed at least min_runs times and until `seconds` have passed."""
     for _ in range(warm):
         call()
     times_ms: list[float] = []

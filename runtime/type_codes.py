@@ -1,4 +1,4 @@
-"""The codes of element types by dtype, taken from enum mavcg_type of csrc/engine_api.h: no other table has them."""
+"""Codes of element types by dtype, read from enum mavcg_type in csrc/engine_api.h, the only table of them."""
 
 from mavcg.runtime.declared import ffi
 

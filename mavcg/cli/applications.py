@@ -124,7 +124,7 @@ def _show_plan(planned: "ApplicationPlan") -> None:
     out.print(f"\narena: {best.size:,} bytes; {bound}")
     if planned.front_gap is not None:
         gap = f"{100 * planned.front_gap:.1f} % more live peak than the exact front" if planned.front_gap else "optimal"
-        out.print(f"exact front of live peak and time: {len(planned.exact)} solutions; the genetic search: {gap}")
+        out.print(f"points on the exact front of live peak and time: {len(planned.exact)}; the genetic search: {gap}")
     if not planned.meets:
         total = planned.weights + best.size
         out.print(f"no solution meets all limits; the chosen one takes {total:,} bytes with its weights")

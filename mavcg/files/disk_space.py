@@ -35,7 +35,10 @@ def free_bytes(folder: Path) -> int | None:
 
 
 def full_folders(folders: Iterable[Path] = ()) -> str:
-    """Return a text about the full disks among these folders and the current, temporary and cache folder; "" for none."""
+    """Return a text about the full disks among these folders and those for current, temporary and cached files.
+
+    It is "" if none is full.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     candidates = dict.fromkeys((*folders, Path.cwd(), Path(tempfile.gettempdir()), cache))
     full = [(folder, free) for folder in candidates if (free := free_bytes(folder)) is not None and free < _NEARLY_FULL]

@@ -52,7 +52,8 @@ def test_a_plan_of_one_network_says_how_far_the_search_is_from_exact(
     (tmp_path / "app.toml").write_text(f'[[network]]\nname = "one"\nfile = "{chain_onnx}"\n')
     ended = mavcg("app", "plan", tmp_path / "app.toml", "--board", "exynos9820")
     assert ended.status == 0, ended.stderr
-    assert "exact front of live peak against time: 1 in it; the search alone: optimal" in " ".join(ended.stdout.split())
+    text = " ".join(ended.stdout.split())
+    assert "points on the exact front of live peak and time: 1; the genetic search: optimal" in text
 
 
 def test_a_plan_of_two_networks(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ def test_people_see_cycles_their_loss_and_what_was_assumed(mavcg: Any) -> None:
     (("--function", "axpy", "--core", "cortex-a55", "--args", "buf:99999999999"), "and a simulated call takes"),
     (("--function", "axpy", "--core", "cortex-a55", "--args", "i:1 i:2 i:3"), "accesses"),
     (("--function", "axpy", "--core", "cortex-a55", "--board", "raspberry-pi-4"), "raspberry-pi-4 has no such core"),
-    (("--core", "cortex-a55"), "name a --function; or --per-layer"),
+    (("--core", "cortex-a55"), "name a --function; or give --per-layer"),
     (("--core", "cortex-a55", "--per-layer"), "--per-layer: needs a --board"),
-    (("--core", "cortex-a55", "--per-layer", "--function", "axpy"), "--function: is for the call of one function"),
+    (("--core", "cortex-a55", "--per-layer", "--function", "axpy"), "--function: is for calls of one function"),
     (("--core", "cortex-a55", "--function", "axpy", "--whole"), "--whole: is about a model's layers"),
     (("--core", "cortex-a55", "--function", "axpy", "--samples", "9"), "--samples: is about a model's layers"),
     (
