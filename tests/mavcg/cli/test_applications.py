@@ -125,4 +125,4 @@ def test_a_schedule_with_brackets(mavcg: Any, chain_onnx: Path, tmp_path: Path) 
 
     file.write_text(table + f'schedule = "[{", ".join(head)}] x 2"\n')
     refused = mavcg("app", "plan", file, *options)
-    assert refused.status == 2 and f"line 4: network[0].schedule: layer '{conv}' of net is not" in refused.stderr
+    assert refused.status == 2 and f"line 4: network[0].schedule: layer '{conv}' of net is missing" in refused.stderr
