@@ -1,6 +1,5 @@
-"""Makes a BuildRequest from options and mavcg.toml: finds files, resolves names, checks every value."""
+"""Makes a BuildRequest from options and mavcg.toml: resolves names and checks every value."""
 
-import glob
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,16 +15,12 @@ from mavcg.objects.link_options import LinkOptions, make_link_options
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.buildfile import FILE_NAME, BuildFile, ModelTable
 from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
-from mavcg.program_pipeline.program import BuildRequest, NothingToVersion
+from mavcg.program_pipeline.input_units import command_units, source_units
+from mavcg.program_pipeline.program import BuildRequest
 from mavcg.program_pipeline.version_choice import MIN_GAIN, Gains, VersionLimits
-from mavcg.sources.asm_unit import SUFFIXES as ASM_SUFFIXES
-from mavcg.sources.asm_unit import AsmUnit, asm_unit
-from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
-from mavcg.sources.drivers import checked_drivers, parse_query_drivers
 from mavcg.sources.to_ir import Compiler
 
 DEFAULT_THRESHOLD_PERCENT = 5.0  # as in profiling.ranking, which a build without a profile does not import
-_C_SUFFIXES = (".c", ".i")
 Table = TypeVar("Table", BuildFile, ModelTable)
 
 
@@ -49,15 +44,15 @@ def make_request(
     target = _target(file, board, _cores(file, board))
     chosen = settings(file, folder)
     hot = _hot(file, folder) if hot_functions is None else tuple(hot_functions)
-    command_units, notes = _command_units(file, folder, hot)
-    sources, asm_units = _source_units(file, folder)
+    units_of_commands, notes = command_units(file, folder, hot)
+    units_of_sources, asm_units = source_units(file, folder)
     ir_files = tuple(folder / name for name in file.ir)
     request = BuildRequest(
         output=_output(file, folder, target),
         target=target,
         cores=chosen.cores,
         hot=hot,
-        units=(*sources, *command_units),
+        units=(*units_of_sources, *units_of_commands),
         asm_units=asm_units,
         notes=notes,
         ir_files=ir_files,
@@ -166,70 +161,6 @@ def _target(file: BuildFile, board: Board | None, cores: Sequence[Core]) -> Targ
                 "name cores of one architecture, or another --target"
             )
     return target
-
-
-def _source_units(file: BuildFile, folder: Path) -> tuple[tuple[CompileUnit, ...], tuple[AsmUnit, ...]]:
-    """Return the units of the sources in C and C++, and of those in assembly."""
-    units: list[CompileUnit] = []
-    assembly: list[AsmUnit] = []
-    for pattern in file.sources:
-        if glob.escape(pattern) == pattern or (folder / pattern).exists():
-            names = [pattern]
-        else:
-            names = sorted(glob.glob(pattern, root_dir=folder, recursive=True))
-        if not names:
-            raise MavcgError(f"--source {pattern}: matches no file; correct the pattern")
-        for name in names:
-            if Path(name).suffix in ASM_SUFFIXES:
-                assembly.append(asm_unit(_existing(folder / name), file.flags, folder))
-            else:
-                units.append(_unit(name, file.flags, folder))
-    return tuple(dict.fromkeys(units)), tuple(dict.fromkeys(assembly))  # a file that two patterns match is built once
-
-
-def _existing(source: Path) -> Path:
-    if not source.is_file():
-        fault = "is a folder" if source.is_dir() else "is not there"
-        raise MavcgError(f"--source {source}: {fault}; name a C, C++ or assembly file")
-    return source
-
-
-def _unit(name: str, flags: Sequence[str], folder: Path) -> CompileUnit:
-    source = _existing(folder / name)
-    driver = "cc" if source.suffix in _C_SUFFIXES else "c++"
-    level = () if any(flag.startswith("-O") for flag in flags) else ("-O3",)
-    # The name as written, so that __FILE__, and with it the library, does not depend on the folder.
-    unit = read_command([driver, *level, *flags, "-c", name], folder.absolute(), f"--source {source}")
-    if isinstance(unit, NotAUnit):
-        raise MavcgError(f"--source {source}: {unit.reason}; name a C, C++ or assembly file, or give IR by --ir")
-    return unit
-
-
-def _command_units(
-    file: BuildFile, folder: Path, hot: Sequence[HotSymbol]
-) -> tuple[tuple[CompileUnit, ...], tuple[str, ...]]:
-    """Return (units, notes): all units of compile_commands.json, or those that define hot functions."""
-    if not file.compile_commands:
-        return (), ()
-    commands = read_compile_commands(folder / file.compile_commands)
-    units = commands.units
-    if not file.only_hot:
-        return _with_drivers(units, file), commands.notes
-    from mavcg.sources.locate import find_units
-
-    located = find_units([(symbol.given_name, symbol.object) for symbol in hot], units)
-    if not located.units:
-        symbol, why = next(iter(located.missing.items()))
-        raise NothingToVersion(f"--only-hot: no file of {file.compile_commands} holds a hot function; {symbol}: {why}")
-    notes = [note for unit in located.units for note in unit.notes]
-    notes += [f"{symbol}: {why}" for symbol, why in located.missing.items()]
-    return _with_drivers([unit.unit for unit in located.units], file), (*commands.notes, *notes)
-
-
-def _with_drivers(units: Sequence[CompileUnit], file: BuildFile) -> tuple[CompileUnit, ...]:
-    """Return the units with their compilers checked, unless --compiler is given, so that they are not run."""
-    allowed = parse_query_drivers(file.query_driver)
-    return tuple(units) if file.compiler else checked_drivers(units, allowed)
 
 
 def _hot(file: BuildFile, folder: Path) -> tuple[HotSymbol, ...]:

@@ -42,6 +42,15 @@ class EightBitTensor:
     format: Format
 
 
+@dataclass(frozen=True)
+class QuantizedWeights:
+    """Constant weights: an i8 tensor with zero point 0, and its f32 scales [output channels]."""
+
+    name: str
+    array: Array
+    scales: Array
+
+
 def constant_format(scale: Array | None, zero: Array | None, dtype: str) -> Format | None:
     """Return the format given by a constant scale and zero point; None if they are per channel or not 8-bit."""
     if scale is None or zero is None or scale.size != 1 or dtype not in ("i8", "u8"):

@@ -5,14 +5,19 @@ quantize the pass looks for an 8-bit tensor equal to its result (`_QuantizedRewr
 movements and clips, which commute with quantize exactly, to an operator that has an 8-bit form.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node
 from mavcg.ops.eight_bit import limits
 from mavcg.ops.elementwise import ARITHMETIC, UNARY
-from mavcg.passes.graph.eight_bit_values import EightBitTensor, Format, bound_of, constant_format, table_of
+from mavcg.passes.graph.eight_bit_values import (
+    EightBitTensor,
+    Format,
+    QuantizedWeights,
+    bound_of,
+    constant_format,
+    table_of,
+)
 from mavcg.passes.graph.rewrite import Rewrite
 
 MOVES = frozenset(
@@ -61,15 +66,6 @@ def eight_bit(graph: Graph) -> Graph:
     for node in graph.nodes:
         walk.visit(node)
     return walk.new.finish()
-
-
-@dataclass(frozen=True)
-class QuantizedWeights:
-    """Constant weights: an i8 tensor with zero point 0, and its f32 scales [output channels]."""
-
-    name: str
-    array: Array
-    scales: Array
 
 
 class _QuantizedRewrite:
