@@ -71,7 +71,8 @@ def _json(row: Row) -> dict[str, Any]:
     known = {"modelled": round(row.modelled, 3)} if row.modelled is not None else {"why": row.why}
     held = {"held_out": True} if figure.held_out else {}
     head = {"core": figure.core, "name": figure.name, "kind": figure.kind, "when": figure.when}
-    return {**head, "published": figure.published, "silicon": round(figure.value, 3), **known, **held}
+    change = {"change": figure.change} if figure.change else {}
+    return {**head, "published": figure.published, **change, "silicon": round(figure.value, 3), **known, **held}
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -151,10 +151,15 @@ def _streams(table: Mapping[str, Any]) -> Iterator[Figure]:
                 when=entry.get("when", "after"),
                 calls=long_calls,
                 less=short_calls,
-                change=table["published"],
+                change=f"{table['name']}: {entry['name']}" if _is_changed(table, entry) else "",
                 seen=bool(entry.get("seen", False)),
                 reason=entry.get("reason", ""),
             )
+
+
+def _is_changed(table: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """True if another stream of the list has the same name: the two are before and after a change."""
+    return bool(sum(other["name"] == entry["name"] for other in table["stream"]) > 1)
 
 
 def _stream_call(entry: Mapping[str, Any], commit: str, unit: str, count: int, blocks: int, variant: Any) -> Call:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from bench.record import RESULTS
-from bench.silicon_changes import CAUSES, changes, wrong_directions
+from bench.silicon_changes import CAUSES, changes, label, wrong_directions
 from bench.tables import table
 
 
@@ -31,6 +31,17 @@ def test_wrong_ones_are_counted_by_commit() -> None:
     assert line == "| 12345678 | 3 | 1 | 0.80 to 1.20 | a55 |  |"
 
 
+def test_functions_that_were_rewritten_are_paired_by_name_and_counted_by_list() -> None:
+    rows = [
+        {**row(300, 310, "cycles", "before", "add_n"), "published": "heads: 3 cycles a limb", "change": "gmp: add_n"},
+        {**row(200, 320, "cycles", "after", "add_n"), "published": "heads: 2 cycles a limb", "change": "gmp: add_n"},
+    ]
+    assert [(silicon, modelled) for _, silicon, modelled in changes({"rows": rows})] == [(200 / 300, 320 / 310)]
+    assert (
+        wrong_directions({"rows": rows}, table).splitlines()[-1].startswith("| gmp | 1 | 0 | 0.67 to 0.67 | a55 | A53")
+    )
+
+
 def test_the_record_s_counts_are_those_of_its_rows_and_each_wrong_commit_has_a_cause() -> None:
     record = json.loads((RESULTS / "silicon.json").read_text(encoding="utf-8"))
     all_ = next(entry for entry in record["changes"] if entry["core"] == "all")
@@ -38,4 +49,4 @@ def test_the_record_s_counts_are_those_of_its_rows_and_each_wrong_commit_has_a_c
     wrong = [row for row, silicon, modelled in found if (silicon - 1) * (modelled - 1) <= 0]
     assert len(found) == all_["changes"]
     assert abs(len(wrong) - (all_["changes"] - all_["right"])) <= 2  # rows are rounded, the counts are not
-    assert {row["published"].rpartition(" ")[2] for row in wrong} <= CAUSES.keys()
+    assert {label(row) for row in wrong} <= CAUSES.keys()
