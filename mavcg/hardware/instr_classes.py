@@ -28,6 +28,7 @@ _TABLE = """
 integer alu            add x0, x1, x2
 integer alu_flags      adds x0, x1, x2                         alu
 integer alu_shifted    add x0, x1, x2, lsl #3
+integer alu_far_shift  add x0, x1, x2, lsl #17                 alu_shifted
 integer shift          lsl x0, x1, x2                          alu_shifted
 integer bitfield       ubfx x0, x1, #3, #5                     alu_shifted
 integer ror_imm        ror x0, x1, #3                          bitfield

@@ -257,3 +257,14 @@ def test_an_a510_runs_integer_code_beside_a_chain_of_vectors() -> None:
 
 def test_an_a55_adds_vectors_in_two_cycles() -> None:
     assert chain("cortex-a55", "add v0.2d, v0.2d, v1.2d") == 2  # LLVM, insn_bench of an A53; SLOTHY: 3
+
+
+# insn_bench_aarch64 5145ffc: "add (reg<<17)", latency.
+@pytest.mark.parametrize("core", ["neoverse-n1", "neoverse-v1", "cortex-x1", "cortex-a76", "cortex-a72", "cortex-a53"])
+def test_a_sum_with_a_far_shift_takes_two_cycles(core: str) -> None:
+    assert chain(core, "add x2, x2, x2, lsl #17") == 2
+
+
+def test_logical_operations_shift_by_any_distance_in_one_cycle() -> None:
+    """PQAX's integer Keccak, which rotates by all distances, takes 28.8 cycles a round on an X1."""
+    assert chain("neoverse-v1", "eor x2, x2, x2, ror #17") == chain("neoverse-v1", "add x2, x2, x2, lsl #4") == 1

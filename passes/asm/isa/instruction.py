@@ -5,6 +5,7 @@ these tables, or has another form, has unknown effects (None): every pass treats
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -130,16 +131,27 @@ def _integer(instr: Instr, row: Row) -> Effects | None:
     check_operand_count(instr, *operands)
     words = [o.text.lower() for o in instr.operands if isinstance(o, RawOperand)]
     if op_class in ("alu", "alu_flags") and any(re.match(r"(lsl|lsr|asr|ror|uxt|sxt)", word) for word in words):
-        op_class = "alu_shifted"
+        op_class = "alu_far_shift" if _shifts_far(instr.mnemonic, words) else "alu_shifted"
     if op_class == "shift" and isinstance(instr.operands[-1], Imm):
         op_class = "ror_imm" if instr.mnemonic == "ror" else "bitfield"
     if any(reg.is_vector for reg in instr.registers()):
         return None
     accesses = register_accesses(instr, use)
-    if op_class == "alu_shifted":  # the last operand is the one that is shifted or extended
+    if op_class in ("alu_shifted", "alu_far_shift"):  # the last operand is the one that is shifted or extended
         last = len(instr.registers()) - 1
         accesses = tuple(replace(each, role="shifted") if each.position == last else each for each in accesses)
     return Effects(op_class, accesses, "r" in flags, "w" in flags)
+
+
+def _shifts_far(mnemonic: str, words: Sequence[str]) -> bool:
+    """True for a sum or difference whose operand is shifted right, rotated, or shifted left by more than 4.
+
+    words: the operands that are neither registers nor addresses. Logical operations shift by any distance alike.
+    """
+    if mnemonic not in ("add", "adds", "sub", "subs", "cmp", "cmn", "neg", "negs"):
+        return False
+    shifts = [match for word in words if (match := re.match(r"(lsl|lsr|asr)\s*#?(\d+)", word))]
+    return any(match[1] != "lsl" or int(match[2]) > 4 for match in shifts)
 
 
 def _move(instr: Instr) -> Effects | None:

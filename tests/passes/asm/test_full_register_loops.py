@@ -77,7 +77,7 @@ def _tuned(loop: list[str], core: str) -> tuple[Tuned, LoopReport]:
     [
         (_TILE_8X12, "cortex-a55", 70, 48, 10),  # 48 products: no order can take less
         (_TILE_8X12, "cortex-a53", 92, 66, 10),
-        (_TILE_8X12, "cortex-a510", 40, 39, 0),
+        (_TILE_8X12, "cortex-a510", 39, 38.5, 0),
         (_TILE_S8, "cortex-a55", 82, 66, 8),
         (_TILE_S8, "cortex-a53", 81, 73, 8),
         (_TILE_S8, "cortex-a510", 74, 64, 0),

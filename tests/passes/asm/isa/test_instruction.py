@@ -394,6 +394,9 @@ def test_an_address_with_a_vector_register_is_no_instruction() -> None:  # found
     ("text", "op_class"),
     [
         ("add x0, x1, x2", "alu"), ("add x0, x1, x2, lsl #3", "alu_shifted"), ("add x0, x1, w2, sxtw", "alu_shifted"),
+        ("add x0, x1, x2, lsl #4", "alu_shifted"), ("add x0, x1, x2, lsl #5", "alu_far_shift"),
+        ("subs x0, x1, x2, lsr #1", "alu_far_shift"), ("cmp x1, x2, asr #3", "alu_far_shift"),
+        ("eor x0, x1, x2, ror #17", "alu_shifted"), ("add x0, x1, w2, uxtw #3", "alu_shifted"),
         ("adds x0, x1, #1", "alu_flags"), ("lsl x0, x1, #3", "bitfield"), ("lsl x0, x1, x2", "shift"),
         ("mul w0, w1, w2", "mul_w_plain"), ("mul x0, x1, x2", "mul_x_plain"), ("umull x0, w1, w2", "mull_plain"),
         ("madd w0, w1, w2, w3", "mul_w"), ("madd x0, x1, x2, x3", "mul_x"), ("umaddl x0, w1, w2, x3", "mull"),
