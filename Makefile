@@ -19,9 +19,11 @@ $(VENV)/.ready: pyproject.toml scripts/setup.sh
 	@touch $@
 
 # ziglang's libraries in every form that the tests link: static programs for the emulator, programs for this machine.
+# Types of other packages and byte code of test files, which mypy and pytest keep.
 $(VENV)/.ready-to-test: $(VENV)/.ready
-	@echo "setup: building ziglang's libraries for the tests (some minutes, once)" >&2
+	@echo "setup: filling the caches of ziglang, mypy and pytest for the tests (some minutes, once)" >&2
 	@$(BIN)/python -m mavcg.toolchain.warm tests
+	@$(BIN)/python -m scripts.warm_checks
 	@touch $@
 
 demo: setup ## both pipelines: a program and a network, their libraries built, run on emulated cores and here

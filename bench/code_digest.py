@@ -125,7 +125,7 @@ def _comments(text: str) -> Iterator[Span]:
 
 @dataclass(frozen=True)
 class Outline:
-    """What a Python file imports, and where its docstrings are."""
+    """Import statements of a Python file, and the spans of its docstrings."""
 
     imports: tuple[ast.Import | ast.ImportFrom, ...]
     docstrings: tuple[Span, ...]
