@@ -7,7 +7,7 @@ space, that of GPUs from gpu.json. The others are drawings. The same input makes
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -222,20 +222,20 @@ def peers() -> str:
     return svg(left + scale * 1.1 + 160, height, parts, "Networks beside the fastest other runtime")
 
 
-def drawings() -> Mapping[str, str]:
-    """Return every picture's text by its file's name."""
+def drawings() -> Mapping[str, Callable[[], str]]:
+    """Return the function that draws each picture, as text, by its file's name."""
     from scripts.draw_exploring import exploring, exploring_boards  # which draws with what is above
     from scripts.draw_gpu import gpu
 
     functions = (pipelines, loop_nest, machine_passes, chunk, rooms, peers, exploring, exploring_boards, gpu)
-    return {f"{function.__name__}.svg": function() for function in functions}
+    return {f"{function.__name__}.svg": function for function in functions}
 
 
 def main() -> None:
     """Write all pictures."""
     FOLDER.mkdir(exist_ok=True)
-    for name, picture in drawings().items():
-        Path(FOLDER / name).write_text(picture)
+    for name, draw in drawings().items():
+        Path(FOLDER / name).write_text(draw())
         print(f"docs/pictures/{name}")
 
 
