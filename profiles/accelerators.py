@@ -1,6 +1,6 @@
-"""Accelerators from JSON or TOML: files in the format of e-PlaNNer (figure 6.1), the ones beside this and a user's own.
+"""Read accelerators from JSON or TOML files in the format of e-PlaNNer (figure 6.1): those of mavcg and the user's own.
 
-As for cores and boards, a file in accelerators/ of a folder of MAVCG_PROFILES replaces ours of the same name.
+As for cores and boards, a file in accelerators/ of a folder of MAVCG_PROFILES replaces mavcg's file of the same name.
 """
 
 import difflib
@@ -32,9 +32,9 @@ _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*')
 
 
 def find_accelerator(name_or_path: str) -> Accelerator:
-    """Return an accelerator by its name, or by the path of its file: that has a "/" in it or ends in .json or .toml.
+    """Return an accelerator by its name, or by the path of its file, which contains "/" or ends in .json or .toml.
 
-    Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_accelerator.
+    Raises: MavcgError for an unknown name, with similar names; ProfileError as read_accelerator.
     """
     if os.sep in name_or_path or name_or_path.endswith(SUFFIXES["accelerators"]):
         return read_accelerator(Path(name_or_path))
@@ -50,10 +50,10 @@ def find_accelerator(name_or_path: str) -> Accelerator:
 
 
 def read_accelerator(path: Path) -> Accelerator:
-    """Return an accelerator from its JSON file, // comments allowed, or TOML where the file's name ends so.
+    """Return an accelerator from its file: JSON, in which // comments are allowed, or TOML if its name ends in .toml.
 
     docs/add-an-accelerator.md describes the file.
-    Raises: ProfileError naming file, key, value and remedy, and the line where it is neither.
+    Raises: ProfileError naming file, key, value and remedy, and the line of a syntax error.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -100,8 +100,7 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Blank comments: strings stay as they are; a comment becomes as many spaces, so that lines and columns stay
-    true."""
+    """Return a string as it is, and a comment as spaces, so that lines and columns stay correct in errors."""
     return match[0] if match[0].startswith('"') else " " * len(match[0])
 
 
@@ -127,7 +126,7 @@ def _whole(path: Path, digits: str) -> int:
 
 
 def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
-    """Return the memories, the nearest first; the last one's bandwidth is the off-chip one."""
+    """Return the memories, the nearest to the processing elements first; the bandwidth of the last one is off-chip."""
     off_chip = _number(path, table, "bandwidth", "")
     if "levels" not in table:
         return (_memory(path, "memory", table.get("mem_size"), "mem_size", off_chip),)
@@ -168,7 +167,7 @@ def _memory(path: Path, name: str, value: object, place: str, behind: float) -> 
 
 
 def _size(path: Path, value: object, place: str) -> int:
-    """Return the bytes of so many KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
+    """Return a size in bytes from KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
     size_bytes = _figure(path, value, "mem_size", place, MEM_SIZE_WAY_OUT) * KIB
     if size_bytes != int(size_bytes):
         raise refuse(path, place, f"{_quote_value(value)} KB is no whole number of bytes", MEM_SIZE_WAY_OUT)
@@ -176,7 +175,7 @@ def _size(path: Path, value: object, place: str) -> int:
 
 
 def _smaller(level: MemoryLevel, nearer: MemoryLevel) -> bool:
-    """True if data that fits the nearer level may not fit this one."""
+    """Return True if data that fits the nearer level may not fit this level."""
     return not level.holds(nearer.input_bytes, nearer.weight_bytes, nearer.output_bytes) or (
         max(level.shared_bytes, min(level.input_bytes, level.weight_bytes, level.output_bytes)) < nearer.shared_bytes
     )
@@ -248,7 +247,7 @@ def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], place: s
 
 
 def _quote_value(value: object) -> str:
-    """Return a value as JSON, cut where it is long; always on one line."""
+    """Return a value as JSON on one line, shortened if it is long."""
     try:
         text = json.dumps(value, default=str)  # TOML has dates, too
     except ValueError:  # Python writes no number of thousands of digits, though it reads one in hexadecimal

@@ -1,4 +1,4 @@
-"""Checks over all files: that every core is distinguishable from the others, and that every name exists."""
+"""Check all files together: each core can be told from the others, and each name exists."""
 
 import itertools
 import subprocess
@@ -34,9 +34,9 @@ TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-lin
 
 
 def audit() -> tuple[str, ...]:
-    """Return every fault of the TOML files, ours and those of MAVCG_PROFILES, one line each; empty when all is well.
+    """Return a line for each fault of the TOML files, those of mavcg and of MAVCG_PROFILES; () if there is none.
 
-    Raises: ToolError when LLVM cannot be run.
+    Raises: ToolError if LLVM cannot be run.
     """
     faults: list[str] = []
     cores = _readable(files("cores"), read_core, faults)
@@ -47,9 +47,9 @@ def audit() -> tuple[str, ...]:
 
 
 def lacking(cores: Mapping[str, Core]) -> dict[str, tuple[str, ...]]:
-    """Return, for each core with timing facts, the instruction classes that it has and that no fact is known about.
+    """Return, for each core with timing facts, the instruction classes of its instruction set that have no fact.
 
-    Information, not a fault: a model that meets such an instruction says so and goes no further.
+    This is no fault: a model that meets such an instruction reports it and stops.
     """
     found: dict[str, tuple[str, ...]] = {}
     for core in cores.values():
@@ -67,9 +67,9 @@ def lacking(cores: Mapping[str, Core]) -> dict[str, tuple[str, ...]]:
 
 
 def unknown_to_llvm(cores: Mapping[str, Core]) -> tuple[str, ...]:
-    """Return a line for each name in an [llvm] table that the LLVM in use does not know.
+    """Return a line for each name in an [llvm] table that LLVM does not know.
 
-    Raises: ToolError when LLVM cannot be run.
+    Raises: ToolError if LLVM cannot be run.
     """
     faults: list[str] = []
     for arch, triple in TRIPLES.items():
@@ -105,7 +105,7 @@ def _readable(paths: Mapping[str, Path], read: Callable[[Path], Value], faults: 
 
 
 def _alike(cores: Mapping[str, Core]) -> Iterator[str]:
-    """Yield the pairs of cores that one CPU could be both of."""
+    """Yield the pairs of cores that match the same CPU."""
     for one, other in itertools.combinations(cores.values(), 2):
         for a, b in itertools.product(one.midr, other.midr):
             same_part = (a.implementer, a.part) == (b.implementer, b.part)
@@ -143,7 +143,7 @@ def _dangling_stand_ins(cores: Mapping[str, Core]) -> Iterator[str]:
 
 
 def timing_faults(cores: Mapping[str, Core]) -> Iterator[str]:
-    """Yield a line for each timing fact that does not go with the others, such as a rate that its units do not make."""
+    """Yield a line for each timing fact that contradicts others, such as a rate that the units do not allow."""
     for core in cores.values():
         own = own_classes(core)
         try:

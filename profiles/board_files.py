@@ -1,4 +1,4 @@
-"""Boards from their TOML files: docs/add-a-board.md describes them."""
+"""Read boards from their TOML files, which docs/add-a-board.md describes."""
 
 import re
 from collections.abc import Sequence
@@ -33,8 +33,7 @@ NONE_AT_ALL = "l2_bytes"  # may be 0: the cores of this cluster have no level 2 
 
 
 def read_board(path: Path) -> Board:
-    """Return a board from its TOML file; docs/add-a-board.md describes the file. That its cores exist is the audit's
-    business.
+    """Return a board from its TOML file. The audit checks that its cores exist.
 
     Raises: ProfileError naming file, key and remedy.
     """
@@ -72,9 +71,9 @@ def read_board(path: Path) -> Board:
 
 
 def parse_cpus(text: str) -> tuple[int, ...]:
-    """Return CPU numbers of a list as the kernel writes it: "0-3,6" is (0, 1, 2, 3, 6).
+    """Return the CPU numbers in a list of the Linux kernel: "0-3,6" is (0, 1, 2, 3, 6).
 
-    Raises: ValueError when it is no such list.
+    Raises: ValueError for another text.
     """
     cpus: list[int] = []
     for part in text.split(","):
@@ -112,7 +111,7 @@ def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]
 
 
 def _caches(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
-    """Read what a cluster says of its caches in place of its core's file, as (key, value)."""
+    """Return the facts about caches that replace those of a cluster's core, as (key, value)."""
     table = entry.get("caches", {})
     if not isinstance(table, dict):
         raise refuse(path, place, f"{schema.value_text(table)} is no table", "write [clusters.caches]")
@@ -146,7 +145,7 @@ def _rate(path: Path, table: Table, key: str, place: str, sources: list[tuple[st
 
 
 def _fact(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> object:
-    """Return the value of a fact, in the unit that its key names; None when it is absent."""
+    """Return the value of a fact, in the unit that its key names; None if it is absent."""
     value = schema.fact(path, table, key, sources, place)
     unit = _unit(key) if value is None else table[key].get("unit", _unit(key))
     if unit != _unit(key):
@@ -162,7 +161,7 @@ def _unit(key: str) -> str:
 def _refuse_contradictions(
     path: Path, clusters: Sequence[Cluster], l3_bytes: int | None, memory_gb_per_s: float | None
 ) -> None:
-    """Raise ProfileError for a fact of a cluster that another one rules out."""
+    """Raise ProfileError for facts of a cluster that contradict each other."""
     for number, cluster in enumerate(clusters):
         place = f"clusters[{number}]"
         own_l3 = cluster.l3_bytes is not None
@@ -193,7 +192,7 @@ def _refuse_contradictions(
 
 
 def _in_order(path: Path, facts: Sequence[tuple[str, float | None]], wrong: str, remedy: str) -> None:
-    """Raise ProfileError for a figure that is less than the one before it."""
+    """Raise ProfileError for a figure that is smaller than the one before it."""
     known = [(place, value) for place, value in facts if value is not None]
     for (before, least), (place, value) in pairwise(known):
         if value < least:

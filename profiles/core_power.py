@@ -1,4 +1,4 @@
-"""Power of cores from TOML: profiles/power/cores.toml, or a file of the same form."""
+"""Read the power of cores from profiles/power/cores.toml, or a file of the same form."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ MOST_KHZ = 100_000_000
 
 
 def read_core_power(path: Path = OWN) -> dict[str, CorePower]:
-    """Return the power of each core of a file: a table for each, with source and khz_mw = [[kHz, mW], ..].
+    """Return the power of each core in a file, which has a table for each, with source and khz_mw = [[kHz, mW], ..].
 
     Raises: ProfileError naming file, key, value and remedy.
     """

@@ -1,6 +1,6 @@
-"""Constants of the cost model from profiles/fits/*.toml: a file for each kind of core, one for what all cores share.
+"""Read the constants of the cost model from profiles/fits/*.toml: a file for each kind of core, and one for all cores.
 
-Each constant has a value, a unit, a source, and in fitted_on the machine that it was fitted on: a name of the file's
+Each constant has a value, a unit, a source, and in fitted_on the machine that it was fitted on: a name in the file's
 table [machines], or "assumed". docs/add-a-core.md describes the files.
 """
 
@@ -57,7 +57,7 @@ def load_all_cores_fit() -> AllCoresFit:
 
 
 def fit_faults() -> tuple[str, ...]:
-    """Return a line for each file of profiles/fits that is refused."""
+    """Return a line for each faulty file of profiles/fits."""
     faults = []
     for name, path in files("fits").items():
         try:

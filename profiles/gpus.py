@@ -1,4 +1,4 @@
-"""GPUs from TOML: profiles/gpus/*.toml, and those of a user's own in gpus/ of the folders of MAVCG_PROFILES.
+"""Read GPUs from profiles/gpus/*.toml, and the user's own from gpus/ in the folders of MAVCG_PROFILES.
 
 Each fact is { value, source }; docs/gpu.md describes the file.
 """

@@ -1,8 +1,8 @@
-"""Cores and boards from TOML: the files beside this one, and a user's own in the folders of MAVCG_PROFILES.
+"""Read cores and boards from the TOML files beside this module, and the user's own from the folders of MAVCG_PROFILES.
 
-MAVCG_PROFILES lists folders (separated as PATH is), each with cores/*.toml, boards/*.toml, fits/*.toml,
-isa_targets/*.toml, or accelerators/*.json and *.toml. A file there replaces ours of the same name: so a user mends a
-fact without changing the installation.
+MAVCG_PROFILES lists folders, separated as in PATH, each with cores/*.toml, boards/*.toml, fits/*.toml,
+isa_targets/*.toml, or accelerators/*.json and *.toml. A file there replaces mavcg's file of the same name, so that
+users can correct a fact without a change of the installation.
 """
 
 import difflib
@@ -40,25 +40,25 @@ FIGURELESS = {"issue": ("pools", "timing_of")}  # facts of these tables that are
 
 
 def load_cores(arch: str = "") -> dict[str, Core]:
-    """Return every known core by name, in the order of the names.
+    """Return every known core by name, in alphabetical order.
 
-    arch: only its cores; files that begin with another are not parsed, which takes most of the time of reading all.
-    Raises: ProfileError for a file that is not as docs/add-a-core.md says.
+    arch: only cores of this architecture. Files that begin with another are not parsed, which saves most of the time.
+    Raises: ProfileError for a file that does not follow docs/add-a-core.md.
     """
     found = {name: read_core(path) for name, path in files("cores").items() if not arch or _may_be_of(path, arch)}
     return {name: core for name, core in found.items() if arch in ("", core.arch)}
 
 
 def _may_be_of(path: Path, arch: str) -> bool:
-    """True unless the file states another architecture."""
+    """Return True unless the file states another architecture."""
     stated = _ARCH_LINE.search(schema.read_text(path))
     return stated is None or stated[1] == arch or stated[1] not in ARCHES
 
 
 def load_boards() -> dict[str, Board]:
-    """Return every known board by name, in the order of the names.
+    """Return every known board by name, in alphabetical order.
 
-    Raises: ProfileError for a file that is not as docs/add-a-board.md says.
+    Raises: ProfileError for a file that does not follow docs/add-a-board.md.
     """
     return {name: read_board(path) for name, path in files("boards").items()}
 
@@ -66,7 +66,7 @@ def load_boards() -> dict[str, Board]:
 def load_core(name: str) -> Core:
     """Return a core's profile by name.
 
-    Raises: MavcgError for an unknown name, with the near ones.
+    Raises: MavcgError for an unknown name, with similar names.
     """
     return read_core(_file("cores", name))
 
@@ -74,7 +74,7 @@ def load_core(name: str) -> Core:
 def load_board(name: str) -> Board:
     """Return a board's profile by name.
 
-    Raises: MavcgError for an unknown name, with the near ones; ProfileError for a core of another architecture.
+    Raises: MavcgError for an unknown name, with similar names; ProfileError for a core of another architecture.
     """
     path, cores = _file("boards", name), files("cores")
     board = read_board(path)
@@ -90,7 +90,7 @@ def load_board(name: str) -> Board:
 def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
     """Return the cores of a build, in the order given, without extensions that sibling cores lack (sibling_cores.py).
 
-    Raises: MavcgError for no name, an unknown or doubled one, "generic" (always built) and a mix of architectures.
+    Raises: MavcgError for no name, an unknown or repeated name, "generic" (always built), and several architectures.
     """
     given = ",".join(names)
     if not [name for name in names if name]:
@@ -109,9 +109,9 @@ def cores_for(names: Sequence[str]) -> tuple[Core, ...]:
 
 
 def files(kind: str) -> dict[str, Path]:
-    """Return the file by name, of a kind that SUFFIXES has, in the order of the names.
+    """Return the files of a kind in SUFFIXES by name, in alphabetical order.
 
-    Raises: ProfileError for a folder of MAVCG_PROFILES that is not there or holds nothing, and for two files of one
+    Raises: ProfileError for a folder of MAVCG_PROFILES that does not exist or is empty, and for two files with the same
     name in one folder.
     """
     found: dict[str, Path] = {}
@@ -135,7 +135,7 @@ def read_core(path: Path) -> Core:
 
 @lru_cache(maxsize=256)
 def _core(path: Path, text: str) -> Core:
-    """Return a core of this text; one command reads all cores several times."""
+    """Return the core that a text describes. The result is kept, because one command reads all cores several times."""
     table = schema.toml_of(path, text)
     schema.check_name(path, table)
     table = with_present_names(path, spell_out_sources(path, table))
@@ -263,7 +263,7 @@ def _x86_model(path: Path, entry: Table, place: str, sources: list[tuple[str, st
 
 
 def _models(path: Path, model: object, place: str) -> Iterable[int]:
-    """Return one model number, or all of a range such as "0x30-0x3f"."""
+    """Return one model number, or all numbers of a range such as "0x30-0x3f". place: key, for errors."""
     if isinstance(model, str):
         ends = re.fullmatch(r"(0x[0-9a-f]{1,2})-(0x[0-9a-f]{1,2})", model)
         if ends is None or int(ends[1], 16) > int(ends[2], 16):

@@ -1,4 +1,4 @@
-"""The table [model] of a core's file: how well its timing is known, and the model's errors against silicon."""
+"""Check the table [model] of a core's file: the confidence in its timing, and the model's errors against silicon."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Instructions of one class per cycle by a core's own tables: the check on the rate that a row states."""
+"""Compute instructions per cycle from a core's tables, to check the rates that rows of instruction classes state."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -11,8 +11,10 @@ ISSUED = 48  # a multiple of small counts, so that a rate such as 2 in 3 cycles 
 
 
 def rate(row: ClassTiming, timing: Timing) -> float:
-    """Return the instructions a cycle of a long run of independent ones of this class, as units, width, blocks and
-    rules allow."""
+    """Return the instructions per cycle of a long sequence of independent instructions of this class.
+
+    Units, issue width, blocks and rules of the core limit it.
+    """
     if timing.order != "in":
         return float(unit_rate(row.units, timing.pools, timing.width))
     gaps = [rule.cycles for rule in timing.forbidden_distances if row.name in rule.first and row.name in rule.then]
@@ -21,9 +23,9 @@ def rate(row: ClassTiming, timing: Timing) -> float:
 
 
 def unit_rate(units: Sequence[UnitUse], pools: Mapping[str, int], width: int) -> Fraction:
-    """Return the rate that dispatch width and units allow when every micro-operation goes to the best of its pools.
+    """Return the rate that dispatch width and units allow if every micro-operation uses the best of its pools.
 
-    The best spread is as good as the busiest set of pools that some micro-operations cannot leave (Hall's theorem).
+    The best distribution is as good as the busiest set of pools that some micro-operations must use (Hall's theorem).
     """
     cycles = Fraction(max(1, len(units)), width)
     choices = sorted({frozenset(use.any_of) for use in units}, key=sorted)
@@ -40,9 +42,9 @@ def _in_order(
     units: tuple[UnitUse, ...], blocks: int, pools: tuple[tuple[str, int], ...], width: int, gaps: tuple[int, ...],
     alone: bool,
 ) -> float:  # fmt: skip
-    """Issue a run one by one, each as early as it may, and see how long the second half takes.
+    """Return the rate of a sequence whose instructions issue one by one as early as possible, from its second half.
 
-    gaps: distances in cycles at which no two of the run issue. alone: true if no two issue in one cycle.
+    gaps: issue distances in cycles that are forbidden. alone: True if no two instructions issue in the same cycle.
     """
     free = {pool: [0] * count for pool, count in pools}
     issued: list[int] = []
@@ -60,7 +62,10 @@ def _in_order(
 
 
 def _take(units: Sequence[UnitUse], free: dict[str, list[int]], cycle: int) -> bool:
-    """Give each use a free unit of its pool from this cycle on; nothing is taken where one finds none."""
+    """Reserve a free unit of its pool for each use, from this cycle on, and return True.
+
+    If a use finds none, reserve nothing and return False.
+    """
     left = {pool: list(ends) for pool, ends in free.items()}
     for use in units:
         ends = left[use.any_of[0]]

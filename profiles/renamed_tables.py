@@ -1,4 +1,4 @@
-"""Rename the tables of a core's file whose names have changed: the old ones are read for one release, with a note."""
+"""Rename tables of a core's file whose names have changed; old names are accepted for one release, with a note."""
 
 from functools import cache
 from pathlib import Path
@@ -11,9 +11,9 @@ RENAMED = {"apart": "no_dual_issue", "spaced": "issue_distance"}  # old -> prese
 
 
 def with_present_names(path: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """Return a core's file with the present names of its tables; stderr says once which of its names are old.
+    """Return a core's file with the present names of its tables; a note on stderr lists the old names, once.
 
-    Raises: ProfileError where a table is there by both names.
+    Raises: ProfileError for a table that occurs by both names.
     """
     for old, present in RENAMED.items():
         if old in table and present in table:

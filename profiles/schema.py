@@ -1,4 +1,4 @@
-"""Reading of TOML facts and refusal of wrong ones: every error names the file, the key, the fault and the remedy."""
+"""Read facts from TOML, and refuse wrong ones with errors that name the file, the key, the fault and the remedy."""
 
 import re
 import tomllib
@@ -18,15 +18,15 @@ MOST_GB_PER_S = 2000  # more than any CPU's memory or cache gives; a figure that
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the file's table; callers share it, so none may change it.
+    """Return the file's table, which callers share and must not change.
 
-    Raises: ProfileError when the file cannot be read or is not TOML.
+    Raises: ProfileError if the file cannot be read or is not TOML.
     """
     return toml_of(path, read_text(path))
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text. Raises: ProfileError when it cannot be read."""
+    """Return the file's text. Raises: ProfileError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8-sig")  # Windows editors begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
@@ -34,7 +34,7 @@ def read_text(path: Path) -> str:
 
 
 def toml_of(path: Path, text: str) -> dict[str, Any]:
-    """Return the table of a file's text; as read_toml."""
+    """Return the table of a file's text. path: for errors. Raises: ProfileError if it is not TOML."""
     try:
         return _parse_table(text)
     except tomllib.TOMLDecodeError as error:
@@ -49,12 +49,12 @@ def toml_of(path: Path, text: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _parse_table(text: str) -> dict[str, Any]:
-    """Return the table of a text; one command reads the same cores several times."""
+    """Return the table of a text. The result is kept, because one command reads the same cores several times."""
     return tomllib.loads(text)
 
 
 def value_text(value: object) -> str:
-    """Return a value as an error shows it: on one line, cut where it is long."""
+    """Return a value for an error: on one line, shortened if it is long."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no number of thousands of digits, though it reads one in hexadecimal
@@ -63,13 +63,15 @@ def value_text(value: object) -> str:
 
 
 def refuse(path: Path, key: str, wrong: str, remedy: str) -> ProfileError:
-    """Return the error for one key of one file; the caller raises it."""
+    """Return the error for one key of one file, for the caller to raise."""
     return ProfileError(f"{path}: {key}: {wrong}; {remedy}")
 
 
 def text(path: Path, table: Table, key: str, default: str | None = None, place: str = "") -> str:
-    """Return a plain string that is no fact: a name, a description, a note. place: the key that an error names, if
-    another."""
+    """Return a plain string that is not a fact: a name, a description, a note.
+
+    place: key that an error names, if not `key`. default: None if the key is required.
+    """
     value = table.get(key, default)
     if not isinstance(value, str) or (default is None and not value):
         wrong = "missing" if value is None else f"{value_text(value)} is not text"
@@ -80,9 +82,9 @@ def text(path: Path, table: Table, key: str, default: str | None = None, place: 
 def whole(
     path: Path, table: Table, key: str, place: str, low: int, high: int, default: int | None = None, of: str = ""
 ) -> int:
-    """Return a whole number of a table, from low to high, both allowed; place is the key that an error names.
+    """Return an integer of a table from low to high, both included. place: key that an error names.
 
-    of: what is counted; without it an error writes the range in hexadecimal, as identity registers are.
+    of: what the number counts, for errors; without it they write the range in hexadecimal, as for identity registers.
     """
     value = table.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -93,8 +95,10 @@ def whole(
 
 
 def rate(path: Path, value: object, place: str) -> float:
-    """Return a bandwidth in 10^9 bytes a second: a number above 0, at least LEAST_GB_PER_S and at most
-    MOST_GB_PER_S."""
+    """Return a bandwidth in 10^9 bytes per second, from LEAST_GB_PER_S to MOST_GB_PER_S.
+
+    place: key that an error names.
+    """
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_GB_PER_S:
         wrong = f"{value_text(value)} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
         raise refuse(path, place, wrong, "give a number in that range, such as 12.8, or remove the fact")
@@ -105,7 +109,7 @@ def rate(path: Path, value: object, place: str) -> float:
 
 
 def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
-    """Return a list of strings; absent is empty."""
+    """Return a list of strings; () if it is absent."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise refuse(path, place, f"{value_text(value)} is not a list of names", f'give it as {key} = ["...", "..."]')
@@ -113,14 +117,14 @@ def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
 
 
 def one_of(path: Path, value: object, key: str, allowed: tuple[str, ...]) -> str:
-    """Return the value, which must be one of the allowed words."""
+    """Return the value, which must be one of the allowed strings."""
     if value not in allowed:
         raise refuse(path, key, f"{value_text(value)} is not known", f"give one of {', '.join(allowed)}")
     return str(value)
 
 
 def only(path: Path, table: Table, allowed: tuple[str, ...], place: str = "") -> None:
-    """Refuse keys that nothing reads: a mistyped key must not be ignored in silence."""
+    """Raise ProfileError for a key that is not allowed, so that no mistyped key is ignored."""
     for key in table:
         if key not in allowed:
             known = ", ".join(allowed)
@@ -128,7 +132,7 @@ def only(path: Path, table: Table, allowed: tuple[str, ...], place: str = "") ->
 
 
 def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
-    """Return a list of tables; absent is empty."""
+    """Return a list of tables; () if it is absent."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise refuse(
@@ -138,9 +142,9 @@ def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
 
 
 def source_of(path: Path, table: Table, place: str) -> str:
-    """Return the source that every fact carries.
+    """Return the source that a fact must have.
 
-    Raises: ProfileError when it is missing or empty.
+    Raises: ProfileError if it is missing or empty.
     """
     source = table.get("source")
     if not isinstance(source, str) or not source.strip():
@@ -149,8 +153,7 @@ def source_of(path: Path, table: Table, place: str) -> str:
 
 
 def value_and_source(path: Path, table: Table, key: str, place: str = "") -> tuple[Any, str] | None:
-    """Return the value and source of a fact written as key = { value = ..., source = "..." }; None when the fact is
-    absent."""
+    """Return value and source of a fact written as key = { value = ..., source = "..." }; None if it is absent."""
     place = place or key
     if key not in table:
         return None
@@ -163,7 +166,7 @@ def value_and_source(path: Path, table: Table, key: str, place: str = "") -> tup
 
 
 def check_name(path: Path, table: Table) -> None:
-    """Check that the name is the file's, and such that it can be part of a symbol."""
+    """Check that the name is that of the file, and can be a part of a symbol."""
     name = text(path, table, "name")
     if name != path.stem:
         raise refuse(
@@ -176,7 +179,7 @@ def check_name(path: Path, table: Table) -> None:
 
 
 def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], place: str = "") -> object:
-    """Return the value of a fact, None when it is absent; its source is added to sources."""
+    """Return the value of a fact and add its source to sources; None if it is absent."""
     found = value_and_source(path, table, key, place)
     if found is None:
         return None
@@ -185,9 +188,9 @@ def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], pla
 
 
 def figures(path: Path, table: Table, place: str) -> tuple[Fact, ...]:
-    """Return every figure below a table of figures, such as [issue] or [instr."fmla v.4s"], in the order of the file.
+    """Return every figure in a table of figures, such as [issue] or [instr."fmla v.4s"], in the order of the file.
 
-    Raises: ProfileError for a leaf that is no { value, unit, source }.
+    Raises: ProfileError for an entry that is not { value, unit, source }.
     """
     if "value" in table or "unit" in table or "source" in table:
         only(path, table, ("value", "unit", "source"), f"{place}.")

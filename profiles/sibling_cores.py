@@ -1,4 +1,4 @@
-"""Extensions that a version must not use, because its thread can be moved to another core in mid-function."""
+"""Remove extensions that a version must not use, because its thread can move to another core while it runs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,11 +11,11 @@ ONLY_BY_INTRINSICS = ("aes", "sha2")
 
 
 def runnable_on_sibling_cores(core: Core, cores: Mapping[str, Core], boards: Iterable[Board]) -> Core:
-    """Return the core with every extension switched off that a core of one of its boards lacks.
+    """Return the core without the extensions that another core of one of its boards lacks.
 
-    A dispatcher chooses once a call, and the scheduler moves threads when it likes: on an Exynos 9810 a version for the
-    A55 that uses an Armv8.1 atomic is an illegal instruction after the move to the Armv8.0 M3. Only boards that are
-    known count; so far all unlike pairs are on boards of one vendor (pytorch/cpuinfo #193).
+    A dispatcher chooses once per call, and the scheduler moves threads at any time: on an Exynos 9810, a version for
+    the A55 that uses an Armv8.1 atomic is an illegal instruction after a move to the Armv8.0 M3. Only known boards
+    count; so far, all unequal pairs are on boards of one vendor (pytorch/cpuinfo #193).
     """
     siblings = {name for board in boards if core.name in board.cores for name in board.cores if name in cores}
     lacking = [

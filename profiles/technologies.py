@@ -1,4 +1,4 @@
-"""Technologies from TOML: profiles/technologies/*.toml, those of MAVCG_PROFILES, or a file by its path.
+"""Read technologies from profiles/technologies/*.toml, from folders of MAVCG_PROFILES, or from a file by its path.
 
 Each fact is { value, source }; docs/exploring.md describes the file.
 """
@@ -19,10 +19,10 @@ _Sources = list[tuple[str, str]]
 
 
 def find_technology(name_or_path: str, folder: Path | None = None) -> Technology:
-    """Return a technology by its name, or by the path of its file: that has a "/" in it or ends in .toml.
+    """Return a technology by its name, or by the path of its file, which contains "/" or ends in .toml.
 
-    folder: what a relative path is relative to; else the current folder.
-    Raises: MavcgError for an unknown name, with the near ones; ProfileError as read_technology.
+    folder: folder that a relative path starts from; None for the current folder.
+    Raises: MavcgError for an unknown name, with similar names; ProfileError as read_technology.
     """
     if os.sep in name_or_path or name_or_path.endswith(".toml"):
         return read_technology((folder or Path()) / name_or_path)
@@ -80,7 +80,10 @@ def _figure(path: Path, table: Table, key: str, place: str, sources: _Sources) -
 
 
 def _by_size(path: Path, table: Table, key: str, sources: _Sources) -> SizeTable:
-    """Return the rows of [[sram]] that have a fact, by size. Raises: ProfileError for none, or sizes out of order."""
+    """Return the rows of [[sram]] that have a fact, by size.
+
+    Raises: ProfileError for none, and for sizes that do not rise.
+    """
     rows: list[tuple[int, float]] = []
     for number, row in enumerate(schema.tables(path, table, "sram")):
         place = f"sram[{number}]."

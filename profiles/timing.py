@@ -1,4 +1,4 @@
-"""A core's timing as the pipeline models want it: the facts of its own file, the gaps filled from the core it names."""
+"""Read a core's timing for the pipeline models: facts of its own file, and others from the core that it names."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -19,22 +19,23 @@ MOST_IN_FLIGHT = 4096
 
 
 def load_timing(core: Core) -> Timing:
-    """Return everything known of the core's timing: its file's facts, else those of the core that its timing_of names.
+    """Return all known facts about the core's timing: those of its file, and others of the core that timing_of names.
 
-    Classes and forwarding latencies are taken one by one; width, pools, no_dual_issue and issue_distance each as a
-    whole. A row that is taken from another core keeps its latency and units; its rate is what this core's units make
-    of it.
+    Classes and forwarding latencies are inherited one by one; width, pools, no_dual_issue and issue_distance each as a
+    whole. An inherited row keeps its latency and units, and gets the rate that this core's units allow.
 
-    Raises: ProfileError when neither has any, when a name leads nowhere or back to itself, when a row's unit is none of
-    this core's, or when the core has no file.
+    Raises: ProfileError if no core has facts, if a name does not exist or leads back to itself, if a row has a unit
+    that this core lacks, and if the core has no file.
     """
     return _timing(core, tuple((name, path, path.read_text(encoding="utf-8")) for name, path in _chain(core.name)))
 
 
 @lru_cache(maxsize=256)
 def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
-    """Return the timing by the core's file and those that it takes facts from, nearest first: a name, a path and a text
-    each. One command looks the same core up dozens of times."""
+    """Return the timing from the core's file and the files that it inherits from, nearest first.
+
+    texts: name, path and text of each. The result is kept, because one command looks the same core up dozens of times.
+    """
     chain = [(name, _read(path, text)) for name, path, text in texts]
     known = [own for _, own in chain]
     if not any(own.classes for own in known):
@@ -71,9 +72,9 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
 
 
 def _window_fact(core: Core, key: str, otherwise: int) -> int:
-    """Return a size of the core's window; IN_FLIGHT where it has no other: its reorder buffer.
+    """Return a size of the core's out-of-order window, or `otherwise` if its file has no such fact.
 
-    Raises: ProfileError for what is no size.
+    Raises: ProfileError for a value that is not a size.
     """
     facts = {fact.key: fact.value for fact in core.facts}
     value = facts.get(key, otherwise)
@@ -85,14 +86,14 @@ def _window_fact(core: Core, key: str, otherwise: int) -> int:
 
 
 def own_classes(core: Core) -> tuple[ClassTiming, ...] | None:
-    """Return the rows of the core's own file; None when it has neither rows nor issue.timing_of."""
+    """Return the rows of the core's own file; None if it has neither rows nor issue.timing_of."""
     path = files("cores").get(core.name)
     own = OwnTiming() if path is None else _own(path)
     return tuple(own.classes.values()) if own.classes or own.timing_of is not None else None
 
 
 def _take_row(name: str, chain: list[tuple[str, OwnTiming]], timing: Timing) -> ClassTiming:
-    """Return a row of another core of the chain, as it is on this one."""
+    """Return a row of another core in the chain, with the rate that it has on this core."""
     row = timing.classes[name]
     nearer = list(takewhile(lambda link: name not in link[1].classes, chain))
     giver = chain[len(nearer)][0]
@@ -106,9 +107,9 @@ def _place(name: str) -> str:
 
 
 def _chain(name: str) -> list[tuple[str, Path]]:
-    """Return the files of the core and of those whose facts it takes, nearest first.
+    """Return the files of the core and of those that it inherits facts from, nearest first.
 
-    Raises: ProfileError for a name that is no core, a cycle of names, a core of another architecture or order.
+    Raises: ProfileError for a name that is not a core, a cycle of names, and a core of another architecture or order.
     """
     known = files("cores")
     if name not in known:
@@ -138,6 +139,6 @@ def _own(path: Path) -> OwnTiming:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, _text: str) -> OwnTiming:
-    """Return the timing tables of a file with this text; a core's file is read for all cores that take its facts."""
+    """Return the timing tables of a file with this text; kept, since other cores inherit from the same file."""
     table = with_present_names(path, spell_out_sources(path, read_toml(path)))
     return read_own_timing(path, table, table["order"]["value"])

@@ -1,6 +1,6 @@
-"""The timing tables of one core's file, [sources] to [loads].
+"""Read the timing tables of one core's file, from [sources] to [loads].
 
-docs/add-a-core.md describes them. Nothing here looks at another file: whose facts fill the gaps is up to timing.py.
+docs/add-a-core.md describes them. This module reads no other file; timing.py decides which core's facts fill the gaps.
 """
 
 import re
@@ -27,9 +27,9 @@ ABBREVIATED = re.compile(rf"(?:(?<=; )|(?<=\()|^){ABBREVIATION.pattern}(?=[:;,)]
 
 @dataclass(frozen=True)
 class OwnTiming:
-    """Timing of a core in its own file; None or empty where the file has none.
+    """Timing facts in a core's own file; None or empty if it has none.
 
-    timing_of: the core whose facts are taken where this file has none, with the reason in timing_of_source.
+    timing_of: core whose facts are inherited where this file has none. timing_of_source: the reason.
     """
 
     width: int | None = None
@@ -45,9 +45,9 @@ class OwnTiming:
 
 
 def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """Return the file with the abbreviations of its [sources] written out, and without that table.
+    """Return the file's tables with the abbreviations of [sources] written out, and without that table.
 
-    `source = "GL; SL: page 34 (IB: 2)"` may name them: at the start, after a semicolon or a bracket.
+    `source = "GL; SL: page 34 (IB: 2)"` may use them: at the start, and after a semicolon or a bracket.
 
     Raises: ProfileError for an abbreviation that [sources] lacks.
     """
@@ -80,7 +80,7 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_policy(path: Path, table: Table) -> LoadPolicy:
-    """Return the passes that [loads] enables; none when the file has no such table.
+    """Return the passes that [loads] enables; none if the file has no such table.
 
     Raises: ProfileError naming file, key and remedy.
     """
@@ -105,12 +105,12 @@ def read_policy(path: Path, table: Table) -> LoadPolicy:
 
 
 def is_row(value: object) -> bool:
-    """True if an entry of [instr] is a row about a class, not a table of figures about one instruction."""
+    """Return True if an entry of [instr] is a row about a class, and not a table of figures about one instruction."""
     return not isinstance(value, dict) or any(not isinstance(below, dict) for below in value.values())
 
 
 def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
-    """Return the timing facts of a file whose sources are spelt out; order is its core's, "in" or "out".
+    """Return the timing facts of a file whose sources are written out. order: "in" or "out", of its core.
 
     Raises: ProfileError naming file, key and remedy.
     """
@@ -246,7 +246,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, str, str], int]]:
-    """Return every (producer, consumer, role) that "a b->c d.role" names, with its cycles."""
+    """Yield each (producer, consumer, role) that "a b->c d.role" names, with its cycles."""
     place = f"forward.{key}"
     made_by, arrow, read_by = key.partition("->")
     read_by, _, role = read_by.partition(".")
@@ -289,8 +289,10 @@ def _forbidden_distance(path: Path, entry: Table, place: str) -> ForbiddenDistan
 
 
 def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:
-    """Return the classes of a rule: a class stands for those that borrow from it too, a family for its own; "-" takes
-    out."""
+    """Return the classes that a rule names.
+
+    A class stands also for the classes that inherit its facts, a family for its classes; "-" excludes.
+    """
     place = f"{place}.{key}"
     found: set[str] = set()
     for word in schema.names(path, entry, key, place):

@@ -1,4 +1,4 @@
-"""Facts about one core type: its identification, its options for LLVM, its figures."""
+"""Facts about a core type: how it is identified, its options for LLVM, its figures."""
 
 from dataclasses import dataclass
 
@@ -20,10 +20,10 @@ GENERIC = "generic"  # the label of what every core can run, and of cores that a
 
 @dataclass(frozen=True)
 class Midr:
-    """A rule by which MIDR_EL1 identifies this core.
+    """A rule by which MIDR_EL1 identifies a core.
 
-    Fields as in the Arm Architecture Reference Manual, MIDR_EL1: implementer [31:24], variant [23:20],
-    part [15:4]. The variant range is inclusive: an A55 r0 (variant 0) behaves as an A53, r1 and later do not.
+    Fields as in the Arm Architecture Reference Manual, MIDR_EL1: implementer [31:24], variant [23:20], part [15:4]. The
+    range of variants includes both ends: an A55 r0 (variant 0) behaves as an A53, r1 and later do not.
     """
 
     implementer: int
@@ -32,7 +32,7 @@ class Midr:
     variant_max: int = 15
 
     def matches(self, midr: int) -> bool:
-        """True if this 32-bit MIDR_EL1 value is this core."""
+        """Return True if this 32-bit MIDR_EL1 value is this core's."""
         variant = midr >> 20 & 0xF
         return (
             midr >> 24 & 0xFF == self.implementer
@@ -43,9 +43,9 @@ class Midr:
 
 @dataclass(frozen=True)
 class X86Model:
-    """x86 processors that hold this core, as CPUID and /proc/cpuinfo name them.
+    """x86 processors that have a core, as CPUID and /proc/cpuinfo name them.
 
-    vendor: "GenuineIntel" or "AuthenticAMD"; family and models: the display family and models, extended fields added.
+    vendor: "GenuineIntel" or "AuthenticAMD". family, models: display family and models, with the extended fields added.
     """
 
     vendor: str
@@ -53,13 +53,13 @@ class X86Model:
     models: tuple[int, ...]
 
     def matches(self, vendor: str, family: int, model: int) -> bool:
-        """True if a processor that calls itself so holds this core."""
+        """Return True if a processor with these identifiers has this core."""
         return vendor == self.vendor and family == self.family and model in self.models
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure about a core with its unit and its source; key is its dotted place in the TOML, such as issue.width."""
+    """A figure about a core with its unit and source. key: its dotted path in the TOML file, such as issue.width."""
 
     key: str
     value: int | float | bool | str
@@ -71,8 +71,8 @@ class Fact:
 class GroupErrors:
     """Errors of the pipeline model against a group of published figures of silicon.
 
-    figures, held_out_figures: how many were compared. mean_abs_error, held_out_error: relative, 0.09 for 9 %;
-    held_out_error is of the figures that no fact was fitted to, None where there are none.
+    figures, held_out_figures: numbers of figures that were compared. mean_abs_error, held_out_error: relative errors,
+    0.09 for 9 %; held_out_error is over the figures that no fact was fitted to, and None if there are none.
     """
 
     figures: int
@@ -83,9 +83,9 @@ class GroupErrors:
 
 @dataclass(frozen=True)
 class SiliconErrors(GroupErrors):
-    """Errors over all kernels: calls, loops and changes in time; over instructions for a core without such figures.
+    """Errors over calls, loops and changes in time of kernels, or over instructions for a core without such figures.
 
-    kinds: each group's own errors, by the group's name in SILICON_GROUPS.
+    kinds: errors of each group, by its name in SILICON_GROUPS.
     """
 
     kinds: dict[str, GroupErrors]
@@ -93,12 +93,11 @@ class SiliconErrors(GroupErrors):
 
 @dataclass(frozen=True)
 class LoadPolicy:
-    """The machine passes, and load splitting in LLVM IR, that this core's file enables; none by default.
+    """The machine passes, and load splitting in LLVM IR, that a core's file enables; none by default.
 
-    split: a 128-bit vector load becomes `ldr d`, `ldr x` and `ins`. unpair: an `ldp` becomes two loads.
-    schedule: instructions are put into a new order, in straight lines and in loops.
-    split_in_ir: the same split before LLVM's code generation, unconditionally, in innermost loops.
-    sources: why, by the name of the field.
+    split: True to split 128-bit vector loads into `ldr d`, `ldr x` and `ins`. unpair: True to replace `ldp` by two
+    loads. schedule: True to reorder instructions, in straight-line code and in loops. split_in_ir: True for the same
+    split before LLVM's code generation, without conditions, in innermost loops. sources: the reason, by field.
     """
 
     split: bool = False
@@ -148,18 +147,20 @@ class Core:
 
     @property
     def model_error(self) -> float | None:
-        """Error of the pipeline model's cycles against published silicon figures, 0.09 for 9 %; None: not known."""
+        """Return the error of the pipeline model against published cycles of silicon, 0.09 for 9 %; None if it is
+        unknown.
+        """
         return self._relative(MODEL_ERROR)
 
     @property
     def confidence(self) -> str | None:
-        """Grade of the core's timing, one of GRADES; None: its file states none."""
+        """Return the grade of the core's timing, one of GRADES; None if its file states none."""
         grade = self._fact(CONFIDENCE)
         return None if grade is None else str(grade)
 
     @property
     def silicon(self) -> SiliconErrors | None:
-        """Errors against published figures; None where no number of figures is stated."""
+        """Return the errors against published figures; None if the core's file states no number of figures."""
         kinds = {name: errors for prefix, name in SILICON_GROUPS.items() if (errors := self._group_errors(prefix))}
         counted = [errors for name, errors in kinds.items() if name != INSTRUCTIONS] or list(kinds.values())
         if not counted:

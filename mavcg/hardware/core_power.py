@@ -6,17 +6,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CorePower:
-    """Measured milliwatts of one core by its clock in kHz, ascending. source: who measured, and on which chip."""
+    """Measured power of one core by its clock.
+
+    khz_mw: pairs of kHz and milliwatts, with rising clocks. source: who measured it, and on which chip.
+    """
 
     core: str
     khz_mw: tuple[tuple[int, float], ...]
     source: str
 
     def milliwatts(self, khz: int) -> float:
-        """Return the power at a clock: on the line between the two measured clocks around it.
+        """Return the power at a clock, by linear interpolation between the nearest measured clocks.
 
-        Beyond them it is that of the nearest one in proportion to the clock below, and to its cube above, where the
-        voltage rises with it; `is_measured` says so.
+        Below the lowest, it is proportional to the clock; above the highest, to its cube, because the voltage rises
+        too. `is_measured` tells whether a clock is between measured ones.
         """
         clocks = [clock for clock, _ in self.khz_mw]
         above = bisect_left(clocks, khz)
@@ -28,5 +31,5 @@ class CorePower:
         return low_mw + (high_mw - low_mw) * (khz - low) / (high - low)
 
     def is_measured(self, khz: int) -> bool:
-        """True for a clock within the measured ones."""
+        """Return True for a clock between the measured ones."""
         return self.khz_mw[0][0] <= khz <= self.khz_mw[-1][0]

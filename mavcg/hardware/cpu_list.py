@@ -1,4 +1,4 @@
-"""CPU numbers as the kernel writes them in /sys: 0-3,6."""
+"""Format CPU numbers as the Linux kernel does in /sys: 0-3,6."""
 
 from collections.abc import Iterable
 

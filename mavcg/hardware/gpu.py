@@ -1,4 +1,4 @@
-"""A GPU: its multiprocessors, what a block of threads may use of one, and the memories behind them."""
+"""A GPU: its multiprocessors, the resources of a block of threads, and its memories."""
 
 from dataclasses import dataclass
 
@@ -16,13 +16,13 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU's facts. arch: "sm_62"; sms: multiprocessors; lanes: f32 multiply-adds of one in a cycle.
+    """Facts of a GPU.
 
-    dp4a: four-element int8 dot products of a multiprocessor in a cycle. shared_bytes_of_block: the most that a block
-    may request; shared_bytes_of_sm: of a multiprocessor, for all its blocks. registers_of_block, registers_of_sm: the
-    same of registers of four bytes.
-    memory_gb_per_s, l2_gb_per_s: 10^9 bytes a second; the latter and l2_bytes None where no source gave them.
-    sources: of each fact, by its name.
+    arch: such as "sm_62". sms: number of multiprocessors. lanes: f32 multiply-adds of a multiprocessor per cycle. dp4a:
+    int8 dot products of four elements of a multiprocessor per cycle. shared_bytes_of_block: most shared memory that a
+    block may request. shared_bytes_of_sm: shared memory of a multiprocessor, for all its blocks. registers_of_block,
+    registers_of_sm: the same for registers of four bytes. memory_gb_per_s, l2_gb_per_s: bandwidths in 10^9 bytes per
+    second; l2_gb_per_s and l2_bytes are None without a source. sources: source of each fact, by name.
     """
 
     name: str
@@ -45,17 +45,17 @@ class Gpu:
 
     @property
     def capability(self) -> int:
-        """Compute capability as a number: 62 of sm_62."""
+        """Return the compute capability as a number: 62 for sm_62."""
         return int(self.arch.removeprefix("sm_"))
 
     @property
     def has_async_copies(self) -> bool:
-        """True if cp.async copies from global to shared memory without registers (PTX ISA: sm_80 and later)."""
+        """Return True if cp.async copies from global to shared memory without registers (PTX ISA: sm_80 and later)."""
         return self.capability >= _ASYNC_COPIES_FROM
 
     @property
     def peak_gmac_per_s(self) -> float:
-        """Billions of f32 multiply-adds a second of all multiprocessors."""
+        """Return the peak rate of all multiprocessors, in 10^9 f32 multiply-adds per second."""
         return self.sms * self.lanes * self.clock_mhz / 1000
 
     def mac_per_cycle(self, type_name: str) -> float:
@@ -64,8 +64,10 @@ class Gpu:
         return 4.0 * self.dp4a if type_name == "i8" else float(self.lanes)
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Return the number of blocks that a multiprocessor has at once: 0 where one alone is too large. registers: of
-        a thread."""
+        """Return the number of blocks that a multiprocessor holds at the same time; 0 if a single block is too large.
+
+        registers: of a thread.
+        """
         has_reserve = self.capability >= _ASYNC_COPIES_FROM
         reserved, unit = (_RESERVED_BYTES, _SHARED_UNIT) if has_reserve else (0, _SHARED_UNIT_BEFORE_80)
         warps = -(-threads // WARP)

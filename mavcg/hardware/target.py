@@ -1,4 +1,4 @@
-"""The machine a library is built for: one name, as ziglang spells it, and what follows from it."""
+"""The system that a library is built for: its name, as ziglang spells it, and the properties that follow from it."""
 
 import platform
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SYSTEMS = ("linux-gnu", "linux-musl", "linux-android", "macos")
 class Target:
     """A parsed target such as aarch64-linux-gnu.2.17.
 
-    arch: "aarch64" or "x86_64"; system: one of SYSTEMS; libc_version: the oldest glibc that the library runs on.
+    arch: "aarch64" or "x86_64". system: one of SYSTEMS. libc_version: oldest glibc that the library runs with.
     """
 
     arch: str
@@ -22,21 +22,21 @@ class Target:
 
     @property
     def zig_name(self) -> str:
-        """The target as `zig cc -target` takes it."""
+        """Return the target in the spelling of `zig cc -target`."""
         version = f".{self.libc_version}" if self.libc_version else ""
         return f"{self.arch}-{self.system}{version}"
 
     @property
     def llvm_triple(self) -> str:
-        """The target as LLVM IR spells it."""
+        """Return the target in LLVM's spelling."""
         vendor, system = ("apple", "macosx11.0.0") if self.system == "macos" else ("unknown", self.system)
         return f"{self.arch.replace('aarch64', 'arm64') if vendor == 'apple' else self.arch}-{vendor}-{system}"
 
 
 def parse_target(name: str) -> Target:
-    """Return the target of a name such as aarch64-linux-gnu.2.17, aarch64-linux-android or x86_64-linux-musl.
+    """Return the target with a name such as aarch64-linux-gnu.2.17, aarch64-linux-android or x86_64-linux-musl.
 
-    Raises: MavcgError for an architecture or system that is not built for.
+    Raises: MavcgError for an architecture or system that is not supported.
     """
     arch, _, rest = name.partition("-")
     system, _, version = rest.partition(".")
@@ -49,7 +49,7 @@ def parse_target(name: str) -> Target:
 
 
 def host_target() -> Target:
-    """Return the target of the machine we run on, with its own libc as the oldest one supported."""
+    """Return the target of this machine, with its own libc as the oldest supported version."""
     arch = {"arm64": "aarch64", "AMD64": "x86_64"}.get(platform.machine(), platform.machine())
     libc, version = platform.libc_ver()
     if libc == "glibc":
@@ -58,6 +58,6 @@ def host_target() -> Target:
 
 
 def default_target(arch: str) -> Target:
-    """Return the default target of a library for cores of this architecture: the host, or old glibc on ARM."""
+    """Return the default target for cores of this architecture: this machine's, or for Arm one with an old glibc."""
     host = host_target()
     return host if arch == host.arch else Target(arch, "linux-gnu", "2.17")

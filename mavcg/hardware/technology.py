@@ -1,4 +1,4 @@
-"""Energy and area of a chip's parts: multiply-accumulates, memories by their size, and DRAM."""
+"""Energy and area of parts of a chip: multiply-accumulates, memories by their size, and DRAM."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +12,9 @@ SizeTable = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True)
 class MacCost:
-    """A multiply-accumulate of one element type: picojoules of one, square micrometres of its unit."""
+    """Cost of a multiply-accumulate on one element type. pj: energy in picojoules. um2: area of its unit, in square
+    micrometres.
+    """
 
     pj: float
     um2: float
@@ -39,19 +41,19 @@ class Technology:
         return self.macs[ELEMENT_TYPES.index(element_type)]
 
     def sram_pj_per_byte(self, size_bytes: int) -> float:
-        """Return the energy of an accessed byte in a memory of this size."""
+        """Return the energy of an accessed byte in a memory of this size, in picojoules."""
         return interpolate(self.sram_pj, size_bytes)
 
     def sram_mm2(self, size_bytes: int) -> float:
-        """Return the area of a memory of this size."""
+        """Return the area of a memory of this size, in square millimetres."""
         return size_bytes * interpolate(self.sram_um2, size_bytes) / 1e6
 
 
 @lru_cache(maxsize=4096)  # a design space has the same memories again and again
 def interpolate(rows: SizeTable, size_bytes: int) -> float:
-    """Return a table's figure for a size: on the line between the logarithms of the two rows around it.
+    """Return a table's figure for a size, by linear interpolation between the logarithms of the two nearest rows.
 
-    Below the first row it is the first row's; above the last one the line between the last two goes on.
+    Below the first row it is that row's figure; above the last row, the line through the last two continues.
     """
     if len(rows) == 1 or size_bytes <= rows[0][0]:
         return rows[0][1]

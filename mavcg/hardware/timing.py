@@ -1,4 +1,4 @@
-"""Timing of each class of instruction on one core, and rules of dual issue: input of the pipeline models know."""
+"""Timing of each instruction class on one core, and rules of dual issue: the input of the pipeline models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ ISSUE_QUEUE = 8  # micro-operations that wait before each unit, likewise
 
 @dataclass(frozen=True)
 class UnitUse:
-    """One micro-operation: it keeps one unit of any of these pools busy for that many cycles."""
+    """A micro-operation, which keeps a unit busy. any_of: pools that have such units. cycles: time."""
 
     any_of: tuple[str, ...]
     cycles: int = 1
@@ -22,16 +22,14 @@ class UnitUse:
 
 @dataclass(frozen=True)
 class ClassTiming:
-    """One class of instruction on one core.
+    """Timing of one instruction class on one core.
 
-    latency: cycles from its issue to the issue of an instruction that reads its result.
-    units: the micro-operations that it is made of; none where the core needs no unit for it.
-    blocks: cycles, from its issue, in which the core issues nothing else: 1 is "never dual-issued", 2 is an A55's
-        q load. 0: it pairs. In-order cores only.
-    first: it issues in the first slot of a cycle only. In-order cores only.
-    unaligned: further cycles for which its units are busy, and it blocks where it blocks at all, if its 16 bytes lie at
-        no multiple of 16.
-    per_cycle: instructions a cycle when a long run of independent ones is all there is.
+    latency: cycles from its issue to the issue of an instruction that reads its result. per_cycle: instructions per
+    cycle in a long sequence of independent ones. units: its micro-operations; none if it needs no unit. blocks: for
+    in-order cores, cycles from its issue in which nothing else issues: 0 if it pairs, 1 for "never dual-issued", 2 for
+    an A55's q load. first: for in-order cores, True if it issues only in the first slot of a cycle. unaligned: further
+    cycles for which its units are busy, and for which it blocks if it blocks at all, if its 16 bytes are not at a
+    multiple of 16.
     """
 
     name: str
@@ -46,7 +44,7 @@ class ClassTiming:
 
 @dataclass(frozen=True)
 class NoDualIssue:
-    """Two sets of classes: an instruction of the one never issues in the same cycle as one of the other."""
+    """Two sets of classes: an instruction of one set never issues in the same cycle as one of the other."""
 
     these: frozenset[str]
     those: frozenset[str]
@@ -93,7 +91,7 @@ class Timing:
     same_cycle_writes: bool = False
 
     def independent(self, consumer: str, role: str) -> bool:
-        """True if a consumer of this class never waits for its operand of this role, whoever wrote it."""
+        """Return True if a consumer of this class never waits for its operand of this role, whatever wrote it."""
         known = self._independent
         if (consumer, role) not in known:
             known[consumer, role] = any(self.forwards.get(("*", n, role)) == INDEPENDENT for n in lineage(consumer))
@@ -102,7 +100,7 @@ class Timing:
     def of(self, name: str) -> ClassTiming:
         """Return the timing of a class, its own or its parent's.
 
-        Raises: MissingFact when this core has neither.
+        Raises: MissingFact if this core has neither.
         """
         for candidate in lineage(name):
             if candidate in self.classes:
@@ -148,7 +146,7 @@ class Timing:
         return max(0, earlier - own) if self.same_cycle_writes else max(1, earlier - own + 1)
 
     def key(self) -> str:
-        """Return a text that is the same for the same facts, whatever the run; for what is kept by content."""
+        """Return a text that is equal for equal facts, in every run, to identify results that are kept."""
         return self._key
 
     @cached_property
@@ -165,9 +163,9 @@ class Timing:
         )
 
     def with_forward(self, producer: str, consumer: str, role: str, cycles: int) -> "Timing":
-        """Return the same core with one forwarding latency changed, for what-if questions."""
+        """Return the timing with one forwarding latency changed, for what-if questions."""
         return replace(self, forwards={**self.forwards, (producer, consumer, role): cycles})
 
 
 class MissingFact(MavcgError):
-    """A model needs the timing of an instruction class that the core's profile says nothing about."""
+    """Raised when a model needs the timing of an instruction class that the core's profile lacks."""

@@ -1,1 +1,1 @@
-"""Primitives run on generated scenarios, here or on an emulated core: checked against the definition, or timed."""
+"""Run primitives on generated scenarios, on this machine or an emulated core, to check them or to time them."""

@@ -1,7 +1,7 @@
-"""Run a C program on an emulated x86 processor that this machine is not: one with AVX-512 and VNNI.
+"""Run a C program on an emulated x86 processor with AVX-512 and VNNI, which this machine may lack.
 
-qemu has no AVX-512; Bochs has. It emulates a whole computer, so the program is booted without an operating system, with
-the few functions of a C library that runtime/bare/ has: fread of stdin, fwrite to stdout, malloc, exit.
+qemu has no AVX-512, but Bochs has. It emulates a whole computer, so the program is booted without an operating system,
+with the few C library functions of runtime/bare/: fread from stdin, fwrite to stdout, malloc, exit.
 """
 
 import shutil
@@ -29,17 +29,20 @@ _FLAGS = ("-target", "x86_64-freestanding", "-ffreestanding", "-mno-red-zone", *
 
 
 def bochs_there() -> bool:
-    """True if the emulator and the BIOS that it starts are installed."""
+    """Return True if the emulator and its BIOS are installed."""
     return shutil.which("bochs") is not None and all(path.exists() for path in _BIOS)
 
 
 def run_bare(folder: Path, source: str, objects: Sequence[Path], given: bytes, output_bytes: int) -> bytes:
-    """Return the output of a C program that is given these bytes.
+    """Return the output of a C program. given: its input.
 
-    folder: for files in between. source: with main, of the program, which may include stdio.h, stdlib.h and string.h as
-    far as runtime/bare/ has them. objects: linked to it; for TARGET, position-independent or not. output_bytes: that it
-    writes at most. Raises: ToolError where it cannot be built (it may have 512 KiB) or ends with another status than 0;
-    MavcgError without bochs.
+    Args:
+        folder: folder for intermediate files.
+        source: C source with main; it may include stdio.h, stdlib.h and string.h as far as runtime/bare/ has them.
+        objects: objects to link with it, for TARGET, position-independent or not.
+        output_bytes: largest size of its output.
+    Raises: ToolError if it cannot be built (it may have 512 KiB) or exits with another status than 0; MavcgError
+    without Bochs.
     """
     if not bochs_there():
         raise MavcgError("bochs: is not there, and this machine has no AVX-512; install bochs and bochs-term")
@@ -70,7 +73,9 @@ def _sectors(size: int, multiple: int = 1) -> int:
 
 
 def _write_disk(path: Path, boot: bytes, program: bytes, given: bytes, output_bytes: int) -> tuple[int, int]:
-    """Boot sector, program, input, room for the output and a sector about it; (sector, sectors) of the output."""
+    """Write a disk with boot sector, program, input and room for the output; return first sector and sectors of the
+    output.
+    """
     program_sectors, output_sectors = _sectors(len(program), _CHUNK), _sectors(output_bytes)
     input_at = 1 + program_sectors
     output_at = input_at + _sectors(len(given))

@@ -1,7 +1,7 @@
-"""Draw scenarios around the edges of tiles for every primitive, and check a primitive on them.
+"""Draw scenarios around the edges of tiles for every primitive, and check primitives on them.
 
-The long tests and `python -m bench.primitive_scenarios` run the same checks: each scenario on this machine, its IR
-straight into instructions; now and then compiled as in a library too, which must not change a bit.
+The long tests and `python -m bench.primitive_scenarios` run the same checks: each scenario on this machine, with its IR
+compiled directly, and sometimes compiled as in a library too, which must not change a bit.
 """
 
 import random
@@ -64,7 +64,9 @@ def random_scenario(pick: random.Random) -> Scenario:
 
 
 def _other_axis(scenario: Scenario, pick: random.Random) -> Scenario:
-    """Draw another window along the rows, such as of 1x7 and 7x1; the image is wide enough for it."""
+    """Return the scenario with another window along the rows, as in 1x7 and 7x1, and an image that is wide enough for
+    it.
+    """
     k = pick.choice((1, 1, 2, 3, 5, 7))
     along = AxisWindow(k, pick.choice((1, 1, scenario.stride, 2)), pick.choice((0, k // 2, k - 1)))
     if pick.random() < 0.3:
@@ -74,7 +76,7 @@ def _other_axis(scenario: Scenario, pick: random.Random) -> Scenario:
 
 
 def scenarios_of(primitive: Primitive, count: int, seed: int = 0) -> list[Scenario]:
-    """Draw different scenarios that a primitive applies to. Raises: MavcgError where it applies to too few of many."""
+    """Return different scenarios that a primitive applies to. Raises: MavcgError if it applies to too few of many."""
     pick = random.Random(f"{primitive.name} {seed}")
     scenarios: dict[Scenario, None] = {}
     for _ in range(500 * count):
@@ -98,7 +100,7 @@ def _epilogue(primitive: Primitive, seed: int) -> Epilogue:
 
 
 def cases_of(primitive: Primitive, scenarios: Sequence[Scenario], block: int) -> list[CheckCase]:
-    """Yield cases with one epilogue after the other, some of them with all rows in one call."""
+    """Return cases with varying epilogues, some of them with all rows in one call."""
     return [
         CheckCase(primitive, scenario, _epilogue(primitive, seed), seed, block, ranges=seed % 4 != 3)
         for seed, scenario in enumerate(scenarios)
@@ -106,7 +108,9 @@ def cases_of(primitive: Primitive, scenarios: Sequence[Scenario], block: int) ->
 
 
 def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machine: Machine) -> Iterator[Checked]:
-    """Check each scenario on a machine whose code this one runs; workspace sizes are checked for every block length."""
+    """Yield the check of each scenario on a machine whose code this one runs; workspaces are checked for every block
+    length.
+    """
     for number, case in enumerate(cases_of(primitive, scenarios, block_of(machine))):
         (found,) = check_all([case], machine, optimised=False)
         faults = [*found.faults, *workspace_faults(primitive, case.scenario)]
@@ -118,7 +122,9 @@ def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machi
 
 
 def workspace_faults(primitive: Primitive, scenario: Scenario) -> list[str]:
-    """Return the lowerings that take more workspace than the primitive states for the scenario, whatever the block."""
+    """Return the lowerings, over all block lengths, that take more workspace than the primitive states for the
+    scenario.
+    """
     s, stated = scenario, primitive.workspace_bytes(scenario)
     weights = np.zeros(s.weights_shape, np.float32)
     taken = {block: primitive.lower(s, weights, Epilogue(), block).workspace_bytes for block in BLOCKS}

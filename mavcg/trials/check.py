@@ -1,6 +1,6 @@
-"""Run a primitive on random numbers and compares it with the definition of a convolution, in float64.
+"""Run a primitive on random numbers, and compare it with the definition of a convolution in float64.
 
-The error, and why the numbers are as large as they are: docs/design/primitives.md, "The error of a primitive".
+For the error, and the size of the numbers, see docs/design/primitives.md, "The error of a primitive".
 """
 
 import math
@@ -29,9 +29,10 @@ MOST_ELEMENTS = 1 << 27  # of an image or of weights: 512 MiB of f32
 
 @dataclass(frozen=True)
 class CheckCase:
-    """A primitive, what it is to compute, and the seed of the numbers. block: channels of CHWc's blocks.
+    """A primitive with a scenario to compute, and the seed of the numbers.
 
-    ranges: whether the rows of its stages are computed in random ranges, in random order, or all at once.
+    block: channels per block of CHWc layouts. ranges: True to compute the rows of its stages in random ranges and
+    order, False for all rows at once.
     """
 
     primitive: Primitive
@@ -46,9 +47,8 @@ class CheckCase:
 class Checked:
     """The result of a case.
 
-    max_error: the largest absolute error, divided by the largest absolute sum before the activation, or output where
-    that is larger. bound: what the primitive says of itself. faults: what else is wrong, in words: memory that was
-    written and is not to be, numbers that are none.
+    max_error: largest absolute error, divided by the largest absolute sum before the activation, or output if that is
+    larger. bound: bound that the primitive states. faults: other faults, as text: writes outside of the results, NaNs.
     output: [batch, m, out_h, out_w], f32.
     """
 
@@ -60,39 +60,39 @@ class Checked:
 
     @property
     def ok(self) -> bool:
-        """True if no fault was seen and the result is within its error bound."""
+        """Return True if there is no fault and the error is within its bound."""
         return not self.faults and self.max_error <= self.bound
 
     @property
     def bits(self) -> bytes:
-        """The output's bits, to compare with those of another core."""
+        """Return the bits of the output, to compare them with another core's."""
         return self.output.tobytes()
 
 
 def check(
     primitive: Primitive, scenario: Scenario, machine: Machine, epilogue: Epilogue = PLAIN, seed: int = 0
 ) -> Checked:
-    """Run one case on a machine, in the blocks of its architecture's libraries.
+    """Run one case on a machine, with the block length of its architecture's libraries.
 
-    Raises: MavcgError where the primitive does not apply, and where this machine cannot run the machine's code.
+    Raises: MavcgError if the primitive does not apply, and if this machine cannot run the machine's code.
     """
     return check_all((CheckCase(primitive, scenario, epilogue, seed, block_of(machine)),), machine)[0]
 
 
 def block_of(machine: Machine) -> int:
-    """Return the number of channels of a block of CHWc in libraries for the machine's architecture."""
+    """Return the channels per block of CHWc layouts in libraries for the machine's architecture."""
     return packing_for(default_target(machine.arch)).lanes
 
 
 def check_all(cases: Sequence[CheckCase], machine: Machine, optimised: bool = True) -> list[Checked]:
-    """Run many cases: of an emulated machine in one program. optimised: as primitive_run.run_jobs has it."""
+    """Run many cases; those of an emulated machine in one program. optimised: as in run.run_jobs."""
     prepared = [_prepare(case) for case in cases]
     run_jobs([job for job, _ in prepared], machine, optimised)
     return [_check(case, job, numbers) for case, (job, numbers) in zip(cases, prepared, strict=True)]
 
 
 def verify_scenario(scenario: Scenario) -> None:
-    """Raise MavcgError for one that is no convolution."""
+    """Raise MavcgError for a scenario that is not a convolution."""
     s = scenario
     stride, kernel, pad = (pair_text(pair) for pair in (s.strides, s.kernel, s.pads))
     words = f"scenario C={s.c}, H={s.h}, W={s.w}, stride={stride}, K={kernel}, M={s.m}, pad={pad}, groups={s.groups}"
@@ -122,7 +122,7 @@ class _Numbers:
 
 
 def prepared_job(case: CheckCase) -> TrialJob:
-    """Return the job of a case, its memory filled. Raises: MavcgError where the primitive does not apply."""
+    """Return the job of a case, with its memory filled. Raises: MavcgError if the primitive does not apply."""
     return _prepare(case)[0]
 
 
@@ -163,9 +163,9 @@ def _prepare(case: CheckCase) -> tuple[TrialJob, _Numbers]:
 
 
 def weight_factor(s: Scenario) -> float:
-    """Return a power of two, that changes no rounding, by which weights give sums of about SPREAD.
+    """Return a power of two for the weights, so that sums are about SPREAD; it changes no rounding.
 
-    Products of two numbers of -1 to 1 have a standard deviation of a third, and n of them one of sqrt(n) / 3.
+    Products of two numbers from -1 to 1 have a standard deviation of 1/3, and sums of n of them sqrt(n) / 3.
     """
     terms = s.c // s.groups * s.taps
     return float(2.0 ** round(math.log2(3 * SPREAD / math.sqrt(terms))))
@@ -212,9 +212,9 @@ def _workspace_faults(primitive: Primitive, scenario: Scenario, lowering: Loweri
 def reference(
     s: Scenario, x: Array, weights: Array, bias: Array | None, residual: Array | None, epilogue: Epilogue
 ) -> tuple[Array, Array]:
-    """Return the outputs by the definition, [batch, m, out_h, out_w] in float64, and before the activation.
+    """Return the outputs by the definition, [batch, m, out_h, out_w] in float64, and the sums before the activation.
 
-    x: [batch, c, h, w].
+    x: [batch, c, h, w]. weights, bias, residual: as the scenario has them; None for none.
     """
     (pad_h, pad_w), down, along = s.pads, *s.windows
     image = np.zeros((s.batch, s.c, s.h + 2 * pad_h, s.w + 2 * pad_w))
@@ -238,18 +238,18 @@ def reference(
 
 
 def _tap_inputs(window: AxisWindow, tap: int, outputs: int) -> slice:
-    """Return the inputs that a tap sees, one for each output."""
+    """Return the input positions that a tap reads, one for each output."""
     first = tap * window.dilation
     return slice(first, first + (outputs - 1) * window.stride + 1, window.stride)
 
 
 def batch_to_layout(images: Array, layout: Layout, block: int) -> Array:
-    """Bring images, [batch, c, h, w], into a layout: f32 as they lie in memory, one after the other."""
+    """Return images [batch, c, h, w] in a layout, as f32 in the order of memory."""
     return np.stack([to_layout(image, layout, block) for image in images])
 
 
 def to_layout(image: Array, layout: Layout, block: int) -> Array:
-    """Bring an image, [c, h, w], into a layout: f32 as it lies in memory."""
+    """Return an image [c, h, w] in a layout, as f32 in the order of memory."""
     image = np.asarray(image, np.float32)
     if layout is Layout.CHWC:
         c, h, w = image.shape
@@ -262,7 +262,7 @@ def to_layout(image: Array, layout: Layout, block: int) -> Array:
 
 
 def from_layout(raw: Array, layout: Layout, shape: tuple[int, int, int], block: int) -> Array:
-    """Return the image of `to_layout` as [c, h, w] again."""
+    """Return an image from `to_layout` as [c, h, w]."""
     c, h, w = shape
     if layout is Layout.CHWC:
         whole = raw.reshape(-(-c // block), h, w, block).transpose(0, 3, 1, 2).reshape(-1, h, w)

@@ -1,4 +1,4 @@
-"""Run lowered primitives for a machine that this one is not, in an emulator: qemu for AArch64, Bochs for AVX-512."""
+"""Run lowered primitives in an emulator, for a machine that this one is not: qemu for AArch64, Bochs for AVX-512."""
 
 import shutil
 import subprocess
@@ -30,14 +30,14 @@ def target_of(machine: Machine) -> Target:
 
 
 def runs_here(machine: Machine) -> bool:
-    """True if this processor runs the machine's code."""
+    """Return True if this processor runs the machine's code."""
     if machine.arch != host_target().arch:
         return False
     return machine.arch != "x86_64" or _within(machine, compiler_needs("native"))
 
 
 def emulator_missing(machine: Machine) -> str:
-    """Return the reason why nothing here emulates a machine, with a remedy; "" where something does."""
+    """Return why no emulator for a machine is installed, with a remedy; "" if one is."""
     if machine.arch == "aarch64":
         return "" if qemu() else "install qemu-user-static, which runs AArch64 code"
     if not _within(machine, llvm_needs(CPU, ())):
@@ -46,14 +46,14 @@ def emulator_missing(machine: Machine) -> str:
 
 
 def _within(machine: Machine, words: tuple[int, ...]) -> bool:
-    """True if an x86 machine's code needs no CPUID bits but these."""
+    """Return True if an x86 machine's code needs no other CPUID bits than these."""
     needs = llvm_needs(machine.llvm_cpu, machine.llvm_features)
     return not any(need & ~there for need, there in zip(needs, words, strict=True))
 
 
 @cache
 def qemu() -> str | None:
-    """Return the emulator of AArch64 programs, where there is one."""
+    """Return the path of the emulator of AArch64 programs; None if there is none."""
     return shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 
 
@@ -71,9 +71,9 @@ static void given(char *from, long bytes) { if (fwrite(from, 1, bytes, stdout) !
 
 
 def emulate(jobs: Sequence[TrialJob], machine: Machine) -> None:
-    """Compute all of them, into their memory, by one program that is run once.
+    """Compute all jobs, into their memory, by one program that runs once.
 
-    Raises: MavcgError where no emulator of the machine is there.
+    Raises: MavcgError if no emulator of the machine is installed.
     """
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.lowering.stages))
     target = target_of(machine)
@@ -98,7 +98,9 @@ def emulate(jobs: Sequence[TrialJob], machine: Machine) -> None:
 
 
 def _driver(jobs: Sequence[TrialJob], specs: Sequence[KernelSpec]) -> str:
-    """Return a C program that reads the memory of all jobs from stdin, computes them, and writes it to stdout."""
+    """Return a C program that reads the memory of all jobs from stdin, computes the jobs, and writes the memory to
+    stdout.
+    """
     lines = [_DRIVER]
     for number, spec in enumerate(specs):
         lines.append(f'extern kernel k{number} __asm__("{version_symbol(kernel_name(spec), LABEL)}");')

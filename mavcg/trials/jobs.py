@@ -1,7 +1,6 @@
-"""Runs of lowered primitives: memory for their operands, and ranges of rows in the order of computation.
+"""Runs of lowered primitives: memory for operands, and ranges of rows in the order of computation.
 
-Memory is given as bytes, an array for each base of a StageOperand; what lies around an operand in its array is not
-touched.
+Memory is an array of bytes for each base of a StageOperand; bytes around an operand in its array are not touched.
 """
 
 import random
@@ -38,23 +37,23 @@ class GuardedMemory:
 
     @property
     def inner(self) -> Bytes:
-        """The operand."""
+        """Return the operand's bytes."""
         return self.whole[GUARD_BYTES : GUARD_BYTES + self.size]
 
     @property
     def address(self) -> int:
-        """The operand's address, a multiple of ALIGN."""
+        """Return the operand's address, a multiple of ALIGN."""
         return int(self.whole.ctypes.data) + GUARD_BYTES
 
     @property
     def guards_hold(self) -> bool:
-        """True if nothing was written around the operand."""
+        """Return True if nothing was written around the operand."""
         before, after = self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + self.size :]
         return bool((before == _FILLING).all() and (after == _FILLING).all())
 
 
 def memory(size: int, content: NDArray[np.generic] | None = None) -> GuardedMemory:
-    """Allocate memory of `size` bytes, with this content or filled with a pattern."""
+    """Allocate memory of `size` bytes, with this content, or else filled with a pattern."""
     raw = np.full(size + 2 * GUARD_BYTES + ALIGN, _FILLING, np.uint8)
     start = -raw.ctypes.data % ALIGN
     guarded = GuardedMemory(raw[start : start + size + 2 * GUARD_BYTES], size)
@@ -73,12 +72,12 @@ class TrialJob:
 
 
 def all_rows(lowering: Lowering) -> tuple[RowRange, ...]:
-    """Return the rows of every stage as one range each."""
+    """Return all rows of every stage, as one range for each stage."""
     return tuple(RowRange(i, 0, stage.spec.rows) for i, stage in enumerate(lowering.stages))
 
 
 def random_ranges(lowering: Lowering, seed: int, parts: int = 4) -> tuple[RowRange, ...]:
-    """Return the rows of every stage in up to `parts` ranges, cut at random, in random order."""
+    """Return the rows of every stage in up to `parts` ranges, at random and in random order."""
     pick = random.Random(f"ranges {seed}")
     calls: list[RowRange] = []
     for number, stage in enumerate(lowering.stages):

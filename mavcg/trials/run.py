@@ -1,4 +1,4 @@
-"""Run lowered primitives: compiled in this process where this processor runs the code, else in an emulator."""
+"""Run lowered primitives: in this process if this processor runs the code, else in an emulator."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,9 +20,9 @@ from mavcg.trials.jobs import TrialJob, memory
 
 
 def run_jobs(jobs: Sequence[TrialJob], machine: Machine, optimised: bool = True) -> None:
-    """Compute all of them, into their memory; optimised: as CompiledLowering has it, an emulated machine's always are.
+    """Compute all jobs, into their memory. optimised: as in CompiledLowering; always True for an emulated machine.
 
-    Raises: MavcgError where this processor does not run the machine's code and no emulator is there.
+    Raises: MavcgError if this processor does not run the machine's code and no emulator is installed.
     """
     if runs_here(machine):
         for job in jobs:
@@ -34,10 +34,10 @@ def run_jobs(jobs: Sequence[TrialJob], machine: Machine, optimised: bool = True)
 
 
 class CompiledLowering:
-    """The kernels of a lowering as functions of this process; .text is their IR.
+    """The kernels of a lowering as functions of this process. text: their IR.
 
-    optimised: compiled as a library's kernels are. Else the same IR goes straight into instructions, in a third of
-    the time: for checking what emitters write, every load and store of it, and not for timing.
+    optimised: True to compile as a library's kernels are compiled. False compiles the same IR without optimisation in a
+    third of the time, to check every load and store that emitters write; it is not for timing.
     """
 
     def __init__(self, lowering: Lowering, machine: Machine, optimised: bool = True) -> None:
@@ -69,15 +69,14 @@ class CompiledLowering:
         self._scratch = memory(max((stage.spec.scratch_bytes for stage in lowering.stages), default=0))
 
     def run(self, job: TrialJob) -> None:
-        """Compute a job of this lowering. Not by two threads at once: scratch is this object's."""
+        """Compute a job of this lowering. Two threads cannot do so at once, because they would share scratch memory."""
         stages = self.stages({base: held.address for base, held in job.operands.items()})
         for call in job.calls:
             stages[call.stage](call.begin, call.end)
         assert self._scratch.guards_hold, "scratch: written outside of scratch_bytes"
 
     def stages(self, addresses: Mapping[str, int]) -> list[KernelCall]:
-        """Return the stages as functions, each to be called with a range of its rows, where the bases lie at these
-        addresses."""
+        """Return the stages as functions to be called with a range of rows. addresses: address of each base."""
         return [
             KernelCall(kernel, [addresses[p.base] + p.offset for p in stage.operands], self._scratch.address)
             for kernel, stage in zip(self._kernels, self.lowering.stages, strict=True)
@@ -85,10 +84,9 @@ class CompiledLowering:
 
 
 def find_machine(core: str) -> Machine:
-    """Return the emitters' description of a core: "host" for this machine's first, "generic", or one that `mavcg cores`
-    lists.
+    """Return the emitters' description of a core: "host" for the first of this machine, "generic", or a core's name.
 
-    Raises: MavcgError for an unknown core, and for one whose code neither this processor nor an emulator here runs.
+    Raises: MavcgError for an unknown core, and for one whose code neither this processor nor an emulator runs.
     """
     target = host_target()
     if core == HOST:

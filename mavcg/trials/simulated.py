@@ -1,4 +1,4 @@
-"""Time lowered primitives on a simulated core: cycles of each job's stages, its caches warm."""
+"""Time lowered primitives on a simulated core: cycles of each job's stages with warm caches."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ _WARM, _LIMIT = 1, 1_000_000_000
 
 
 def simulate_jobs(jobs: Sequence[TrialJob], core: Core, board: Board) -> list[int]:
-    """Return the cycles of each job on one core of the board, which ran it once before.
+    """Return the cycles of each job on one core of the board, which has run it once before.
 
-    Raises: MavcgError where unicorn is not installed, and for a core without a timing profile.
+    Raises: MavcgError if unicorn is not installed, and for a core without a timing profile.
     """
     machine = machines_for((core,), _TARGET)[core.name]
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.lowering.stages))
@@ -53,7 +53,7 @@ def simulate_jobs(jobs: Sequence[TrialJob], core: Core, board: Board) -> list[in
 def _place(
     program: SimulatedProgram, job: TrialJob, symbols: Mapping[KernelSpec, int], at: int
 ) -> tuple[int, list[tuple[int, CallState]]]:
-    """Put a job's memory at this address; return where the next one may begin, and its calls."""
+    """Put a job's memory at an address; return where the next job's may begin, and the calls of the job's stages."""
 
     def put(content: bytes) -> int:
         nonlocal at

@@ -1,7 +1,7 @@
-"""Time lowered primitives on a simulated core, each in about a second, with the macro-tiles that a library gives them.
+"""Time lowered primitives on a simulated core in about a second each, with the macro-tiles of a library.
 
-Kernels are compiled as a library's are, machine passes included, and called for as many rows as the engine calls them
-for. Windows of rows stand for all of them (mavcg/simulate/row_windows.py).
+Kernels are compiled as for a library, with machine passes, and called for as many rows as the engine calls them for.
+Windows of rows stand for all rows (mavcg/simulate/row_windows.py).
 """
 
 import random
@@ -39,7 +39,7 @@ _SHARED_BASES = ("weights", "bias")  # that every row may need
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """A lowered primitive, and the sizes of the operands that the lowering does not say, in bytes."""
+    """A lowered primitive. sizes: sizes in bytes of the operands whose sizes the lowering does not have."""
 
     lowering: Lowering
     sizes: Mapping[str, int]
@@ -59,7 +59,7 @@ def compile_jobs(
     jobs: Sequence[SimulatedJob], core: Core, board: Board, folder: Path, workers: int = 1,
     progress: Callable[[str], None] = lambda words: None,
 ) -> SimulatedKernels:  # fmt: skip
-    """Compile the kernels of these jobs in a folder, which has to be there. Raises: ToolError, MavcgError."""
+    """Compile the kernels of these jobs in an existing folder. Raises: ToolError, MavcgError."""
     target: Target = parse_target(board.target)
     machine = machines_for((core,), target)[core.name]
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.lowering.stages))
@@ -72,9 +72,9 @@ def compile_jobs(
 
 
 def simulate_job(kernels: SimulatedKernels, job: SimulatedJob) -> WindowEstimate:
-    """Return the cycles of a run of a job after another like it.
+    """Return the cycles of a run of a job that follows an identical run.
 
-    Raises: MavcgError where its operands are too large, where a call does not end, where unicorn is not installed.
+    Raises: MavcgError if its operands are too large, if a call does not end, and if unicorn is not installed.
     """
     core = kernels.core
     sizes = {"weights": job.lowering.weights_bytes, "workspace": job.lowering.workspace_bytes, **job.sizes}
@@ -88,7 +88,7 @@ def simulate_job(kernels: SimulatedKernels, job: SimulatedJob) -> WindowEstimate
 def _place_stages(
     program: SimulatedProgram, kernels: SimulatedKernels, job: SimulatedJob, sizes: Mapping[str, int]
 ) -> list[KernelCalls]:
-    """Put a job's memory into the emulator; return the calls of its stages."""
+    """Put a job's memory into the emulator, and return the calls of its stages."""
     at, pick = _MEMORY, random.Random("simulated job")
 
     def put(content: bytes) -> int:
@@ -133,7 +133,9 @@ def _scratch(stage: Stage, address: int) -> tuple[TouchedMemory, ...]:
 def _operands(
     stage: Stage, bases: Mapping[str, int], sizes: Mapping[str, int], ends: Mapping[int, int], written: set[int]
 ) -> tuple[TouchedMemory, ...]:
-    """Return what a stage reads and writes. written: offsets in the workspace that a stage before has written."""
+    """Return the memory that a stage reads and writes. written: offsets in the workspace that an earlier stage has
+    written.
+    """
     found = []
     for operand in stage.operands:
         size, writes = sizes[operand.base] - operand.offset, operand.base == "out"

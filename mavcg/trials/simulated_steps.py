@@ -47,9 +47,9 @@ class StepCalls:
 
 
 def simulate_step(image: CodeImage, core: Core, board: Board, step: StepCalls) -> WindowEstimate:
-    """Return the cycles of a step on one core of a board. image: with the kernel's version.
+    """Return the cycles of a step on one core of a board. image: contains the kernel's version.
 
-    Raises: MavcgError where operands are too large, where a call does not end, where unicorn is not installed.
+    Raises: MavcgError if operands are too large, if a call does not end, and if unicorn is not installed.
     """
     size = sum(memory.bytes for memory in step.own)
     if size > MOST_BYTES:
@@ -75,7 +75,9 @@ def simulate_step(image: CodeImage, core: Core, board: Board, step: StepCalls) -
 
 
 def _page_runs(step: StepCalls) -> Iterator[tuple[int, int]]:
-    """Yield the runs of pages that hold a step's operands, with what pipelined loops read ahead."""
+    """Yield the runs of pages that contain a step's operands, and the bytes beyond them that pipelined loops read
+    ahead.
+    """
     places = [(memory.address, memory.bytes) for memory in step.own] + [(address, 8) for address in step.operands]
     ranges = sorted(page_range(address, size + GUARD_BYTES) for address, size in places)
     begin, end = ranges[0][0], ranges[0][0]
