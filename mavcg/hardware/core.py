@@ -147,8 +147,9 @@ class Core:
 
     @property
     def model_error(self) -> float | None:
-        """Return the error of the pipeline model against published cycles of silicon, 0.09 for 9 %; None if it is
-        unknown.
+        """Return the error of the pipeline model against published cycles of silicon, 0.09 for 9 %.
+
+        It is None if it is unknown.
         """
         return self._relative(MODEL_ERROR)
 

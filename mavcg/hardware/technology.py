@@ -12,8 +12,9 @@ SizeTable = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True)
 class MacCost:
-    """Cost of a multiply-accumulate on one element type. pj: energy in picojoules. um2: area of its unit, in square
-    micrometres.
+    """Cost of a multiply-accumulate on one element type.
+
+    pj: energy, in picojoules. um2: area of its unit, in square micrometres.
     """
 
     pj: float

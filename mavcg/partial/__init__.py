@@ -1,1 +1,1 @@
-"""Parts of a network: which subgraphs of a user's model can be built, and the model in which nodes stand for them."""
+"""Partial builds: which subgraphs of a user's model can be built, and the model in which single nodes replace them."""

@@ -1,7 +1,7 @@
-"""Divides the supported nodes of a graph into convex sets that can be computed as one node each.
+"""Divide the supported nodes of a graph into convex sets that can be computed as one node each.
 
-A set is convex if no path leaves it and comes back: it can then be one node. Several of them together must also not
-wait for each other. Nodes are numbers in an order of computation.
+A set is convex if no path leaves it and comes back. Several sets together must also not wait for each other. Nodes are
+numbers in an order of computation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,11 @@ Sources = Sequence[Sequence[int]]
 
 
 def convex_sets(sources: Sources, supported: Sequence[bool], weights: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return disjoint connected convex sets of the supported nodes, the heaviest first; no two of them could be joined.
+    """Return disjoint connected convex sets of the supported nodes, the heaviest first; no two of them can be joined.
 
     Args:
-        sources: for each node the nodes whose results it reads, all before it.
-        weights: of each node; where a set could be joined with several others the heaviest goes first.
+        sources: for each node, the nodes whose results it reads, which come before it.
+        weights: weight of each node; if a set could be joined with several others, the heaviest is joined first.
     """
     group = _by_level(sources, supported)
     while True:
@@ -31,10 +31,10 @@ def convex_sets(sources: Sources, supported: Sequence[bool], weights: Sequence[i
 
 
 def _by_level(sources: Sources, supported: Sequence[bool]) -> list[int]:
-    """Return a label for each node: supported nodes of a level that are connected within it share one.
+    """Return a label for each node; supported nodes that are connected within a level share one.
 
-    A node's level is the largest number of times that a path to it enters supported nodes anew. A path that leaves a
-    level's nodes goes to higher levels only: so the sets are convex, and none waits for one that waits for it.
+    A node's level is the largest number of times that a path to it enters supported nodes. A path that leaves the nodes
+    of a level only goes to higher levels, so the sets are convex, and no two of them wait for each other.
     """
     level: list[int] = []
     group = list(range(len(sources)))
@@ -57,7 +57,7 @@ def _by_level(sources: Sources, supported: Sequence[bool]) -> list[int]:
 def _joinable(
     sources: Sources, supported: Sequence[bool], group: Sequence[int], weights: Sequence[int]
 ) -> tuple[int, int] | None:
-    """Return the labels of the heaviest two sets, one reading the other, that are convex together; None for none."""
+    """Return the labels of the heaviest pair of sets, one reading the other, that are convex together; else None."""
     targets: dict[int, set[int]] = {label: set() for label in group}
     for node, read in enumerate(sources):
         for s in read:
@@ -75,7 +75,7 @@ def _joinable(
 
 
 def _reaches(targets: Mapping[int, set[int]], starts: set[int], end: int) -> bool:
-    """True if a path leads from one of these labels to `end`."""
+    """Return True if a path leads from one of the starts to `end`. They are labels of sets."""
     seen, stack = set(starts), list(starts)
     while stack:
         label = stack.pop()

@@ -1,4 +1,4 @@
-"""The files of an ONNX model as a library recognises them."""
+"""The files of an ONNX model, as a library recognises them."""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,8 +16,10 @@ _PIECE_BYTES = 1 << 20
 
 
 def onnx_files(path: Path) -> tuple[ModelFile, ...]:
-    """Return the model's file, then those of its external data, with their digests. Raises: MavcgError for one that
-    cannot be read."""
+    """Return the model's file and those of its external data, with their digests.
+
+    Raises: MavcgError for a file that cannot be read.
+    """
     model = load_model(path)
     locations = dict.fromkeys(
         entry.value
@@ -30,7 +32,7 @@ def onnx_files(path: Path) -> tuple[ModelFile, ...]:
 
 
 def _tensors(model: "onnx.ModelProto") -> "Iterator[onnx.TensorProto]":
-    """Yield initializers, and tensors of nodes, of graphs inside nodes too."""
+    """Yield initializers and tensors in attributes, also those of graphs inside of nodes."""
     graphs = [model.graph]
     nodes = [node for function in model.functions for node in function.node]
     while graphs or nodes:

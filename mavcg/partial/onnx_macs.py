@@ -1,4 +1,4 @@
-"""Multiply-accumulates of ONNX nodes, by their shapes; of those that mavcg cannot build too.
+"""Count the multiply-accumulates of ONNX nodes from their shapes, also of nodes that mavcg cannot build.
 
 Source of the shapes' meaning: the operators' definitions, onnx/docs/Operators.md and onnxruntime's ContribOperators.md.
 """
@@ -19,14 +19,14 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1, "DynamicQuantizeLSTM": 4}
 
 
 class _Unknown(Exception):
-    """A shape that is known only when the model runs."""
+    """Raised for a shape that is known only when the model runs."""
 
 
 def node_macs(node: onnx.NodeProto, types: Mapping[str, TensorType]) -> int | None:
-    """Return the multiply-accumulates of a node: of matrix products, convolutions and recurrent operators; 0 of others.
+    """Return the multiply-accumulates of a node: of products, convolutions and recurrent operators; 0 for others.
 
-    types: of the tensors whose shape is known. None where a needed shape is not, and for control flow, whose
-    iterations only a run counts.
+    types: types of the tensors whose shapes are known. The result is None if a needed shape is unknown, and for control
+    flow, whose iterations only a run can count.
     """
 
     def shape(name: str) -> Shape:
@@ -50,19 +50,17 @@ def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
 
 
 def _convolution(weights: int, result: int = 0) -> Callable[[onnx.NodeProto, Callable[[str], Shape]], int]:
-    """Count MACs where each element of the result is a sum over a filter: input channels of a group times its
-    window."""
+    """Count MACs if each element of the result is a sum over a filter: a group's input channels times the window."""
     return lambda node, shape: math.prod(shape(node.output[result])) * math.prod(shape(node.input[weights])[1:])
 
 
 def _transposed_macs(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """Count MACs where each element of the input is multiplied by a filter: output channels of a group times its
-    window."""
+    """Count MACs if each element of the input is multiplied by a filter: a group's output channels times the window."""
     return math.prod(shape(node.input[0])) * math.prod(shape(node.input[1])[1:])
 
 
 def _product(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """Count MACs where each element of the result is a sum over the last dimension of the first operand."""
+    """Count MACs if each element of the result is a sum over the last dimension of the first operand."""
     return math.prod(shape(node.output[0])) * (shape(node.input[0]) or (1,))[-1]
 
 
@@ -72,7 +70,7 @@ def _fused_product(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
 
 
 def _recurrent(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """Count per time step: gates times hidden elements, each a sum over the input and over the hidden state."""
+    """Count MACs per time step: gates times hidden elements, each a sum over the input and the hidden state."""
     steps, batch, length = shape(node.input[0])
     hidden = _attribute(node, "hidden_size", 0)
     if not hidden:
@@ -82,7 +80,7 @@ def _recurrent(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
 
 
 def _einsum(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """Count MACs of a sum over all labels, where there are two operands or more."""
+    """Count MACs of a sum over all labels, if there are two operands or more."""
     equation = next((a.s.decode() for a in node.attribute if a.name == "equation"), "")
     terms = equation.replace(" ", "").partition("->")[0].split(",")
     if len(terms) != len(node.input) or "." in equation:
@@ -94,8 +92,7 @@ def _einsum(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
 
 
 def _attention(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
-    """Return com.microsoft's Attention: the projection of queries, keys and values, scores, and their product with
-    values."""
+    """Count MACs of com.microsoft's Attention: projection of queries, keys, values; scores; product with values."""
     batch, length, _ = shape(node.input[0])
     width, three = shape(node.input[1])
     return batch * length * (width * three + 2 * length * (three // 3))
@@ -112,5 +109,5 @@ _COUNTS: Mapping[str, Callable[[onnx.NodeProto, Callable[[str], Shape]], int]] =
 
 
 def known_and_unknown(counts: Sequence[int | None]) -> tuple[int, int]:
-    """Return the sum of the counts that are known, and how many are not."""
+    """Return the sum of the known counts, and the number of unknown ones."""
     return sum(count for count in counts if count), sum(count is None for count in counts)

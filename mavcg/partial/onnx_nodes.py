@@ -1,4 +1,4 @@
-"""The nodes of an ONNX model as a partial build divides them."""
+"""The nodes of an ONNX model, as a partial build divides them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from mavcg.partial.plan import PlanNode
 
 
 def read_support(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupport:
-    """Read an ONNX file, with the functions that it defines expanded, and try every node.
+    """Read an ONNX file, expand the functions that it defines, and try to import every node.
 
     Raises: MavcgError for a damaged file, and for shapes that do not fit its inputs.
     """
@@ -29,7 +29,7 @@ def read_support(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupp
 
 
 def onnx_nodes(support: ModelSupport) -> list[PlanNode]:
-    """Return all nodes that the model's outputs need."""
+    """Return all nodes that the model's outputs depend on."""
     found = []
     for each in support.nodes:
         node = each.node
@@ -44,7 +44,7 @@ def onnx_nodes(support: ModelSupport) -> list[PlanNode]:
 
 
 def nodes_of_sizes(supports: Sequence[ModelSupport], names: Sequence[str]) -> list[PlanNode]:
-    """Return the nodes of a model in several sizes: supported where they are in each of them. names: of the sizes.
+    """Return the nodes of a model in several sizes; a node is supported if it is in each size. names: of the sizes.
 
     Multiply-accumulates are those of the first size.
     """

@@ -1,4 +1,4 @@
-"""Takes subgraphs out of an ONNX model, and writes the model in which one node stands for each of them."""
+"""Extract subgraphs of an ONNX model, and write the model in which one node replaces each of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGEST_MODEL_BYTES = (1 << 31) - 1  # of a protobuf message
 
 @dataclass(frozen=True)
 class Subgraph:
-    """A convex set of nodes. nodes: their positions in ModelSupport.nodes. inputs, outputs: tensors at its border."""
+    """A convex set of nodes. nodes: their indices in ModelSupport.nodes. inputs, outputs: tensors at its border."""
 
     nodes: tuple[int, ...]
     inputs: tuple[str, ...]
@@ -33,7 +33,7 @@ class Subgraph:
 
 
 def make_subgraph(support: ModelSupport, nodes: Sequence[int], staying: Set[int] = frozenset()) -> Subgraph:
-    """Return the nodes with the tensors that they read of others and that others, or the user, read of them.
+    """Return a subgraph of these nodes, with the tensors that it reads, and those that other nodes or the user read.
 
     staying: nodes with results known in `support` that stay in the written model (staying_nodes).
     """
@@ -54,10 +54,10 @@ def make_subgraph(support: ModelSupport, nodes: Sequence[int], staying: Set[int]
 
 
 def staying_nodes(written: ModelSupport, support: ModelSupport, taken: Set[int]) -> frozenset[int]:
-    """Return the nodes that the written model keeps: those that its outputs and the taken nodes need.
+    """Return the nodes that the written model keeps: those that its outputs and the replaced nodes depend on.
 
-    written: of the model that is written, whose free dimensions stay free where the library has several sizes; support:
-    of one size, in which more is known.
+    written: support of the written model, whose free dimensions stay free if the library has several sizes. support:
+    support of one size, in which more is known. taken: nodes that are replaced.
     """
     makers = {name: i for i, node in enumerate(written.nodes) for name in node.outputs}
     needed = [name for i in taken for name in support.nodes[i].inputs if name not in support.values]
@@ -72,8 +72,7 @@ def staying_nodes(written: ModelSupport, support: ModelSupport, taken: Set[int])
 
 
 def subgraph_model(support: ModelSupport, subgraph: Subgraph, name: str) -> onnx.ModelProto:
-    """Return a model of the subgraph alone: nodes with known results that it needs, and known values as
-    initializers."""
+    """Return a model of the subgraph alone; known values that it needs are computed by nodes, or are initializers."""
     onnx = onnx_module()
     model = onnx.ModelProto()
     model.ir_version = support.model.ir_version
@@ -90,9 +89,9 @@ def subgraph_model(support: ModelSupport, subgraph: Subgraph, name: str) -> onnx
 
 
 def known_parts(support: ModelSupport, names: Iterable[str]) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Return nodes and initializers that make these tensors, of those whose values are known when the model is read.
+    """Return nodes and initializers that make these tensors, if their values are known when the model is read.
 
-    A node with known inputs is repeated, so that weights in 8 bits stay that; other values become initializers.
+    A node with known inputs is repeated, so that 8-bit weights stay 8-bit; other values become initializers.
     """
     makers = {name: node for node in support.nodes for name in node.outputs if node.replicable}
     initializers = {tensor.name: tensor for tensor in support.model.graph.initializer}
@@ -127,7 +126,10 @@ def _info(name: str, type: TensorType) -> onnx.ValueInfoProto:
 
 @dataclass(frozen=True)
 class OperatorNode:
-    """The node that stands for a subgraph. op: its operator in the domain `mavcg`; fingerprint: as the library has."""
+    """The node that replaces a subgraph.
+
+    op: its operator in the domain `mavcg`. fingerprint: that of the library's subgraph.
+    """
 
     subgraph: Subgraph
     op: str
@@ -137,11 +139,11 @@ class OperatorNode:
 def rewritten_model(
     support: ModelSupport, operators: Sequence[OperatorNode], folder: Path | None, sized: ModelSupport | None = None
 ) -> onnx.ModelProto:
-    """Return the user's model with one node in the place of each subgraph; all else stays as it is.
+    """Return the user's model with one node in place of each subgraph; all else is unchanged.
 
-    support: of the model that is written, as staying_nodes has it. sized: of one size, where the library has several.
-    folder: where the model's external data lie; what the rest needs of them is put into the model.
-    Raises: MavcgError where it would be larger than a file can be.
+    support: support of the written model, as in staying_nodes. sized: support of one size, if the library has several.
+    folder: folder of the model's external data; those that the remaining nodes need are put into the model.
+    Raises: MavcgError if the model would be larger than a file can be.
     """
     onnx = onnx_module()
     model = onnx.ModelProto()
@@ -175,7 +177,7 @@ def _operator_node(operator: OperatorNode) -> onnx.NodeProto:
 
 
 def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes, each after those that make what it reads."""
+    """Yield the nodes, each after those that make its inputs."""
     from mavcg.importers.onnx_order import reads
 
     maker = {name: i for i, node in enumerate(nodes) for name in node.output if name}
@@ -197,8 +199,10 @@ def _embedded_tensors(tensors: Iterable[onnx.TensorProto], folder: Path | None) 
 def _keep_infos(
     model: onnx.ModelProto, support: ModelSupport, operators: Sequence[OperatorNode], sized: ModelSupport | None
 ) -> None:
-    """Keep descriptions of tensors that are still there, and describe the results of the new nodes: their types alone
-    where the library has several sizes."""
+    """Keep the descriptions of remaining tensors, and describe the results of the new nodes.
+
+    If the library has several sizes, their types have no shapes.
+    """
     there = {name for node in model.graph.node for name in node.output}
     new = [name for operator in operators for name in operator.subgraph.outputs]
     outputs = set(support.outputs)

@@ -1,4 +1,4 @@
-"""Chooses the subgraphs of a model that are built, and says why the other nodes stay with the runtime."""
+"""Choose the subgraphs of a model that are built, and state why other nodes stay with the other runtime."""
 
 import re
 from collections import Counter
@@ -19,10 +19,10 @@ KNOWN = "its result is known when the model is read; nodes that stay read it"
 class PlanNode:
     """A node of the user's model, in an order of computation.
 
-    op: its operator; label: what errors call it. inputs, outputs: tensors that are known only in a run, and constants
-    of nodes. why: the reason why it cannot be built, "" where it can. known: its results are known when the model is
-    read, and belong to all subgraphs that read them; kept: such a node stays where nodes that stay read it. macs: its
-    multiply-accumulates, None where only a run tells.
+    op: its operator. label: its name in errors. inputs, outputs: tensors that are known only in a run, and constants of
+    nodes. why: reason why it cannot be built; "" if it can. known: True if its results are known when the model is
+    read; it then belongs to every subgraph that reads them. kept: True for such a node that nodes of the other runtime
+    read too. macs: its multiply-accumulates; None if only a run tells.
     """
 
     op: str
@@ -37,8 +37,10 @@ class PlanNode:
 
 @dataclass(frozen=True)
 class BuiltSubgraph(Generic[T]):
-    """A subgraph that can be built. nodes: their positions; made: what the attempt to build it gave; macs: its
-    multiply-accumulates."""
+    """A subgraph that can be built.
+
+    nodes: their indices. made: result of the attempt to build it. macs: its multiply-accumulates.
+    """
 
     nodes: Nodes
     made: T
@@ -47,7 +49,7 @@ class BuiltSubgraph(Generic[T]):
 
 @dataclass(frozen=True)
 class LeftNodes:
-    """Nodes of one operator that stay with the runtime for one reason."""
+    """Nodes of one operator that stay with the other runtime for the same reason."""
 
     op: str
     count: int
@@ -56,8 +58,11 @@ class LeftNodes:
 
 @dataclass(frozen=True)
 class PartialPlan(Generic[T]):
-    """subgraphs: by multiply-accumulates, the most first. macs: of the model, as far as shapes are known; unknown_macs:
-    number of nodes that have some, but whose shapes only a run tells."""
+    """The division of a model.
+
+    subgraphs: with most multiply-accumulates first. left: nodes that stay with the other runtime. macs: of the model,
+    as far as shapes are known. unknown_macs: number of nodes whose multiply-accumulates only a run tells.
+    """
 
     nodes: tuple[PlanNode, ...]
     subgraphs: tuple[BuiltSubgraph[T], ...]
@@ -66,7 +71,7 @@ class PartialPlan(Generic[T]):
     unknown_macs: int
 
     def share(self, macs: int) -> float:
-        """Return these multiply-accumulates as a share of the model's; 0 where it has none."""
+        """Return a number of multiply-accumulates as a fraction of the model's; 0 if it has none."""
         return macs / self.macs if self.macs else 0.0
 
 
@@ -76,11 +81,11 @@ def plan_subgraphs(
     """Choose subgraphs of nodes that can be built.
 
     Args:
-        outputs: of the model.
-        min_share: of the model's multiply-accumulates, 0 to 1, that a subgraph has at least.
-        attempt: imports the subgraph of these nodes, as far as it takes to know that it can be built; it raises
-            MavcgError where it cannot. The node that the error names is then left out, and the rest divided anew.
-        divide: divides the supported nodes into the sets that the runtime can call as one node each
+        outputs: outputs of the model.
+        min_share: smallest fraction of the model's multiply-accumulates in a subgraph, 0 to 1.
+        attempt: imports the subgraph of some nodes, far enough to know that it can be built; raises MavcgError if not.
+            The node that the error names is then left out, and the other nodes are divided again.
+        divide: divides the supported nodes into sets that the other runtime can call as one node each
             (convex.convex_sets, tflite_sets.delegate_sets).
     """
     weights = [node.macs or 0 for node in nodes]
@@ -112,7 +117,7 @@ def plan_subgraphs(
 
 
 def _sources(nodes: Sequence[PlanNode]) -> list[list[int]]:
-    """Return for each node the nodes that it reads of; what is known when the model is read is no dependence."""
+    """Return, for each node, the nodes whose results it reads, except those that are known when the model is read."""
     maker = {name: i for i, node in enumerate(nodes) if not node.known for name in node.outputs}
     return [[] if node.known else [maker[name] for name in node.inputs if name in maker] for node in nodes]
 
@@ -123,8 +128,10 @@ _NODE_NAME = re.compile(r"node '(.*?)' \(")
 def _nodes_to_blame(
     nodes: Sequence[PlanNode], chosen: Nodes, error: MavcgError, attempt: Callable[[Nodes], T]
 ) -> dict[int, str]:
-    """Return the nodes to leave out, each with its reason: the one that the error names, else those that cannot be
-    built alone, else all."""
+    """Return the nodes to leave out, each with its reason.
+
+    They are the node that the error names, else those that cannot be built alone, else all.
+    """
     match = _NODE_NAME.search(str(error))
     named = {i: reason(error) for i in chosen if match is not None and nodes[i].label == match[1]}
     if named:

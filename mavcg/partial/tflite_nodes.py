@@ -1,4 +1,4 @@
-"""The operators of a TFLite file as a partial build divides them, with their multiply-accumulates."""
+"""The operators of a TFLite file, as a partial build divides them, with their multiply-accumulates."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -28,10 +28,10 @@ def tflite_nodes(support: TfliteSupport) -> list[PlanNode]:
 
 
 def operator_macs(operator: TfliteOperator, shape: Shapes) -> int | None:
-    """Return the multiply-accumulates of matrix products, convolutions and recurrent operators, in the file's shapes; 0
-    of others.
+    """Return the multiply-accumulates of matrix products, convolutions and recurrent operators; 0 for other operators.
 
-    None for control flow, whose iterations only a run counts, and where the file's shapes make no sense.
+    The result is None for control flow, whose iterations only a run can count, and if the file's shapes are
+    inconsistent.
     """
     if operator.op in ("WHILE", "IF", "CALL"):
         return None
@@ -43,8 +43,7 @@ def operator_macs(operator: TfliteOperator, shape: Shapes) -> int | None:
 
 
 def _filter_macs(operator: TfliteOperator, shape: Shapes) -> int:
-    """Count MACs where each element of the result is a sum over all of a filter but its first dimension, the output
-    channels."""
+    """Count MACs if each element of the result is a sum over all dimensions of a filter except the output channels."""
     return math.prod(shape(operator.outputs[0])) * math.prod(shape(operator.inputs[1])[1:])
 
 
@@ -53,7 +52,7 @@ def _depthwise(operator: TfliteOperator, shape: Shapes) -> int:
 
 
 def _transposed_macs(data: int) -> Callable[[TfliteOperator, Shapes], int]:
-    """Count MACs where each element of the input is multiplied by a filter: output channels times its window."""
+    """Count MACs if each element of the input is multiplied by a filter: output channels times the window."""
     return lambda operator, shape: math.prod(shape(operator.inputs[data])) * math.prod(shape(operator.inputs[1])[:3])
 
 
@@ -64,7 +63,7 @@ def _product(operator: TfliteOperator, shape: Shapes) -> int:
 
 
 def _lstm(operator: TfliteOperator, shape: Shapes) -> int:
-    """Count per time step: 4 gates times cells, each a sum over the input and over the state.
+    """Count MACs per time step: 4 gates times cells, each a sum over the input and the state.
 
     Source of the order of inputs: TensorFlow Lite, lstm_shared.h: 2 is the forget gate's weights of the input, 6 those
     of the state.

@@ -1,4 +1,4 @@
-"""Divides a TFLite graph as its runtime divides it between a delegate and its own kernels."""
+"""Divide a TFLite graph as its runtime divides it between a delegate and its own kernels."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 def delegate_sets(
     sources: Sequence[Sequence[int]], supported: Sequence[bool], weights: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Return the sets of supported nodes that the runtime makes one delegate kernel each, the heaviest first.
+    """Return the sets of supported nodes that the runtime turns into one delegate kernel each, the heaviest first.
 
-    The runtime visits the nodes in order: the first node that can run begins a set, and all nodes of this
-    kind that can run by then join it. The sets are convex; a set may have several connected parts.
+    The runtime visits the nodes in order: the first node that can run begins a set, and all nodes of its kind
+    (supported or not) that can run by then join it. The sets are convex, and may have several connected parts.
 
     Args:
-        sources: for each node the nodes whose results it reads, all before it.
-        weights: of each node.
+        sources: for each node, the nodes whose results it reads, which come before it.
+        weights: weight of each node.
     Source: TensorFlow Lite, graph_info.cc, PartitionGraphIntoIndependentNodeSubsets, described in our words.
     """
     done = [False] * len(sources)

@@ -1,1 +1,1 @@
-"""Arm cores and caches, trace driven: code runs in an emulator, and every executed instruction is timed."""
+"""Trace-driven simulation of Arm cores and caches: an emulator runs code, and each executed instruction is timed."""

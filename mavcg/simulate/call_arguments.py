@@ -1,4 +1,4 @@
-"""A call's arguments in registers and memory, from words such as "buf:4096 i:64" (AAPCS64, section 6.4)."""
+"""Put the arguments of a call into registers and memory, from text such as "buf:4096 i:64" (AAPCS64, section 6.4)."""
 
 import random
 import struct
@@ -18,9 +18,10 @@ _MASK64 = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class CallState:
-    """Registers, stack words and buffers of a call. buffers: (address, contents), of whole pages in the emulator.
+    """Registers, stack words and buffers at a call.
 
-    places: of each argument that is a buffer or a table of pointers, in words, for messages.
+    buffers: (address, contents), of whole pages in the emulator. places: description of each argument that is a buffer
+    or a table of pointers, for messages.
     """
 
     x: tuple[int, ...]
@@ -31,11 +32,12 @@ class CallState:
 
 
 def call_state(arguments: Arguments, seed: int = 1, contents: Sequence[bytes] = ()) -> CallState:
-    """Return the state in which a function has these arguments, its buffers filled from the seed or with zeroes.
+    """Return the state in which a function has these arguments; its buffers are filled from the seed, or with zeroes.
 
-    Buffers begin at pages of 4,096 bytes; f32 lanes in them are moderate numbers (2^-7 to 4, both signs). contents: the
-    first bytes of the buffers, in their order; buffers without any stay as they are filled.
-    Raises: MavcgError for a range of integers (a call has one value), and for contents that no buffer has room for.
+    Buffers begin at pages of 4,096 bytes; their f32 lanes are random numbers of magnitude 2^-7 to 4, of both signs.
+    contents: first bytes of the buffers, in their order; buffers without contents stay as they are filled.
+    Raises: MavcgError for a range of integers (a call has one value), and for contents that are larger than their
+    buffer.
     """
     sizes = [argument.size for argument in arguments if argument.size for _ in range(argument.count)]
     for number, content in enumerate(contents, 1):
@@ -81,9 +83,9 @@ def call_state(arguments: Arguments, seed: int = 1, contents: Sequence[bytes] = 
 def _buffers(
     argument: Argument, at: int, pick: random.Random, buffers: list[tuple[int, bytes]], left: list[bytes]
 ) -> tuple[int, int]:
-    """Add an argument's buffers from this address on; return the argument's value and where the next one may begin.
+    """Add an argument's buffers, from an address on; return the argument's value, and where the next buffer may begin.
 
-    left: contents for the next buffers; those that are used are taken out.
+    left: contents for the next buffers; used ones are removed.
     """
 
     def put(content: bytes) -> int:
@@ -106,7 +108,7 @@ def _buffers(
 
 
 def moderate_lanes(pick: random.Random, size: int) -> bytes:
-    """Return bytes whose f32 lanes are moderate numbers, and whose bytes are any."""
+    """Return random bytes whose f32 lanes have magnitudes from 2^-7 to 4."""
     count = -(-size // 4) * 4
     lanes = int.from_bytes(pick.randbytes(count), "little")
     keep = int.from_bytes(b"\xff\xff\xff\xbf" * (count // 4), "little")
@@ -115,6 +117,6 @@ def moderate_lanes(pick: random.Random, size: int) -> bytes:
 
 
 def page_range(address: int, size: int) -> tuple[int, int]:
-    """Return the first address and the bytes of the pages that hold this range."""
+    """Return the first address and the size of the pages that contain this range."""
     first = address // PAGE_BYTES * PAGE_BYTES
     return first, -(-(address + size - first) // PAGE_BYTES) * PAGE_BYTES

@@ -1,4 +1,4 @@
-"""Functions of other libraries that the simulator does itself, at a stated cost: they move or fill memory."""
+"""Functions of other libraries that the simulator executes itself, at a stated cost: they move or fill memory."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,11 @@ LARGEST_MOVE = 1 << 28  # bytes of one call
 
 @dataclass(frozen=True)
 class CalleeEffect:
-    """Effect of a call: the value returned (None: x0 stays), and bytes read from one place and written to another."""
+    """Effect of a call.
+
+    value: value that it returns; None if x0 is unchanged. source, target: addresses of the bytes read and written.
+    size: their number.
+    """
 
     value: int | None
     source: int = 0

@@ -1,7 +1,7 @@
-"""Facts of a core beyond its instruction timing, as the simulator needs them: window, branches, caches, memory.
+"""Facts of a core besides its instruction timing that the simulator needs: window, branches, caches, memory.
 
-What neither the core's file nor a board gives is assumed: the typical core of its kind (profiles/fits). Every
-assumption is a sentence in the report, with the key that replaces it.
+Facts that neither the core's file nor a board has are those of the typical core of its kind (profiles/fits). The report
+has a sentence on each such assumption, with the key that replaces it.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -73,12 +73,12 @@ class SimulatedCore:
     assumed: tuple[str, ...] = ()
 
     def with_ideal_memory(self) -> "SimulatedCore":
-        """Return the core with every access a hit in level 1: what the analytic models assume."""
+        """Return the core with all accesses hitting in level 1, as the analytic models assume."""
         return replace(self, levels=(), split_cycles=0, prefetch_lines=0, stream_lines=0)
 
 
 class _Facts:
-    """Figures of a core's file by key, and what was assumed instead."""
+    """Figures of a core's file by key, and the assumptions that were made instead of missing ones."""
 
     def __init__(self, core: Core, cluster: Cluster | None = None) -> None:
         self.core = core
@@ -87,7 +87,7 @@ class _Facts:
         self.assumed: list[str] = []
 
     def figure(self, key: str) -> float | None:
-        """Return a figure of the core's file; None if it has none. Raises: MavcgError for a figure below 0."""
+        """Return a figure of the core's file; None if it lacks it. Raises: MavcgError for a figure below 0."""
         value = self.figures.get(key)
         if value is None or isinstance(value, str | bool):
             return None
@@ -101,7 +101,7 @@ class _Facts:
         return value
 
     def find(self, key: str, unit: str = "") -> float:
-        """Return a figure of the core's file, or what is assumed for its order of issue."""
+        """Return a figure of the core's file, or the figure that is assumed for its order of issue."""
         value = self.figure(key)
         return value if value is not None else self.assume(key, assumed_fact(self.core, key), unit)
 
@@ -118,7 +118,10 @@ class SimulatorFact:
 
 
 def simulator_facts(core: Core) -> tuple[SimulatorFact, ...]:
-    """Return what the simulator takes for an AArch64 core beside its instruction timing and a board's caches."""
+    """Return the facts that the simulator uses for an AArch64 core.
+
+    They are those besides its instruction timing and a board's caches.
+    """
     given = {fact.key: fact for fact in core.facts}
     units = {field.name: field.metadata["unit"] for field in fields(SimulatorFit)}
     found = []
@@ -135,7 +138,7 @@ def simulator_facts(core: Core) -> tuple[SimulatorFact, ...]:
 
 
 def assumed_fact(core: Core, key: str) -> float:
-    """Return what is taken for a fact that the core's file lacks."""
+    """Return the value that is assumed for a fact that the core's file lacks."""
     fit = fit_of_kind(_kind(core))
     assert fit.simulator is not None  # AArch64 kinds have it
     if key == MISPREDICT:
@@ -188,7 +191,7 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
 
 
 def _in_flight(facts: _Facts) -> float:
-    """Return the micro-operations in flight: by figures of silicon where the core's file has them."""
+    """Return the number of micro-operations in flight: the figures of silicon, if the core's file has them."""
     given = facts.figure("window.in_flight")
     return given if given is not None else facts.find("window.reorder_buffer", "micro-operations")
 

@@ -1,4 +1,4 @@
-"""Unicorn for the simulator: memory mapped, registers set, its C functions for the harness."""
+"""Unicorn for the simulator: maps memory, sets registers, and gives its C functions to the harness."""
 
 import ctypes
 import importlib
@@ -17,12 +17,12 @@ _RET = bytes.fromhex("c0035fd6")
 
 
 class Emulator:
-    """Unicorn with a code image loaded. Not to be shared between threads."""
+    """Unicorn with a code image loaded. Threads must not share it."""
 
     def __init__(self, image: CodeImage) -> None:
         """Map the image, a stack, a thread area and the addresses of external functions.
 
-        Raises: MavcgError when unicorn is not installed, or the image's parts overlap.
+        Raises: MavcgError if unicorn is not installed, or parts of the image overlap.
         """
         try:
             self._unicorn = importlib.import_module("unicorn")
@@ -63,7 +63,7 @@ class Emulator:
             self._mapped.add((first, size))
 
     def begin(self, state: CallState) -> None:
-        """Set memory and registers as they are when a function with this state is entered."""
+        """Set memory and registers to this state, at the entry of a function."""
         arm = self._arm
         for section in self.image.sections if self._reset else ():
             if section.writable or not self._loaded:
@@ -91,7 +91,7 @@ class Emulator:
         self.uc.reg_write(arm.UC_ARM64_REG_TPIDR_EL0, THREAD_AREA + THREAD_BYTES // 2)
 
     def keep_memory(self) -> None:
-        """Load the image now, and leave memory as calls left it from here on."""
+        """Load the image now; from here on, memory stays as calls leave it."""
         for section in self.image.sections:
             self.uc.mem_write(section.address, section.data)
         self._reset = False
@@ -110,11 +110,11 @@ class Emulator:
 
     @property
     def error(self) -> Any:
-        """The type of unicorn's errors."""
+        """Return the type of unicorn's errors."""
         return self._unicorn.UcError
 
     def pc(self) -> int:
-        """Return the address of the instruction at which the run is."""
+        """Return the address of the present instruction."""
         return int(self.uc.reg_read(self._arm.UC_ARM64_REG_PC))
 
     def general(self, number: int) -> int:
@@ -122,7 +122,10 @@ class Emulator:
         return int(self.uc.reg_read(self.x[number]))
 
     def return_from(self, value: int | None) -> int:
-        """Let an external function return a value in x0, or leave x0; return the address where its caller goes on."""
+        """Return from an external function, with a value in x0 if it is not None.
+
+        Returns: the address where its caller continues.
+        """
         if value is not None:
             self.uc.reg_write(self.x[0], value)
         return self.general(30)
@@ -132,7 +135,7 @@ class Emulator:
         self.uc.ctl_remove_cache(address, address + size)
 
     def c_emulator(self) -> Any:
-        """Return unicorn's functions and numbers for the harness."""
+        """Return unicorn's functions and constants for the harness."""
         unicorn, arm = self._unicorn, self._arm
         calls = importlib.import_module("unicorn.unicorn_py3.unicorn").uclib
         found = ffi().new("sim_emulator *")

@@ -1,7 +1,7 @@
-"""The functions of libc that a model library calls, for a run on one thread: memory, the clock, the environment.
+"""The libc functions that a model library calls in a run on one thread: memory, the clock, the environment.
 
 The clock shows the simulated core's cycles, so that the engine's own profile of a run has simulated times. There are no
-files, no threads and no kernel: a call for them gets the error that it would get on a system without them.
+files, no threads and no kernel: a call for them fails as on a system without them.
 """
 
 import struct
@@ -30,7 +30,7 @@ class EngineHost:
         self._lines = environment
 
     def take(self, size: int, align: int = _ALIGN) -> int:
-        """Return the address of zeroed memory. Raises: MavcgError beyond the limit."""
+        """Return the address of new, zeroed memory. Raises: MavcgError beyond the limit."""
         at = -(-self._next // max(align, _ALIGN)) * max(align, _ALIGN)
         self._next = at + -(-max(size, 1) // _ALIGN) * _ALIGN + _ALIGN
         if self._next - HEAP > HEAP_LIMIT:
@@ -86,7 +86,7 @@ class EngineHost:
 
 
 def system_call(emulator: Any) -> None:
-    """Answer a system call: there is none."""
+    """Return from a system call with the error of a system that lacks it."""
     emulator.set_general(0, _NO_SYSTEM_CALL)
 
 

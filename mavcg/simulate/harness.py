@@ -1,4 +1,4 @@
-"""The simulator's C library, loaded by cffi."""
+"""Load the simulator's C library through cffi."""
 
 from functools import cache
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Samples of a long run: how many units are timed of each part of it, and what the whole takes by them.
+"""Sample a long run: choose units of each part of it to time, and estimate the whole from them.
 
-A part of n instructions (a step of a model) is cut into strata of equal length; of each, one unit at a random place is
+A part of n instructions (a step of a model) is cut into strata of equal length. In each, one unit at a random place is
 timed in detail, after instructions that warm pipeline and caches. The part's cycles are n times the units' cycles over
-the units' instructions, with the standard error that follows from how much neighbouring units differ.
+the units' instructions; their standard error follows from the differences of neighbouring units.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,11 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """Sizes of the samples. units: of a part. functional: instructions before each unit that only the caches see."""
+    """Sizes of the samples, in instructions, except units: number of units in a part.
+
+    unit: instructions that are timed. warm: instructions before them that warm the pipeline. functional: instructions
+    before those that only the caches see. seed: of the random places.
+    """
 
     units: int = UNITS
     unit: int = UNIT_INSTRUCTIONS
@@ -32,9 +36,10 @@ class SamplePlan:
     seed: int = SEED
 
     def period(self, length: int) -> int:
-        """Return the length of a stratum; that of a unit where a part of this length is timed whole.
+        """Return the length of a stratum; that of a unit if the part is so short that all of it is timed.
 
-        To the emulator an instruction that only the caches see is nearly as dear as a timed one.
+        length: of the part. To the emulator, an instruction that only the caches see costs nearly as much as a timed
+        one.
         """
         if length <= self.units * (self.unit + self.warm + self.functional):
             return self.unit
@@ -106,9 +111,9 @@ def _with_callees(stalls: dict[str, float], cycles: int) -> dict[str, float]:
 
 
 class SampledRun:
-    """The clock of a sampled run: each look at it ends a part, whose estimated cycles have then passed.
+    """The clock of a sampled run: each read of it ends a part, and advances it by the part's estimated cycles.
 
-    lengths: instructions of each part, by a run before; None while these are counted, and nothing is timed.
+    lengths: instructions of each part, from an earlier run; None while they are counted and nothing is timed.
     """
 
     def __init__(self, simulation: Any, plan: SamplePlan, lengths: list[int] | None = None, tail: int = 0) -> None:
@@ -131,7 +136,7 @@ class SampledRun:
         self._left -= length
 
     def end_part(self) -> float:
-        """End a part; return the cycles of all parts so far."""
+        """End a part, and return the cycles of all parts so far."""
         sample = ffi().new("sim_sample *")
         library().sim_take_sample(self._simulation, sample)
         self.parts.append(part_estimate(sample))

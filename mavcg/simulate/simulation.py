@@ -1,4 +1,4 @@
-"""Simulates a call of a function on a core: from a file or a code image to cycles, stalls, caches and doubts."""
+"""Simulate a call of a function on a core: from a file or a code image to cycles, stalls, caches and confidence."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,9 @@ WARM_CALLS = 1
 class Simulation:
     """A simulated call.
 
-    function: the symbol that ran. counts: of the last call. warm: calls before it. figures: of the core; its `assumed`
-    sentences and the instructions without facts say what the result rests on.
+    function: symbol that ran. counts: counts of the last call. figures: facts of the core, whose `assumed` sentences
+    and unmodelled instructions show what the result depends on. warm: number of calls before it. model_error: the
+    model's error on silicon.
     """
 
     file: str
@@ -42,7 +43,7 @@ class Simulation:
 
     @property
     def confidence(self) -> dict[str, Any]:
-        """Grade, the pipeline model's error against silicon, and all that was assumed or had no facts."""
+        """Return the grade, the pipeline model's error on silicon, the assumptions, and the instructions without facts."""
         unmodelled = sum(1 for _ in self.counts.unmodelled)
         return {
             "pipeline_error": self.model_error,
@@ -53,7 +54,7 @@ class Simulation:
 
 
 def parse_arguments_of_call(text: str) -> Arguments:
-    """Parse `--args`: the arguments of one call. Raises: MavcgError."""
+    """Return the arguments of one call, from the value of --args. Raises: MavcgError."""
     return parse_call(text, text, BUFFER_LIMIT, "a simulated call", with_ranges=False)
 
 

@@ -1,7 +1,7 @@
-"""A core's timing as the tables that the C library reads: latencies by class and role, resources by class.
+"""Write a core's timing as the tables that the C library reads: latencies by class and role, resources by class.
 
-Classes get numbers as instructions bring them; the tables grow with each new block. All figures are those of Timing,
-which the analytic models read (passes/asm/models).
+Classes are numbered as instructions need them, and the tables grow with each new block. All figures are those of
+Timing, which the analytic models read too (passes/asm/models).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _PLAIN_FACTS = (
 
 
 class TimingTables:
-    """The latency and resource tables of one core for the classes of the instructions met so far."""
+    """The latency and resource tables of one core, for the classes of the instructions that have occurred so far."""
 
     def __init__(self, timing: Timing) -> None:
         self.timing = timing
@@ -40,9 +40,9 @@ class TimingTables:
             raise MavcgError(f"cores/{timing.core}.toml: issue.pools: {len(self.units)} units; the simulator has 64")
 
     def row(self, decoded: DecodedInstr) -> Any:
-        """Return the C row of an instruction; its class gets numbers if it is new.
+        """Return the C row of an instruction; a new class gets its numbers.
 
-        Raises: MavcgError for one of more registers than a row holds.
+        Raises: MavcgError for an instruction with more registers than a row holds.
         """
         op = decoded.op
         row = ffi().new("sim_row *")
@@ -133,7 +133,7 @@ class TimingTables:
 
 
 def c_machine(timing: Timing, core: SimulatedCore) -> Any:
-    """Return the machine that sim_new takes. Raises: MavcgError for more rules than it has room for."""
+    """Return the machine that sim_new takes. Raises: MavcgError if it has too many rules for it."""
     machine = ffi().new("sim_machine *")
     rules = library().SIM_RULES
     if max(len(timing.no_dual_issue), len(timing.forbidden_distances)) > rules:

@@ -64,9 +64,7 @@ def random_scenario(pick: random.Random) -> Scenario:
 
 
 def _other_axis(scenario: Scenario, pick: random.Random) -> Scenario:
-    """Return the scenario with another window along the rows, as in 1x7 and 7x1, and an image that is wide enough for
-    it.
-    """
+    """Return the scenario with another window along the rows, as in 1x7 and 7x1, and a wide enough image."""
     k = pick.choice((1, 1, 2, 3, 5, 7))
     along = AxisWindow(k, pick.choice((1, 1, scenario.stride, 2)), pick.choice((0, k // 2, k - 1)))
     if pick.random() < 0.3:
@@ -108,8 +106,9 @@ def cases_of(primitive: Primitive, scenarios: Sequence[Scenario], block: int) ->
 
 
 def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machine: Machine) -> Iterator[Checked]:
-    """Yield the check of each scenario on a machine whose code this one runs; workspaces are checked for every block
-    length.
+    """Yield the check of each scenario on a machine whose code this one runs.
+
+    Workspace sizes are checked for every block length.
     """
     for number, case in enumerate(cases_of(primitive, scenarios, block_of(machine))):
         (found,) = check_all([case], machine, optimised=False)
@@ -122,9 +121,7 @@ def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machi
 
 
 def workspace_faults(primitive: Primitive, scenario: Scenario) -> list[str]:
-    """Return the lowerings, over all block lengths, that take more workspace than the primitive states for the
-    scenario.
-    """
+    """Return the lowerings, for any block length, that take more workspace than the primitive states."""
     s, stated = scenario, primitive.workspace_bytes(scenario)
     weights = np.zeros(s.weights_shape, np.float32)
     taken = {block: primitive.lower(s, weights, Epilogue(), block).workspace_bytes for block in BLOCKS}

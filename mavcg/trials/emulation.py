@@ -98,9 +98,7 @@ def emulate(jobs: Sequence[TrialJob], machine: Machine) -> None:
 
 
 def _driver(jobs: Sequence[TrialJob], specs: Sequence[KernelSpec]) -> str:
-    """Return a C program that reads the memory of all jobs from stdin, computes the jobs, and writes the memory to
-    stdout.
-    """
+    """Return a C program that reads the memory of all jobs from stdin, computes them, and writes it to stdout."""
     lines = [_DRIVER]
     for number, spec in enumerate(specs):
         lines.append(f'extern kernel k{number} __asm__("{version_symbol(kernel_name(spec), LABEL)}");')

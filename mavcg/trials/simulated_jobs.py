@@ -133,8 +133,9 @@ def _scratch(stage: Stage, address: int) -> tuple[TouchedMemory, ...]:
 def _operands(
     stage: Stage, bases: Mapping[str, int], sizes: Mapping[str, int], ends: Mapping[int, int], written: set[int]
 ) -> tuple[TouchedMemory, ...]:
-    """Return the memory that a stage reads and writes. written: offsets in the workspace that an earlier stage has
-    written.
+    """Return the memory that a stage reads and writes.
+
+    written: offsets in the workspace that an earlier stage has written.
     """
     found = []
     for operand in stage.operands:

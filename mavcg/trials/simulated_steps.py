@@ -75,9 +75,7 @@ def simulate_step(image: CodeImage, core: Core, board: Board, step: StepCalls) -
 
 
 def _page_runs(step: StepCalls) -> Iterator[tuple[int, int]]:
-    """Yield the runs of pages that contain a step's operands, and the bytes beyond them that pipelined loops read
-    ahead.
-    """
+    """Yield the runs of pages that contain a step's operands, with the bytes that pipelined loops read ahead."""
     places = [(memory.address, memory.bytes) for memory in step.own] + [(address, 8) for address in step.operands]
     ranges = sorted(page_range(address, size + GUARD_BYTES) for address, size in places)
     begin, end = ranges[0][0], ranges[0][0]
