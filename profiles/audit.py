@@ -1,4 +1,4 @@
-"""Check all files together: each core can be told from the others, and each name exists."""
+"""Check all files together: each core is distinguishable, and each name exists."""
 
 import itertools
 import subprocess

@@ -43,7 +43,7 @@ class Simulation:
 
     @property
     def confidence(self) -> dict[str, Any]:
-        """Return the grade, the pipeline model's error on silicon, the assumptions, and the instructions without facts."""
+        """Return the grade, the pipeline model's error on silicon, the assumptions, and instructions without facts."""
         unmodelled = sum(1 for _ in self.counts.unmodelled)
         return {
             "pipeline_error": self.model_error,
