@@ -24,11 +24,17 @@ from mavcg.specs.model_program import OperandAddress
 BOARD = "exynos9820"
 
 
+@pytest.fixture(scope="module")
+def built_library(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny network, built layer by layer."""
+    return built(tiny_onnx, tmp_path_factory.mktemp("board"))
+
+
 @pytest.fixture
-def library(tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The tiny network, built layer by layer; what is simulated is kept in a fresh folder."""
+def library(built_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same; what is simulated is kept in a fresh folder."""
     monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "cache"))
-    return built(tiny_onnx, tmp_path)
+    return built_library
 
 
 def built(model: Path, folder: Path) -> Path:
