@@ -162,31 +162,31 @@ def nest_rows(
     def steps(dim: int) -> list[int]:
         return [s[dim] for s in nest.strides]
 
-    def loops(dim: int, places: list[ir.Value]) -> None:
+    def loops(dim: int, addresses: list[ir.Value]) -> None:
         if dim == last:
-            inner(places, Line(const(0), lengths[last], lengths[last]))
+            inner(addresses, Line(const(0), lengths[last], lengths[last]))
             return
         repeat(
             b,
             0,
             lengths[dim],
-            lambda i: loops(dim + 1, advance(b, places, steps(dim), i, item_bytes)),
+            lambda i: loops(dim + 1, advance(b, addresses, steps(dim), i, item_bytes)),
             f"i{dim}",
         )
 
     def row(index: ir.Value) -> None:
         outer = decode(b, index, [*lengths[:at], blocks])
-        places = list(pointers)
+        addresses = list(pointers)
         for dim, i in enumerate(outer[:-1]):
-            places = advance(b, places, steps(dim), i, item_bytes)
+            addresses = advance(b, addresses, steps(dim), i, item_bytes)
         begin = b.mul(outer[-1], const(block), name="begin_in_row") if blocks > 1 else const(0)
         if at == last:
-            inner(places, Line(begin, lengths[last], block))
+            inner(addresses, Line(begin, lengths[last], block))
             return
         end: ir.Value = const(lengths[at])
         if blocks > 1:
             end = minimum(b, b.add(begin, const(block)), end, "end_in_row")
-        repeat(b, begin, end, lambda i: loops(at + 1, advance(b, places, steps(at), i, item_bytes)), f"i{at}")
+        repeat(b, begin, end, lambda i: loops(at + 1, advance(b, addresses, steps(at), i, item_bytes)), f"i{at}")
 
     repeat(b, b.function.args[1], b.function.args[2], row, "row")
 

@@ -1,4 +1,4 @@
-"""Matrix products: with a constant matrix a convolution over pixels of 1x1, else over the right side where it lies."""
+"""f32 matrix products: a constant right side becomes a 1x1 convolution; a computed one is read in place, unpacked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ from mavcg.specs.serialize import spec_format
 from mavcg.specs.tile_plan import MacroTile
 
 PLAIN = MacroTile()
-PIECE_ROWS = 24  # of the left side: what one task takes of a batch's product
+PIECE_ROWS = 24  # rows of the left side that a row of work computes
 
 
 @spec_format("matmul")
 @dataclass(frozen=True)
 class MatMul(KernelSpec):
-    """act(a b + bias + residual), f32, neither side packed.
+    """act(a b + bias + residual) of f32 matrices, neither of which is packed.
 
-    batch: the leading dimensions. m, k, n: of one product. Strides in elements: a_strides and so on have one for each
-    batch dimension, 0 to broadcast, then those of the matrix. A row of work is PIECE_ROWS rows of one product.
-    Operands: a, b, out, then bias and residual as far as there are any.
+    batch: the leading dimensions. m, k, n: sizes of one product, [m, k] x [k, n]. Strides are in elements: one for each
+    batch dimension, 0 to broadcast, then two of the matrix. A row of work is PIECE_ROWS rows of one product. Operands:
+    a, b, out, bias?, residual?.
     """
 
     batch: tuple[int, ...]
@@ -53,7 +53,7 @@ class MatMul(KernelSpec):
 
     @property
     def products(self) -> SumsOfProducts:
-        # One piece after the other, each by itself: rows of a piece are the columns of a layer of one row.
+        # Each piece counts as a group of its own, whose rows are the pixels of a single row.
         columns = min(self.m, PIECE_ROWS)
         return SumsOfProducts(self.n, self.k, 1, columns, read_columns=columns, groups=max(1, self.rows))
 
@@ -67,7 +67,7 @@ class MatMul(KernelSpec):
 
     @property
     def pieces(self) -> int:
-        """Pieces of the rows of one product."""
+        """Number of pieces that the rows of one product are cut into."""
         return -(-self.m // PIECE_ROWS)
 
     @property
@@ -80,7 +80,8 @@ class MatMul(KernelSpec):
 
 
 def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return a product with a packed constant where the left side's rows lie evenly, else one where both sides lie."""
+    """Return the step of a matmul node: with packed weights if the right side is constant and rows are evenly
+    spaced."""
     a, right, out = views[node.inputs[0]], node.inputs[1], views[node.output]
     if out.dtype != "f32":
         return plain_matmul(node, views)
@@ -113,7 +114,7 @@ def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[
 
 
 def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides over the batch dimensions, 0 where the view is broadcast, then the matrix's."""
+    """Return the strides of the batch dimensions, 0 where the view is broadcast, then the two of the matrix."""
     lengths, strides = view.shape[:-2], view.strides[:-2]
     missing = len(batch) - len(lengths)
     outer = (0,) * missing + tuple(0 if n == 1 else s for n, s in zip(lengths, strides, strict=True))
@@ -121,8 +122,8 @@ def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def as_image(view: View) -> View | None:
-    """Return [.., M, K] as an image: the leading dimensions as height, M as width; None where these do not lie
-    evenly."""
+    """Return a view [.., M, K] as an image of height prod(..), width M, K channels; None if rows are not evenly
+    spaced."""
     shape, strides = (1, 1, *view.shape), (0, 0, *view.strides)
     outer = [(n, s) for n, s in zip(shape[:-2], strides[:-2], strict=True) if n != 1]
     for (_, stride), (length, inside) in zip(outer, outer[1:], strict=False):
@@ -135,8 +136,9 @@ def as_image(view: View) -> View | None:
 
 
 def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
-    """Emit the function of a spec for a machine. Of the macro-tile only blocks of columns and of terms say something
-    here: rows are cut into pieces by the spec.
+    """Emit the function of a spec for a machine.
+
+    Only nc, nr and kc of the macro-tile are used: rows are cut into pieces by the spec.
     """
     function, b = kernel_function(module, spec, machine)
     bases = [operand(b, i, name) for i, name in enumerate(("a", "b", "out"))]
@@ -151,7 +153,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
     total = Sum(((spec.k, F32_BYTES),))
 
     def piece(rows: int, starts: list[ir.Value]) -> None:
-        """Emit `rows` rows of one product, all its columns."""
+        """Emit `rows` rows of one product, all columns."""
         terms = block_terms(total, macro.kc)[0]
         vectors = -(-spec.n // lanes)
         if macro.nr is not None:
@@ -162,7 +164,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
         step = tiling.vectors * lanes
 
         def columns(first: ir.Value, count: int, block: SumBlock) -> None:
-            """Emit a register tile's columns, or fewer, for all rows."""
+            """Emit the columns of one register tile, or fewer, for all rows of the piece."""
             used = count - (-(-count // lanes) - 1) * lanes
             column = b.mul(first, const(F32_BYTES))
             inputs = address(b, starts[0], block.in_bytes)
@@ -172,7 +174,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
                 offsets = [tuple(step * p for p in range(mr)) for step in steps]
                 tile = RegisterTile(offsets[0], offsets[1], offsets[2], -(-count // lanes), used)
 
-                def one(row: ir.Value, tile: RegisterTile = tile) -> None:
+                def emit_at(row: ir.Value, tile: RegisterTile = tile) -> None:
                     at = Pointers(
                         address(b, inputs, scale_index(b, row, steps[0])),
                         address(b, starts[1], weights_offset),
@@ -184,11 +186,11 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
                     )
                     emit_tile(b, machine, block.total, weights, tile, at, spec.act, spec.act_args, block.part)
 
-                repeat(b, done, done + mr * tiles, one, "row", mr)
+                repeat(b, done, done + mr * tiles, emit_at, "row", mr)
                 done += mr * tiles
 
         def chunks(first: ir.Value, count: int, block: SumBlock) -> None:
-            """Emit a block of columns."""
+            """Emit a block of columns, register tile by register tile."""
             whole = count // step * step
             repeat(b, 0, whole, lambda column: columns(b.add(first, column), step, block), "column", step)
             if count > whole:
@@ -203,7 +205,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
         number = b.sdiv(index, const(spec.pieces))
         part = b.srem(index, const(spec.pieces))
         first = b.mul(part, const(PIECE_ROWS))
-        places = []
+        addresses = []
         for base, all_strides in zip(bases, strides, strict=True):
             at, left = scale_index(b, first, all_strides[-2] * F32_BYTES), number
             if all_strides is spec.b_strides:
@@ -211,18 +213,18 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
             for length, stride in reversed(list(zip(spec.batch, all_strides[:-2], strict=True))):
                 at = b.add(at, scale_index(b, b.srem(left, const(length)), stride * F32_BYTES))
                 left = b.sdiv(left, const(length))
-            places.append(address(b, base, at))
+            addresses.append(address(b, base, at))
         rest = spec.m % PIECE_ROWS
         if not rest:
-            piece(PIECE_ROWS, places)
+            piece(PIECE_ROWS, addresses)
         elif spec.pieces == 1:
-            piece(rest, places)
+            piece(rest, addresses)
         else:
             with b.if_else(b.icmp_signed("==", part, const(spec.pieces - 1))) as (last, other_row):
                 with last:
-                    piece(rest, places)
+                    piece(rest, addresses)
                 with other_row:
-                    piece(PIECE_ROWS, places)
+                    piece(PIECE_ROWS, addresses)
 
     repeat(b, function.args[1], function.args[2], task, "task")
     b.ret_void()

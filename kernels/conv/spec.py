@@ -1,4 +1,4 @@
-"""A convolution's spec: all that decides its code but the core."""
+"""Specs of convolutions: everything that decides their code except the core."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -11,15 +11,15 @@ from mavcg.specs.kernel import KernelSpec, SumsOfProducts, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
 from mavcg.specs.serialize import spec_format
 
-# Where there are fewer rows than this, threads share the output channels instead.
+# With fewer rows of pixels than this, threads share the output channels instead.
 FEW_ROWS = 4
-MANY_WEIGHTS = 1 << 18  # bytes: no longer kept in a level-2 cache between two rows
+MANY_WEIGHTS = 1 << 18  # bytes of weights from which on a level-2 cache does not keep them from row to row
 
 
 class Convolution(KernelSpec):
-    """Common part of the specs of convolutions, of whatever types: how their work is cut.
+    """Base of the specs of convolutions of all types: how their work is cut into rows.
 
-    x, out: N, H, W, C. groups: of channels. lanes: output channels of a panel of packed weights.
+    x, out: N, H, W, C. groups: number of channel groups. lanes: output channels of a panel of packed weights.
     """
 
     x: View
@@ -32,34 +32,34 @@ class Convolution(KernelSpec):
 
     @property
     def in_channels(self) -> int:
-        """Input channels of a group."""
+        """Number of input channels of a group."""
         return self.x.shape[3] // self.groups
 
     @property
     def out_channels(self) -> int:
-        """Output channels of a group."""
+        """Number of output channels of a group."""
         return self.out.shape[3] // self.groups
 
     @property
     def panels(self) -> int:
-        """Panels of output channels of a group."""
+        """Number of panels of a group."""
         return -(-self.out_channels // self.lanes)
 
     @property
     def pixel_rows(self) -> int:
-        """Rows of output pixels of all images."""
+        """Number of rows of output pixels of all images."""
         return self.out.shape[0] * self.out.shape[1]
 
     @property
     @abstractmethod
     def weight_bytes(self) -> int:
-        """Bytes of the packed weights."""
+        """Size of the packed weights, in bytes."""
 
     @property
     def by_channels(self) -> bool:
-        """True if work is cut along the output channels: there are more bytes of weights than of images.
+        """True if work is cut along the output channels, because weights have more bytes than images.
 
-        Of an image what is seen counts: with steps longer than the filter that is a part.
+        Only pixels of x that a window reads count: with a stride longer than the filter that is a part of x.
         """
         enough = self.groups * self.panels >= FEW_ROWS
         seen = min(self.x.elements, self.pixel_rows * self.out.shape[2] * prod(self.kernel) * self.x.shape[3])
@@ -71,7 +71,7 @@ class Convolution(KernelSpec):
     def products(self) -> SumsOfProducts:
         n, height, width, _ = self.x.shape
         read, stride = (n * height, width), self.stride
-        if self.kernel == (1, 1):  # of the image only the pixels that it steps on are read
+        if self.kernel == (1, 1):  # only the pixels at multiples of the stride are read
             read, stride = (self.pixel_rows, self.out.shape[2]), (1, 1)
         return SumsOfProducts(
             self.out_channels, self.in_channels, self.pixel_rows, self.out.shape[2], self.kernel, *read, stride,
@@ -96,12 +96,12 @@ class Convolution(KernelSpec):
 @spec_format("conv2d")
 @dataclass(frozen=True)
 class Conv2d(Convolution):
-    """act(bias + convolution + residual) of f32 images.
+    """act(bias + convolution + residual) of f32 images, computed as implicit GEMM.
 
-    x, out, residual: N, H, W, C. kernel, stride, dilation: height, width. packed: weights are packed in panels of
-    `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else O, KH, KW, C/groups as in the graph. Operands: x,
-    weights, out, then bias and residual as far as there are any. A row of work is a row of output pixels, or, where
-    by_channels, `lanes` output channels of a group.
+    x, out, residual: N, H, W, C. kernel, stride, dilation: (height, width). packed: weights are packed in panels of
+    `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else [O, KH, KW, C/groups] as in the graph. Operands:
+    x, weights, out, bias?, residual?. A row of work is a row of output pixels, or, where by_channels, a panel of
+    `lanes` output channels of a group.
     """
 
     x: View
@@ -152,7 +152,7 @@ class Conv2d(Convolution):
 
 
 def conv_sum(spec: Conv2d) -> Sum:
-    """Return the loops of a sum: rows of taps, taps, channels; neighbours in memory are one level."""
+    """Return the loops of a sum: rows of taps, taps, input channels; contiguous ones are merged into one level."""
     _, row, col, _ = spec.x.strides
     return merge_levels([
         (spec.kernel[0], spec.dilation[0] * row * F32_BYTES),

@@ -1,8 +1,8 @@
-"""Transposed convolution by phases: output pixels whose distance is the stride see the same taps of the filter.
+"""Transposed f32 convolutions, computed by phases: output pixels a stride apart use the same taps of the filter.
 
-With a stride of 2 the even pixels of a row are a plain convolution of the image with every second tap of the filter,
-the odd ones with the others. So each output row is computed from a few rows of the image, copied beside each other
-into scratch with zeros around them, phase by phase with the micro-kernel of conv2d.
+With a stride of 2, the even pixels of a row are a plain convolution of the image with every second tap, the odd pixels
+one with the other taps. Each output row is computed from a few image rows, which are copied into scratch with a border
+of zeros, phase by phase with the micro-kernel of conv2d.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,25 +22,26 @@ from mavcg.kernels.gemm.tile import F32_BYTES
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 
 Value: TypeAlias = ir.Value
-MOST_ABSENT = 16  # times as many taps with the absent ones,
-LARGE_BYTES = 1 << 20  # and together more than this: then weights are not packed
+# Weights are not packed by phases if that multiplies the taps by more than MOST_ABSENT, because of zeros for absent
+# taps, and takes more than LARGE_BYTES.
+MOST_ABSENT = 16
+LARGE_BYTES = 1 << 20
 
 
 def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the kernel of a conv_transpose2d node, pads and output_pads included: these only say which pixels there
-    are.
+    """Return the step of a conv_transpose2d node. Pads and output_pads only select the output pixels.
 
     Raises: MavcgError for a type other than f32.
     """
     x, out, name = views[node.inputs[0]], views[node.output], node.inputs[1]
     if x.dtype != "f32":
-        raise MavcgError(f"node '{node.origin}' (conv_transpose2d): of {x.dtype}; there is a kernel for f32 only")
+        raise MavcgError(f"node '{node.origin}' (conv_transpose2d): its type is {x.dtype}; only f32 is supported")
     weights, shape = graph.constants.get(name), graph.shape(name)
     stride, dilation, pads, groups = (node.attr(n) for n in ("stride", "dilation", "pads", "groups"))
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     kernel = shape[1], shape[2]
     if weights is not None and _mostly_absent(weights.shape, stride, dilation):
-        weights = None  # read as they are in the graph, where most taps of most phases would be zeros
+        weights = None  # read unpacked: packed by phases, most taps would be zeros
     spec = ConvTranspose2d(
         x, out, kernel, tuple(stride), tuple(dilation), tuple(pads[:2]), groups, packing.lanes, bool(bias),
         weights is not None, node.attr("act"), tuple(node.attr("act_args")),
@@ -53,7 +54,7 @@ def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], 
 
 
 def _mostly_absent(shape: tuple[int, ...], stride: Sequence[int], dilation: Sequence[int]) -> bool:
-    """True if packing by phases would make many zeros of few weights."""
+    """Return True if packing by phases would add too many zeros for absent taps."""
     taps = prod(stride[i] * reach(shape[1 + i], stride[i], dilation[i]) for i in (0, 1))
     return taps > MOST_ABSENT * shape[1] * shape[2] and taps * shape[0] * shape[3] * F32_BYTES > LARGE_BYTES
 

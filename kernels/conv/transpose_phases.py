@@ -1,4 +1,4 @@
-"""Transposed convolution with packed weights, phase by phase: conv_transpose says what a phase is."""
+"""Emitter of transposed convolutions with packed weights, phase by phase (phases: see transpose.py)."""
 
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ Value: TypeAlias = ir.Value
 
 
 class Phases(RowsOfPixels):
-    """Emit a transposed convolution with packed weights."""
+    """Emitter of a transposed convolution with packed weights."""
 
     def row(self, x: Value, y: Value, out: Value) -> None:
         b, spec = self.b, self.spec
@@ -32,11 +32,11 @@ class Phases(RowsOfPixels):
         def phase(phase_x: Value) -> None:
             number = b.add(b.mul(phase_y, const(spec.stride[1])), phase_x)
             weights = address(b, self.w, b.mul(number, const(spec.groups * group_bytes)))
-            # The first output pixel of the phase, and the scratch column its window begins at.
-            first = b.srem(b.add(b.sub(phase_x, const(spec.pads[1])), const(self.enough)), const(spec.stride[1]))
+            # The first output pixel of the phase, and the scratch column that its window begins at.
+            first = b.srem(b.add(b.sub(phase_x, const(spec.pads[1])), const(self.padded_start)), const(spec.stride[1]))
             window = b.sdiv(b.add(first, const(spec.pads[1])), const(spec.stride[1]))
             column = b.sub(window, const(spec.pads[1] // spec.stride[1]))
-            more = b.icmp_signed("<", b.add(first, const(self.fewest * spec.stride[1])), const(spec.out.shape[2]))
+            more = b.icmp_signed("<", b.add(first, const(self.least_pixels * spec.stride[1])), const(spec.out.shape[2]))
             start = address(b, self.scratch, b.mul(column, const(spec.x.shape[3] * F32_BYTES)))
             pointer = address(b, out, scale_index(b, first, spec.out.strides[2] * F32_BYTES))
 
@@ -52,17 +52,17 @@ class Phases(RowsOfPixels):
         repeat(b, 0, spec.stride[1], phase, "phase_x")
 
     @property
-    def enough(self) -> int:
-        """A multiple of the stride that is not less than the left pad."""
+    def padded_start(self) -> int:
+        """The left pad rounded up to a multiple of the stride."""
         return -(-self.spec.pads[1] // self.spec.stride[1]) * self.spec.stride[1]
 
     @property
-    def fewest(self) -> int:
-        """Pixels of a row that every phase has; some have one more."""
+    def least_pixels(self) -> int:
+        """Minimum output pixels of a row per phase; some phases have one more."""
         return self.spec.out.shape[2] // self.spec.stride[1]
 
     def fill(self, x: Value, row: Value, tap: Value) -> None:
-        """Copy a row of the image into the scratch, zeros where the image has nothing."""
+        """Emit the copy of an image row into the scratch row of a tap, with zeros outside of the image."""
         b, spec = self.b, self.spec
         _, height, width, channels = spec.x.shape
         target = address(b, self.scratch, b.mul(tap, const(spec.columns * channels * F32_BYTES)))
@@ -76,8 +76,8 @@ class Phases(RowsOfPixels):
 
                 def column(index: Value) -> None:
                     pixel = b.add(index, const(spec.first_column))
-                    here = address(b, source, scale_index(b, pixel, pitch * F32_BYTES))
-                    self.run(address(b, target, scale_index(b, index, channels * F32_BYTES)), 0, channels, here)
+                    column_start = address(b, source, scale_index(b, pixel, pitch * F32_BYTES))
+                    self.run(address(b, target, scale_index(b, index, channels * F32_BYTES)), 0, channels, column_start)
 
                 if pitch == channels:
                     self.run(target, begin * channels, end * channels, source, spec.first_column * channels)
@@ -88,15 +88,15 @@ class Phases(RowsOfPixels):
                 self.zero(target, 0, spec.columns * channels)
 
     def zero(self, target: Value, begin: int, end: int) -> None:
-        """Emit a loop that clears the elements from begin to end."""
+        """Emit stores of zeros to the elements begin to end."""
         self.run(target, begin, end, None)
 
     def run(self, target: Value, begin: int, end: int, source: Value | None, moved: int = 0) -> None:
-        """Emit a loop that copies to the elements from begin to end those of source, `moved` further on, or 0."""
+        """Emit stores to the target's elements begin to end: of source[i + moved], or of zeros if source is None."""
         b, lanes = self.b, lanes_f32(self.machine)
         typ = ir.VectorType(F32, lanes)
 
-        def some(index: Value, used: int) -> None:
+        def store(index: Value, used: int) -> None:
             offset = scale_index(b, index, F32_BYTES)
             value = f32_splat(0.0, lanes)
             if source is not None:
@@ -106,50 +106,50 @@ class Phases(RowsOfPixels):
 
         whole = begin + (end - begin) // lanes * lanes
         if whole > begin:
-            repeat(b, begin, whole, lambda index: some(index, lanes), "element", lanes)
+            repeat(b, begin, whole, lambda index: store(index, lanes), "element", lanes)
         if end > whole:
-            some(const(whole), end - whole)
+            store(const(whole), end - whole)
 
     def channels(self, at: Pointers, more: Value) -> None:
-        """Emit all channels of a group of one phase's pixels; more: whether there is one pixel beyond the fewest."""
+        """Emit all output channels of a group for one phase's pixels. more: i1, true if the row has one pixel more."""
         b, spec = self.b, self.spec
         lanes = lanes_f32(self.machine)
         vectors, panel = -(-self.out_ch // lanes), max(1, spec.lanes // lanes)
         down, across = spec.taps
         pixel = spec.x.shape[3] * F32_BYTES
         total = merge_levels([(down, spec.columns * pixel), (across, pixel), (self.in_ch, F32_BYTES)])
-        tiling = choose(self.machine, max(1, self.fewest), vectors, total.length, panel)
+        tiling = choose(self.machine, max(1, self.least_pixels), vectors, total.length, panel)
         step = tiling.vectors * lanes
         weights = WeightLayout(
             spec.lanes * F32_BYTES, F32_BYTES, total.length * spec.lanes * F32_BYTES, spec.lanes, True
         )
         pitch = spec.out.strides[2] * spec.stride[1] * F32_BYTES
 
-        def some(first: Value, count: int) -> None:
+        def chunk(first: Value, count: int) -> None:
             offset = scale_index(b, first, F32_BYTES)
             bias = address(b, at.bias, offset) if at.bias is not None else None
             w = address(b, at.weights, scale_index(b, first, total.length * F32_BYTES))
             number = -(-count // lanes)
 
             def tile(start: Value, pixels: int) -> None:
-                here = Pointers(
+                pointers = Pointers(
                     address(b, at.inputs, scale_index(b, start, pixel)), w,
                     address(b, at.out, b.add(scale_index(b, start, pitch), offset)), bias,
                 )  # fmt: skip
                 steps = (tuple(p * pixel for p in range(pixels)), tuple(p * pitch for p in range(pixels)))
                 shape = RegisterTile(*steps, (0,) * pixels, number, count - (number - 1) * lanes)
-                emit_tile(b, self.machine, total, weights, shape, here, spec.act, spec.act_args)
+                emit_tile(b, self.machine, total, weights, shape, pointers, spec.act, spec.act_args)
 
             done = 0
-            for mr, tiles in tiling.widths.tiles if self.fewest else ():
+            for mr, tiles in tiling.widths.tiles if self.least_pixels else ():
                 repeat(b, done, done + mr * tiles, lambda start, mr=mr: tile(start, mr), "pixel", mr)  # type: ignore[misc]
                 done += mr * tiles
             if spec.out.shape[2] % spec.stride[1]:
                 with b.if_then(more):
-                    tile(const(self.fewest), 1)
+                    tile(const(self.least_pixels), 1)
 
         whole = self.out_ch // step * step
         if whole:
-            repeat(b, 0, whole, lambda first: some(first, step), "channel", step)
+            repeat(b, 0, whole, lambda first: chunk(first, step), "channel", step)
         if self.out_ch > whole:
-            some(const(whole), self.out_ch - whole)
+            chunk(const(whole), self.out_ch - whole)

@@ -1,4 +1,4 @@
-"""Transposed convolution with weights that are known at run time only."""
+"""Emitter of transposed convolutions with unpacked weights, such as weights computed at run time."""
 
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ Value: TypeAlias = ir.Value
 
 
 class Plain(RowsOfPixels):
-    """One output after the other, as the definition says."""
+    """Emitter of a transposed convolution by its definition, a output after the w_k."""
 
     def row(self, x: Value, y: Value, out: Value) -> None:
         b, spec = self.b, self.spec
@@ -34,7 +34,7 @@ class Plain(RowsOfPixels):
         repeat(b, 0, width, pixel, "pixel")
 
     def total(self, x: Value, y: Value, column: Value, channel: Value, start: Value) -> Value:
-        """Emit start + the sum over taps down, taps across, channels."""
+        """Emit a output's sum over rows of taps, taps and input channels, added to start."""
         b, spec = self.b, self.spec
         taps = spec.kernel[0] * spec.kernel[1]
         w = address(b, self.w, scale_index(b, channel, taps * self.in_ch * F32_BYTES))
@@ -43,26 +43,29 @@ class Plain(RowsOfPixels):
 
         def products(at: Value, weights: Value, acc: Value) -> Value:
             def iteration(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-                one, other = (b.load(address(b, p, scale_index(b, k, 4)), align=4, typ=F32) for p in (at, weights))
-                return (fma(b, one, other, carried[0]),)
+                a, w_k = (b.load(address(b, p, scale_index(b, k, 4)), align=4, typ=F32) for p in (at, weights))
+                return (fma(b, a, w_k, carried[0]),)
 
             return for_range(b, const(0), const(self.in_ch), 1, (acc,), iteration, "k")[0]
 
         def across(at: Value, row_weights: Value, acc: Value) -> Value:
             def iteration(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
                 weights = address(b, row_weights, scale_index(b, k, self.in_ch * F32_BYTES))
-                return (self.where_seen(1, column, k, at, weights, carried[0], products),)
+                return (self.where_tap_reads(1, column, k, at, weights, carried[0], products),)
 
             return for_range(b, const(0), const(spec.kernel[1]), 1, (acc,), iteration, "kx")[0]
 
         def down(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
             weights = address(b, w, scale_index(b, k, spec.kernel[1] * self.in_ch * F32_BYTES))
-            return (self.where_seen(0, y, k, image, weights, carried[0], across),)
+            return (self.where_tap_reads(0, y, k, image, weights, carried[0], across),)
 
         return for_range(b, const(0), const(spec.kernel[0]), 1, (start,), down, "ky")[0]
 
-    def where_seen(self, axis: int, at: Value, k: Value, image: Value, weights: Value, acc: Value, more: Any) -> Value:
-        """Return more(the image moved to the pixel that tap k sees, weights, acc), or acc where it sees none."""
+    def where_tap_reads(
+        self, axis: int, at: Value, k: Value, image: Value, weights: Value, acc: Value, visit: Any
+    ) -> Value:
+        """Return visit(pointer to the pixel that tap k reads along the axis, weights, acc); acc where it reads no
+        pixel."""
         b, spec = self.b, self.spec
         distance = b.sub(at, scale_index(b, k, spec.dilation[axis]))
         index, rest = b.sdiv(distance, const(spec.stride[axis])), b.srem(distance, const(spec.stride[axis]))
@@ -72,9 +75,9 @@ class Plain(RowsOfPixels):
         before = b.block
         with b.if_then(b.and_(inside, b.icmp_signed("==", rest, const(0)))):
             moved = address(b, image, scale_index(b, index, spec.x.strides[1 + axis] * F32_BYTES))
-            found = more(moved, weights, acc)
+            total = visit(moved, weights, acc)
             after = b.block
         result = b.phi(F32, name="seen")
         result.add_incoming(acc, before)
-        result.add_incoming(found, after)
+        result.add_incoming(total, after)
         return result

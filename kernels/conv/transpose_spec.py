@@ -1,4 +1,4 @@
-"""A transposed convolution's spec, and what the code of both its forms begins with."""
+"""Spec of transposed convolutions, and the base class of their two emitters."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ Pair = tuple[int, int]
 @spec_format("conv_transpose2d")
 @dataclass(frozen=True)
 class ConvTranspose2d(KernelSpec):
-    """act(bias + transposed convolution) of f32 images; the sizes of what is computed follow from `out`.
+    """act(bias + transposed convolution) of f32 images.
 
-    x, out: N, H, W, C. kernel, stride, dilation, pads (top, left): height, width. packed: weights are as phases() and
-    pack() make them, else O, KH, KW, C/groups as in the graph. Operands: x, weights, out, then bias if there is one.
-    A row of work is a row of output pixels.
+    x, out: N, H, W, C. kernel, stride, dilation: (height, width). pads: (top, left); bottom and right follow from the
+    size of out. packed: weights are in the order of packing.packed_phases, else [O, KH, KW, C/groups] as in the graph.
+    Operands: x, weights, out, bias?. A row of work is a row of output pixels.
     """
 
     x: View
@@ -66,18 +66,18 @@ class ConvTranspose2d(KernelSpec):
 
     @property
     def taps(self) -> Pair:
-        """Taps of one phase, absent ones counted: the reach of the filter in pixels of the image."""
+        """(rows, columns) of taps of one phase, including absent ones: pixels of the image that a window spans."""
         down, across = (reach(self.kernel[i], self.stride[i], self.dilation[i]) for i in (0, 1))
         return down, across
 
     @property
     def first_column(self) -> int:
-        """The image's column that the scratch begins with, 0 or less but where pads crop much."""
+        """Image column that the scratch begins with; 0 or less unless large pads crop the image."""
         return self.pads[1] // self.stride[1] - self.taps[1] + 1
 
     @property
     def columns(self) -> int:
-        """Columns of the scratch."""
+        """Number of columns of the scratch."""
         return (self.out.shape[2] - 1 + self.pads[1]) // self.stride[1] + 1 - self.first_column
 
     @property
@@ -95,7 +95,7 @@ class ConvTranspose2d(KernelSpec):
 
 
 class RowsOfPixels(ABC):
-    """One function: its operands, sizes, and a row of output, which the two forms compute differently."""
+    """Base of the emitters of a transposed convolution: the function's operands and sizes."""
 
     def __init__(self, b: ir.IRBuilder, spec: ConvTranspose2d, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
@@ -106,4 +106,5 @@ class RowsOfPixels(ABC):
 
     @abstractmethod
     def row(self, x: Value, y: Value, out: Value) -> None:
-        """Emit one row of output; x: the image, y: the row's number with the top pad, out: its first pixel."""
+        """Emit one row of output. x: pointer to the image. y: number of the row plus the top pad. out: its first
+        pixel."""

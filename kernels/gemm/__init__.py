@@ -1,1 +1,1 @@
-"""Micro-kernels of f32 convolution and matrix product: register tiles, packing, how a tile begins and ends."""
+"""Micro-kernels of f32 convolution and matrix product: register tiles, packing, tile prologues and epilogues."""

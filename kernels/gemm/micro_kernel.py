@@ -1,7 +1,8 @@
-"""The micro-kernel of convolution and matrix product: a tile of outputs held in registers while the sum runs.
+"""Emitter of the f32 micro-kernel: a register tile of outputs stays in registers during the loops over the terms.
 
-Each output is bias + sum over k of input * weight, one fused multiply-add a step in the order of k, whatever the tile:
-so all tilings give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
+Each output is bias + sum over k of input * weight, one fused multiply-add per term in the order of k, whatever the
+tile, so that all tilings give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix
+Multiplication".
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from mavcg.kernels.builder.emit import (
     splat,
 )  # fmt: skip
 from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
-from mavcg.kernels.gemm.register_tile import by_lane, holds_inputs, lane_counts, lanes_f32, unroll_factor
+from mavcg.kernels.gemm.register_tile import by_lane, keeps_inputs, lane_counts, lanes_f32, unroll_factor
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.gemm.tile_ends import Ends, offset_pointer
 from mavcg.specs.kernel import Machine
@@ -37,7 +38,10 @@ def emit_tile(
     b: ir.IRBuilder, machine: Machine, total: Sum, weights: WeightLayout, tile: RegisterTile, at: Pointers, act: str,
     act_args: tuple[float, ...], part: Part | None = None,
 ) -> None:  # fmt: skip
-    """Compute and store one tile; part: where `total` and the pointers are of a block of the terms only."""
+    """Emit the computation and the stores of one register tile.
+
+    part: position of a block of terms, if `total` and the pointers cover only a block of the sum; None: the whole sum.
+    """
     note_tile(b, len(tile.in_offsets), tile.vectors)
     lanes = lanes_f32(machine)
     used = [lanes] * (tile.vectors - 1) + [tile.used]
@@ -50,14 +54,14 @@ def emit_tile(
         return
     with b.if_else(part.first) as (fresh, further):
         with fresh:
-            begun, begun_in = ends.start(), b.block
+            initial, initial_block = ends.start(), b.block
         with further:
-            sofar, sofar_in = ends.load_sums(), b.block
+            partial_sums, partial_block = ends.load_sums(), b.block
     joined = []
-    for number, (one, other) in enumerate(zip(begun, sofar, strict=True)):
-        phi = b.phi(other.type, name=f"sum_{number}")
-        phi.add_incoming(one, begun_in)
-        phi.add_incoming(other, sofar_in)
+    for number, (initial_sum, partial_sum) in enumerate(zip(initial, partial_sums, strict=True)):
+        phi = b.phi(partial_sum.type, name=f"sum_{number}")
+        phi.add_incoming(initial_sum, initial_block)
+        phi.add_incoming(partial_sum, partial_block)
         joined.append(phi)
     results = micro.levels(total.levels, at.inputs, const(0), tuple(joined))
     with b.if_else(part.last) as (whole, partial):
@@ -69,7 +73,7 @@ def emit_tile(
 
 @dataclass(frozen=True)
 class _MicroKernel:
-    """The loops of one tile's sum."""
+    """Emitter of the loops over the terms of one register tile."""
 
     b: ir.IRBuilder
     machine: Machine
@@ -80,7 +84,7 @@ class _MicroKernel:
     counts: Sequence[int]
 
     def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, k: Value, acc: Values) -> Values:
-        """Run the loops over k; `k` is the number of the first step."""
+        """Emit the loops over the terms and return the sums; k: number of the first term."""
         b = self.b
         count, step = levels[0]
         if len(levels) == 1:
@@ -94,7 +98,7 @@ class _MicroKernel:
         return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
 
     def run(self, count: int, inputs: Value, k: Value, acc: Values) -> Values:
-        """Emit `count` steps whose inputs are neighbours in memory."""
+        """Emit the innermost loop, over `count` terms whose inputs are contiguous."""
         b, unroll = self.b, unroll_factor(self.machine, count)
         first = address(b, self.at.weights, scale_index(b, k, self.weights.k_step), "panel")
         whole = count - count % unroll
@@ -116,13 +120,13 @@ class _MicroKernel:
         return acc
 
     def steps(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
-        """Emit some steps one after the other, without a loop."""
+        """Emit `count` terms without a loop. inputs, panel: pointers to the first term's inputs and weights."""
         b, tile = self.b, self.tile
         if self.at.ahead is None:
             self.prefetch_weights(count, panel)
         together = by_lane(self.machine) and count == 4
         vectors4 = ir.VectorType(F32, 4)
-        held = (
+        input_vectors = (
             [load_vector(b, offset_pointer(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets]
             if together
             else []
@@ -132,15 +136,16 @@ class _MicroKernel:
         for u in range(count):
 
             def x(p: int, u: int = u) -> list[Value]:
-                """Return a pixel's input as each vector of channels is multiplied by it."""
+                """Return pixel p's input, broadcast, once for each vector of channels."""
                 if together:
-                    return [_lane(b, held[p], u, lanes)] * tile.vectors
-                one = b.load(offset_pointer(b, inputs, tile.in_offsets[p], u * F32_BYTES), name="x1", align=4, typ=F32)
-                whole = [splat(b, one, lanes)] * (tile.vectors - short)
-                return [*whole, splat(b, one, self.counts[-1])] if short else whole
+                    return [_lane(b, input_vectors[p], u, lanes)] * tile.vectors
+                pointer = offset_pointer(b, inputs, tile.in_offsets[p], u * F32_BYTES)
+                scalar = b.load(pointer, name="x1", align=4, typ=F32)
+                whole = [splat(b, scalar, lanes)] * (tile.vectors - short)
+                return [*whole, splat(b, scalar, self.counts[-1])] if short else whole
 
             new = list(acc)
-            if holds_inputs(self.machine, len(pixels), tile.vectors):
+            if keeps_inputs(self.machine, len(pixels), tile.vectors):
                 xs = [x(p) for p in pixels]
                 for v in range(tile.vectors):
                     weight = self.weight(panel, u, v)
@@ -158,27 +163,27 @@ class _MicroKernel:
         return acc
 
     def prefetch_inputs(self, steps: int, count: int, inputs: Value, index: Value) -> None:
-        """Prefetch the next tile's inputs: of a run of `count` as many as are due in each iteration of `steps`.
+        """Emit prefetches of the next tile's inputs, spread evenly over the iterations of a run.
 
-        A core that follows streams by itself does so within one run, and those of a tile are short.
+        steps: terms per iteration; count: terms of the run. Runs are too short for the hardware prefetcher.
         """
         tile, b = self.tile, self.b
         if not tile.prefetch_next_inputs:
             return
         offsets = [offset for offset in tile.in_offsets if isinstance(offset, int)]
         pixels, gap = len(offsets), offsets[1] - offsets[0]
-        if gap <= count * F32_BYTES:  # it is one piece of memory, gone through evenly
+        if gap <= count * F32_BYTES:  # the pixels are one contiguous range
             lines = -(-pixels * gap * steps // (count * LINE_BYTES))
             first = address(b, inputs, scale_index(b, index, lines * LINE_BYTES // steps))
-            places = [pixels * gap + line * LINE_BYTES for line in range(lines)]
+            offsets_ahead = [pixels * gap + line * LINE_BYTES for line in range(lines)]
         else:
             first = address(b, inputs, scale_index(b, index, F32_BYTES))
-            places = [pixels * gap + offset for offset in offsets]
-        for pointer in places:
+            offsets_ahead = [pixels * gap + offset for offset in offsets]
+        for pointer in offsets_ahead:
             prefetch(b, first, pointer)
 
     def prefetch_share(self, steps: int, k: Value) -> None:
-        """Prefetch this tile's share of weights that later tiles will read: what is due in `steps` terms from k on."""
+        """Emit the prefetches, for terms k .. k + steps - 1, of this tile's share of the next chunk's weights."""
         if self.at.ahead is None:
             return
         b, size = self.b, self.tile.share_bytes
@@ -187,7 +192,7 @@ class _MicroKernel:
             prefetch(b, first, line * LINE_BYTES)
 
     def prefetch_weights(self, count: int, panel: Value) -> None:
-        """Prefetch what the same steps, `ahead` bytes further on in each panel, will read."""
+        """Emit prefetches of the weights that lie the prefetch distance after those of `count` terms, in each panel."""
         b, ws, lanes = self.b, self.weights, lanes_f32(self.machine)
         if not ws.ahead:
             return
@@ -197,7 +202,7 @@ class _MicroKernel:
                 prefetch(b, panel, ws.offset(first) + offset + ws.ahead)
 
     def weight(self, panel: Value, step: int, vector: int) -> Value:
-        """Return the weights of one vector of channels."""
+        """Return the weights of a term for one vector of channels."""
         b, lanes, ws = self.b, lanes_f32(self.machine), self.weights
         typ = ir.VectorType(F32, self.counts[vector])
         offset = step * ws.k_step + ws.offset(vector * lanes)
@@ -212,6 +217,6 @@ class _MicroKernel:
 
 
 def _lane(b: ir.IRBuilder, x4: Value, lane: int, lanes: int) -> Value:
-    """Return one lane of four in every lane of a vector."""
+    """Return a vector of `lanes` lanes that all hold one lane of x4."""
     undefined = ir.Constant(x4.type, ir.Undefined)
     return b.shuffle_vector(x4, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

@@ -1,4 +1,4 @@
-"""Weights in the order in which the micro-kernels read them; all versions of a library share them."""
+"""Packing of f32 weights into the order that the micro-kernels read; all versions of a library share it."""
 
 from math import prod
 
@@ -7,14 +7,13 @@ import numpy as np
 from mavcg.specs.kernel import Array
 from mavcg.specs.packed_constant import PackedConstant
 
-LINE_CHANNELS = 16  # f32 of a cache line of 64 bytes
+LINE_CHANNELS = 16  # f32 elements of a cache line of 64 bytes
 
 
 def pack(weights: Array, groups: int, lanes: int) -> Array:
-    """Pack a filter, [O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes], in the order in which the micro-kernel
-    reads them.
+    """Pack a filter into panels of `lanes` output channels: [O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes].
 
-    The last panel of a group is filled up with zeros, which nobody stores.
+    The last panel of a group is padded with zeros, whose products are never stored.
     """
     out_ch = weights.shape[0] // groups
     k = int(np.prod(weights.shape[1:]))
@@ -25,14 +24,13 @@ def pack(weights: Array, groups: int, lanes: int) -> Array:
 
 
 def packed_filters(tensor: str, shape: tuple[int, ...], groups: int, lanes: int) -> PackedConstant:
-    """Return the recipe of `pack` for a constant of this shape, [O, KH, KW, I]."""
+    """Return the recipe to pack a constant filter of shape [O, KH, KW, I]. tensor: the constant's name."""
     panels = -(-(shape[0] // groups) // lanes)
     return PackedConstant(pack, (tensor,), (groups, lanes), (groups, panels, prod(shape[1:]), lanes))
 
 
 def packed_matrix(tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int) -> PackedConstant:
-    """Return the recipe of `pack` for a matrix of this shape: [columns, terms] where columns_first, else [terms,
-    columns]."""
+    """Return the recipe to pack a constant matrix of shape [columns, terms] if columns_first, else [terms, columns]."""
     columns, terms = shape if columns_first else shape[::-1]
     return PackedConstant(
         _pack_matrix, (tensor,), (columns_first, lanes), (1, -(-columns // lanes), terms, lanes)
@@ -44,7 +42,7 @@ def _pack_matrix(matrix: Array, columns_first: bool, lanes: int) -> Array:
 
 
 def packed_depthwise(tensor: str, shape: tuple[int, ...]) -> PackedConstant:
-    """Return the recipe of `pack_depthwise` for a constant of this shape, [C, KH, KW, 1]."""
+    """Return the recipe to pack a constant depthwise filter of shape [C, KH, KW, 1]."""
     lines = -(-shape[0] // LINE_CHANNELS)
     return PackedConstant(pack_depthwise, (tensor,), (), (lines, shape[1] * shape[2], LINE_CHANNELS))
 
@@ -52,7 +50,7 @@ def packed_depthwise(tensor: str, shape: tuple[int, ...]) -> PackedConstant:
 def packed_phases(
     tensor: str, shape: tuple[int, ...], stride: tuple[int, int], dilation: tuple[int, int], groups: int, lanes: int
 ) -> PackedConstant:
-    """Return the recipe of `phases`, each packed by `pack`, for a constant of this shape, [O, KH, KW, I]."""
+    """Return the recipe to pack a constant transposed filter of shape [O, KH, KW, I] by phases, each as by `pack`."""
     taps = prod(reach(shape[1 + i], stride[i], dilation[i]) for i in (0, 1))
     panels = -(-(shape[0] // groups) // lanes)
     packed = (prod(stride), groups, panels, taps * shape[3], lanes)
@@ -66,10 +64,9 @@ def _pack_phases(
 
 
 def pack_depthwise(weights: Array) -> Array:
-    """Pack a depthwise filter, [C, KH, KW, 1] -> [lines, KH * KW, LINE_CHANNELS]: all taps of a cache line's channels
-    together.
+    """Pack a depthwise filter by cache lines of channels: [C, KH, KW, 1] -> [lines, KH * KW, LINE_CHANNELS].
 
-    The last line is filled up with zeros, which nobody stores.
+    The last line is padded with zeros, whose products are never stored.
     """
     channels, taps = weights.shape[0], weights.shape[1] * weights.shape[2]
     lines = -(-channels // LINE_CHANNELS)
@@ -79,15 +76,15 @@ def pack_depthwise(weights: Array) -> Array:
 
 
 def reach(kernel: int, stride: int, dilation: int) -> int:
-    """Return the number of pixels of the image that an output pixel may see along one axis."""
+    """Return the number of image pixels that the window of one output pixel of a transposed convolution spans."""
     return (kernel - 1) * dilation // stride + 1
 
 
 def phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int]) -> Array:
-    """Return the filter of each phase: [O, KH, KW, I] -> [stride[0], stride[1], O, taps down, taps across, I].
+    """Split a transposed filter by phases: [O, KH, KW, I] -> [stride[0], stride[1], O, rows of taps, taps, I].
 
-    Output pixel q * stride + phase sees image pixel q - j with tap k where k * dilation = j * stride + phase. Taps are
-    in the order of the image's pixels, j falling; where there is no such k the tap is 0.
+    Output pixel q * stride + phase reads image pixel q - j with tap k where k * dilation = j * stride + phase. Taps are
+    in the order of the image's pixels, that is of falling j; a tap is 0 where no such k exists.
     """
     out_ch, *kernel, in_ch = weights.shape
     taps = [reach(kernel[i], stride[i], dilation[i]) for i in (0, 1)]

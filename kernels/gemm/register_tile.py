@@ -1,6 +1,7 @@
-"""Chooses MR and NR of micro-kernels for a core: pixels and vectors of output channels. No result depends on it.
+"""Choice of MR (pixels) and NR (vectors of output channels) of f32 micro-kernels for a core.
 
-A micro-kernel holds MR x NV accumulators, and for each step of the sum loads NV vectors of weights and MR inputs.
+A micro-kernel has MR x NV accumulators and loads NV vectors of weights and MR inputs for each term. Results do not
+depend on the choice.
 """
 
 from collections.abc import Callable
@@ -15,21 +16,21 @@ from mavcg.hardware.cost_fit import RegisterTileFit
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.specs.kernel import Machine
 
-# Left to whoever schedules the loop, so that loads of the next step may come before this one's last use.
+# Registers left free for scheduling, so that loads for the next term may precede the last use of this term's.
 SPARE_REGISTERS = 4
-LOOP_INSTRUCTIONS = 3  # of an iteration
-LONG_RUN = 64  # terms: of shorter runs an iteration is shorter
-SPARE_OF_LLVM = 3  # with fewer it spills accumulators of AVX-512 tiles; where there are 16 registers in all it does not
-AVX512_BYTES = 64  # of a vector register
-# Of AVX-512 tiles of several pixels: four by six read least for a multiply-add. Of 1x1 layers with 512, 1024 channels
-# they are the fastest on a Zen 4, 1 to 12 percent before three by eight and two by thirteen.
+LOOP_INSTRUCTIONS = 3  # loop overhead of an iteration
+LONG_RUN = 64  # terms of a run from which on iterations have more terms
+SPARE_OF_LLVM = 3  # with fewer free registers LLVM spills accumulators of AVX-512 tiles; with 16 registers it does not
+AVX512_BYTES = 64  # size of a vector register
+# Maximum vectors of AVX-512 tiles of several pixels: tiles of four by six read least per multiply-add. On 1x1 layers of
+# 512 and 1024 channels they are the fastest on a Zen 4, by 1 to 12 percent over three by eight and two by thirteen.
 WIDEST_AVX512 = 4
-ONE_PIXEL_VECTORS = 12  # of a single pixel: covers the latency, and more streams than that are not prefetched
+ONE_PIXEL_VECTORS = 12  # of tiles of one pixel: hides the latency; hardware does not prefetch more streams of weights
 
 
 @dataclass(frozen=True)
 class Widths:
-    """A row of pixels cut into tiles: `count` of `mr` pixels, then `count_less` of mr - 1."""
+    """A row of pixels cut into tiles: `count` tiles of `mr` pixels, then `count_less` tiles of mr - 1."""
 
     mr: int
     count: int
@@ -37,16 +38,18 @@ class Widths:
 
     @property
     def tiles(self) -> tuple[tuple[int, int], ...]:
-        """(pixels, how many such tiles), those that there are."""
+        """(pixels, number of tiles) for each width of tiles that occurs."""
         return tuple((mr, n) for mr, n in ((self.mr, self.count), (self.mr - 1, self.count_less)) if n)
 
 
 @dataclass(frozen=True)
 class BlockRegisters:
-    """Register tiles of a block: widths of a row, channels of a chunk, cycles of a step for all channels and widths.
+    """The register tiles of a block, and the modelled cycles of one term of its sums.
 
-    crossing: true if tiles go on in the next row, so that `widths` and `cycles` are of all rows. shared_cycles: of a
-    step for all channels and rows, on a core whose issue slots another thread shares.
+    widths: tiles of a row. channels, vectors: size of a chunk of output channels. cycles: of one term for all channels
+    of a row. crossing: tiles continue in the next row, so that `widths` and `cycles` are for all rows. shared_cycles:
+    of
+    one term for all channels and rows, on a core whose issue slots another thread shares.
     """
 
     widths: Widths
@@ -58,22 +61,22 @@ class BlockRegisters:
 
 
 def tile_fit(machine: Machine) -> RegisterTileFit:
-    """Return the constants of the register tiles of a core's vectors."""
+    """Return the cost model's constants for register tiles, by the length of the core's vectors."""
     fit = fit_of(machine)
     wide = fit.wide_register_tile if machine.vector_bytes == AVX512_BYTES else None
     return wide or fit.register_tile
 
 
 def lanes_f32(machine: Machine) -> int:
-    """Return f32 elements of one of the machine's vectors."""
+    """Return the number of f32 lanes of the machine's vectors."""
     return machine.vector_bytes // 4
 
 
 def lane_counts(machine: Machine, vectors: int, used: int) -> tuple[int, ...]:
-    """Return the lanes that each vector of a tile is computed with, where `used` lanes of the last one are needed.
+    """Return the lanes that are computed of each vector of a tile. used: lanes of the last vector that are needed.
 
-    With AVX-512 the last vector is half as long where that is enough: such multiply-adds take half of the time on
-    cores that have two 256-bit pipes (Zen 4), and no longer than whole ones elsewhere.
+    With AVX-512 the last vector has half of the lanes where that is enough: such multiply-adds take half of the time on
+    cores with two 256-bit pipes (Zen 4), and no more than whole ones elsewhere.
     """
     lanes = lanes_f32(machine)
     last = lanes // 2 if machine.vector_bytes == AVX512_BYTES and used <= lanes // 2 else lanes
@@ -81,26 +84,27 @@ def lane_counts(machine: Machine, vectors: int, used: int) -> tuple[int, ...]:
 
 
 def by_lane(machine: Machine) -> bool:
-    """True if inputs are loaded in vectors of four steps and multiplied lane by lane, rather than one by one.
+    """Return True if a vector of four terms' inputs is loaded and multiplied by lane, False for loads of single
+    elements.
 
-    Of AArch64's cores the in-order ones load single elements beside a multiplication at no cost, and 128 bits not
-    (an A55 issues `ldr s` with `fmla`, and nothing with the second half of `ldr q`: its TOML).
+    In-order AArch64 cores dual-issue loads of single elements with multiplications, but not loads of 128 bits (an A55
+    issues `ldr s` with `fmla`, and nothing with the second half of `ldr q`: its TOML).
     """
     return machine.arch == "aarch64" and not machine.in_order
 
 
-def holds_inputs(machine: Machine, pixels: int, vectors: int) -> bool:
-    """True if a step holds its inputs in registers and reads one vector of weights after the other, not vice versa.
+def keeps_inputs(machine: Machine, pixels: int, vectors: int) -> bool:
+    """Return True if a term's inputs stay in registers while vectors of weights are loaded one by one, not vice versa.
 
-    It takes fewer registers where there are fewer pixels than vectors. Measured on x86 only.
+    That takes fewer registers if there are fewer pixels than vectors. Measured on x86 only.
     """
     return machine.arch == "x86_64" and pixels < vectors
 
 
 def unroll_factor(machine: Machine, count: int) -> int:
-    """Return the number of steps in an iteration of the innermost loop, over `count` terms.
+    """Return the number of terms per iteration of the innermost loop. count: terms of the run.
 
-    An iteration's own instructions matter where two threads share a core: shared_width in profiles/fits/x86.toml.
+    The loop overhead matters where two threads share a core: shared_width in profiles/fits/x86.toml.
     """
     if machine.arch != "x86_64":
         return 4 if by_lane(machine) else 2
@@ -117,13 +121,13 @@ def most_pixels(machine: Machine, vectors: int) -> int:
     if by_lane(machine):
         return max(1, free // (vectors + 1))
     most = max(1, (free - 1) // vectors)
-    # Inputs may be held instead: MR x NV accumulators, MR inputs and one vector of weights.
+    # Or the inputs stay in registers: MR x NV accumulators, MR inputs and one vector of weights.
     fewer = min(vectors - 1, (free + vectors - 1) // (vectors + 1))
-    return max(most, fewer) if holds_inputs(machine, fewer, vectors) else most
+    return max(most, fewer) if keeps_inputs(machine, fewer, vectors) else most
 
 
 def most_vectors(machine: Machine, pixels: int) -> int:
-    """Return the largest NV for tiles of at most so many pixels."""
+    """Return the largest NV of tiles of at most `pixels` pixels."""
     if pixels == 1:
         return ONE_PIXEL_VECTORS
     return max(nv for nv in range(1, machine.vector_registers) if nv == 1 or most_pixels(machine, nv) >= 2)
@@ -131,9 +135,9 @@ def most_vectors(machine: Machine, pixels: int) -> int:
 
 @cache
 def tile_rates(machine: Machine, shared: bool = False) -> IssueRates:
-    """Return the rates that register tiles are chosen by; shared: while another thread has half of what a core issues.
+    """Return the issue rates that register tiles are chosen by; only their ratios matter.
 
-    Only their ratios count here.
+    shared: True for a core half of whose issue slots another thread takes.
     """
     fit = tile_fit(machine)
     return IssueRates(
@@ -143,10 +147,9 @@ def tile_rates(machine: Machine, shared: bool = False) -> IssueRates:
 
 
 def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int, chain: float = 1) -> float:
-    """Return the cycles of one step of a sum of so many terms: multiplies, loads, or waiting for a result, and its
-    weights.
+    """Return the modelled cycles of one term: throughput of multiply-adds and loads, latency, transfer of weights.
 
-    chain: latencies of a multiply-add that a step waits for.
+    terms: terms of the sum. chain: latencies of a multiply-add that a term waits for.
     """
     loads = vectors + (pixels / 4 if by_lane(machine) else pixels)
     near, _ = _stream_cycles(machine, vectors, terms)
@@ -157,7 +160,8 @@ StepCycles: TypeAlias = Callable[[Machine, int, int, int], float]
 
 
 def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int) -> float:
-    """Return the same where another thread has half of what the core issues; of other than x86 cores it is the same."""
+    """Return step_cycles where another thread takes half of the core's issue slots; the same on cores other than
+    x86."""
     loads = vectors + (pixels / 4 if by_lane(machine) else pixels)
     near, far = _stream_cycles(machine, vectors, terms)
     other = LOOP_INSTRUCTIONS / unroll_factor(machine, terms)
@@ -165,8 +169,7 @@ def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int) -> fl
 
 
 def _stream_cycles(machine: Machine, vectors: int, terms: int) -> tuple[float, float]:
-    """Return the cycles in which a step's weights come from level 2, and those in which they displace the inputs
-    there."""
+    """Return (cycles to load a term's weights from level 2, cycles because weights evict the inputs from level 2)."""
     fit, step_bytes = tile_fit(machine), vectors * machine.vector_bytes
     cycles = step_bytes / fit.weight_bytes_per_cycle
     return (
@@ -176,7 +179,7 @@ def _stream_cycles(machine: Machine, vectors: int, terms: int) -> tuple[float, f
 
 
 def cut(width: int, most: int) -> Widths:
-    """Return the row in as few tiles as can be, of nearly equal width."""
+    """Cut a row of `width` pixels into as few tiles of at most `most` pixels as possible, of nearly equal width."""
     tiles = -(-width // most)
     less = -width % tiles
     return Widths(-(-width // tiles), tiles - less, less)
@@ -184,8 +187,11 @@ def cut(width: int, most: int) -> Widths:
 
 @dataclass(frozen=True)
 class RegisterTiling:
-    """vectors: NV of a whole chunk of output channels. widths: of a row of pixels; rest: of it where the last chunk
-    is shorter, else the same. cycles: of a step of all sums. shared: the same on a core that another thread has, too.
+    """The register tiles of a row of pixels by all output channels.
+
+    vectors: NV of a whole chunk of output channels. widths: tiles of the row; rest: its tiles for a shorter last chunk,
+    else equal to widths. cycles: modelled cycles of one term of all sums; shared: the same on a core whose issue slots
+    another thread shares.
     """
 
     vectors: int
@@ -198,9 +204,9 @@ class RegisterTiling:
 def tiling_of(
     machine: Machine, width: int, vectors: int, nv: int, terms: int, most: int | None = None
 ) -> RegisterTiling:  # fmt: skip
-    """Return the tiling of `width` pixels by `vectors` vectors of channels in chunks of `nv`, the last one shorter.
+    """Return the tiling of `width` pixels by `vectors` vectors of channels in chunks of `nv`; the last may be shorter.
 
-    terms: of each sum; 0: cycles are those of the sums alone. most: pixels of a tile, at most; None: any number.
+    terms: terms of each sum; 0: only multiply-adds and loads are counted. most: maximum pixels of a tile; None: any.
     """
     chunks, left = divmod(vectors, nv)
     width_most = min(width, most or width)
@@ -221,27 +227,26 @@ def tiling_of(
 def choose(
     machine: Machine, width: int, vectors: int, terms: int, panel: int = 1, most: int | None = None
 ) -> RegisterTiling:  # fmt: skip
-    """Return the tiling of `width` pixels by `vectors` vectors of channels that the model finds fastest.
+    """Return the tiling of `width` pixels by `vectors` vectors of channels with the fewest modelled cycles.
 
-    terms: of each sum. panel: vectors of a panel of packed weights; a chunk is whole panels, or all there is. most:
-    pixels of a tile, at most; None: any number.
+    terms: terms of each sum. panel: vectors of a panel of packed weights; a chunk is whole panels or all vectors. most:
+    maximum pixels of a tile; None: any number.
     """
     widest = min(vectors, max(panel, most_vectors(machine, width)))
     if machine.vector_bytes == AVX512_BYTES and width > 1:
         widest = min(widest, max(panel, WIDEST_AVX512))
-    found = [
+    tilings = [
         tiling_of(machine, width, vectors, nv, terms, most)
         for nv in range(1, widest + 1)
         if nv % panel == 0 or nv == vectors
     ]
-    return min(found, key=lambda tiling: (tiling.shared, -tiling.vectors))
+    return min(tilings, key=lambda tiling: (tiling.shared, -tiling.vectors))
 
 
-# Of the input, used for all output channels before the next: it stays in any level-2 cache, with weights beside it.
+# Bytes of input of a block of rows: it stays in any level-2 cache, beside weights, for all output channels.
 PLAIN_BLOCK_BYTES = 1 << 16
 
 
 def plain_rows(row_bytes: int) -> int:
-    """Return the number of rows of a block where nothing is known of the caches. row_bytes: of the input, new in each
-    row of output."""
+    """Return the rows of a block that suits any cache. row_bytes: input that each output row adds, in bytes."""
     return max(1, PLAIN_BLOCK_BYTES // row_bytes)

@@ -1,4 +1,4 @@
-"""The register tile that a micro-kernel computes: its sum, its weights, its addresses."""
+"""Parameters of a micro-kernel: the loops of its sum, the layout of weights, the register tile, pointers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class Sum:
-    """Loops over the inputs of a sum, outermost first, (count, step in bytes); the last one's step is 4."""
+    """The loops over the inputs of a sum. levels: (count, step in bytes), outermost first; the innermost step is 4."""
 
     levels: tuple[tuple[int, int], ...]
 
     @property
     def length(self) -> int:
-        """Terms of the sum."""
+        """Number of terms of the sum."""
         total = 1
         for count, _ in self.levels:
             total *= count
@@ -27,22 +27,25 @@ class Sum:
 
 
 def merge_levels(levels: Sequence[tuple[int, int]]) -> Sum:
-    """Return the same loops with as few levels as can be: a level that goes on where the one inside ends is one with
+    """Return equivalent loops with as few levels as possible: a level that continues its inner level is merged with
     it."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for count, step in levels:
         if count == 1 and step != F32_BYTES:
             continue
-        found.append((count, step))
-    while len(found) > 1 and found[-2][1] == found[-1][0] * found[-1][1]:
-        (outer, _), (inner, step) = found[-2:]
-        found[-2:] = [(outer * inner, step)]
-    return Sum(tuple(found))
+        merged.append((count, step))
+    while len(merged) > 1 and merged[-2][1] == merged[-1][0] * merged[-1][1]:
+        (outer, _), (inner, step) = merged[-2:]
+        merged[-2:] = [(outer * inner, step)]
+    return Sum(tuple(merged))
 
 
 @dataclass(frozen=True)
 class Part:
-    """A block of a sum's terms. first, last: whether it is (i1); the sum so far lies in the output between blocks."""
+    """Position of a block of terms in its sum. first, last: i1, true for the first and the last block.
+
+    Between blocks the partial sums are stored in the output.
+    """
 
     first: Value
     last: Value
@@ -50,11 +53,10 @@ class Part:
 
 @dataclass(frozen=True)
 class WeightLayout:
-    """Offset of weight (k, n) of a chunk, in bytes from the chunk's pointer: k * k_step + that of the n-th channel,
-    panel_step * (n // lanes) + n_step * (n % lanes).
+    """The layout of a chunk's weights: weight (term k, channel n) lies k * k_step + offset(n) bytes from the pointer.
 
-    n_step: 4 where a vector can be loaded at once. padded: channels that are not there may be read. ahead: prefetch
-    distance of weights in bytes; 0: no prefetch.
+    offset(n) = n // lanes * panel_step + n % lanes * n_step; n_step is 4 where vectors of channels are contiguous.
+    padded: whole vectors may be read past the last channel. ahead: prefetch distance in bytes; 0: no prefetch.
     """
 
     k_step: int
@@ -71,12 +73,11 @@ class WeightLayout:
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """Outputs of one micro-kernel: pixels x vectors of channels.
+    """The outputs of one micro-kernel: pixels x vectors of channels.
 
-    in_offsets, out_offsets, residual_offsets: of each pixel in bytes, known now or at run time. used: channels of the
-    last vector. prefetch_next_inputs: the next tile's inputs are prefetched; its pixels follow at the same
-    distance.
-    share_bytes: bytes of other weights that are prefetched for each term of the sum (Pointers.ahead).
+    in_offsets, out_offsets, residual_offsets: offset of each pixel in bytes, a constant or computed at run time. used:
+    channels of the last vector. prefetch_next_inputs: prefetch the next tile's inputs, whose pixels follow at the same
+    distance. share_bytes: bytes of the next chunk's weights that are prefetched per term (Pointers.ahead).
     """
 
     in_offsets: tuple[int | Value, ...]
@@ -90,10 +91,10 @@ class RegisterTile:
 
 @dataclass(frozen=True)
 class Pointers:
-    """Addresses of the tile's first pixel and channel; bias and residual are None where there is none.
+    """Addresses of the tile's first pixel and channel in each operand; None for an absent bias or residual.
 
-    ahead: the weights that are prefetched meanwhile, for tiles of the next channels; None: WeightLayout.ahead
-    applies.
+    ahead: the next chunk's weights, of which the tile prefetches a share; None: it prefetches its own weights by
+    WeightLayout.ahead.
     """
 
     inputs: Value

@@ -255,7 +255,7 @@ class _ConvolutionEmitter:
                 offsets[2],
             )  # fmt: skip
 
-            def one(pixel: Value, tile: QTile = tile) -> None:
+            def emit_at(pixel: Value, tile: QTile = tile) -> None:
                 inputs, out, residual = (
                     pointer and address(b, pointer, scale_index(b, pixel, step))
                     for pointer, step in zip((at.inputs, at.out, at.residual), steps, strict=True)
@@ -264,7 +264,7 @@ class _ConvolutionEmitter:
                 emit_qtile(b, self.machine, self.form, self.run, tile, here, ending)
 
             if count == 1:
-                one(const(done))
+                emit_at(const(done))
             else:
-                repeat(b, done, done + mr * count, one, "pixel", mr)
+                repeat(b, done, done + mr * count, emit_at, "pixel", mr)
             done += mr * count

@@ -267,7 +267,7 @@ class _Int8DepthwiseEmitter:
         steps = self.steps()
         for mr, count in self.widths.tiles:
 
-            def one(pixel: Value, mr: int = mr) -> None:
+            def emit_at(pixel: Value, mr: int = mr) -> None:
                 here = [
                     pointer and address(b, pointer, scale_index(b, pixel, step))
                     for pointer, step in zip(at, steps, strict=True)
@@ -275,9 +275,9 @@ class _Int8DepthwiseEmitter:
                 self.tile(here, ending, mr, lanes, used)
 
             if count == 1:
-                one(const(done))
+                emit_at(const(done))
             else:
-                repeat(b, done, done + mr * count, one, "pixel", mr)
+                repeat(b, done, done + mr * count, emit_at, "pixel", mr)
             done += mr * count
 
     def steps(self) -> tuple[int, int, int, int]:
@@ -340,7 +340,7 @@ class _Int8DepthwiseEmitter:
             [first + i + side for first in range(0, count, 8) for i in range(half, half + 4) for side in (0, count)]
             for half in (0, 4)
         ]
-        return [shuffle(self.b, pair[0], other, places) for places in halves]
+        return [shuffle(self.b, pair[0], other, addresses) for addresses in halves]
 
     def call_madd(self, x: Value, w: Value) -> Value:
         """Emit products of i16, added in pairs."""
@@ -355,5 +355,5 @@ class _Int8DepthwiseEmitter:
         if self.arm:
             return total
         count = total.type.count
-        places = [c // 8 * 4 + c % 4 + (count // 2 if c % 8 >= 4 else 0) for c in range(count)]
-        return shuffle(self.b, total, total, places)
+        addresses = [c // 8 * 4 + c % 4 + (count // 2 if c % 8 >= 4 else 0) for c in range(count)]
+        return shuffle(self.b, total, total, addresses)

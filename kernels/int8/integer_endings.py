@@ -70,17 +70,19 @@ class IntegerEnding:
         def load_packed(pointer: Value | None, name: str) -> Value | None:
             return pointer and b.load(address(b, pointer, move), name=name, align=4, typ=whole)
 
-        def some(pointer: Value | None, typ: ir.Type, name: str) -> Value | None:
+        def load_plain(pointer: Value | None, typ: ir.Type, name: str) -> Value | None:
             return pointer and load_lanes(b, address(b, pointer, move), typ, lanes, used, name)
 
         if self.spec.multiplier == "one":
             assert self.multiplier is not None
             factor = splat(b, b.load(self.multiplier, name="multiplier", align=4, typ=F32), lanes)
         else:
-            factor = some(self.multiplier, F32, "multiplier")
+            factor = load_plain(self.multiplier, F32, "multiplier")
         share = b.mul(splat(b, self.zero, lanes), load_packed(self.sums, "sums"), name="zero_share")
         offset = load_packed(self.offsets, "offset")
-        return ChannelTerms(share, offset, some(self.bias, I32, "bias"), factor, some(self.shift, F32, "shift"))
+        return ChannelTerms(
+            share, offset, load_plain(self.bias, I32, "bias"), factor, load_plain(self.shift, F32, "shift")
+        )
 
     def value(self, terms: ChannelTerms, total: Value, window: Value | None, residual: Value | None) -> Value:
         """Return the results for sums of i32. window: sums of inputs; residual: f32, or None."""

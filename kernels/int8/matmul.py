@@ -118,13 +118,13 @@ def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
     lanes = machine.vector_bytes // 4 if beside and spec.n > 1 else 1
     a_step, b_step = spec.a_strides[-1], spec.b_strides[-2]
 
-    def columns(places: list[Value], first: Value, used: int) -> None:
+    def columns(addresses: list[Value], first: Value, used: int) -> None:
         """Emit the outputs of one row from column `first` on."""
-        right = address(b, places[1], scale_index(b, first, spec.b_strides[-1]))
+        right = address(b, addresses[1], scale_index(b, first, spec.b_strides[-1]))
         bias, multiplier = (address(b, p, scale_index(b, first, F32_BYTES)) for p in bases[3:])
 
         def term(k: Value, acc: Values) -> Values:
-            x = b.load(address(b, places[0], scale_index(b, k, a_step)), name="x", align=1, typ=I8)
+            x = b.load(address(b, addresses[0], scale_index(b, k, a_step)), name="x", align=1, typ=I8)
             w = load_lanes(b, address(b, right, scale_index(b, k, b_step)), I8, lanes, used, "w")
             wide = splat(b, subtract_zero(b, x, spec.dtype, spec.x_zero), lanes)
             return (b.add(acc[0], b.mul(wide, b.sext(w, wide.type))),)
@@ -134,21 +134,21 @@ def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
         factor = load_lanes(b, multiplier, F32, lanes, used, "multiplier")
         value = b.fmul(b.sitofp(total, vector(F32, lanes)), factor)
         result = requantize_value(b, value, spec.epilogue.zero, spec.epilogue.lo, spec.epilogue.hi)
-        store_lanes(b, result, address(b, places[2], scale_index(b, first, spec.out_strides[-1])), lanes, used)
+        store_lanes(b, result, address(b, addresses[2], scale_index(b, first, spec.out_strides[-1])), lanes, used)
 
     def row(index: Value) -> None:
-        places = list(bases[:3])
+        addresses = list(bases[:3])
         *outer, number = decode(b, index, (*spec.batch, spec.m))
         for i, strides in enumerate((spec.a_strides, spec.b_strides, spec.out_strides)):
             for at, stride in zip(outer, strides[:-2], strict=True):
-                places[i] = address(b, places[i], scale_index(b, at, stride))
+                addresses[i] = address(b, addresses[i], scale_index(b, at, stride))
         for i, strides in ((0, spec.a_strides), (2, spec.out_strides)):
-            places[i] = address(b, places[i], scale_index(b, number, strides[-2]))
+            addresses[i] = address(b, addresses[i], scale_index(b, number, strides[-2]))
         whole = spec.n // lanes * lanes
         if whole:
-            repeat(b, 0, whole, lambda first: columns(places, first, lanes), "column", lanes)
+            repeat(b, 0, whole, lambda first: columns(addresses, first, lanes), "column", lanes)
         if spec.n % lanes:
-            columns(places, const(whole), spec.n % lanes)
+            columns(addresses, const(whole), spec.n % lanes)
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()

@@ -126,33 +126,33 @@ def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     count = spec.reduced.elements
     factor = ir.Constant(F32, float(np.float32(spec.to.multiplier / count)))
 
-    def mean(places: list[ir.Value], vectors: int, wide: int, used: int) -> None:
-        """Emit the means of `vectors` vectors of outputs that begin at these places."""
+    def mean(addresses: list[ir.Value], vectors: int, wide: int, used: int) -> None:
+        """Emit the means of `vectors` vectors of outputs that begin at these addresses."""
 
         def term(at: ir.Value, acc: Values) -> Values:
             loaded = [load_lanes(b, address(b, at, i * wide), I8, wide, used, "x") for i in range(vectors)]
             return tuple(b.add(a, widen(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True))
 
         zero = _zeros(wide)
-        totals = walk(b, spec.reduced, 1, places[0], (zero,) * vectors, term)
+        totals = walk(b, spec.reduced, 1, addresses[0], (zero,) * vectors, term)
         for i, total in enumerate(totals):
             result = _emit_mean(b, spec.to, total, const(count, I32), factor, wide)
-            store_lanes(b, result, address(b, places[1], i * wide), wide, used)
+            store_lanes(b, result, address(b, addresses[1], i * wide), wide, used)
 
-    def line(places: list[ir.Value], run: Line) -> None:
+    def line(addresses: list[ir.Value], run: Line) -> None:
         if x_step == out_step == 1:
 
-            def some(i: ir.Value, vectors: int, used: int) -> None:
-                mean([address(b, pointer, i) for pointer in places], vectors, lanes, used)
+            def emit_vectors(i: ir.Value, vectors: int, used: int) -> None:
+                mean([address(b, pointer, i) for pointer in addresses], vectors, lanes, used)
 
-            along_line(b, run, lanes, 4, some)
+            along_line(b, run, lanes, 4, emit_vectors)
             return
 
-        def one(i: ir.Value) -> None:
+        def emit_element(i: ir.Value) -> None:
             steps = (x_step, out_step)
-            mean([address(b, p, scale_index(b, i, step)) for p, step in zip(places, steps, strict=True)], 1, 1, 1)
+            mean([address(b, p, scale_index(b, i, step)) for p, step in zip(addresses, steps, strict=True)], 1, 1, 1)
 
-        repeat(b, run.begin, run.end(b), one, "output")
+        repeat(b, run.begin, run.end(b), emit_element, "output")
 
     nest_rows(b, spec.kept, (operand(b, 0, "x"), operand(b, 1, "out")), (1, 1), line)
     b.ret_void()
@@ -251,7 +251,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
             count = b.sitofp(b.mul(rows_counted, counted), F64)
             factor = b.fptrunc(b.fdiv(ir.Constant(F64, spec.to.multiplier), count), F32)
 
-            def some(channel: ir.Value, vectors: int, used: int) -> None:
+            def emit_vectors(channel: ir.Value, vectors: int, used: int) -> None:
                 def tap_row(ky: ir.Value, acc: Values) -> Values:
                     y_at = b.add(top, scale_index(b, ky, spec.dilation[0]))
                     line = address(b, x_image, scale_index(b, y_at, spec.x.strides[1]))
@@ -276,7 +276,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
                     result = _emit_mean(b, spec.to, total, inside, factor, lanes)
                     store_lanes(b, result, address(b, pointer, i * lanes), lanes, used)
 
-            along_line(b, Line(const(0), channels, channels), lanes, 4 if lanes > 1 else 1, some)
+            along_line(b, Line(const(0), channels, channels), lanes, 4 if lanes > 1 else 1, emit_vectors)
 
         repeat(b, 0, spec.out.shape[2], pixel, "pixel")
 

@@ -129,30 +129,30 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
     """
     assert isinstance(spec, RaggedBlocks)
     function, b = kernel_function(module, spec, machine)
-    places = operand(b, 0, "source"), operand(b, 1, "target")
+    pointers = operand(b, 0, "source"), operand(b, 1, "target")
     source, target = spec.source, spec.target
     block = max(source.block, target.block)
     whole, rest = divmod(source.channels, block)
-    copy_block = _block_copy(source, target)
+    copy_row = _block_copy(source, target)
 
     def row(y: Value) -> None:
         rows = [
             address(b, pointer, scale_index(b, y, image.row_step * F32_BYTES))
-            for pointer, image in zip(places, (source, target), strict=True)
+            for pointer, image in zip(pointers, (source, target), strict=True)
         ]
 
-        def some(number: Value, channels: int) -> None:
+        def copy_block(number: Value, channels: int) -> None:
             from_, to = (
                 address(b, at, scale_index(b, number, (image.block_step or block * image.channel_step) * F32_BYTES))
                 for at, image in zip(rows, (source, target), strict=True)
             )
-            copy_block(b, _BlockRow(spec, machine, from_, to), channels)
+            copy_row(b, _BlockRow(spec, machine, from_, to), channels)
             if target.layout is Layout.CHWC and channels < block:
                 spare = address(b, to, channels * F32_BYTES)
                 _each_column(b, spec, lambda x: fill_zeros(b, _at(b, spare, x, block), block - channels, 1))
 
-        repeat(b, 0, whole, lambda number: some(number, block), "block")
-        some(const(whole), rest)
+        repeat(b, 0, whole, lambda number: copy_block(number, block), "block")
+        copy_block(const(whole), rest)
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()

@@ -1,1 +1,1 @@
-"""Operators on whole tensors: element-wise, reductions, pooling, copies, transposes, gathers."""
+"""Kernels of operators on whole tensors: element-wise, reductions, pooling, copies, transposes, gathers."""

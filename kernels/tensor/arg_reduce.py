@@ -1,4 +1,4 @@
-"""Positions of the largest or smallest element along an axis: one element after the other."""
+"""Kernels of arg_max and arg_min: positions of the extreme elements along an axis, without vectors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,8 +30,12 @@ Value: TypeAlias = ir.Value
 @spec_format("arg_reduce")
 @dataclass(frozen=True)
 class ArgReduce(KernelSpec):
-    """The place of the largest (kind max) or smallest element along an axis, as i64; of equal ones the first, or the
-    last. A row is one output. Operands: x, out."""
+    """The index of the largest (kind max) or smallest element along an axis, as i64.
+
+    last: the last of equal elements counts, else the first. kept: loops over the outputs. length, stride: of the axis,
+    in
+    elements. A row of work is one output. Operands: x, out.
+    """
 
     kind: str
     dtype: str
@@ -67,7 +71,7 @@ def lower_arg(node: Node, graph: Graph, views: Mapping[str, View], packing: Pack
 
 
 def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit an arg-reduction, one element after the other."""
+    """Emit the loops over outputs and over the elements of the axis."""
     assert isinstance(spec, ArgReduce)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")

@@ -1,4 +1,4 @@
-"""Copies between strided views: reshape, broadcast_to, concat and slice where storage could not make them views."""
+"""Kernels that copy between strided views: reshape, broadcast_to, concat and slice that did not become views."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from mavcg.specs.serialize import spec_format
 @spec_format("copy")
 @dataclass(frozen=True)
 class CopySpec(KernelSpec):
-    """target[..] = source[..]; the nest has the strides of source and target, the offsets are in elements.
+    """A copy target[..] = source[..]. nest: loops with the strides of source and target. Offsets are in elements.
 
     A stride of the source may be 0 or negative.
     """
@@ -68,7 +68,7 @@ class CopySpec(KernelSpec):
 @spec_format("copy_strided")
 @dataclass(frozen=True)
 class RelaidSpec(KernelSpec):
-    """target = source in row-major order, where the shapes are cut so differently that no loops fit both."""
+    """A copy in row-major order between two views of different shapes, for which no common loop nest exists."""
 
     source: View
     target: View
@@ -99,7 +99,7 @@ def copy_steps(
     target_offset: int = 0,
     origin: str = "",
 ) -> tuple[Step, ...]:
-    """Return one copy, or none where there is nothing to copy."""
+    """Return the step of a copy; no step for zero elements."""
     if nest.elements == 0:
         return ()
     spec = CopySpec(item_bytes, nest, source_offset, target_offset)
@@ -107,8 +107,7 @@ def copy_steps(
 
 
 def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a copy: lines that are dense on both sides, or in the target where one element is repeated, go in
-    vectors."""
+    """Emit a copy, in vectors where the innermost dimension is contiguous in both views or broadcasts an element."""
     assert isinstance(spec, CopySpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
@@ -118,11 +117,11 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     from_step, to_step = (strides[-1] for strides in spec.nest.strides)
     lanes = machine.vector_bytes // size
 
-    def dense(places: list[ir.Value], line: Line) -> None:
-        repeated = splat(b, load_vector(b, places[0], typ, name="value"), lanes) if from_step == 0 else None
+    def dense(addresses: list[ir.Value], line: Line) -> None:
+        repeated = splat(b, load_vector(b, addresses[0], typ, name="value"), lanes) if from_step == 0 else None
 
         def vectors(index: ir.Value, count: int, used: int) -> None:
-            at = [address(b, pointer, scale_index(b, index, size)) for pointer in places]
+            at = [address(b, pointer, scale_index(b, index, size)) for pointer in addresses]
             step = lanes * size
             values = [
                 repeated or load_lanes(b, address(b, at[0], i * step), typ, lanes, used, "value") for i in range(count)
@@ -132,12 +131,12 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
         along_line(b, line, lanes, 4, vectors)
 
-    def copy_strided(places: list[ir.Value], line: Line) -> None:
-        def one(index: ir.Value) -> None:
-            value = load_vector(b, address(b, places[0], scale_index(b, index, from_step * size)), typ, name="value")
-            store_vector(b, value, address(b, places[1], scale_index(b, index, to_step * size)))
+    def copy_strided(addresses: list[ir.Value], line: Line) -> None:
+        def emit_element(index: ir.Value) -> None:
+            value = load_vector(b, address(b, addresses[0], scale_index(b, index, from_step * size)), typ, name="value")
+            store_vector(b, value, address(b, addresses[1], scale_index(b, index, to_step * size)))
 
-        repeat(b, line.begin, line.end(b), one, "element")
+        repeat(b, line.begin, line.end(b), emit_element, "element")
 
     nest_rows(
         b, spec.nest, (source, target), (size, size), dense if to_step == 1 and from_step in (0, 1) else copy_strided
@@ -147,35 +146,34 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
 
 def emit_relaid(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a copy between two layouts whose rows are pieces of the flattened elements; both places are computed anew
-    for every element."""
+    """Emit a copy in row-major order, one element at a time; both addresses are computed for every element."""
     assert isinstance(spec, RelaidSpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.source.item_bytes
     pointers = (operand(b, 0, "source"), operand(b, 1, "target"))
     end = minimum(b, b.mul(function.args[2], const(ROW_ELEMENTS)), const(spec.source.elements))
 
-    def one(index: ir.Value) -> None:
+    def emit_element(index: ir.Value) -> None:
         at = [
             advance_all(b, pointer, view, decode(b, index, view.shape))
             for pointer, view in zip(pointers, (spec.source, spec.target), strict=True)
         ]
         store_vector(b, load_vector(b, at[0], ir.IntType(size * 8), name="value"), at[1])
 
-    repeat(b, b.mul(function.args[1], const(ROW_ELEMENTS)), end, one, "element")
+    repeat(b, b.mul(function.args[1], const(ROW_ELEMENTS)), end, emit_element, "element")
     b.ret_void()
     return function
 
 
 def advance_all(b: ir.IRBuilder, pointer: ir.Value, view: View, indices: Sequence[ir.Value]) -> ir.Value:
-    """Return the address of one element of a view."""
+    """Return the address of the element of a view at these indices."""
     for index, stride in zip(indices, view.strides, strict=True):
         pointer = address(b, pointer, scale_index(b, index, stride * view.item_bytes))
     return pointer
 
 
 def relaid_steps(source: str, target: str, views: Mapping[str, View], origin: str) -> tuple[Step, ...]:
-    """Return a copy in row-major order between two views of equally many elements and whatever shapes."""
+    """Return the step of a copy in row-major order between two views with equally many elements."""
     x, y = views[source], views[target]
     if x.elements == 0:
         return ()
@@ -191,8 +189,10 @@ def relaid_steps(source: str, target: str, views: Mapping[str, View], origin: st
 
 
 def _common_lengths(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
-    """Return the lengths whose runs multiply to the lengths of x and, cut elsewhere, to those of y; () where there are
-    none."""
+    """Return a common refinement of the shapes x and y: lengths of which runs multiply to each length of x, and of y.
+
+    The result is () where there is none.
+    """
     left, right = [n for n in reversed(x) if n != 1], [n for n in reversed(y) if n != 1]
     found: list[int] = []
     while left and right:
@@ -208,7 +208,7 @@ def _common_lengths(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
 
 
 def _refine(view: View, lengths: Sequence[int]) -> tuple[int, ...]:
-    """Return the view's strides when its dimensions are cut into `lengths`."""
+    """Return the strides of a view whose dimensions are split into `lengths`."""
     dims = [(n, s) for n, s in zip(view.shape, view.strides, strict=True) if n != 1]
     strides: list[int] = []
     left = 1
@@ -231,7 +231,7 @@ def _lower_broadcast(node: Node, graph: Graph, views: Mapping[str, View], packin
 
 
 def _lower_concat(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return one copy a part, so that each part's rows are of a size of their own."""
+    """Return a copy for each part, whose rows of work suit the part's size."""
     y, axis = views[node.output], node.attr("axis")
     steps: list[Step] = []
     start = 0

@@ -1,4 +1,4 @@
-"""The range of a tensor as 8-bit numbers take it: extremes of its pieces by all threads, then scale and zero point."""
+"""Kernels of dynamic quantization: the extremes of a tensor, by all threads, then its scale and zero point."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ from mavcg.specs.serialize import spec_format
 Value: TypeAlias = ir.Value
 Combine = Callable[[ir.IRBuilder, str, Value, Value], Value]
 
-PIECE = 4096  # elements of a line that are one row of work
-VECTORS = 4  # that are compared at once, so that a comparison need not wait for the one before
-PAIR_BYTES = 8  # smallest and largest element of a piece
-LEVELS = 255.0  # steps between the smallest and the largest u8
+PIECE = 4096  # elements of a row of work
+VECTORS = 4  # vectors that are compared independently of each other, to hide the latency of a comparison
+PAIR_BYTES = 8  # size of a pair: smallest and largest element of a piece
+LEVELS = 255.0  # difference of the largest and the smallest u8
 
 
 @spec_format("extremes")
 @dataclass(frozen=True)
 class Extremes(KernelSpec):
-    """The smallest and the largest element of each piece of an f32 tensor, 0 counted in.
+    """The pairs (smallest, largest) of each piece of an f32 tensor, where 0 counts as an element too.
 
     nest: the loops over x. A row of work is a piece of PIECE elements along the innermost loop. Operands: x, pairs f32
     [rows, 2].
@@ -60,7 +60,7 @@ class Extremes(KernelSpec):
 
     @property
     def pieces(self) -> int:
-        """Pieces of a line."""
+        """Number of pieces of a line, that is of the innermost loop."""
         return -(-self.nest.shape[-1] // PIECE)
 
     @property
@@ -75,7 +75,7 @@ class Extremes(KernelSpec):
 @spec_format("dynamic_range")
 @dataclass(frozen=True)
 class DynamicRange(KernelSpec):
-    """Scale and zero point of u8 numbers between the extremes of `pairs` pairs. Operands: pairs, out f32 [2]."""
+    """The scale and zero point of u8 for the range that `pairs` pairs span. Operands: pairs, out f32 [2]."""
 
     pairs: int
 
@@ -97,22 +97,22 @@ class DynamicRange(KernelSpec):
 
 
 def lower_dynamic_range(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the two steps of a dynamic_range node, with the pairs in a workspace."""
+    """Return the two steps of a dynamic_range node; the pairs are in a workspace."""
     x = views[node.inputs[0]]
     spec = Extremes(collapse(x.shape, (x.strides,)))
     pairs = Operand(workspace_bytes=max(1, spec.rows) * PAIR_BYTES)
     written = Operand(workspace_bytes=pairs.workspace_bytes, written=True)
-    found = Step(spec, (Operand(node.inputs[0]), written), node.origin)
+    extremes = Step(spec, (Operand(node.inputs[0]), written), node.origin)
     result = Step(DynamicRange(spec.rows), (pairs, Operand(node.output, written=True)), node.origin)
-    return (found, result) if spec.rows else (result,)
+    return (extremes, result) if spec.rows else (result,)
 
 
-def _both(b: ir.IRBuilder, low: Value, high: Value, x: Value, y: Value) -> tuple[Value, Value]:
+def _merge_pairs(b: ir.IRBuilder, low: Value, high: Value, x: Value, y: Value) -> tuple[Value, Value]:
     return smaller(b, "f32", x, low), larger(b, "f32", y, high)
 
 
 def emit_extremes(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a loop over the vectors of a piece; over elements where these are no neighbours."""
+    """Emit the loops over pieces and their vectors, or their elements where these are not contiguous."""
     assert isinstance(spec, Extremes)
     function, b = kernel_function(module, spec, machine)
     x, pairs = operand(b, 0, "x"), operand(b, 1, "pairs")
@@ -124,18 +124,18 @@ def emit_extremes(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
     whole = length // lanes * lanes
 
     def vectors(line: Value, begin: Value, end: Value, count: int, acc: Values) -> Values:
-        """Compare `count` vectors at a time; acc: smallest and largest of each."""
+        """Emit a loop that compares `count` vectors per iteration; acc: smallest and largest of each."""
 
-        def some(index: Value, acc: Values) -> Values:
+        def compare(index: Value, acc: Values) -> Values:
             there = address(b, line, scale_index(b, index, strides[-1] * size))
-            found: list[Value] = []
+            pairs_of_vectors: list[Value] = []
             for v in range(count):
                 at = address(b, there, v * lanes * strides[-1] * size)
                 value = b.load(at, name="x", align=size, typ=of_vector)
-                found += _both(b, acc[2 * v], acc[2 * v + 1], value, value)
-            return tuple(found) + tuple(acc[2 * count :])
+                pairs_of_vectors += _merge_pairs(b, acc[2 * v], acc[2 * v + 1], value, value)
+            return tuple(pairs_of_vectors) + tuple(acc[2 * count :])
 
-        return for_range(b, begin, end, count * lanes, acc, some, "vector")
+        return for_range(b, begin, end, count * lanes, acc, compare, "vector")
 
     def row(index: Value) -> None:
         *outer, piece = decode(b, index, (*spec.nest.shape[:-1], spec.pieces))
@@ -151,11 +151,11 @@ def emit_extremes(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
         acc = vectors(line, middle, end, 1, acc)
         low, high = acc[:2]
         for v in range(1, VECTORS):
-            low, high = _both(b, low, high, acc[2 * v], acc[2 * v + 1])
+            low, high = _merge_pairs(b, low, high, acc[2 * v], acc[2 * v + 1])
         if length % lanes:
-            rest = _rest(b, line, length, lanes, zero)
-            low, high = _both(b, low, high, rest, rest)
-        low, high = (_across(b, kind, value, lanes) for kind, value in ((smaller, low), (larger, high)))
+            rest = _tail_vector(b, line, length, lanes, zero)
+            low, high = _merge_pairs(b, low, high, rest, rest)
+        low, high = (_reduce_lanes(b, kind, value, lanes) for kind, value in ((smaller, low), (larger, high)))
         to = address(b, pairs, scale_index(b, index, PAIR_BYTES))
         b.store(low, to, align=size)
         b.store(high, address(b, to, size), align=size)
@@ -165,8 +165,11 @@ def emit_extremes(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
     return function
 
 
-def _rest(b: ir.IRBuilder, line: Value, length: int, lanes: int, zero: ir.Constant) -> Value:
-    """The elements behind the last whole vector of a line, with others of the line or zeros: they count anyway."""
+def _tail_vector(b: ir.IRBuilder, line: Value, length: int, lanes: int, zero: ir.Constant) -> Value:
+    """Return a vector with the elements after a line's last whole vector.
+
+    Other lanes hold earlier elements of the line, or zeros, which count anyway.
+    """
     size = element_bytes(F32)
     if length > lanes:
         return b.load(address(b, line, (length - lanes) * size), name="rest", align=size, typ=vector(F32, lanes))
@@ -174,8 +177,8 @@ def _rest(b: ir.IRBuilder, line: Value, length: int, lanes: int, zero: ir.Consta
     return shuffle(b, loaded, zero, [i if i < length else lanes + i for i in range(lanes)])
 
 
-def _across(b: ir.IRBuilder, combine: Combine, value: Value, lanes: int) -> Value:
-    """One element of all lanes, by halves."""
+def _reduce_lanes(b: ir.IRBuilder, combine: Combine, value: Value, lanes: int) -> Value:
+    """Return the combination of all lanes, by halves."""
     while lanes > 1:
         lanes //= 2
         halves = [shuffle(b, value, value, range(first, first + lanes)) for first in (0, lanes)]
@@ -184,7 +187,7 @@ def _across(b: ir.IRBuilder, combine: Combine, value: Value, lanes: int) -> Valu
 
 
 def emit_dynamic_range(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit the combination of the pairs, and scale and zero point, as ONNX's DynamicQuantizeLinear has them."""
+    """Emit the reduction of the pairs, then scale and zero point as ONNX's DynamicQuantizeLinear defines them."""
     assert isinstance(spec, DynamicRange)
     function, b = kernel_function(module, spec, machine)
     pairs, out = operand(b, 0, "pairs"), operand(b, 1, "out")
@@ -195,7 +198,7 @@ def emit_dynamic_range(module: ir.Module, spec: KernelSpec, machine: Machine) ->
         def pair(index: Value, acc: Values) -> Values:
             there = address(b, pairs, scale_index(b, index, PAIR_BYTES))
             ends: Sequence[Value] = [b.load(address(b, there, i * size), align=size, typ=F32) for i in (0, 1)]
-            return _both(b, acc[0], acc[1], ends[0], ends[1])
+            return _merge_pairs(b, acc[0], acc[1], ends[0], ends[1])
 
         low, high = for_range(b, const(0), const(spec.pairs), 1, (zero, zero), pair, "pair")
         scale = b.fdiv(b.fsub(high, low), ir.Constant(F32, LEVELS))

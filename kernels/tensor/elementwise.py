@@ -1,4 +1,4 @@
-"""Operators that treat every element alone, with NumPy's broadcasting, on strided views of every type."""
+"""Kernels of element-wise operators, with NumPy's broadcasting, on strided views of every type."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,10 +60,10 @@ _CHEAP = (
 @spec_format("elementwise")
 @dataclass(frozen=True)
 class ElementwiseSpec(KernelSpec):
-    """output = op(inputs), element by element.
+    """An element-wise operator, output = op(inputs).
 
-    args: the operator's parameters, in COMPUTE's form. dtypes: of the inputs, then of the output. nest: the
-    strides of the inputs, 0 where they are broadcast, then those of the output.
+    args: the operator's parameters, as COMPUTE takes them. dtypes: types of the inputs, then of the output. nest: loops
+    with the strides of the inputs, 0 where they are broadcast, then of the output.
     """
 
     op: str
@@ -85,7 +85,7 @@ class ElementwiseSpec(KernelSpec):
 
     @property
     def cheap(self) -> bool:
-        """True if memory takes longer than arithmetic."""
+        """True if the time is that of memory, not of arithmetic."""
         return self.op in _CHEAP
 
     @property
@@ -94,7 +94,7 @@ class ElementwiseSpec(KernelSpec):
 
 
 def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: float) -> ir.Value:
-    """Clip between two bounds, which become integers, or say nothing where the type has no such number."""
+    """Return integer x clamped to low .. high, rounded inwards; a bound beyond the type's range has no effect."""
     info = np.iinfo(dtype.replace("u", "uint") if dtype[0] == "u" else dtype.replace("i", "int"))
     if low > info.min:
         x = larger(b, dtype, x, number(x, info.max if low > info.max else int(np.ceil(low))))
@@ -104,7 +104,7 @@ def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: floa
 
 
 def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
-    """Return an operator of one tensor, where `supported_unary` says that it is there."""
+    """Return the result of a unary operator that `supported_unary` accepts."""
     if dtype == "f32":
         return activate(b, op, args, x)
     if dtype == "f64":
@@ -113,7 +113,7 @@ def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Val
 
 
 def _clip_double(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
-    """Clip between two bounds; NaN stays NaN."""
+    """Return f64 x clamped to low .. high; NaN stays NaN."""
     x = b.select(b.fcmp_ordered("<", x, number(x, low)), number(x, low), x)
     return b.select(b.fcmp_ordered(">", x, number(x, high)), number(x, high), x)
 
@@ -127,17 +127,17 @@ def _prelu(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values
     return b.select(b.fcmp_ordered("<", x, number(x, 0.0)), b.fmul(slope, x), x)
 
 
-def _of_unary(op: str) -> Compute:
+def _compute_unary(op: str) -> Compute:
     return lambda b, args, dtypes, values: unary(b, op, args, dtypes[0], values[0])
 
 
-def _of_binary(op: str) -> Compute:
+def _compute_binary(op: str) -> Compute:
     return lambda b, args, dtypes, values: BINARY[op](b, dtypes[0], values[0], values[1])
 
 
 COMPUTE: Mapping[str, Compute] = {
-    **{op: _of_unary(op) for op in ACTIVATIONS},
-    **{op: _of_binary(op) for op in BINARY},
+    **{op: _compute_unary(op) for op in ACTIVATIONS},
+    **{op: _compute_binary(op) for op in BINARY},
     "not": lambda b, args, dtypes, values: b.xor(values[0], number(values[0], 1)),
     "mod": lambda b, args, dtypes, values: remainder(b, dtypes[0], values[0], values[1], bool(args[0])),
     "fixed_pow": lambda b, args, dtypes, values: fixed_power(b, values[0], args[0]),
@@ -151,15 +151,15 @@ COMPUTE: Mapping[str, Compute] = {
 }
 
 
-def _one_by_one(spec: ElementwiseSpec) -> bool:
-    """Return True for an operator without vectors: divisions of integers, and loops for every element."""
+def _is_scalar_only(spec: ElementwiseSpec) -> bool:
+    """Return True for operators without a vector form: integer divisions, and operators with a loop per element."""
     whole = not is_float(spec.dtypes[0])
     return (spec.op in ("div", "pow", "mod") and whole) or spec.op == "mod"
 
 
 def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit an elementwise operator: in vectors along the innermost dimension where all inputs are dense there or one
-    element; else one by one."""
+    """Emit the loops: vectors along the innermost dimension if each input is contiguous or broadcast there, else
+    scalars."""
     assert isinstance(spec, ElementwiseSpec)
     function, b = kernel_function(module, spec, machine)
     types = [TYPES[dtype] for dtype in spec.dtypes]
@@ -169,47 +169,49 @@ def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> i
     lanes = machine.vector_bytes // max(sizes)
     compute = partial(COMPUTE[spec.op], b, spec.args, spec.dtypes)
 
-    def vectors(places: list[ir.Value], line: Line) -> None:
+    def vectors(addresses: list[ir.Value], line: Line) -> None:
         fixed = [
             splat(b, load_vector(b, pointer, typ), lanes) if step == 0 else None
-            for pointer, typ, step in zip(places[:-1], types, steps, strict=False)
+            for pointer, typ, step in zip(addresses[:-1], types, steps, strict=False)
         ]
 
-        def some(index: ir.Value, count: int, used: int) -> None:
-            at = [address(b, pointer, scale_index(b, index, size)) for pointer, size in zip(places, sizes, strict=True)]
+        def emit_vectors(index: ir.Value, count: int, used: int) -> None:
+            at = [
+                address(b, pointer, scale_index(b, index, size)) for pointer, size in zip(addresses, sizes, strict=True)
+            ]
             results = []
             for i in range(count):
                 values = [
-                    same
-                    if same is not None
+                    broadcast
+                    if broadcast is not None
                     else load_lanes(b, address(b, pointer, i * lanes * size), typ, lanes, used, f"x{n}")
-                    for n, (same, pointer, typ, size) in enumerate(zip(fixed, at, types, sizes, strict=False))
+                    for n, (broadcast, pointer, typ, size) in enumerate(zip(fixed, at, types, sizes, strict=False))
                 ]
                 results.append(compute(values))
             for i, result in enumerate(results):
                 store_lanes(b, result, address(b, at[-1], i * lanes * sizes[-1]), lanes, used)
 
-        along_line(b, line, lanes, 2 if spec.cheap else 1, some)
+        along_line(b, line, lanes, 2 if spec.cheap else 1, emit_vectors)
 
-    def singly(places: list[ir.Value], line: Line) -> None:
-        def one(index: ir.Value) -> None:
+    def singly(addresses: list[ir.Value], line: Line) -> None:
+        def emit_element(index: ir.Value) -> None:
             at = [
                 address(b, pointer, scale_index(b, index, step * size))
-                for pointer, step, size in zip(places, steps, sizes, strict=True)
+                for pointer, step, size in zip(addresses, steps, sizes, strict=True)
             ]
             values = [load_vector(b, pointer, typ) for pointer, typ in zip(at[:-1], types, strict=False)]
             store_vector(b, compute(values), at[-1])
 
-        repeat(b, line.begin, line.end(b), one, "element")
+        repeat(b, line.begin, line.end(b), emit_element, "element")
 
-    in_vectors = steps[-1] == 1 and all(step in (0, 1) for step in steps) and not _one_by_one(spec)
+    in_vectors = steps[-1] == 1 and all(step in (0, 1) for step in steps) and not _is_scalar_only(spec)
     nest_rows(b, spec.nest, pointers, sizes, vectors if in_vectors else singly)
     b.ret_void()
     return function
 
 
 def supported_unary(op: str, dtype: str) -> bool:
-    """Return True if there is a kernel of an operator of one tensor for a type."""
+    """Return True if there is a kernel of a unary operator for a tensor type."""
     if dtype in ("f16", "f64"):
         return dtype == "f64" and (op in DOUBLE_UNARY or op == "clip")
     return dtype == "f32" or op in WHOLE_UNARY or op == "clip"
@@ -224,9 +226,9 @@ def _is_supported(op: str, dtype: str) -> bool:
 def elementwise_step(
     node: Node, views: Mapping[str, View], op: str, args: tuple[float, ...], inputs: Sequence[str]
 ) -> tuple[Step, ...]:
-    """Return the step of a node whose inputs broadcast to its output; none where the output is empty.
+    """Return the step of a node whose inputs broadcast to its output; no step for an empty output.
 
-    Raises: MavcgError for a type that there is no such arithmetic on.
+    Raises: MavcgError for a type without a kernel.
     """
     out = views[node.output]
     if out.elements == 0:
@@ -252,7 +254,7 @@ def _lower_plain(node: Node, graph: Graph, views: Mapping[str, View], packing: P
 
 
 def _lower_pow(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return a constant exponent that takes a few products or a root is not computed in general."""
+    """Return the step of a pow node; a constant exponent of EXACT_EXPONENTS takes a few products or a root."""
     base, exponent = node.inputs
     known = graph.constants.get(exponent)
     simple = known is not None and known.size > 0 and bool(np.all(known == known.flat[0]))
@@ -262,15 +264,15 @@ def _lower_pow(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
 
 
 def _along_axis(node: Node, views: Mapping[str, View]) -> dict[str, View]:
-    """Return the views with those of scale and zero point as broadcast along the node's axis."""
+    """Return the views, with scale and zero point reshaped so that they broadcast along the node's axis."""
     rank = len(views[node.inputs[0]].shape)
-    found = dict(views)
+    broadcast_views = dict(views)
     for name in node.inputs[1:]:
         view = views[name]
         if view.shape:
             after = rank - 1 - node.attr("axis")
-            found[name] = View(view.dtype, view.shape + (1,) * after, view.strides + (0,) * after)
-    return found
+            broadcast_views[name] = View(view.dtype, view.shape + (1,) * after, view.strides + (0,) * after)
+    return broadcast_views
 
 
 def _lower_quantization(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:

@@ -1,4 +1,4 @@
-"""Elements chosen by numbers that are read at run time: gather, and the 256 results of a function of 8-bit numbers."""
+"""Kernels that read elements by computed indices: gather, and look-up in a table of 256 results for 8-bit inputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,10 +38,11 @@ from mavcg.specs.serialize import spec_format
 @spec_format("gather")
 @dataclass(frozen=True)
 class GatherSpec(KernelSpec):
-    """out = x at indices along one axis of x.
+    """A gather: out = the elements of x at computed indices along one axis of x.
 
-    nest: strides of x without that axis, of indices, of the output. index_bytes: 4 or 8. length, step: of x along the
-    axis, in elements. An index outside is taken for the nearest inside, so that nothing else is ever read.
+    nest: loops with the strides of x without that axis, of indices, of the output. index_bytes: 4 or 8. length, step:
+    length and stride of x along the axis, in elements. An index out of range is clamped, so that no other memory is
+    read.
     """
 
     item_bytes: int
@@ -86,7 +87,7 @@ def _lower_gather(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 
 
 def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: int) -> ir.Value:
-    """Return an index from memory between 0 and length - 1; negative ones count from the end."""
+    """Return an index loaded from memory, clamped to 0 .. length - 1; a negative index counts from the end."""
     index = load_vector(b, pointer, ir.IntType(index_bytes * 8), name="index")
     if index_bytes < 8:
         index = b.sext(index, I64)
@@ -95,8 +96,8 @@ def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: int) 
 
 
 def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a gather: lines that one index chooses are copied in vectors; where every element has its index, one by
-    one."""
+    """Emit a gather: elements that share an index are copied in vectors; else each element is loaded by its own
+    index."""
     assert isinstance(spec, GatherSpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
@@ -108,26 +109,26 @@ def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         index = index_at(b, index_place, spec.index_bytes, spec.length)
         return address(b, x, scale_index(b, index, spec.step * size), "chosen")
 
-    def lines(places: list[ir.Value], line: Line) -> None:
-        source = element_address(places[0], places[1])
+    def lines(addresses: list[ir.Value], line: Line) -> None:
+        source = element_address(addresses[0], addresses[1])
 
-        def some(at: ir.Value, count: int, used: int) -> None:
+        def emit_vectors(at: ir.Value, count: int, used: int) -> None:
             for i in range(count):
                 offset = scale_index(b, b.add(at, const(i * lanes)), size)
                 value = load_lanes(b, address(b, source, offset), typ, lanes, used, "value")
-                store_lanes(b, value, address(b, places[2], offset), lanes, used)
+                store_lanes(b, value, address(b, addresses[2], offset), lanes, used)
 
-        along_line(b, line, lanes, 2, some)
+        along_line(b, line, lanes, 2, emit_vectors)
 
-    def singly(places: list[ir.Value], line: Line) -> None:
-        def one(at: ir.Value) -> None:
+    def singly(addresses: list[ir.Value], line: Line) -> None:
+        def emit_element(at: ir.Value) -> None:
             x, index, out = (
                 address(b, pointer, scale_index(b, at, step * item))
-                for pointer, step, item in zip(places, (x_step, index_step, out_step), sizes, strict=True)
+                for pointer, step, item in zip(addresses, (x_step, index_step, out_step), sizes, strict=True)
             )
             store_vector(b, load_vector(b, element_address(x, index), typ, name="value"), out)
 
-        repeat(b, line.begin, line.end(b), one, "element")
+        repeat(b, line.begin, line.end(b), emit_element, "element")
 
     pointers = [operand(b, i, name) for i, name in enumerate(("x", "indices", "out"))]
     nest_rows(b, spec.nest, pointers, sizes, lines if (x_step, index_step, out_step) == (1, 0, 1) else singly)
@@ -138,7 +139,8 @@ def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 @spec_format("lookup")
 @dataclass(frozen=True)
 class LookupSpec(KernelSpec):
-    """out = table[x - smallest number of x's type]; nest: strides of x and of the output. Operands: x, table, out."""
+    """A table look-up, out = table[x - smallest number of x's type]. nest: strides of x and out. Operands: x, table,
+    out."""
 
     signed: bool
     nest: Nest
@@ -169,7 +171,7 @@ def _lower_lookup(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 
 
 def emit_lookup(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a table look-up: NEON looks 16 up at once in registers; elsewhere each is a load."""
+    """Emit a table look-up: NEON has 16 look-ups per instruction in registers; on other targets each is a load."""
     assert isinstance(spec, LookupSpec)
     function, b = kernel_function(module, spec, machine)
     x, table, out = (operand(b, i, name) for i, name in enumerate(("x", "table", "out")))
@@ -178,21 +180,21 @@ def emit_lookup(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     in_registers = machine.arch == "aarch64" and steps == [1, 1]
     quarters = _table_registers(b, table) if in_registers else []
 
-    def vectors(places: list[ir.Value], line: Line) -> None:
-        def some(at: ir.Value, count: int, used: int) -> None:
-            numbers = load_lanes(b, address(b, places[0], at), I8, 16, used, "numbers")
-            store_lanes(b, _look_up(b, quarters, numbers, flip), address(b, places[1], at), 16, used)
+    def vectors(addresses: list[ir.Value], line: Line) -> None:
+        def emit_vectors(at: ir.Value, count: int, used: int) -> None:
+            numbers = load_lanes(b, address(b, addresses[0], at), I8, 16, used, "numbers")
+            store_lanes(b, _look_up(b, quarters, numbers, flip), address(b, addresses[1], at), 16, used)
 
-        along_line(b, line, 16, 1, some)
+        along_line(b, line, 16, 1, emit_vectors)
 
-    def singly(places: list[ir.Value], line: Line) -> None:
-        def one(at: ir.Value) -> None:
-            number = load_vector(b, address(b, places[0], scale_index(b, at, steps[0])), I8, name="number")
+    def singly(addresses: list[ir.Value], line: Line) -> None:
+        def emit_element(at: ir.Value) -> None:
+            number = load_vector(b, address(b, addresses[0], scale_index(b, at, steps[0])), I8, name="number")
             index = b.zext(b.xor(number, const(flip, I8)), I64)
             value = load_vector(b, element(b, table, index, I8), I8, name="value")
-            store_vector(b, value, address(b, places[1], scale_index(b, at, steps[1])))
+            store_vector(b, value, address(b, addresses[1], scale_index(b, at, steps[1])))
 
-        repeat(b, line.begin, line.end(b), one, "element")
+        repeat(b, line.begin, line.end(b), emit_element, "element")
 
     nest_rows(b, spec.nest, (x, out), (1, 1), vectors if in_registers else singly)
     b.ret_void()
@@ -203,7 +205,7 @@ _BYTES = ir.VectorType(I8, 16)
 
 
 def _table_registers(b: ir.IRBuilder, table: ir.Value) -> list[list[ir.Value]]:
-    """Return the table in 16 registers, four for each instruction."""
+    """Return the table in 16 registers: four quarters of four registers, a quarter per tbl or tbx instruction."""
     return [
         [load_vector(b, address(b, table, 64 * q + 16 * r), _BYTES, name=f"table_{q}_{r}") for r in range(4)]
         for q in range(4)
@@ -211,7 +213,8 @@ def _table_registers(b: ir.IRBuilder, table: ir.Value) -> list[list[ir.Value]]:
 
 
 def _look_up(b: ir.IRBuilder, quarters: list[list[ir.Value]], numbers: ir.Value, flip: int) -> ir.Value:
-    """Emit a look-up by tbl, which gives 0 for an index beyond its 64 bytes, and tbx, which leaves what is there."""
+    """Emit a look-up by tbl, which gives 0 for an index beyond its 64 bytes, and tbx, which then keeps its
+    destination."""
     index = b.xor(numbers, ir.Constant(_BYTES, [flip] * 16)) if flip else numbers
     found = _neon(b, "tbl4", [*quarters[0], index])
     for q in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Normalisation: layer_norm over the last axes, lrn over neighbouring channels, in f32; the spec orders the sums."""
+"""Kernels of f32 normalisation: layer_norm over the last axes, lrn over neighbouring channels."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing,
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
-PARTS = 16  # partial sums of a line, and the elements that are taken at once
+PARTS = 16  # partial sums of a line, in one vector; part of the spec, so that sums have the same order on every core
 
 
 def _only_f32(node: Node, view: View) -> None:
@@ -54,10 +54,10 @@ def _only_f32(node: Node, view: View) -> None:
 @spec_format("layer_norm")
 @dataclass(frozen=True)
 class LayerNormSpec(KernelSpec):
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias. A row is what one mean is taken of.
+    """A layer normalisation, (x - mean) / sqrt(variance + epsilon) * scale + bias.
 
-    outer: loops over rows with strides of x and out; inner: inside a row, of x, scale, out, and before out bias where
-    there is one.
+    A row of work is the elements of one mean. outer: loops over rows with strides of x and out. inner: loops inside a
+    row with strides of x, scale, bias?, out.
     """
 
     outer: Nest
@@ -83,7 +83,7 @@ class LayerNormSpec(KernelSpec):
 
 
 def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Lower to one kernel. Raises: MavcgError for another type than f32."""
+    """Return the node's step, a single kernel. Raises: MavcgError for a type other than f32."""
     names = [name for name in node.inputs if name]
     x, out = views[names[0]], views[node.output]
     _only_f32(node, x)
@@ -104,15 +104,15 @@ def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packi
 def _over_lines(
     b: ir.IRBuilder, nest: Nest, pointers: list[ir.Value], acc: Values, line: Callable[[list[ir.Value], Values], Values]
 ) -> Values:
-    """Emit acc = line(addresses, acc) for each run along the nest's last dimension."""
+    """Emit acc = line(addresses, acc) for each run along the nest's innermost dimension; return the final acc."""
 
-    def level(dim: int, places: list[ir.Value], acc: Values) -> Values:
+    def level(dim: int, addresses: list[ir.Value], acc: Values) -> Values:
         if dim == len(nest.shape) - 1:
-            return line(places, acc)
+            return line(addresses, acc)
         steps = [strides[dim] for strides in nest.strides]
 
         def iteration(i: ir.Value, carried: Values) -> Values:
-            return level(dim + 1, advance(b, places, steps, i, (F32_BYTES,) * len(steps)), carried)
+            return level(dim + 1, advance(b, addresses, steps, i, (F32_BYTES,) * len(steps)), carried)
 
         return for_range(b, const(0), const(nest.shape[dim]), 1, acc, iteration, f"i{dim}")
 
@@ -122,14 +122,15 @@ def _over_lines(
 def _along(
     b: ir.IRBuilder, length: int, lanes: int, acc: Values, body: Callable[[ir.Value, int, Values], Values]
 ) -> Values:
-    """Emit acc = body(index, lanes used, acc) for each vector of a line; the last vector may be shorter."""
+    """Emit acc = body(index, used lanes, acc) for each vector of a line; the last may be partial. Return the final
+    acc."""
     whole = length // lanes * lanes
     acc = for_range(b, const(0), const(whole), lanes, acc, lambda i, carried: body(i, lanes, carried), "part")
     return body(const(whole), length - whole, acc) if length > whole else acc
 
 
 def total(b: ir.IRBuilder, parts: ir.Value) -> ir.Value:
-    """Return the sum of all lanes: halves onto each other until one is left."""
+    """Return the sum of all lanes, by halves."""
     if not isinstance(parts.type, ir.VectorType):
         return parts
     width = int(parts.type.count)
@@ -141,13 +142,13 @@ def total(b: ir.IRBuilder, parts: ir.Value) -> ir.Value:
 
 
 def _line_load(b: ir.IRBuilder, pointer: ir.Value, i: ir.Value, step: int, lanes: int, used: int) -> ir.Value:
-    """Return the elements of a line from the i-th on; step 0: the same in every lane."""
+    """Return a vector of a line's elements from number i on. step: 1 (contiguous) or 0 (broadcast)."""
     at = address(b, pointer, scale_index(b, i, step * F32_BYTES))
     return splat(b, load_vector(b, at, F32), lanes) if step == 0 else load_lanes(b, at, F32, lanes, used)
 
 
 def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a layer normalisation as three walks over a row: its sum, the squares of what is left, the results."""
+    """Emit three loops over each row: the sum, the sum of squared differences from the mean, the results."""
     assert isinstance(spec, LayerNormSpec)
     function, b = kernel_function(module, spec, machine)
     pointers = [operand(b, i) for i in range(len(spec.inner.strides))]
@@ -156,7 +157,7 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
     length, count = spec.inner.shape[-1], float(spec.inner.elements)
     zero = f32_splat(0.0, lanes)
 
-    def sum_of(places: list[ir.Value], term: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    def sum_of(addresses: list[ir.Value], term: Callable[[ir.Value], ir.Value]) -> ir.Value:
         def line(at: list[ir.Value], acc: Values) -> Values:
             def vector(i: ir.Value, used: int, carried: Values) -> Values:
                 value = term(_line_load(b, at[0], i, steps[0], lanes, used))
@@ -166,21 +167,21 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
 
             return _along(b, length, lanes, acc, vector)
 
-        return total(b, _over_lines(b, spec.inner, places, (zero,), line)[0])
+        return total(b, _over_lines(b, spec.inner, addresses, (zero,), line)[0])
 
     def row(index: ir.Value) -> None:
         x, *parameters, out = pointers
         for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
             x, out = advance(b, (x, out), (x_step, out_step), i, (F32_BYTES, F32_BYTES))
-        places = [x, *parameters, out]
-        mean = b.fdiv(sum_of(places, lambda value: value), ir.Constant(F32, count), name="mean")
+        addresses = [x, *parameters, out]
+        mean = b.fdiv(sum_of(addresses, lambda value: value), ir.Constant(F32, count), name="mean")
         means = splat(b, mean, lanes)
 
         def square(value: ir.Value) -> ir.Value:
             rest = b.fsub(value, means)
             return b.fmul(rest, rest)
 
-        variance = b.fdiv(sum_of(places, square), ir.Constant(F32, count), name="variance")
+        variance = b.fdiv(sum_of(addresses, square), ir.Constant(F32, count), name="variance")
         spread = intrinsic(b, "sqrt", [b.fadd(variance, ir.Constant(F32, spec.epsilon))])
         factor = splat(b, b.fdiv(ir.Constant(F32, 1.0), spread), lanes)
 
@@ -197,7 +198,7 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
 
             return _along(b, length, lanes, acc, vector)
 
-        _over_lines(b, spec.inner, places, (), line)
+        _over_lines(b, spec.inner, addresses, (), line)
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()
@@ -207,10 +208,11 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
 @spec_format("lrn")
 @dataclass(frozen=True)
 class LrnSpec(KernelSpec):
-    """x / (bias + alpha / size * sum of squares of `size` neighbouring channels) ^ beta. A row is a pixel.
+    """A local response normalisation, x / (bias + alpha / size * sum of squares of `size` neighbouring channels) ^
+    beta.
 
-    outer: loops over pixels with strides of x and out. channels: (how many, stride in x, in out). scratch: a pixel's
-    squares with zeros before and after them.
+    A row of work is a pixel. outer: loops over pixels with strides of x and out. channels: (number of channels, stride
+    in x, stride in out). The scratch holds a pixel's squares with zeros before and after them.
     """
 
     outer: Nest
@@ -242,7 +244,7 @@ class LrnSpec(KernelSpec):
 
 
 def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Lower to one kernel. Raises: MavcgError for another type than f32."""
+    """Return the node's step, a single kernel. Raises: MavcgError for a type other than f32."""
     x, out = views[node.inputs[0]], views[node.output]
     _only_f32(node, x)
     if out.elements == 0:
@@ -256,7 +258,8 @@ def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
 
 
 def _divide(b: ir.IRBuilder, x: ir.Value, base: ir.Value, beta: float) -> ir.Value:
-    """Return x / base^beta, by roots for the exponents that networks have; base is above 0 in all sensible networks."""
+    """Return x / base^beta, by square roots for the exponents that networks use; base is above 0 in sensible
+    networks."""
     if beta == 1.0:
         return b.fdiv(x, base)
     root = intrinsic(b, "sqrt", [base])
@@ -268,7 +271,7 @@ def _divide(b: ir.IRBuilder, x: ir.Value, base: ir.Value, beta: float) -> ir.Val
 
 
 def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a local response normalisation: squares go to scratch once; each sum then loads `size` neighbours."""
+    """Emit the loops over pixels: squares are stored to scratch once; each sum then loads `size` neighbours."""
     assert isinstance(spec, LrnSpec)
     function, b = kernel_function(module, spec, machine)
     x, out, scratch = operand(b, 0, "x"), operand(b, 1, "out"), function.args[3]
@@ -284,10 +287,10 @@ def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
     repeat(b, before + length, before + length + spec.size // 2 + lanes, clear, "zero_after")
 
     def row(index: ir.Value) -> None:
-        places = [x, out]
+        addresses = [x, out]
         for i, *strides in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            places = advance(b, places, strides, i, (F32_BYTES, F32_BYTES))
-        from_, to = places
+            addresses = advance(b, addresses, strides, i, (F32_BYTES, F32_BYTES))
+        from_, to = addresses
 
         def square(i: ir.Value, used: int, _: Values) -> Values:
             value = _line_load(b, from_, i, x_step, lanes, used)

@@ -1,4 +1,4 @@
-"""Padding: the border alone where the inside is written in place by its producer, else border and inside."""
+"""Kernels of padding: the border only, if the producer of the input writes the inside in place, else both."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,23 +23,24 @@ from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
-Region = tuple[tuple[int, int], ...]  # of each axis: from, to
+Region = tuple[tuple[int, int], ...]  # (begin, end) along each axis
 
 
-# Elementary operations that an element of a border counts for: it is written in short runs, to lines of the cache that
-# whoever computed the inside has.
+# Elementary operations that an element of a border counts as: it is written in short runs, to cache lines that are in
+# the cache of the core that computed the inside.
 BORDER_WORK = 8
 
 
 @spec_format("pad_border")
 @dataclass(frozen=True)
 class PadBorder(KernelSpec):
-    """Everything of `out` but the inside is `bits`, the element's bytes as an unsigned number. Operand: out.
+    """The fill of a constant border: every element of `out` outside of the inside becomes `bits`.
 
-    bits None: the element that another operand, a scalar, holds.
+    bits: the element's bytes as an unsigned number; None: the value is a second operand, a scalar. before, after: width
+    of the border along each axis. Operands: out, value?.
 
-    A row of work is an index along the first axis that is longer than 1, of images as a rule a row of pixels: so each
-    thread writes the border of about those rows that it computes before and after.
+    A row of work is an index along the first axis longer than 1, usually a row of pixels, so that each thread writes
+    the border of about the rows whose pixels it computes before and after.
     """
 
     out: View
@@ -88,8 +89,10 @@ class PadBorder(KernelSpec):
 @spec_format("pad_mapped")
 @dataclass(frozen=True)
 class PadMapped(KernelSpec):
-    """Each element of `out` is one of x: the nearest (edge), or its mirror image (reflect). A row is one element along
-    all axes but the last. Operands: x, out."""
+    """A pad whose border copies elements of x: the nearest (mode edge) or the mirror image (mode reflect).
+
+    A row of work is a line along the last axis. Operands: x, out.
+    """
 
     x: View
     out: View
@@ -118,7 +121,7 @@ class PadMapped(KernelSpec):
 
 
 def lower_border(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a pad with a constant whose input lies inside its output."""
+    """Return the step of a pad with a constant whose input already lies inside of its output."""
     out = views[node.output]
     around = tuple(node.attr("before")), tuple(node.attr("after"))
     if node.op == "pad_with":
@@ -129,7 +132,7 @@ def lower_border(node: Node, graph: Graph, views: Mapping[str, View], packing: P
 
 
 def lower_pad(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a pad whose input lies outside of its output."""
+    """Return the steps of a pad whose input has a buffer of its own."""
     x, out = views[node.inputs[0]], views[node.output]
     before = tuple(node.attr("before"))
     if node.op == "pad" and node.attr("mode") != "constant":
@@ -142,20 +145,22 @@ def lower_pad(node: Node, graph: Graph, views: Mapping[str, View], packing: Pack
 
 
 def border(shape: Sequence[int], before: Sequence[int], after: Sequence[int]) -> list[Region]:
-    """Boxes that together are all but the inside, none meeting another: of each axis the two ends, along the axes
-    before it only where these are inside."""
-    found: list[Region] = []
+    """Return disjoint boxes that cover everything but the inside of a tensor.
+
+    Each axis has two boxes, at its ends, which along earlier axes cover the inside only.
+    """
+    boxes: list[Region] = []
     for axis, length in enumerate(shape):
         outer = [(before[i], shape[i] - after[i]) for i in range(axis)]
         inner = [(0, n) for n in shape[axis + 1 :]]
         for low, high in ((0, before[axis]), (length - after[axis], length)):
             if low < high:
-                found.append((*outer, (low, high), *inner))
-    return [region for region in found if all(low < high for low, high in region)]
+                boxes.append((*outer, (low, high), *inner))
+    return [region for region in boxes if all(low < high for low, high in region)]
 
 
 def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a border, one loop nest for each of its boxes."""
+    """Emit the stores of a border, a loop nest for each of its boxes."""
     assert isinstance(spec, PadBorder)
     function, b = kernel_function(module, spec, machine)
     size = spec.out.item_bytes
@@ -163,10 +168,10 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     lanes = machine.vector_bytes // size
     base = operand(b, 0, "out")
     if spec.bits is None:
-        one = b.load(operand(b, 1, "fill"), name="fill", align=size, typ=typ)
+        fill_value = b.load(operand(b, 1, "fill"), name="fill", align=size, typ=typ)
     else:
-        one = ir.Constant(typ, spec.bits)
-    value = splat(b, one, lanes, "value")
+        fill_value = ir.Constant(typ, spec.bits)
+    value = splat(b, fill_value, lanes, "value")
 
     def fill(pointer: ir.Value, nest: Nest, axis: int) -> None:
         (strides,) = nest.strides
@@ -174,19 +179,19 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         if axis + 1 < len(nest.shape) or stride != 1:
 
             def border_line(index: ir.Value) -> None:
-                there = address(b, pointer, scale_index(b, index, stride * size))
+                pointer_at = address(b, pointer, scale_index(b, index, stride * size))
                 if axis + 1 < len(nest.shape):
-                    fill(there, nest, axis + 1)
+                    fill(pointer_at, nest, axis + 1)
                 else:
-                    b.store(one, there, align=size)
+                    b.store(fill_value, pointer_at, align=size)
 
             repeat(b, 0, length, border_line, "border")
             return
 
         def vectors(index: ir.Value, count: int, used: int) -> None:
             for i in range(count):
-                there = address(b, pointer, b.add(scale_index(b, index, size), const(i * lanes * size)))
-                store_lanes(b, value, there, lanes, used)
+                pointer_at = address(b, pointer, b.add(scale_index(b, index, size), const(i * lanes * size)))
+                store_lanes(b, value, pointer_at, lanes, used)
 
         along_line(b, Line(const(0), length, length), lanes, 1, vectors)
 
@@ -194,11 +199,11 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     step = spec.out.strides[spec.axis] * size if spec.rows else 0
 
     def box(region: Region) -> None:
-        """Return the part of a box that is in the rows from begin to end."""
+        """Emit the part of a box that lies in the rows begin to end."""
         low, high = region[spec.axis]
-        rest = [(to - from_, stride) for (from_, to), stride in zip(region, spec.out.strides, strict=True)]
-        del rest[spec.axis]
-        lengths, strides = zip(*rest, strict=True) if rest else ((1,), (1,))
+        other_axes = [(to - from_, stride) for (from_, to), stride in zip(region, spec.out.strides, strict=True)]
+        del other_axes[spec.axis]
+        lengths, strides = zip(*other_axes, strict=True) if other_axes else ((1,), (1,))
         nest = collapse(lengths, (strides,))
         first = sum(
             from_ * s for i, ((from_, _), s) in enumerate(zip(region, spec.out.strides, strict=True)) if i != spec.axis
@@ -217,7 +222,7 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
 
 def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a padding by edges, element by element: it is seldom and small."""
+    """Emit a pad by edge or reflect, one element at a time, as it is rare and small."""
     assert isinstance(spec, PadMapped)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
@@ -240,12 +245,12 @@ def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
             from_ = address(b, from_, scale_index(b, source(i, axis), spec.x.strides[axis] * size))
             to = address(b, to, scale_index(b, i, spec.out.strides[axis] * size))
 
-        def one(i: ir.Value) -> None:
-            there = address(b, from_, scale_index(b, source(i, last), spec.x.strides[last] * size))
-            value = b.load(there, align=size, typ=typ)
+        def emit_element(i: ir.Value) -> None:
+            pointer_at = address(b, from_, scale_index(b, source(i, last), spec.x.strides[last] * size))
+            value = b.load(pointer_at, align=size, typ=typ)
             b.store(value, address(b, to, scale_index(b, i, spec.out.strides[last] * size)), align=size)
 
-        repeat(b, 0, spec.out.shape[last], one, "element")
+        repeat(b, 0, spec.out.shape[last], emit_element, "element")
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()

@@ -1,6 +1,6 @@
-"""Convolutions and matrix products of rare types, f64 and whole numbers: one product per iteration.
+"""Kernels of convolutions and matrix products of rare types (f64 and integers), without vectors.
 
-Both are one thing: out[i] = sum over j of a[i, j] * w[i, j], with strides over the dimensions of i and of j.
+Both are out[i] = sum over j of a[i, j] * w[i, j], with strides for the dimensions of i and of j.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ from mavcg.specs.serialize import spec_format
 @spec_format("product_dimension")
 @dataclass(frozen=True)
 class ProductDimension:
-    """A dimension of the result: its length, and the strides in elements of a, w, out, bias and residual."""
+    """A dimension of the result. length: its length. Others: stride of each operand along it, in elements."""
 
     length: int
     a: int
@@ -47,10 +47,11 @@ class ProductDimension:
 @spec_format("plain_product")
 @dataclass(frozen=True)
 class PlainProduct(KernelSpec):
-    """act(sum + bias + residual), rounded or wrapped around after every product.
+    """act(sum + bias + residual), where each multiply-add rounds (floats) or wraps around (integers).
 
-    outer: the result's dimensions. inner: those that are summed over, (length, stride in a, stride in w). A row is an
-    index of all outer dimensions but the last. Operands: a, w, out, then bias and residual as far as there are any.
+    outer: the result's dimensions. inner: the summed dimensions, as (length, stride in a, stride in w). A row of work
+    is
+    a line along the last outer dimension. Operands: a, w, out, bias?, residual?.
     """
 
     dtype: str
@@ -83,8 +84,7 @@ class PlainProduct(KernelSpec):
 
 
 def plain_matmul(node: Node, views: Mapping[str, View]) -> tuple[Step, ...]:
-    """Return the step of a matmul of any type but f16. Raises: MavcgError for an activation that there is not for
-    it."""
+    """Return the step of a matmul of any type but f16. Raises: MavcgError for an activation without a kernel."""
     a, w, out, residual = (_view_of(node, views, i) for i in (0, 1, -1, 3))
     assert a is not None and w is not None and out is not None
     k, n = w.strides[-2:] if not node.attr("transpose_b") else w.strides[:-3:-1]
@@ -101,7 +101,7 @@ def plain_matmul(node: Node, views: Mapping[str, View]) -> tuple[Step, ...]:
 
 
 def plain_conv2d(node: Node, graph: Graph, views: Mapping[str, View]) -> tuple[Step, ...]:
-    """Return the step of a conv2d of any type but f16, its image padded already. Raises: as plain_matmul."""
+    """Return the step of a conv2d of any type but f16, whose image is already padded. Raises: as plain_matmul."""
     x, w, out, residual = (_view_of(node, views, i) for i in (0, 1, -1, 3))
     assert x is not None and w is not None and out is not None
     groups, (down, right), (gap_h, gap_w) = (node.attr(n) for n in ("groups", "stride", "dilation"))
@@ -132,7 +132,7 @@ def _view_of(node: Node, views: Mapping[str, View], index: int) -> View | None:
 
 
 def _broadcast(view: View, shape: Sequence[int]) -> list[int]:
-    """Return the strides for each dimension of the result, 0 where the view repeats."""
+    """Return the stride of a view for each dimension of the result, 0 where the view is broadcast."""
     missing = len(shape) - len(view.shape)
     lengths = (1,) * missing + view.shape
     return [0 if n == 1 else s for n, s in zip(lengths, (0,) * missing + view.strides, strict=True)]
@@ -154,8 +154,7 @@ def _step(
 
 
 def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit the loops: one accumulator, one product per iteration, in the order of the inner dimensions on every
-    core."""
+    """Emit the loops: one accumulator, one product per iteration, in the order of the inner dimensions."""
     assert isinstance(spec, PlainProduct)
     function, b = kernel_function(module, spec, machine)
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
@@ -166,9 +165,9 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
             pointers.append(operand(b, len(pointers), name))
             steps.append([getattr(d, name) for d in spec.outer])
 
-    def advance(places: Sequence[ir.Value], indices: Sequence[ir.Value], dimensions: slice) -> list[ir.Value]:
+    def advance(addresses: Sequence[ir.Value], indices: Sequence[ir.Value], dimensions: slice) -> list[ir.Value]:
         found = []
-        for pointer, strides in zip(places, steps, strict=True):
+        for pointer, strides in zip(addresses, steps, strict=True):
             for index, stride in zip(indices, strides[dimensions], strict=True):
                 pointer = address(b, pointer, scale_index(b, index, stride * size))
             found.append(pointer)
@@ -176,17 +175,17 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
     def row(number_: ir.Value) -> None:
         indices = decode(b, number_, [d.length for d in spec.outer[:-1]])
-        places = advance(pointers, indices, slice(0, -1))
-        repeat(b, 0, spec.outer[-1].length, lambda i: element(advance(places, [i], slice(-1, None))), "last")
+        addresses = advance(pointers, indices, slice(0, -1))
+        repeat(b, 0, spec.outer[-1].length, lambda i: element(advance(addresses, [i], slice(-1, None))), "last")
 
-    def element(places: Sequence[ir.Value]) -> None:
-        total = emit_sum(places[0], places[1], spec.inner, number(ir.Constant(typ, 0), 0))
-        for pointer in places[3:]:
+    def element(addresses: Sequence[ir.Value]) -> None:
+        total = emit_sum(addresses[0], addresses[1], spec.inner, number(ir.Constant(typ, 0), 0))
+        for pointer in addresses[3:]:
             more = b.load(pointer, align=size, typ=typ)
             total = b.fadd(total, more) if is_float(spec.dtype) else b.add(total, more)
         if spec.act:
             total = unary(b, spec.act, spec.act_args, spec.dtype, total)
-        b.store(total, places[2], align=size)
+        b.store(total, addresses[2], align=size)
 
     def emit_sum(a: ir.Value, w: ir.Value, inner: Sequence[tuple[int, int, int]], total: ir.Value) -> ir.Value:
         if not inner:
@@ -195,8 +194,8 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
         length, a_step, w_step = inner[0]
 
         def term(i: ir.Value, carried: Values) -> Values:
-            places = [address(b, p, scale_index(b, i, s * size)) for p, s in ((a, a_step), (w, w_step))]
-            return (emit_sum(places[0], places[1], inner[1:], carried[0]),)
+            addresses = [address(b, p, scale_index(b, i, s * size)) for p, s in ((a, a_step), (w, w_step))]
+            return (emit_sum(addresses[0], addresses[1], inner[1:], carried[0]),)
 
         return for_range(b, const(0), const(length), 1, (total,), term, "k")[0]
 
@@ -206,4 +205,4 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
 
 EMIT = {PlainProduct: emit_plain_product}
-LOWER: dict[str, object] = {}  # conv2d and matmul call it where they have no kernel of their own
+LOWER: dict[str, object] = {}  # conv2d and matmul call plain_conv2d and plain_matmul for types without other kernels

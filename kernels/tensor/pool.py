@@ -1,4 +1,4 @@
-"""Maximum and average over windows of an image: vectors along the channels, windows clamped at the image's edges."""
+"""Kernels of max and average pooling: vectors along the channels, windows clamped at the image's edges."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,14 +32,17 @@ from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
-TOGETHER = 4  # vectors of channels whose windows are walked at once, to hide the latency of an addition
+TOGETHER = 4  # vectors of channels that are pooled at a time, to hide the latency of an addition
 
 
 @spec_format("pool2d")
 @dataclass(frozen=True)
 class Pool(KernelSpec):
-    """kind "max" (f32, i8, u8) or "avg" (f32) over windows; x, out: N, H, W, C; pads and count_pads: top, left, bottom,
-    right. A row of work is a row of output pixels. Operands: x, out."""
+    """A pooling; kind: "max" (f32, i8, u8) or "avg" (f32).
+
+    x, out: N, H, W, C. pads: (top, left, bottom, right); count_pads: the part of pads that counts in an average's
+    divisor. A row of work is a row of output pixels. Operands: x, out.
+    """
 
     kind: str
     x: View
@@ -76,7 +79,7 @@ def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
     x, out = views[node.inputs[0]], views[node.output]
     kind = node.op.partition("_")[0]
     if x.dtype not in (("f32", "i8", "u8") if kind == "max" else ("f32",)):
-        raise MavcgError(f"node '{node.origin}' ({node.op}): of {x.dtype}; there is a kernel for f32 (max: i8, u8 too)")
+        raise MavcgError(f"node '{node.origin}' ({node.op}): its type is {x.dtype}; supported: f32 (max: i8, u8 too)")
     counted = tuple(node.attr("count_pads")) if kind == "avg" else (0, 0, 0, 0)
     spec = Pool(
         kind, x, out, tuple(node.attr("kernel")), tuple(node.attr("stride")), tuple(node.attr("dilation")),
@@ -87,7 +90,7 @@ def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
 
 @dataclass(frozen=True)
 class _PoolWindow:
-    """Taps of one axis that are inside: from `low` to `high`; `counted`: how many count for an average."""
+    """A window along one axis: taps low .. high - 1 are inside of the image; counted: taps in an average's divisor."""
 
     low: Value
     high: Value
@@ -95,7 +98,7 @@ class _PoolWindow:
 
 
 def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a pooling's loops: rows, pixels, groups of vectors of channels, taps."""
+    """Emit the loops over rows, pixels, groups of vectors of channels, and taps."""
     assert isinstance(spec, Pool)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
@@ -180,7 +183,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 
 
 def _along_channels(b: ir.IRBuilder, channels: int, lanes: int, group: Callable[[Value, int, int], None]) -> None:
-    """Emit group(first channel, vectors, elements used of each) over all channels."""
+    """Emit group(first channel, vectors, used lanes of each) over all channels."""
     done = 0
     for count in (TOGETHER, 1):
         step = count * lanes
@@ -199,7 +202,7 @@ def _along_channels(b: ir.IRBuilder, channels: int, lanes: int, group: Callable[
 
 
 def _start(b: ir.IRBuilder, spec: Pool, typ: ir.Type) -> Value:
-    """Return the result of a window without elements."""
+    """Return the initial value of a window's result: 0 for an average, the smallest value for a maximum."""
     if spec.kind == "avg":
         return ir.Constant(typ, [0.0] * typ.count)
     low = -inf if spec.x.dtype == "f32" else int(np.iinfo(DTYPES[spec.x.dtype]).min)
@@ -216,10 +219,10 @@ def _combine(b: ir.IRBuilder, spec: Pool) -> Callable[[Value, Value], Value]:
 
 
 def _larger(b: ir.IRBuilder, acc: Value, value: Value) -> Value:
-    """Return max(acc, value), NaN where one is NaN; of equal ones value, but +0 of both zeros on Arm."""
+    """Return max(acc, value); NaN where either is NaN. Of equal values `value`; of zeros of both signs +0 on Arm."""
     if b.module.triple.startswith("aarch64"):
         return intrinsic(b, "maximum", [acc, value])
-    # x86's maximum is the second one where one is NaN: what is in acc would be lost.
+    # x86's maximum returns the second operand where either is NaN: a NaN in acc would be lost.
     larger = b.select(b.fcmp_ordered(">", acc, value), acc, value)
     return b.select(b.fcmp_unordered("uno", acc, acc), acc, larger)
 

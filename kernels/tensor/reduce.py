@@ -1,5 +1,8 @@
-"""Sums, means, products and extremes over axes. The order of the terms is part of the spec, the same on every core: one
-after the other for each output along the vectors' lanes, or PARTS partial results where the last axis itself goes."""
+"""Kernels of reductions over axes: sums, means, products and extremes.
+
+The order of the terms is part of the spec, so that results are bit-identical on every core: sequential for each output
+if vectors run along the outputs, in PARTS partial results if the last axis is reduced.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,16 +37,20 @@ from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
 Combine = Callable[[ir.IRBuilder, Value, Value], Value]
-PARTS = 16  # partial results of a sum along the last axis; lane i takes every sixteenth term from i on
-TOGETHER = 4  # vectors of outputs that are computed at once
+PARTS = 16  # partial results of a reduction along the last axis; lane i takes terms i, i + 16, ...
+TOGETHER = 4  # vectors of outputs that are computed at a time
 
 
 @spec_format("reduce")
 @dataclass(frozen=True)
 class Reduce(KernelSpec):
-    """kind: sum, mean, max, min or prod. kept: loops over the outputs with strides of x and out; reduced: loops over
-    the terms with x's strides, row-major. along: whether the kept loops end with neighbours in x and out, taken as
-    vectors. A row is one output, or where along, a line of them. Operands: x, out."""
+    """A reduction over axes; kind: sum, mean, max, min or prod.
+
+    kept: loops over the outputs with strides of x and out. reduced: loops over the terms with x's strides, row-major.
+    along: True if the innermost kept loop is contiguous in x and out, so that vectors run along it. A row of work is
+    one
+    output, or, where along, a line of outputs. Operands: x, out.
+    """
 
     kind: str
     dtype: str
@@ -84,7 +91,7 @@ def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: P
 
 
 def kept_loops(x: View, out: View, axes: set[int], keepdims: bool) -> Nest:
-    """Return the loops over the outputs: strides of x, then of out."""
+    """Return the loops over the outputs, with strides of x and of out."""
     kept = [a for a in range(len(x.shape)) if a not in axes]
     of_out = [out.strides[a] for a in kept] if keepdims else list(out.strides)
     return collapse([x.shape[a] for a in kept], [[x.strides[a] for a in kept], of_out])
@@ -135,7 +142,7 @@ def identity(kind: str, dtype: str) -> Any:
 
 
 def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit the two orders that the spec knows."""
+    """Emit the reduction in the order that the spec sets."""
     assert isinstance(spec, Reduce)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
@@ -198,7 +205,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 def walk(
     b: ir.IRBuilder, nest: Nest, size: int, pointer: Value, acc: Values, term: Callable[[Value, Values], Values]
 ) -> Values:
-    """Emit acc = term(address, acc) for every point of the nest in row-major order."""
+    """Emit acc = term(address, acc) for every point of the nest in row-major order; return the final acc."""
 
     def level(axis: int, at: Value, acc: Values) -> Values:
         if axis == len(nest.shape):
@@ -222,9 +229,10 @@ def total_of(
     partial: ir.Type | None = None,
     term: Callable[[Value], Value] = lambda value: value,
 ) -> Value:
-    """Return all terms of one output: by PARTS partial results where the innermost loop runs over neighbours.
+    """Return the reduction of all terms of one output, in PARTS partial results if the innermost loop is contiguous.
 
-    partial: the type of partial results, where it is not that of the elements. term: of an element or a vector of them.
+    partial: type of partial results; None: the elements' type. term: maps an element, or a vector of elements, to
+    terms.
     """
     typ, size = TYPES[dtype], DTYPES[dtype].itemsize
     partial = partial or typ
@@ -254,7 +262,7 @@ def total_of(
 
     (value,) = walk(b, outer, size, pointer, (ir.Constant(vector(partial, PARTS), [start] * PARTS),), run)
     width = PARTS
-    while width > 1:  # halves onto each other: 8, 4, 2, 1
+    while width > 1:  # combine by halves: 8, 4, 2, 1
         width //= 2
         value = combine(b, shuffle(b, value, value, range(width)), shuffle(b, value, value, range(width, 2 * width)))
     return b.extract_element(value, const(0, ir.IntType(32)))

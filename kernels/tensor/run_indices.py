@@ -1,7 +1,7 @@
-"""Indices that are known only in a run: checked and made offsets (flat_index), and written to (scatter).
+"""Kernels for indices computed at run time: checked and flattened to offsets (flat_index), written to (scatter).
 
-flat_index alone can fail: it sets the fault word of the run where an index is outside, and goes on with the nearest one
-inside, so that what reads or writes by its result stays within its tensor.
+Only flat_index can fail: for an index out of range it sets the run's fault word and continues with the nearest valid
+index, so that readers and writers stay within their tensors.
 """
 
 from collections.abc import Mapping
@@ -51,11 +51,12 @@ from mavcg.specs.serialize import spec_format
 @spec_format("flat_index")
 @dataclass(frozen=True)
 class FlatIndexSpec(KernelSpec):
-    """out[p] = sum over k of indices[p, k] * index_strides[k], plus the sum over d of p[d] * offsets[d], in i64.
+    """out[p] = sum over k of indices[p, k] * index_strides[k], plus the sum over d of p[d] * offsets[d], as i64.
 
-    nest: strides of indices without their last dimension, of the output, and the offsets. index_step: stride of the
-    last dimension of indices, in elements. lengths: indices[.., k] is from 0 to lengths[k] - 1, or with from_end from
-    -lengths[k]. Operands: indices, out, the fault word.
+    nest: loops with strides of indices without their last dimension, strides of out, and offsets. index_step: stride of
+    the last dimension of indices, in elements. lengths: valid indices[.., k] are 0 to lengths[k] - 1, with from_end
+    also
+    -lengths[k] to -1. Operands: indices, out, fault word.
     """
 
     index_bytes: int
@@ -85,12 +86,11 @@ class FlatIndexSpec(KernelSpec):
 @spec_format("scatter")
 @dataclass(frozen=True)
 class ScatterSpec(KernelSpec):
-    """out[indices[i]] = updates[i], or reduced with what is there, in the order of the indices.
+    """out[indices[i]] = updates[i], or reduction(out[indices[i]], updates[i]), in the order of i.
 
-    nest: loops over the elements of an update, with the strides of updates and of the output. count: of indices; step:
-    their stride. length: rows of the output; an index outside is taken for the nearest inside. update_step, out_step:
-    elements from one update, or row of the output, to the next. reduction: none, or an operator of two numbers.
-    Operands: indices, updates, out.
+    nest: loops over the elements of one update, with strides of updates and out. count, step: number and stride of the
+    indices. length: rows of out; an index out of range is clamped. update_step, out_step: elements from one update, or
+    row of out, to the next. reduction: "none" or a binary operator. Operands: indices, updates, out.
     """
 
     dtype: str
@@ -113,7 +113,7 @@ class ScatterSpec(KernelSpec):
 
     @property
     def rows(self) -> int:
-        """Pieces of an update: rows of the kernel never write the same element, whatever the indices."""
+        """Number of pieces of an update; two rows of work never write the same element, whatever the indices."""
         return self.nest.rows
 
     @property
@@ -135,14 +135,17 @@ def _lower_flat_index(node: Node, graph: Graph, views: Mapping[str, View], packi
 
 
 def emit_flat_index(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit indices of flattened positions, of which a row is a piece. Threads that write the fault word write the same
-    aligned 32 bits, which every core stores at once; the engine reads it when they are done."""
+    """Emit the loop over flattened positions, of which a row of work is a piece.
+
+    Threads that set the fault word store the same aligned 32 bits, which is atomic on every core; the engine reads it
+    after the step.
+    """
     assert isinstance(spec, FlatIndexSpec)
     function, b = kernel_function(module, spec, machine)
     indices, out, fault = (operand(b, i, name) for i, name in enumerate(("indices", "out", "fault")))
     typ, size = ir.IntType(spec.index_bytes * 8), spec.index_bytes
 
-    def place(at: list[ir.Value], strides: tuple[int, ...]) -> ir.Value:
+    def offset_at(at: list[ir.Value], strides: tuple[int, ...]) -> ir.Value:
         total: ir.Value = const(0)
         for index, stride in zip(at, strides, strict=True):
             total = b.add(total, scale_index(b, index, stride)) if stride else total
@@ -151,7 +154,7 @@ def emit_flat_index(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
     def position(number: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
         (outside,) = carried
         at = decode(b, number, spec.nest.shape)
-        read, written, flat = (place(at, strides) for strides in spec.nest.strides)
+        read, written, flat = (offset_at(at, strides) for strides in spec.nest.strides)
         for k, (length, stride) in enumerate(zip(spec.lengths, spec.index_strides, strict=True)):
             element = b.add(read, const(k * spec.index_step))
             index = load_vector(b, address(b, indices, scale_index(b, element, size)), typ, name="index")
@@ -174,7 +177,7 @@ def emit_flat_index(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
 
 
 def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return a copy of x, then the updates."""
+    """Return the steps of a scatter node: a copy of x, then the updates."""
     x, indices, updates, out = (views[name] for name in (*node.inputs, node.output))
     if out.elements == 0:
         return ()
@@ -193,7 +196,7 @@ def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing:
 
 
 def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a scatter: each row takes all indices in order, so that the last of equal indices stays."""
+    """Emit a scatter: each row of work visits all indices in order, so that the last of equal indices wins."""
     assert isinstance(spec, ScatterSpec)
     function, b = kernel_function(module, spec, machine)
     indices, updates, out = (operand(b, i, name) for i, name in enumerate(("indices", "updates", "out")))
@@ -210,12 +213,12 @@ def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
         old = load_lanes(b, old_at, typ, of, used, "old") if of > 1 else load_vector(b, old_at, typ, name="old")
         return BINARY[spec.reduction](b, spec.dtype, old, new)
 
-    def all_indices(places: list[ir.Value], line: Line) -> None:
+    def all_indices(addresses: list[ir.Value], line: Line) -> None:
         def update(number: ir.Value) -> None:
             index_place = address(b, indices, scale_index(b, number, spec.step * spec.index_bytes))
             index = index_at(b, index_place, spec.index_bytes, spec.length)
-            source = address(b, places[0], scale_index(b, number, spec.update_step * size), "source")
-            target = address(b, places[1], scale_index(b, index, spec.out_step * size), "target")
+            source = address(b, addresses[0], scale_index(b, number, spec.update_step * size), "source")
+            target = address(b, addresses[1], scale_index(b, index, spec.out_step * size), "target")
 
             def vectors(at: ir.Value, count: int, used: int) -> None:
                 for i in range(count):
@@ -224,7 +227,7 @@ def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
                     to = address(b, target, offset)
                     store_lanes(b, combine(to, new, used, lanes), to, lanes, used)
 
-            def one(at: ir.Value) -> None:
+            def emit_element(at: ir.Value) -> None:
                 new = load_vector(b, address(b, source, scale_index(b, at, from_step * size)), typ, name="new")
                 to = address(b, target, scale_index(b, at, to_step * size))
                 store_vector(b, combine(to, new, 1, 1), to)
@@ -232,7 +235,7 @@ def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
             if from_step == to_step == 1 and line.length >= lanes:
                 along_line(b, line, lanes, 1, vectors)
             else:
-                repeat(b, line.begin, line.end(b), one, "element")
+                repeat(b, line.begin, line.end(b), emit_element, "element")
 
         repeat(b, 0, spec.count, update, "update")
 

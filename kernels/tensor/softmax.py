@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along one axis: the largest element is subtracted first, so that nothing overflows."""
+"""Kernels of softmax and log_softmax along one axis; the largest element is subtracted first to prevent overflow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,15 +19,18 @@ from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
-LANES = 8  # the same on every core: a vector of another length is made of these or cut into them
+LANES = 8  # of the emitted vectors, on every core; LLVM splits or joins them for other vector lengths
 
 
 @spec_format("softmax")
 @dataclass(frozen=True)
 class Softmax(KernelSpec):
-    """log: the logarithm of it. outer: the dimensions that are neither the axis nor the line, with strides of x and
-    out. axis, line: (length, stride in x, stride in out); line: neighbours that are taken as vectors, of length 1 where
-    the axis itself is the last. A row is one point of the outer dimensions. Operands: x, out, which may be one."""
+    """A softmax along one axis. log: its logarithm instead.
+
+    axis: (length, stride in x, stride in out). line: length of the last dimension, along which vectors run; 1 if the
+    axis itself is last. outer: the other dimensions, with strides of x and out. A row of work is one point of the outer
+    dimensions. Operands: x, out, which may be the same buffer.
+    """
 
     log: bool
     outer: Nest
@@ -55,7 +58,7 @@ def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     """Return the step of a softmax or log_softmax node. Raises: MavcgError for a type other than f32."""
     x, out = views[node.inputs[0]], views[node.output]
     if x.dtype != "f32":
-        raise MavcgError(f"node '{node.origin}' ({node.op}): of {x.dtype}; there is a kernel for f32 only")
+        raise MavcgError(f"node '{node.origin}' ({node.op}): its type is {x.dtype}; only f32 is supported")
     rank = len(x.shape)
     axis = node.attr("axis") % rank
     last = rank - 1
@@ -72,7 +75,7 @@ def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 
 
 def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a softmax as three walks along the axis: the largest, the sum of exponentials, the results."""
+    """Emit three loops along the axis: the largest element, the sum of exponentials, the results."""
     assert isinstance(spec, Softmax)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
@@ -90,23 +93,23 @@ def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
 
 
 def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
-    """Emit a softmax of one line: partial sums as in a reduction along the last axis."""
+    """Emit the softmax along a last axis, with partial sums as in a reduction along the last axis."""
     length, x_step, out_step = spec.axis
     largest = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("max", "f32"), -inf)
     dense = x_step == out_step == 1
 
-    def each(change: object) -> None:
+    def update_all(change: object) -> None:
         assert callable(change)
         if not dense:
 
-            def one(i: Value) -> None:
+            def emit_element(i: Value) -> None:
                 value = b.load(address(b, x, scale_index(b, i, x_step * F32_BYTES)), align=F32_BYTES, typ=F32)
                 old = b.load(address(b, out, scale_index(b, i, out_step * F32_BYTES)), align=F32_BYTES, typ=F32)
                 b.store(
                     change(value, old, 1), address(b, out, scale_index(b, i, out_step * F32_BYTES)), align=F32_BYTES
                 )
 
-            repeat(b, 0, length, one, "element")
+            repeat(b, 0, length, emit_element, "element")
             return
 
         def vectors(i: Value, used: int) -> None:
@@ -128,17 +131,17 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
             return exp(b, subtract_largest(value, value.type.count if isinstance(value.type, ir.VectorType) else 1))
 
         total = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("sum", "f32"), 0.0, term=term)
-        less = log_(b, total)
-        each(lambda value, _, lanes: b.fsub(subtract_largest(value, lanes), splat(b, less, lanes)))
+        log_total = log_(b, total)
+        update_all(lambda value, _, lanes: b.fsub(subtract_largest(value, lanes), splat(b, log_total, lanes)))
     else:
-        each(lambda value, _, lanes: exp(b, subtract_largest(value, lanes)))
+        update_all(lambda value, _, lanes: exp(b, subtract_largest(value, lanes)))
         total = total_of(b, Nest((length,), ((out_step,),)), "f32", out, combiner("sum", "f32"), 0.0)
         factor = b.fdiv(ir.Constant(F32, 1.0), total)
-        each(lambda _, old, lanes: b.fmul(old, splat(b, factor, lanes)))
+        update_all(lambda _, old, lanes: b.fmul(old, splat(b, factor, lanes)))
 
 
 def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
-    """Emit a softmax across lines of neighbours: each lane is a line of its own."""
+    """Emit the softmax along an axis that is not the last: update_all lane of a vector is a softmax of its own."""
     length, x_step, out_step = spec.axis
 
     def vectors(first: Value, used: int) -> None:
@@ -152,29 +155,29 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
         low = ir.Constant(typ, [-inf] * LANES)
         (largest,) = walk(b, along_x, F32_BYTES, from_, (low,), lambda at, acc: (at_least(b, load(at), acc[0]),))
 
-        def each(change: object) -> None:
+        def update_all(change: object) -> None:
             assert callable(change)
 
-            def one(i: Value) -> None:
+            def emit_element(i: Value) -> None:
                 pointer = address(b, to, scale_index(b, i, out_step * F32_BYTES))
                 value = load(address(b, from_, scale_index(b, i, x_step * F32_BYTES)))
                 store_lanes(b, change(value, load(pointer)), pointer, LANES, used)
 
-            repeat(b, 0, length, one, "element")
+            repeat(b, 0, length, emit_element, "element")
 
         zero = ir.Constant(typ, [0.0] * LANES)
-        if spec.log:  # x is read again at the end, and may lie where the results go
+        if spec.log:  # x is read again at the end, and may be the buffer of the results
 
             def term(at: Value, acc: Values) -> Values:
                 return (b.fadd(acc[0], exp(b, b.fsub(load(at), largest))),)
 
-            less = log_(b, walk(b, along_x, F32_BYTES, from_, (zero,), term)[0])
-            each(lambda value, _: b.fsub(b.fsub(value, largest), less))
+            log_total = log_(b, walk(b, along_x, F32_BYTES, from_, (zero,), term)[0])
+            update_all(lambda value, _: b.fsub(b.fsub(value, largest), log_total))
         else:
-            each(lambda value, _: exp(b, b.fsub(value, largest)))
+            update_all(lambda value, _: exp(b, b.fsub(value, largest)))
             (total,) = walk(b, along_out, F32_BYTES, to, (zero,), lambda at, acc: (b.fadd(acc[0], load(at)),))
             factor = b.fdiv(ir.Constant(typ, [1.0] * LANES), total)
-            each(lambda _, old: b.fmul(old, factor))
+            update_all(lambda _, old: b.fmul(old, factor))
 
     whole = spec.line // LANES * LANES
     repeat(b, 0, whole, lambda i: vectors(i, LANES), "line", LANES)

@@ -1,4 +1,4 @@
-"""Transposes between strided views: squares are transposed in registers, three or four planes are interleaved."""
+"""Kernels of transposes between strided views: squares in registers, or two to four lines interleaved or separated."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,15 +23,16 @@ from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
-_BLOCK = 64  # elements of a side of a row's block: a multiple of every tile, and a few cache lines
+_BLOCK = 64  # elements of a side of a block: a multiple of every tile, and a few cache lines
 
 
 @spec_format("transpose")
 @dataclass(frozen=True)
 class TransposeSpec(KernelSpec):
-    """target[.., p, .., q] = source, dense along q in the target and along p in the source.
+    """A transposing copy: the target is contiguous along dimension q, the source along dimension p.
 
-    nest: strides of source and target; its last dimension is q. across: the dimension p.
+    nest: loops with strides of source and target; its last dimension is q. across: number of dimension p. A row of work
+    is a block along p and q at one index of the other dimensions.
     """
 
     item_bytes: int
@@ -48,19 +49,19 @@ class TransposeSpec(KernelSpec):
 
     @property
     def sides(self) -> tuple[int, int]:
-        """Numbers of elements along the two axes that change places, p and q."""
+        """Lengths of the dimensions p and q."""
         return self.nest.shape[self.across], self.nest.shape[-1]
 
     @property
     def blocks(self) -> tuple[int, int]:
-        """Elements along p and along q in a row's block."""
+        """Elements of a block along p and along q."""
         p, q = self.sides
         narrow_p, narrow_q = min(p, _BLOCK), min(q, _BLOCK)
         return min(p, _BLOCK * (_BLOCK // narrow_q)), min(q, _BLOCK * (_BLOCK // narrow_p))
 
     @property
     def outer(self) -> tuple[int, ...]:
-        """The other dimensions, by number."""
+        """Numbers of the dimensions other than p and q."""
         return tuple(i for i in range(len(self.nest.shape) - 1) if i != self.across)
 
     @property
@@ -79,7 +80,7 @@ class TransposeSpec(KernelSpec):
 
 
 def transpose_steps(source: str, target: str, item_bytes: int, nest: Nest, origin: str = "") -> tuple[Step, ...]:
-    """Copy between any two views of one shape, the loops in the target's order."""
+    """Return the step of a copy between two views of the same shape, with loops in the target's order."""
     from_, to = nest.strides
     dense = [i for i, step in enumerate(from_[:-1]) if step == 1 and nest.shape[i] > 1]
     if nest.elements == 0 or to[-1] != 1 or from_[-1] in (0, 1) or not dense:
@@ -90,9 +91,9 @@ def transpose_steps(source: str, target: str, item_bytes: int, nest: Nest, origi
 
 @dataclass(frozen=True)
 class _Plane:
-    """A block of two dimensions in memory, dense along p in the source and along q in the target.
+    """A block of two dimensions in memory, contiguous along p in the source and along q in the target.
 
-    item, source_step (from one q to the next), target_step (from one p to the next): in bytes.
+    In bytes: item, size of an element; source_step, from one q to the next; target_step, from one p to the next.
     """
 
     source: ir.Value
@@ -111,20 +112,20 @@ class _Plane:
 Range = tuple[ir.Value, ir.Value]
 
 
-def _singly(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range) -> None:
+def _by_elements(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range) -> None:
     typ = ir.IntType(plane.item * 8)
 
-    def one(p: ir.Value, q: ir.Value) -> None:
+    def emit_element(p: ir.Value, q: ir.Value) -> None:
         store_vector(b, load_vector(b, plane.source_at(b, p, q), typ, name="value"), plane.target_at(b, p, q))
 
-    repeat(b, *p_range, lambda p: repeat(b, *q_range, lambda q: one(p, q), "q"), "p")
+    repeat(b, *p_range, lambda p: repeat(b, *q_range, lambda q: emit_element(p, q), "q"), "p")
 
 
 def _square(b: ir.IRBuilder, plane: _Plane, p: ir.Value, q: ir.Value, groups: int) -> None:
-    """Transpose n elements along p and groups x n along q, n elements being 16 bytes.
+    """Emit the transpose of n elements along p by groups * n along q, where n elements are 16 bytes.
 
-    The vector of row r holds row r of every group, 16 bytes each, so that the transposition of a square never crosses
-    the 16 bytes, which is slow in wider registers.
+    The vector of row r holds row r of every group, 16 bytes each, so that no shuffle crosses 16 bytes, which is slow in
+    wider registers.
     """
     n = 16 // plane.item
     quarter = ir.VectorType(ir.IntType(plane.item * 8), n)
@@ -141,7 +142,7 @@ def _square(b: ir.IRBuilder, plane: _Plane, p: ir.Value, q: ir.Value, groups: in
 
 
 def concatenate_vectors(b: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
-    """Return the vectors of one type, a power of two of them, one behind the other."""
+    """Return the concatenation of vectors of one type, whose number is a power of two."""
     while len(parts) > 1:
         lanes = list(range(2 * parts[0].type.count))
         parts = [shuffle(b, x, y, lanes) for x, y in zip(parts[::2], parts[1::2], strict=True)]
@@ -149,28 +150,29 @@ def concatenate_vectors(b: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
 
 
 def transpose_squares(b: ir.IRBuilder, rows: Sequence[ir.Value], n: int) -> list[ir.Value]:
-    """Return the columns of n rows of n lanes; of every group of n lanes where there are more. n is a power of two.
+    """Return the columns of n rows of n lanes, in each group of n lanes of longer rows; n is a power of two.
 
     Interleaving row i with row i + n/2, log2(n) times, transposes a square.
     """
     count = rows[0].type.count
-    found = list(rows)
+    vectors = list(rows)
     for _ in range(n.bit_length() - 1):
         pairs = []
         for i in range(n // 2):
             for half in (0, n // 2):
                 mask = [g + half + j // 2 + (count if j % 2 else 0) for g in range(0, count, n) for j in range(n)]
-                pairs.append(shuffle(b, found[i], found[i + n // 2], mask))
-        found = pairs
-    return found
+                pairs.append(shuffle(b, vectors[i], vectors[i + n // 2], mask))
+        vectors = pairs
+    return vectors
 
 
 def _squares(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, groups: Sequence[int]) -> None:
-    """Emit squares of the largest number of groups first, then of smaller ones, single elements at the edges."""
+    """Emit a block by squares of the largest number of groups first, then of fewer, then single elements at the
+    edges."""
     n = 16 // plane.item
     (p0, p1), (q0, q1) = p_range, q_range
     if not groups:
-        _singly(b, plane, p_range, q_range)
+        _by_elements(b, plane, p_range, q_range)
         return
     wide = n * groups[0]
     p_end = b.add(p0, b.and_(b.sub(p1, p0), const(-n)), name="p_end")
@@ -178,14 +180,15 @@ def _squares(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, gro
 
     def column(q: ir.Value) -> None:
         repeat(b, p0, p_end, lambda p: _square(b, plane, p, q, groups[0]), "p", n)
-        _singly(b, plane, (p_end, p1), (q, b.add(q, const(wide))))
+        _by_elements(b, plane, (p_end, p1), (q, b.add(q, const(wide))))
 
     repeat(b, q0, q_end, column, "q", wide)
     _squares(b, plane, p_range, (q_end, q1), groups[1:])
 
 
 def _interleave(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, lanes: int, count: int) -> None:
-    """Interleave lines along p, where q has `count` elements, 2 to 4, and lies densely with p in the target."""
+    """Emit a block whose q has `count` elements, 2 to 4, by interleaving lines along p; p and q are dense in the
+    target."""
     typ = ir.VectorType(ir.IntType(plane.item * 8), lanes)
     p0, p1 = p_range
     end = b.add(p0, b.and_(b.sub(p1, p0), const(-lanes)), name="p_end")
@@ -202,11 +205,12 @@ def _interleave(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, 
         store_vector(b, whole, plane.target_at(b, p, q_range[0]))
 
     repeat(b, p0, end, weave, "p", lanes)
-    _singly(b, plane, (end, p1), q_range)
+    _by_elements(b, plane, (end, p1), q_range)
 
 
 def _separate(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, lanes: int, count: int) -> None:
-    """Separate the lines of p, which has `count` elements, 2 to 4, and lies densely with q in the source."""
+    """Emit a block whose p has `count` elements, 2 to 4, by separating lines along q; p and q are dense in the
+    source."""
     typ = ir.VectorType(ir.IntType(plane.item * 8), lanes * count)
     q0, q1 = q_range
     end = b.add(q0, b.and_(b.sub(q1, q0), const(-lanes)), name="q_end")
@@ -219,11 +223,11 @@ def _separate(b: ir.IRBuilder, plane: _Plane, p_range: Range, q_range: Range, la
             store_vector(b, line, address(b, corner, i * plane.target_step))
 
     repeat(b, q0, end, separate, "q", lanes)
-    _singly(b, plane, p_range, (end, q1))
+    _by_elements(b, plane, p_range, (end, q1))
 
 
 def _block_routine(spec: TransposeSpec, machine: Machine) -> Callable[[ir.IRBuilder, _Plane, Range, Range], None]:
-    """Return the routine of a block, by the lengths of its sides and which of them are dense."""
+    """Return the emitter of a block, chosen by the lengths and strides of p and q."""
     size = spec.item_bytes
     (p, q), n = spec.sides, 16 // size
     lanes = machine.vector_bytes // size
@@ -232,14 +236,14 @@ def _block_routine(spec: TransposeSpec, machine: Machine) -> Callable[[ir.IRBuil
         return lambda b, plane, ps, qs: _interleave(b, plane, ps, qs, lanes, q)
     if 2 <= p <= 4 and source[-1] == p:
         return lambda b, plane, ps, qs: _separate(b, plane, ps, qs, lanes, p)
-    # Of bytes the square of 16 is enough.
+    # A square of bytes has 16 elements on a side already: one group.
     most = machine.vector_bytes // 16 if size > 1 else 1
     groups = [g for g in (4, 2, 1) if g <= most and n * g <= q] if p >= n else []
     return lambda b, plane, ps, qs: _squares(b, plane, ps, qs, groups)
 
 
 def emit_transpose(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit a transpose; a row is a block of p and q at one place of the other dimensions."""
+    """Emit a transpose, block by block."""
     assert isinstance(spec, TransposeSpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
@@ -249,14 +253,16 @@ def emit_transpose(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.
 
     def row(index: ir.Value) -> None:
         *outer, p_block, q_block = decode(b, index, spec.row_counts)
-        places: list[ir.Value] = list(pointers)
+        addresses: list[ir.Value] = list(pointers)
         for dim, i in zip(spec.outer, outer, strict=True):
-            places = advance(b, places, (source[dim], target[dim]), i, (size, size))
+            addresses = advance(b, addresses, (source[dim], target[dim]), i, (size, size))
         ranges = []
         for block_index, block, side in zip((p_block, q_block), spec.blocks, spec.sides, strict=True):
             begin = b.mul(block_index, const(block)) if block < side else const(0)
             ranges.append((begin, minimum(b, b.add(begin, const(block)), const(side)) if block < side else const(side)))
-        transpose_block(b, _Plane(places[0], places[1], size, source[-1] * size, target[spec.across] * size), *ranges)
+        transpose_block(
+            b, _Plane(addresses[0], addresses[1], size, source[-1] * size, target[spec.across] * size), *ranges
+        )
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()

@@ -71,13 +71,13 @@ class InputTransform:
         b, tiles = self.b, self.tiles
         across = const(max(1, tiles.across))
 
-        def one(index: Value) -> None:
+        def emit_tile(index: Value) -> None:
             number = b.add(first, index)
             window = self.window(b.udiv(number, across), b.urem(number, across))
             corner = b.add(scale_index(b, window.y, self.row_step), scale_index(b, window.x, self.column_step))
             self.tile(window, address(b, x, corner), planes, address(b, target, scale_index(b, index, planes.pitch)))
 
-        repeat(b, const(0), count, one, "tile")
+        repeat(b, const(0), count, emit_tile, "tile")
 
     def window(self, row: Value, column: Value) -> _TileInputs:
         """Emit the bounds of a tile."""
@@ -119,7 +119,7 @@ class InputTransform:
         vectors = -(-tiles.in_ch // lanes)
         tail = 0 if self.image.block else tiles.in_ch % lanes
 
-        def one(number: Value) -> None:
+        def emit_vector(number: Value) -> None:
             pointer = address(b, corner, self.channel_bytes(number))
             whole = b.icmp_signed("!=", number, const(vectors - 1)) if tail else const(1, I1)
             if self.image.along_channels:
@@ -138,7 +138,7 @@ class InputTransform:
 
         new = [i * self.row_step + j * self.column_step for i in range(tiles.t_h) for j in range(tiles.k - 1, tiles.t)]
         pixels = address(b, corner, tiles.m * self.column_step) if self.ahead else None
-        over_cache_lines(b, planes, target, vectors, lanes, one, True, pixels, new)
+        over_cache_lines(b, planes, target, vectors, lanes, emit_vector, True, pixels, new)
 
     def channel_bytes(self, number: Value) -> Value:
         """Emit the offset of vector `number` of channels within a pixel, in bytes."""
@@ -185,7 +185,7 @@ class InputTransform:
         b, tiles, lanes = self.b, self.tiles, self.lanes
         used = minimum(b, b.sub(const(tiles.in_ch), scale_index(b, number, lanes)), const(lanes))
 
-        def one(channel: Value, i: Value, j: Value) -> None:
+        def copy_element(channel: Value, i: Value, j: Value) -> None:
             offset = b.add(scale_index(b, i, self.row_step), scale_index(b, j, self.column_step))
             source = address(b, address(b, pointer, offset), scale_index(b, channel, self.channel_step))
             b.store(b.load(source, name="pixel", align=4, typ=F32), self.patch_at(i, j, channel), align=4)
@@ -194,7 +194,7 @@ class InputTransform:
             def channel(lane: Value) -> None:
                 columns = window.first_column, window.last_column
                 rows = window.first_row, window.last_row
-                repeat(b, *rows, lambda i: repeat(b, *columns, lambda j: one(lane, i, j), "j"), "i")
+                repeat(b, *rows, lambda i: repeat(b, *columns, lambda j: copy_element(lane, i, j), "j"), "i")
 
             repeat(b, const(0), used, channel, "lane")
 

@@ -89,7 +89,7 @@ class OutputTransform:
         across = const(max(1, tiles.across))
         vectors = -(-self.image.stored_channels // self.lanes)
 
-        def one(index: Value) -> None:
+        def emit_tile(index: Value) -> None:
             number = b.add(first, index)
             y = scale_index(b, b.udiv(number, across), tiles.m_h, "y")
             x = scale_index(b, b.urem(number, across), tiles.m, "x")
@@ -115,7 +115,7 @@ class OutputTransform:
             corner = address(b, self.place(self.image, out, y, x, const(0)), tiles.m * right) if self.ahead else None
             over_cache_lines(b, planes, source, vectors, self.lanes, vector, False, corner, next_tile)
 
-        repeat(b, const(0), count, one, "tile")
+        repeat(b, const(0), count, emit_tile, "tile")
 
     def place(self, image: Located, base: Value, y: Value, x: Value, channel: Value) -> Value:
         """Emit the address of an output."""

@@ -33,7 +33,7 @@ from mavcg.kernels.gemm.register_tile import (
     RegisterTiling,
     by_lane,
     choose,
-    holds_inputs,
+    keeps_inputs,
     lanes_f32,
     most_pixels,
     tiling_of,
@@ -213,7 +213,7 @@ class WinogradProduct:
             load_vector(b, address(b, x, p * pitch), ir.VectorType(F32, 4), name="x4")
             for p in (range(mr) if together else ())
         ]
-        inputs_inside = holds_inputs(self.machine, mr, vectors)
+        inputs_inside = keeps_inputs(self.machine, mr, vectors)
         for u in range(count):
 
             def weight(v: int, u: int = u) -> Value:
