@@ -1,4 +1,4 @@
-"""Convolution and products with a constant matrix over 8-bit numbers, as implicit GEMM on packed weights."""
+"""Lowering of 8-bit convolutions and of products with a constant matrix to implicit GEMM on packed weights."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,14 +23,14 @@ from mavcg.specs.packed_constant import PackedConstant
 
 Array: TypeAlias = NDArray[Any]
 
-FLIP, FLIP_WORDS = -0x7F7F7F80, 16  # four bytes of 128, and the number of them in the longest register
-PIECE_PIXELS = 96  # maximum pixels of a piece of a long row: its inputs stay in a level-1 cache
+FLIP, FLIP_WORDS = -0x7F7F7F80, 16  # four bytes of 128 as i32, and such words in the longest register
+PIECE_PIXELS = 96  # maximum pixels of a piece of a long row, whose inputs then stay in a level-1 cache
 
 
 class WeightForm(StrEnum):
-    """The meaning of a constant of weights: O, KH, KW, C/groups; or a matrix [O, C], or its transpose [C, O].
+    """The order of a weights constant: filters [O, KH, KW, C/groups], a matrix [O, C], or its transpose [C, O].
 
-    PATCHES: as FILTERS, for a product with whole patches of the image.
+    PATCHES: filters that are multiplied with whole patches of the image (im2row).
     """
 
     FILTERS = "filters"
@@ -51,9 +51,9 @@ class WeightForm(StrEnum):
 def qconv_step(
     node: Node, graph: Graph, x: View, out: View, form: WeightForm, packing: Packing, **window: Any
 ) -> tuple[Step, ...]:
-    """Return the step of a node with inputs x, weights, bias, multiplier, with x and out given as images.
+    """Return the step of a node with inputs x, weights, bias, multiplier; x and out are given as N, H, W, C images.
 
-    form: of the weights. window: stride, dilation, groups; none for a product.
+    form: order of the weights. window: stride, dilation, groups; absent for a product.
     """
     constants_of(node, graph)
     weights = form.filters(graph.constants[node.inputs[1]])
@@ -85,9 +85,9 @@ def qconv_step(
 
 
 def folded_bias(bias: Array, weights: Array, dtype: str, zero: int) -> Array:
-    """Return the terms to add to sums of x * w with x taken as i8, and as u8: [2, O], in i32 that wraps as sums do.
+    """Return what is added to sums of x * w with x taken as i8, and as u8: [2, O], i32 that wraps around as sums do.
 
-    Taken as the other type, x is 128 less, or more, and so is its zero point.
+    Taken as the other type, x and its zero point are 128 less or more.
     """
     total = weights.astype(np.int64).reshape(weights.shape[0], -1).sum(axis=1)
     zeros = (zero, zero + 128) if dtype == "i8" else (zero - 128, zero)
@@ -95,7 +95,7 @@ def folded_bias(bias: Array, weights: Array, dtype: str, zero: int) -> Array:
 
 
 def in_panels(values: Array, groups: int, lanes: int) -> Array:
-    """Fill each group of [rows, O] up to whole panels with zeros: [rows, groups * panels * lanes]."""
+    """Pad each group of [rows, O] with zeros to whole panels: [rows, groups * panels * lanes]."""
     rows, out_ch = values.shape[0], values.shape[1] // groups
     filled = np.zeros((rows, groups, -(-out_ch // lanes) * lanes), values.dtype)
     filled[:, :, :out_ch] = values.reshape(rows, groups, out_ch)
@@ -103,7 +103,7 @@ def in_panels(values: Array, groups: int, lanes: int) -> Array:
 
 
 def pack_weights(weights: Array, groups: int, lanes: int, run: SumRun) -> Array:
-    """Pack weights [O, KH, KW, C/groups] into [groups, panels, run.steps, lanes, 4], filled up with zeros."""
+    """Pack weights [O, KH, KW, C/groups] into [groups, panels, run.steps, lanes, 4], padded with zeros."""
     out_ch = weights.shape[0] // groups
     panels = -(-out_ch // lanes)
     filled = np.zeros((groups, panels * lanes, run.steps, GROUP), np.int8)
@@ -112,8 +112,7 @@ def pack_weights(weights: Array, groups: int, lanes: int, run: SumRun) -> Array:
 
 
 def in_groups(weights: Array, run: SumRun) -> Array:
-    """Arrange weights, [O, KH, KW, C/groups] -> [O, run.steps, 4]: each sum's in the groups that its inputs are read
-    in."""
+    """Arrange weights [O, KH, KW, C/groups] as [O, run.steps, 4]: four terms for each group of inputs that is read."""
     terms = np.array(run.terms(), np.int64)
     flat = weights.reshape(weights.shape[0], -1, run.length)
     return np.where(terms >= 0, flat[..., np.maximum(terms, 0)], 0).reshape(weights.shape[0], run.steps, GROUP)
@@ -150,11 +149,11 @@ def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     """Return the step of a qconv2d node without padding. Raises: MavcgError for computed weights and for padding."""
     weights = graph.constants.get(node.inputs[1])
     if weights is None:
-        raise MavcgError(f"node '{node.origin}' (qconv2d): weights are computed; there is a kernel for constant ones")
+        raise MavcgError(f"node '{node.origin}' (qconv2d): its weights are computed; supported: constant weights")
     if any(node.attr("pads")):
-        raise MavcgError(f"node '{node.origin}' (qconv2d): has pads; padding is a step of its own, before the kernel")
+        raise MavcgError(f"node '{node.origin}' (qconv2d): has pads; padding must be a node of its own before it")
     if 0 in weights.shape:
-        raise MavcgError(f"node '{node.origin}' (qconv2d): weights without elements")
+        raise MavcgError(f"node '{node.origin}' (qconv2d): its weights have no elements")
     if is_depthwise(node, graph):
         return (_depthwise_step(node, graph, views, weights),)
     window = {name: node.attr(name) for name in ("stride", "dilation", "groups")}
@@ -189,7 +188,7 @@ def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View], weights
 
 
 def constants_of(node: Node, graph: Graph) -> tuple[Array, Array]:
-    """Return bias and multiplier. Raises: MavcgError where the graph computes them."""
+    """Return (bias, multiplier), arrays of shape [O]. Raises: MavcgError where they are not constants."""
     bias, multiplier = (graph.constants.get(name) for name in node.inputs[2:4])
     if bias is None or multiplier is None:
         raise MavcgError(f"node '{node.origin}' ({node.op}): bias or multiplier is computed; both must be constants")

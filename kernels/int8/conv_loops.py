@@ -1,4 +1,4 @@
-"""The code of an 8-bit convolution: the loops over blocks of rows and channels around the micro-kernels."""
+"""Emitter of 8-bit convolutions: loops over blocks of rows and channels around the micro-kernels."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,38 +18,37 @@ from mavcg.specs.tile_plan import MacroTile, Order
 
 Value: TypeAlias = ir.Value
 
-# Suits any cache: each chunk of channels passes over all rows of a call, its weights stay in cache.
+# Suits any cache: each chunk of channels is computed for all rows of a call, and its weights stay in cache.
 PLAIN = MacroTile(order=Order.CHANNELS)
 
 
 def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
-    """Emit the function of a spec for a machine. The macro-tile's kc says nothing here: 8-bit outputs hold no sums."""
+    """Emit the function of a spec for a machine. The macro-tile's kc has no effect: 8-bit outputs cannot hold sums."""
     assert isinstance(spec, QConv2d)
     return emit_convolution(module, spec, machine, macro, _requantized_endings)
 
 
-# endings(b, spec, machine): what a kernel makes of its sums, with the operands that it reads.
+# endings(b, spec, machine): the epilogue of a kernel's tiles, with the operands that it reads.
 MakeEndings = Callable[[ir.IRBuilder, Any, Machine], "Endings"]
 
 
 class Endings(Protocol):
-    """The endings of a kernel's tiles. flip: as of QPointers; residual: a pointer to its first element, None without
-    one."""
+    """The epilogues of a kernel's tiles. flip: as in QPointers. residual: pointer to its first element, or None."""
 
     flip: Value | None
     residual: Value | None
 
     def at(self, packed: Value, channel: Value) -> TileEnding:
-        """Return the ending of tiles that begin at an output channel.
+        """Return the epilogue of tiles that begin at an output channel.
 
-        channel: counted through all groups. packed: the same in packed constants, where groups are filled up.
+        channel: its number through all groups. packed: its position in packed constants, where groups are padded.
         """
 
 
 def emit_convolution(
     module: ir.Module, spec: EightBitConvolution, machine: Machine, macro: MacroTile, endings: MakeEndings
 ) -> ir.Function:
-    """Emit the loops of a spec's sums with these endings."""
+    """Emit the function of a spec, with these epilogues."""
     check_parts(spec, macro)
     function, b = kernel_function(module, spec, machine)
     _ConvolutionEmitter(b, spec, machine, macro, endings(b, spec, machine)).emit(function.args[1], function.args[2])
@@ -58,12 +57,12 @@ def emit_convolution(
 
 
 def flip_register(b: ir.IRBuilder, form: ProductForm, pointer: Value) -> Value | None:
-    """Load bytes of 128 from a constant of them, if the form flips inputs."""
+    """Emit the load of a register of bytes 128 if the product form flips the signedness of inputs, else None."""
     return b.load(pointer, name="flip", align=4, typ=ir.VectorType(I8, 4 * form.lanes)) if form.flip else None
 
 
 class _RequantizedEndings:
-    """Endings in 8 bits, with a bias that depends on how the form takes inputs."""
+    """Epilogues that requantize to 8 bits. The bias depends on whether inputs are multiplied as i8 or u8."""
 
     residual: Value | None = None
 
@@ -75,7 +74,7 @@ class _RequantizedEndings:
         self.flip = flip_register(b, form, address(b, bias, 2 * outputs * F32_BYTES))
 
     def at(self, packed: Value, channel: Value) -> TileEnding:
-        """Return the ending of tiles from a channel on."""
+        """Return the epilogue of tiles that begin at a channel."""
         b, move = self.b, self.b.mul(packed, const(F32_BYTES))
         bias, multiplier = (address(b, p, move) for p in (self.bias, self.multiplier))
         return RequantizedEnding(b, self.machine, self.spec.epilogue, bias, multiplier)
@@ -86,11 +85,11 @@ def _requantized_endings(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> En
 
 
 def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTile, channels: int) -> Int8Tiling:
-    """Return the register tiles for a run of `channels` output channels."""
+    """Return the register tiles of a run of `channels` output channels."""
     form, registers, width = spec.form(machine), machine.vector_registers, spec.out.shape[2]
     vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
     if macro.nr is not None:
-        # Whole panels: a chunk that begins inside of one would read its weights from elsewhere.
+        # Whole panels only: weights of a chunk that began inside of a panel would not be where the tile reads them.
         chunk_vectors = min(vectors, max(1, macro.nr // (panel * form.lanes)) * panel)
         if (widths := widths_of(form, registers, width, chunk_vectors)) is not None:
             return Int8Tiling(chunk_vectors, widths)
@@ -98,7 +97,7 @@ def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTil
 
 
 def qconv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
-    """Return the register tiles of a block of so many output channels."""
+    """Return the register tiles of a block of `channels` output channels."""
     assert isinstance(spec, EightBitConvolution)
     chosen = register_tiling(spec, machine, macro, channels)
     form = spec.form(machine)
@@ -145,11 +144,11 @@ class _ConvolutionEmitter:
         blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
 
     def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Emit rows of pixels, in parts from low to high, of the only group's panels from first to last."""
+        """Emit the rows of pixels of parts low to high, for panels first to last; there is one group."""
         self.by_channels(first, last, *rows_of_parts(self.b, self.spec, self.macro, low, high))
 
     def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
-        """Emit output channels, in parts from low to high, of the rows from first to last; there is one group."""
+        """Emit the output channels of parts low to high, for rows first to last; there is one group."""
         b, spec, macro = self.b, self.spec, self.macro
         chunk = register_tiling(spec, self.machine, macro, spec.out_channels).vectors * self.form.lanes
 
@@ -162,7 +161,8 @@ class _ConvolutionEmitter:
         row_blocks(b, first, last, macro.mc, rows)
 
     def by_channels(self, begin: Value, end: Value, low: Value, high: Value) -> None:
-        """Emit the panels from begin to end, one by one, for the rows of pixels from low to high."""
+        """Emit the panels begin to end, one by one, for the rows of pixels low to high, in the macro-tile's loop
+        order."""
         b, mc = self.b, self.macro.mc
         rows = mc if mc is not None and mc < self.spec.pixel_rows else None
         if self.macro.order is Order.ROWS:
@@ -179,7 +179,7 @@ class _ConvolutionEmitter:
         repeat(b, begin, end, panel, "panel")
 
     def panel(self, index: Value, begin: Value, end: Value) -> None:
-        """Emit one panel, counted through all groups, for a range of rows."""
+        """Emit one panel for a range of rows; index: number of the panel through all groups."""
         b, spec = self.b, self.spec
         rest = spec.out_channels % spec.lanes
         group, number = b.sdiv(index, const(spec.panels)), b.srem(index, const(spec.panels))
@@ -194,7 +194,8 @@ class _ConvolutionEmitter:
                 self.channels(group, first, spec.lanes, begin, end)
 
     def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:
-        """Emit `count` output channels of a group from `first`, where a panel begins, for a range of pixel rows."""
+        """Emit `count` output channels of a group from `first`, the beginning of a panel, for a range of rows of
+        pixels."""
         b, form, width, registers = self.b, self.form, self.spec.out.shape[2], self.machine.vector_registers
         tiling = register_tiling(self.spec, self.machine, self.macro, count)
         step = tiling.vectors * form.lanes
@@ -211,7 +212,7 @@ class _ConvolutionEmitter:
             self.rows(group, b.add(first, const(chunks * step)), rest, tiling, begin, end)
 
     def rows(self, group: Value, channel: Value, count: int, tiling: Int8Tiling, begin: Value, end: Value) -> None:
-        """Emit `count` channels, no more than a chunk, for the rows from begin to end."""
+        """Emit at most a chunk of channels, `count` from `channel`, for the rows begin to end."""
         b, spec, lanes = self.b, self.spec, self.spec.lanes
         used = count - (tiling.vectors - 1) * self.form.lanes
         in_first = b.mul(group, const(spec.in_channels))
@@ -241,7 +242,7 @@ class _ConvolutionEmitter:
         repeat(b, begin, end, row, "row")
 
     def tiles(self, tiling: Int8Tiling, used: int, at: QPointers, ending: TileEnding) -> None:
-        """Emit one row of pixels."""
+        """Emit the register tiles of one row of pixels. used: channels of the last vector."""
         b, spec, added = self.b, self.spec, self.residual_view
         steps = (
             spec.x.strides[2] * spec.stride[1],

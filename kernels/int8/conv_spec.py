@@ -1,4 +1,4 @@
-"""An 8-bit convolution's spec: all that decides its code but the core."""
+"""Specs of 8-bit convolutions: everything that decides their code except the core."""
 
 from dataclasses import dataclass, replace
 
@@ -12,10 +12,10 @@ from mavcg.specs.serialize import spec_format
 
 
 class EightBitConvolution(Convolution):
-    """Common part of the specs of convolutions over 8-bit images, whatever becomes of the sums.
+    """Base of the specs of convolutions over 8-bit images, for all epilogues.
 
-    narrow: no packed weight is -128. in_i16: how many groups' products i16 holds, as sums_in_i16 says of the packed
-    weights. window_sums: True if the sum of the inputs of each output is needed, too.
+    narrow: no packed weight is -128. in_i16: number of groups whose products i16 can sum (register_tile.sums_in_i16).
+    window_sums: True if the sum of each output's inputs is needed too.
     """
 
     narrow: bool
@@ -49,7 +49,8 @@ class EightBitConvolution(Convolution):
 
     @property
     def run(self) -> SumRun:
-        """The loops of a sum over the inputs: rows of taps, taps, channels; neighbours in memory are one level."""
+        """The loops of a sum over its inputs: rows of taps, taps, channels; contiguous ones are merged into one
+        level."""
         _, row, col, _ = self.x.strides
         steps = (self.dilation[0] * row, self.dilation[1] * col)
         return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels)
@@ -75,13 +76,13 @@ class EightBitConvolution(Convolution):
 @spec_format("q_conv2d")
 @dataclass(frozen=True)
 class QConv2d(EightBitConvolution):
-    """Requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
+    """A requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
 
-    x, out: N, H, W, C. kernel, stride, dilation: height, width. Operands: x, packed weights i8 [groups, panels, steps,
-    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The zero
-    point of x is in the bias: first come those for inputs taken as i8, then those for u8, then bytes of 128 by which
-    one becomes the other. narrow: no weight is -128. in_i16: how many groups' products i16 holds, as sums_in_i16 says
-    of the weights. A row of work is a row of output pixels, or, where by_channels, a panel.
+    x, out: N, H, W, C. kernel, stride, dilation: (height, width). Operands: x, packed weights i8 [groups, panels,
+    steps,
+    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The bias
+    includes the zero point of x; its parts are for inputs taken as i8, for inputs taken as u8, and 16 words of bytes
+    128, which convert one to the other. A row of work is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -97,7 +98,10 @@ class QConv2d(EightBitConvolution):
 
 
 def merged_run(levels: list[tuple[int, int]], length: int) -> SumRun:
-    """Return equivalent loops around neighbours, as few as possible: a loop that continues the inner one is merged."""
+    """Return equivalent loops with as few levels as possible: a level that continues its inner level is merged with it.
+
+    levels: (count, step in bytes), outermost first, around runs of `length` contiguous bytes.
+    """
     found: list[tuple[int, int]] = []
     for count, step in reversed(levels):
         if count == 1:

@@ -1,7 +1,6 @@
-"""Depthwise convolution over 8-bit numbers: vectors along the channels, several pixels of a row at once.
+"""Kernels of 8-bit depthwise convolutions: vectors along the channels, several pixels of a row at a time.
 
-Products of two taps at a time are exact sums, by each core's own instructions, before they are added to those that came
-before.
+The products of two taps are summed exactly, by each core's own instructions, before they are added to the accumulator.
 """
 
 from abc import abstractmethod
@@ -40,15 +39,15 @@ Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = ir.Value
 
 PLAIN = MacroTile()
-CHANNELS = 32  # packed constants are filled up to a multiple of this, the channels of the longest vector
+CHANNELS = 32  # packed constants are padded to a multiple of this, the channels of the longest vector
 LEAST_CHANNELS = 8  # minimum channels of a vector
 
 
 class EightBitDepthwise(KernelSpec):
-    """Common part of the specs of depthwise convolutions of 8-bit images, whatever becomes of the sums.
+    """Base of the specs of depthwise convolutions of 8-bit images, for all epilogues.
 
-    x, out: N, H, W, C, as many channels out as in. C' is C filled up to whole vectors. narrow: i16 holds the sum of two
-    products of i8 inputs. A row of work is a row of output pixels.
+    x, out: N, H, W, C, with equally many channels. C' is C padded to whole vectors. narrow: i16 can hold the sum of
+    two products of i8 inputs. A row of work is a row of output pixels.
     """
 
     x: View
@@ -61,7 +60,7 @@ class EightBitDepthwise(KernelSpec):
     @property
     @abstractmethod
     def weight_bytes(self) -> int:
-        """Bytes of one weight: 1 for i8, 2 for i16."""
+        """Size of one weight in bytes: 1 for i8, 2 for i16."""
 
     @property
     def symbol_shape(self) -> str:
@@ -77,7 +76,7 @@ class EightBitDepthwise(KernelSpec):
 
     @property
     def padded_channels(self) -> int:
-        """C': channels filled up to a multiple of CHANNELS."""
+        """C': channels padded to a multiple of CHANNELS."""
         return -(-self.out.shape[3] // CHANNELS) * CHANNELS
 
     @property
@@ -92,10 +91,10 @@ class EightBitDepthwise(KernelSpec):
 @spec_format("q_depthwise")
 @dataclass(frozen=True)
 class QDepthwise(EightBitDepthwise):
-    """Requantized depthwise convolution of 8-bit images with as many channels out as in.
+    """A requantized depthwise convolution of 8-bit images with equally many channels in and out.
 
-    Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']. The zero point of x is in the bias,
-    as in QConv2d. narrow: no weight is -128.
+    Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']. The bias includes the zero point of
+    x, as in QConv2d. narrow: no weight is -128.
     """
 
     x: View
@@ -116,7 +115,7 @@ class QDepthwise(EightBitDepthwise):
 
 
 def in_vectors(values: Array) -> Array:
-    """Fill [rows, C] up to [rows, C'] with zeros, C' a multiple of CHANNELS."""
+    """Pad [rows, C] with zeros to [rows, C'], C' a multiple of CHANNELS."""
     rows, channels = values.shape
     filled = np.zeros((rows, -(-channels // CHANNELS) * CHANNELS), values.dtype)
     filled[:, :channels] = values
@@ -124,7 +123,7 @@ def in_vectors(values: Array) -> Array:
 
 
 def tap_pairs(height: int, width: int) -> list[list[tuple[int, int]]]:
-    """Return all taps in pairs, vertical ones where possible: neighbouring pixels share the inputs of these."""
+    """Return all taps in pairs, vertical where possible, as neighbouring pixels share the inputs of vertical pairs."""
     even = height - height % 2
     pairs = [[(ky, kx), (ky + 1, kx)] for ky in range(0, even, 2) for kx in range(width)]
     rest = [(height - 1, kx) for kx in range(width)] if height % 2 else []
@@ -132,28 +131,28 @@ def tap_pairs(height: int, width: int) -> list[list[tuple[int, int]]]:
 
 
 def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
-    """Emit the function of a spec for a machine; only the macro-tile's parts apply."""
+    """Emit the function of a spec for a machine; only the macro-tile's parts have an effect."""
     assert isinstance(spec, QDepthwise)
     return emit_depthwise_sums(module, spec, machine, macro, _RequantizedPixels)
 
 
 class PixelEnding(Protocol):
-    """The end of a pixel's sums, of its channels from some channel on: a result of each, stored."""
+    """The epilogue of a pixel's sums, for a vector of its channels."""
 
     def store(self, total: Value, lanes: int, used: int, out: Value, residual: Value | None) -> None:
-        """Emit the results of i32 sums of `lanes` channels, and the store of `used` of them."""
+        """Emit the results of the i32 sums of `lanes` channels, and the store of the first `used` of them."""
 
 
 class PixelEndings(Protocol):
-    """The endings of a kernel's pixels. residual: a pointer to its first element, None without one."""
+    """The epilogues of a kernel's pixels. residual: pointer to its first element, or None."""
 
     residual: Value | None
 
     def at(self, channel: Value) -> PixelEnding:
-        """Return the ending of vectors that begin at a channel."""
+        """Return the epilogue of vectors that begin at a channel."""
 
 
-# endings(b, spec, machine, whether inputs are multiplied as i8).
+# endings(b, spec, machine, True if inputs are multiplied as i8).
 MakePixelEndings = Callable[[ir.IRBuilder, Any, Machine, bool], PixelEndings]
 
 
@@ -174,7 +173,7 @@ class _RequantizedPixel:
 
 
 class _RequantizedPixels:
-    """Endings in 8 bits, with a bias that depends on whether inputs are multiplied as i8."""
+    """Epilogues that requantize to 8 bits. The bias depends on whether inputs are multiplied as i8 or u8."""
 
     residual: Value | None = None
 
@@ -184,7 +183,7 @@ class _RequantizedPixels:
         self.bias = address(b, bias, 0 if signed else spec.padded_channels * F32_BYTES)
 
     def at(self, channel: Value) -> PixelEnding:
-        """Return the ending of vectors from a channel on."""
+        """Return the epilogue of vectors that begin at a channel."""
         b, move = self.b, self.b.mul(channel, const(F32_BYTES))
         bias, multiplier = (address(b, p, move) for p in (self.bias, self.multiplier))
         return _RequantizedPixel(b, self.machine, self.spec.epilogue, bias, multiplier)
@@ -193,7 +192,7 @@ class _RequantizedPixels:
 def emit_depthwise_sums(
     module: ir.Module, spec: EightBitDepthwise, machine: Machine, macro: MacroTile, endings: MakePixelEndings
 ) -> ir.Function:
-    """Emit the loops of a spec's sums with these endings; only the macro-tile's parts apply."""
+    """Emit the function of a spec, with these epilogues; only the macro-tile's parts have an effect."""
     channels = spec.out.shape[3]
     check_groups(spec, macro, channels, CHANNELS)
     function, b = kernel_function(module, spec, machine)
@@ -211,29 +210,29 @@ def emit_depthwise_sums(
 
 
 class _Int8DepthwiseEmitter:
-    """Emitter of the loops: rows, vectors of channels, tiles of pixels, pairs of taps."""
+    """Emitter of the loops over rows, vectors of channels, tiles of pixels and pairs of taps."""
 
     def __init__(
         self, b: ir.IRBuilder, spec: EightBitDepthwise, machine: Machine, endings: MakePixelEndings
     ) -> None:  # fmt: skip
         self.b, self.spec, self.arm = b, spec, machine.arch == "aarch64"
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
-        # NEON multiplies i8 only; x86 widens either type before it multiplies.
+        # NEON multiplies i8; x86 widens i8 and u8 alike before it multiplies.
         self.endings = endings(b, spec, machine, self.arm or spec.x.dtype == "i8")
         self.residual_view: View = getattr(spec, "residual", None) or spec.out
         self.flip = self.arm and spec.x.dtype == "u8"
-        # Registers of 64 bytes come in thirty-twos, AVX-512.
+        # Machines with registers of 64 bytes have 32 of them (AVX-512).
         longest = 64 if machine.vector_registers >= 32 else 32
         self.lanes = LEAST_CHANNELS if self.arm else min(machine.vector_bytes, longest) // 2
         self.widths = cut(spec.out.shape[2], min(spec.out.shape[2], machine.vector_registers // 4))
         rows, cols = (spec.dilation[i] * spec.x.strides[1 + i] for i in (0, 1))
-        # (number of the tap, offset) of one or two taps at a time.
+        # (number of the tap, offset of its input) for one or two taps at a time.
         self.pairs = [
             [(ky * spec.kernel[1] + kx, ky * rows + kx * cols) for ky, kx in pair] for pair in tap_pairs(*spec.kernel)
         ]
 
     def emit(self, begin: Value, end: Value, between: tuple[Value, Value] | None = None) -> None:
-        """Emit the rows from begin to end; between: a range of channels as of channel_steps, None for all."""
+        """Emit the rows begin to end. between: range of channels, as in channel_steps; None: all channels."""
         b, spec = self.b, self.spec
         height = spec.out.shape[1]
 
@@ -262,7 +261,7 @@ class _Int8DepthwiseEmitter:
         repeat(b, begin, end, row, "row")
 
     def pixels(self, at: list[Value | None], ending: PixelEnding, lanes: int, used: int) -> None:
-        """Emit all pixels of a row for one vector of channels; at: x, weights, out, residual."""
+        """Emit all pixels of a row for one vector of channels. at: pointers to x, weights, out, residual."""
         b, done = self.b, 0
         steps = self.steps()
         for mr, count in self.widths.tiles:
@@ -281,13 +280,13 @@ class _Int8DepthwiseEmitter:
             done += mr * count
 
     def steps(self) -> tuple[int, int, int, int]:
-        """Return the distance of neighbouring pixels in x, weights, out and residual, in bytes."""
+        """Return the distances of neighbouring pixels in x, weights, out and residual, in bytes."""
         x, out, residual = self.spec.x, self.spec.out, self.residual_view
         along = x.strides[2] * self.spec.stride[1]
         return along, 0, out.strides[2] * out.item_bytes, residual.strides[2] * residual.item_bytes
 
     def tile(self, at: list[Value | None], ending: PixelEnding, pixels: int, lanes: int, used: int) -> None:
-        """Emit a tile of neighbouring pixels: weights are loaded and widened once for all of them."""
+        """Emit a tile of neighbouring pixels; weights are loaded and widened once for all of them."""
         b, spec = self.b, self.spec
         note_tile(b, pixels, 1)
         x, weights, out, residual = at
@@ -311,7 +310,7 @@ class _Int8DepthwiseEmitter:
         return self.b.sext(self.b.load(pointer, name="w", align=8, typ=ir.VectorType(I8, lanes)), wide)
 
     def input(self, pointer: Value, lanes: int, used: int) -> Value:
-        """Load inputs and widen them to i16."""
+        """Emit the load of a vector of inputs, widened to i16."""
         b, wide = self.b, ir.VectorType(I16, lanes)
         x = load_lanes(b, pointer, I8, lanes, used, "x")
         if self.flip:
@@ -319,7 +318,7 @@ class _Int8DepthwiseEmitter:
         return b.sext(x, wide) if self.arm or self.spec.x.dtype == "i8" else b.zext(x, wide)
 
     def add_products(self, acc: Value, xs: list[Value], ws: list[Value]) -> Value:
-        """Return acc plus the products of one or two taps; on x86 in the lane order of `interleave`."""
+        """Return acc plus the products of one or two taps; on x86 the lanes are in the order of `interleave`."""
         b = self.b
         if not self.arm:
             parts = [self.call_madd(x, w) for x, w in zip(self.interleave(xs), ws, strict=True)]
@@ -332,8 +331,10 @@ class _Int8DepthwiseEmitter:
         return acc
 
     def interleave(self, pair: list[Value]) -> list[Value]:
-        """Return two vectors of i16, the second of zeros where there is one only, as neighbours: the lower and the
-        upper four of each eight, which takes one instruction each."""
+        """Return two vectors of i16 interleaved: of each eight lanes the lower four, then the upper four.
+
+        Each result takes one instruction. The second vector is zeros for a single tap.
+        """
         count = pair[0].type.count
         other = pair[1] if len(pair) > 1 else ir.Constant(pair[0].type, [0] * count)
         halves = [
@@ -343,7 +344,7 @@ class _Int8DepthwiseEmitter:
         return [shuffle(self.b, pair[0], other, addresses) for addresses in halves]
 
     def call_madd(self, x: Value, w: Value) -> Value:
-        """Emit products of i16, added in pairs."""
+        """Emit the machine's instruction that multiplies i16 and adds the products in pairs."""
         lanes = x.type.count // 2
         name = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}[lanes]
         kind = ir.FunctionType(ir.VectorType(I32, lanes), [x.type, x.type])
@@ -351,7 +352,7 @@ class _Int8DepthwiseEmitter:
         return self.b.call(function, [x, w])
 
     def in_order(self, total: Value) -> Value:
-        """Return sums in order of channels: the inverse of `interleave`."""
+        """Return the sums in the order of channels: the inverse of `interleave`."""
         if self.arm:
             return total
         count = total.type.count

@@ -1,8 +1,8 @@
-"""Convolutions over 8-bit numbers by im2row: a copy of each output pixel's inputs, then one product of matrices.
+"""Lowering of 8-bit convolutions by im2row: a copy of each output pixel's inputs, then one matrix product.
 
-The sums are the same integers as those of the implicit product, so that every bit is. A patch is one run of bytes: the
-groups of four terms that an instruction takes are filled by the whole patch, instead of by each row of taps, which
-pays where there are few channels, or where a dilation separates taps.
+Results are the same bits as those of implicit GEMM, as all sums are exact. A patch is one contiguous run of bytes, so
+that an instruction's groups of four terms are full over the whole patch instead of over each row of taps. That is
+faster with few channels, or where a dilation separates taps.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.specs.kernel import Operand, Packing, Step, View, dense_strides
 
 IM2ROW = "im2row"
-SLACK_BYTES = 64  # of the workspace: a sum of less than four terms reads four bytes
+SLACK_BYTES = 64  # added to the workspace, as a sum of fewer than four terms reads four bytes
 ONE = (1, 1)
 
 
 def im2row_choices(node: Node, graph: Graph) -> tuple[str, ...]:
-    """Return the names of the algorithms beside the default that may compute a qconv2d whose padding is in its input.
+    """Return the algorithms, apart from the default, that can compute a qconv2d whose padding is in its input.
 
-    None for 1 x 1 kernels of stride 1, whose image is the matrix already, and for depthwise ones, which have sums of a
-    few terms of one channel.
+    There are none for 1 x 1 kernels of stride 1, whose image is the matrix already, and for depthwise convolutions,
+    whose sums are short.
     """
     if node.op != "qconv2d" or any(name not in graph.constants for name in node.inputs[1:4]):
         return ()
@@ -34,14 +34,14 @@ def im2row_choices(node: Node, graph: Graph) -> tuple[str, ...]:
 
 
 def eight_bit_primitive(node: Node, graph: Graph, algorithm: str) -> str:
-    """Return the name of the primitive that one of a qconv2d's algorithms is; "": the default."""
+    """Return the name of the primitive for an algorithm of a qconv2d; algorithm "" is the default."""
     if algorithm == IM2ROW:
         return "qconv_im2row_hwc_hwc"
     return "qconv_depthwise_hwc_hwc" if is_depthwise(node, graph) else "qconv_implicit_hwc_hwc"
 
 
 def im2row_steps(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the steps of a node that im2row_choices has: the patches into a workspace, and their product."""
+    """Return the steps of a node by im2row: the copy of patches into a workspace, then the product."""
     x, out = views[node.inputs[0]], views[node.output]
     _, k_h, k_w, per_group = graph.shape(node.inputs[1])
     groups, (down, across) = int(node.attr("groups")), node.attr("stride")

@@ -1,8 +1,8 @@
-"""Convolutions and products with constant matrices over 8-bit numbers whose zero point only a run knows.
+"""Kernels of 8-bit convolutions and products with constant matrices whose zero point is computed at run time.
 
     sum((x - zero) * w) = sum(x * p) + offset * sum(x) - zero * sum(w),   w = p + offset, p of 8 bits
 
-All of it is whole numbers, so that each core computes the first two sums by its own instructions.
+All terms are integers, so that each core may compute the first two sums by its own instructions.
 """
 
 from collections.abc import Mapping
@@ -46,9 +46,9 @@ Value: TypeAlias = ir.Value
 
 
 def eight_bit_parts(weights: Array) -> tuple[Array, Array]:
-    """Return weights [O, ..] as numbers of 8 bits and an offset for each output channel: i8 [O, ..], i32 [O].
+    """Split weights [O, ..] into 8-bit numbers and an offset per output channel: (i8 [O, ..], i32 [O]).
 
-    A channel within -128 and 127 has the offset 0. Others reach from 8 bits around another zero point.
+    A channel whose weights are within -128 .. 127 has offset 0; others are 8-bit numbers around another zero point.
     """
     flat = weights.reshape(weights.shape[0], -1).astype(np.int64)
     low, high = flat.min(axis=1, initial=0), flat.max(axis=1, initial=0)
@@ -58,15 +58,15 @@ def eight_bit_parts(weights: Array) -> tuple[Array, Array]:
 
 
 def _weights(node: Node, graph: Graph) -> Array:
-    """Return the constant weights. Raises: MavcgError where they are computed, none, or of more than 8 bits."""
+    """Return the constant weights. Raises: MavcgError where they are computed, empty, or need more than 8 bits."""
     weights = graph.constants.get(node.inputs[1])
     if weights is None:
-        raise MavcgError(f"node '{node.origin}' ({node.op}): weights are computed; there is a kernel for constant ones")
+        raise MavcgError(f"node '{node.origin}' ({node.op}): its weights are computed; supported: constant weights")
     if 0 in weights.shape:
-        raise MavcgError(f"node '{node.origin}' ({node.op}): weights without elements")
+        raise MavcgError(f"node '{node.origin}' ({node.op}): its weights have no elements")
     channels = _form(node).filters(weights).reshape(-1, weights.size // _channels(node, weights)).astype(np.int64)
     if int((channels.max(axis=1, initial=0) - channels.min(axis=1, initial=0)).max()) > 255:
-        raise MavcgError(f"node '{node.origin}' ({node.op}): weights of a channel differ by more than 255")
+        raise MavcgError(f"node '{node.origin}' ({node.op}): the weights of a channel differ by more than 255")
     return weights
 
 
@@ -93,7 +93,8 @@ def _operands(node: Node, weights: PackedConstant, sums: PackedConstant) -> tupl
 
 
 def _step(node: Node, graph: Graph, x: View, out: View, residual: View | None, packing: Packing, **window: Any) -> Step:
-    """Return the step of a node, with x, out and residual given as images. window: stride, dilation, groups."""
+    """Return the step of a node; x, out and residual are given as N, H, W, C images. window: stride, dilation,
+    groups."""
     form, lanes, tensor = _form(node), packing.lanes, node.inputs[1]
     weights = form.filters(_weights(node, graph))
     groups, kernel = window.get("groups", 1), (int(weights.shape[1]), int(weights.shape[2]))
@@ -146,7 +147,7 @@ def _pack_depthwise_sums(weights: Array) -> Array:
 def lower_iconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of an iconv2d node without padding. Raises: MavcgError for computed weights and for padding."""
     if any(node.attr("pads")):
-        raise MavcgError(f"node '{node.origin}' (iconv2d): has pads; padding is a step of its own, before the kernel")
+        raise MavcgError(f"node '{node.origin}' (iconv2d): has pads; padding must be a node of its own before it")
     x, out = views[node.inputs[0]], views[node.output]
     residual = views[node.inputs[6]] if node.inputs[6] else None
     if is_depthwise(node, graph):
@@ -173,20 +174,20 @@ def lower_imatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     names = (node.inputs[0], node.output, *([node.inputs[6]] if node.inputs[6] else []))
     x, out, *rest = (as_image(views[name]) for name in names)
     if x is None or out is None or None in rest:
-        raise MavcgError(f"node '{node.origin}' (imatmul): rows that are not evenly spaced; copy the matrix before it")
+        raise MavcgError(f"node '{node.origin}' (imatmul): its rows are not evenly spaced; copy the matrix before it")
     return (_step(node, graph, x, out, rest[0] if rest else None, packing),)
 
 
 @dataclass
 class _IntegerEndings:
-    """The endings of a kernel's tiles."""
+    """The epilogues of a kernel's tiles."""
 
     first: IntegerEnding
     residual: Value | None
     flip: Value | None
 
     def at(self, packed: Value, channel: Value) -> IntegerEnding:
-        """Return the ending of tiles from a channel on."""
+        """Return the epilogue of tiles that begin at a channel."""
         return self.first.at(packed, channel)
 
 
@@ -213,12 +214,12 @@ def emit_idepthwise(
 
 @dataclass(frozen=True)
 class _DepthwiseEnding:
-    """The ending of a depthwise kernel's pixels from a channel on."""
+    """The epilogue of a depthwise kernel's pixels, for a vector of channels."""
 
     ending: IntegerEnding
 
     def store(self, total: Value, lanes: int, used: int, out: Value, residual: Value | None) -> None:
-        """Emit the results of a pixel and their store."""
+        """Emit the results of a pixel's sums, and their store."""
         b = self.ending.b
         added = residual and load_lanes(b, residual, F32, lanes, used, "residual")
         value = self.ending.value(self.ending.terms(0, lanes, used), total, None, added)
@@ -226,13 +227,13 @@ class _DepthwiseEnding:
 
 
 class _DepthwiseEndings:
-    """The endings of a depthwise kernel's pixels."""
+    """The epilogues of a depthwise kernel's pixels."""
 
     def __init__(self, b: ir.IRBuilder, spec: IntegerDepthwise, machine: Machine, signed: bool) -> None:
         self.first, self.residual = integer_ending(b, spec, signed, spec.padded_channels)
 
     def at(self, channel: Value) -> _DepthwiseEnding:
-        """Return the ending of vectors from a channel on."""
+        """Return the epilogue of vectors that begin at a channel."""
         return _DepthwiseEnding(self.first.at(channel, channel))
 
 

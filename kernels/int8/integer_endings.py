@@ -1,7 +1,7 @@
-"""The code of what becomes of integer sums: the same operations one by one, in the same order, on every core.
+"""Emitter of the epilogues of integer sums, with the same operations in the same order on every core.
 
-Each is one operation of the unfused graph: the zero point's share and the bias in i32, conversion to f32, a product, a
-sum, another, the activation.
+The operations are those of the unfused graph: subtraction of the zero point's share and the bias in i32, conversion
+to f32, multiplier, shift, residual, activation.
 """
 
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ from mavcg.kernels.int8.register_tile import ProductForm
 
 Value: TypeAlias = ir.Value
 
-FIRST = 3  # the number of the first operand that endings read
+FIRST = 3  # number of the first operand that an epilogue reads
 
 
 @dataclass(frozen=True)
 class ChannelTerms:
-    """Vectors of a few output channels: the zero point's share, and the rest as far as there is any."""
+    """The epilogue's operands for a vector of output channels; None for an absent one."""
 
     zero_share: Value
     offset: Value | None
@@ -34,9 +34,10 @@ class ChannelTerms:
 
 @dataclass(frozen=True)
 class IntegerEnding:
-    """An ending of integer sums, with pointers to the operands of an output channel.
+    """An epilogue of integer sums, with pointers to its operands at an output channel.
 
-    zero: the zero point as i32, as inputs are taken. sums, offsets: of constants that are filled up; others are not.
+    zero: the zero point as i32, of inputs as they are multiplied. sums, offsets: packed constants, which are padded;
+    the other operands are not.
     """
 
     b: ir.IRBuilder
@@ -49,7 +50,7 @@ class IntegerEnding:
     shift: Value | None
 
     def at(self, packed: Value, channel: Value) -> "IntegerEnding":
-        """Return the ending that begins at another channel, counted as in packed constants and in tensors."""
+        """Return the epilogue at another channel, given by its positions in packed constants and in tensors."""
         b = self.b
 
         def move_by(pointer: Value | None, by: Value) -> Value | None:
@@ -63,7 +64,7 @@ class IntegerEnding:
         )  # fmt: skip
 
     def terms(self, first: int, lanes: int, used: int) -> ChannelTerms:
-        """Load what `lanes` channels from `first` on have in common, of which `used` are there."""
+        """Emit the loads of the operands of `lanes` channels from `first` on, of which the first `used` exist."""
         b, move = self.b, first * F32_BYTES
         whole = ir.VectorType(I32, lanes)
 
@@ -85,7 +86,7 @@ class IntegerEnding:
         )
 
     def value(self, terms: ChannelTerms, total: Value, window: Value | None, residual: Value | None) -> Value:
-        """Return the results for sums of i32. window: sums of inputs; residual: f32, or None."""
+        """Return the results of i32 sums. window: sums of the inputs; residual: f32, or None."""
         b, spec = self.b, self.spec
         total = b.sub(total, terms.zero_share)
         if terms.offset is not None:
@@ -99,7 +100,7 @@ class IntegerEnding:
         return activate(b, spec.act, spec.act_args, real)
 
     def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
-        """Emit the results of a tile and their stores."""
+        """Emit the results of a tile's sums, and their stores."""
         b, lanes = self.b, form.lanes
         for v in range(tile.vectors):
             used = tile.used if v == tile.vectors - 1 else lanes
@@ -116,9 +117,9 @@ class IntegerEnding:
 def integer_ending(
     b: ir.IRBuilder, spec: IntegerConv2d | IntegerDepthwise, signed: bool, packed: int
 ) -> tuple[IntegerEnding, Value | None]:
-    """Load the zero point, and return the ending of a kernel's first channel and the pointer to its residual.
+    """Emit the load of the zero point; return (epilogue at a kernel's first channel, pointer to its residual or None).
 
-    signed: True if inputs are taken as i8, whatever they are. packed: channels of packed constants.
+    signed: True if inputs are multiplied as i8. packed: number of channels of packed constants.
     """
     sums = operand(b, FIRST, "sums")
     byte = b.load(operand(b, FIRST + 1, "zero"), name="zero", align=1, typ=I8)

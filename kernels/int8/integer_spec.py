@@ -1,5 +1,4 @@
-"""Specs of integer convolutions: 8-bit images whose zero point is known when the model runs, and what becomes of the
-sums."""
+"""Specs of integer convolutions: 8-bit images whose zero point is computed at run time, and their epilogues."""
 
 from dataclasses import dataclass
 
@@ -12,10 +11,10 @@ from mavcg.specs.serialize import spec_format
 @spec_format("integer_sums")
 @dataclass(frozen=True)
 class IntegerSums:
-    """The end of integer sums: act(f32(sum + bias) * multiplier + shift + residual), or sum + bias itself.
+    """The epilogue of integer sums: act(f32(sum + bias) * multiplier + shift + residual), or sum + bias as i32.
 
-    bias: True if an i32 a channel is added. multiplier: "" for sums as they are, "one" for one f32, "channels" for one
-    a channel. shift: True if an f32 a channel is added. Whether there is a residual says the kernel's spec.
+    bias: True if an i32 per channel is added. multiplier: "" for i32 results, "one" for a single f32, "channels" for an
+    f32 per channel. shift: True if an f32 per channel is added. The kernel's spec has the residual.
     """
 
     bias: bool
@@ -26,19 +25,19 @@ class IntegerSums:
 
     @property
     def operands(self) -> int:
-        """Number of operands that the ending reads, but for a residual."""
+        """Number of operands that the epilogue reads, without the residual."""
         return self.bias + bool(self.multiplier) + self.shift
 
 
 @spec_format("integer_conv2d")
 @dataclass(frozen=True)
 class IntegerConv2d(EightBitConvolution):
-    """Sums of (x - zero) * (w + offset) over 8-bit images, and an ending.
+    """A convolution with sums of (x - zero) * (w + offset) over 8-bit images, and an epilogue.
 
-    x, out, residual: N, H, W, C. Operands: x, packed weights i8 as QConv2d has them, out, constants i32, zero (of x's
-    type), then bias i32 [C], multiplier f32, shift f32 [C] and residual as far as there are any. constants: [groups *
-    panels * lanes], sums of the real weights; where there are offsets as many of these; at the end 16 words of bytes
-    128. offsets: True if weights are not 8 bits around zero: then offset * sum(x) is added.
+    x, out, residual: N, H, W, C. Operands: x, packed weights i8 as in QConv2d, out, constants i32, zero (of x's type),
+    bias i32 [C]?, multiplier f32?, shift f32 [C]?, residual?. constants: sums of w + offset [groups * panels * lanes],
+    offsets of the same shape if there are any, 16 words of bytes 128. offsets: True if some channel's weights are not
+    within i8; then offset * sum(x) is added.
     """
 
     x: View
@@ -64,17 +63,17 @@ class IntegerConv2d(EightBitConvolution):
 
     @property
     def residual_operand(self) -> int:
-        """Number of the residual's operand."""
+        """Number of the residual among the operands."""
         return 5 + self.ending.operands
 
 
 @spec_format("integer_depthwise")
 @dataclass(frozen=True)
 class IntegerDepthwise(EightBitDepthwise):
-    """Sums of (x - zero) * w over 8-bit images, of each channel by itself, and an ending.
+    """A depthwise convolution with sums of (x - zero) * w over 8-bit images, and an epilogue.
 
     x, out, residual: N, H, W, C. Operands: x, weights i16 [taps, C'], out, sums of weights i32 [C'], zero (of x's
-    type), then as in IntegerConv2d. narrow: no weight is further from 0 than 127.
+    type), then as in IntegerConv2d. narrow: all weights are within -127 .. 127.
     """
 
     x: View
@@ -96,5 +95,5 @@ class IntegerDepthwise(EightBitDepthwise):
 
     @property
     def residual_operand(self) -> int:
-        """Number of the residual's operand."""
+        """Number of the residual among the operands."""
         return 5 + self.ending.operands

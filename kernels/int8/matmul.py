@@ -1,5 +1,4 @@
-"""Matrix products over 8-bit numbers: with a constant matrix a convolution over pixels of 1x1, else with both sides in
-place."""
+"""8-bit matrix products: a constant right side becomes a 1x1 convolution; a computed one is read in place, unpacked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,11 +39,11 @@ Value: TypeAlias = ir.Value
 @spec_format("q_matmul")
 @dataclass(frozen=True)
 class QMatMul(KernelSpec):
-    """Requantized product of 8-bit matrices, neither packed.
+    """A requantized product of 8-bit matrices, neither of which is packed.
 
-    batch: the leading dimensions. m, k, n: of one product. Strides in elements: one for each batch dimension, 0 to
-    broadcast, then those of the matrix. A row of work is a row of one product. Operands: a, b, out, bias i32[n],
-    multiplier f32[n].
+    batch: the leading dimensions. m, k, n: sizes of one product, [m, k] x [k, n]. Strides are in elements: one for each
+    batch dimension, 0 to broadcast, then two of the matrix. A row of work is a row of one product. Operands: a, b, out,
+    bias i32[n], multiplier f32[n].
     """
 
     batch: tuple[int, ...]
@@ -80,8 +79,7 @@ class QMatMul(KernelSpec):
 
 
 def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return a product with a packed constant where the left side's rows are evenly spaced, else one of both in
-    place."""
+    """Return the step of a qmatmul: with packed weights if the right side is constant and rows are evenly spaced."""
     a, right, out = (views[name] for name in (node.inputs[0], node.inputs[1], node.output))
     constants = [graph.constants.get(name) for name in node.inputs[1:4]]
     x, y = as_image(a), as_image(out)
@@ -102,14 +100,14 @@ def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 
 
 def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides over the batch dimensions, 0 where the view is broadcast, then the matrix's."""
+    """Return the strides of the batch dimensions, 0 where the view is broadcast, then the two of the matrix."""
     lengths, strides = view.shape[:-2], view.strides[:-2]
     outer = (0 if n == 1 else s for n, s in zip(lengths, strides, strict=True))
     return (*(0,) * (len(batch) - len(lengths)), *outer, *view.strides[-2:])
 
 
 def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit the product: vectors of columns where these are neighbours, else one column after the other."""
+    """Emit the product: vectors of columns if these are contiguous, else one column after the other."""
     assert isinstance(spec, QMatMul)
     function, b = kernel_function(module, spec, machine)
     names = ("a", "b", "out", "bias", "multiplier")
@@ -119,7 +117,7 @@ def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
     a_step, b_step = spec.a_strides[-1], spec.b_strides[-2]
 
     def columns(addresses: list[Value], first: Value, used: int) -> None:
-        """Emit the outputs of one row from column `first` on."""
+        """Emit a vector of outputs of one row, from column `first` on."""
         right = address(b, addresses[1], scale_index(b, first, spec.b_strides[-1]))
         bias, multiplier = (address(b, p, scale_index(b, first, F32_BYTES)) for p in bases[3:])
 

@@ -1,4 +1,4 @@
-"""Means of 8-bit numbers: exact sums in 32 bits, requantized by one f32 product."""
+"""Kernels of means of 8-bit numbers: exact sums in 32 bits, requantized by one f32 product."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,9 +46,9 @@ from mavcg.specs.serialize import spec_format
 @spec_format("requantize")
 @dataclass(frozen=True)
 class Requantize:
-    """Requantization of an exact sum: round(sum * multiplier / count) + out_zero between lo and hi.
+    """The requantization of an exact sum: clamp(round(sum * multiplier / count) + out_zero, lo, hi).
 
-    dtype: of what is summed; zero: of it, its zero point.
+    dtype, zero: type and zero point of the summed numbers.
     """
 
     dtype: str
@@ -68,7 +68,7 @@ def _requantize(node: Node, x: View) -> Requantize:
 def _emit_mean(
     b: ir.IRBuilder, to: Requantize, total: ir.Value, inside: ir.Value, factor: ir.Value, lanes: int
 ) -> ir.Value:
-    """Emit the 8-bit mean. total: i32 lanes; inside: number of terms, i32; factor: f32."""
+    """Return the 8-bit mean. total: sums, i32 lanes. inside: number of terms, i32. factor: multiplier / count, f32."""
     shift = splat(b, b.mul(inside, const(to.zero, I32)), lanes) if to.zero else None
     exact = b.sub(total, shift) if shift is not None else total
     real = b.fmul(b.sitofp(exact, vector(F32, lanes)), splat(b, factor, lanes))
@@ -78,7 +78,7 @@ def _emit_mean(
 @spec_format("q_mean")
 @dataclass(frozen=True)
 class QMeanSpec(KernelSpec):
-    """The mean over some axes. kept: loops over outputs, with strides of x and out; reduced: over what is summed."""
+    """A mean over axes. kept: loops over the outputs, with strides of x and out. reduced: loops over the terms."""
 
     to: Requantize
     kept: Nest
@@ -118,7 +118,7 @@ def _lower_mean(node: Node, graph: Graph, views: Mapping[str, View], packing: Pa
 
 
 def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit vectors along the outputs where they are dense, each lane a sum of its own; else one output at a time."""
+    """Emit the loops: vectors along the outputs if these are contiguous, a sum per lane; else one output at a time."""
     assert isinstance(spec, QMeanSpec)
     function, b = kernel_function(module, spec, machine)
     x_step, out_step = (strides[-1] for strides in spec.kept.strides)
@@ -127,7 +127,7 @@ def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     factor = ir.Constant(F32, float(np.float32(spec.to.multiplier / count)))
 
     def mean(addresses: list[ir.Value], vectors: int, wide: int, used: int) -> None:
-        """Emit the means of `vectors` vectors of outputs that begin at these addresses."""
+        """Emit the means of `vectors` vectors of outputs. addresses: of the first input and output."""
 
         def term(at: ir.Value, acc: Values) -> Values:
             loaded = [load_lanes(b, address(b, at, i * wide), I8, wide, used, "x") for i in range(vectors)]
@@ -162,9 +162,11 @@ def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
 @spec_format("q_avg_pool2d")
 @dataclass(frozen=True)
 class QAvgPoolSpec(KernelSpec):
-    """The mean over windows of x[N,H,W,C]. A row is a row of output pixels.
+    """A mean over windows of x [N, H, W, C]. A row of work is a row of output pixels.
 
-    kernel, stride, dilation: of height and width; pads, count_pads: top, left, bottom, right.
+    kernel, stride, dilation: (height, width). pads: (top, left, bottom, right); count_pads: the part of pads that
+    counts
+    in the divisor.
     """
 
     to: Requantize
@@ -209,20 +211,19 @@ def _lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Pa
 def _taps(
     b: ir.IRBuilder, spec: QAvgPoolSpec, axis: int, at: ir.Value, before: int, after: int
 ) -> tuple[ir.Value, ir.Value]:
-    """Return the first tap of a window and one past the last, of those from `before` elements before the image to
-    `after` elements behind it.
+    """Return (first, end) of a window's taps that are within `before` elements before and `after` behind the image.
 
-    at: where the window begins along the axis.
+    at: position of the window's first tap along the axis.
     """
     dilation, length = spec.dilation[axis], spec.x.shape[1 + axis]
-    # Rounded up; where the dividend is negative, rounding towards 0 is too.
+    # The quotient is rounded up; for a negative dividend the division's rounding towards 0 rounds up already.
     first = b.sdiv(b.sub(const(dilation - 1 - before), at), const(dilation))
     last = b.sdiv(b.sub(const(dilation - 1 + length + after), at), const(dilation))
     return maximum(b, first, const(0)), minimum(b, maximum(b, last, const(0)), const(spec.kernel[axis]))
 
 
 def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
-    """Emit the loops: rows, pixels, vectors of channels, taps inside the image."""
+    """Emit the loops over rows, pixels, vectors of channels, and taps inside of the image."""
     assert isinstance(spec, QAvgPoolSpec)
     function, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
@@ -230,7 +231,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     lanes = machine.vector_bytes // 4 if spec.x.strides[3] == spec.out.strides[3] == 1 else 1
 
     def window(axis: int, index: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
-        """Return the window's start, its first tap inside and one past the last, and the number of taps that count."""
+        """Return (start of the window, first tap inside, end of the taps inside, number of taps that count)."""
         at = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
         first, last = _taps(b, spec, axis, at, 0, 0)
         low, high = _taps(b, spec, axis, at, spec.count_pads[axis], spec.count_pads[axis + 2])

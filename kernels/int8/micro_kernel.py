@@ -1,7 +1,7 @@
-"""The micro-kernel over 8-bit numbers: a tile of exact sums in registers, and what an ending makes of them.
+"""Emitter of the 8-bit micro-kernel: a register tile of exact sums, followed by an epilogue.
 
-Packed weights hold four terms of a sum beside each other for each channel of a panel, so that one instruction takes
-four terms of a vector of channels. Inputs are read in place, four bytes at a time.
+Packed weights have groups of four terms for each channel of a panel, so that one instruction computes four terms of a
+vector of channels. Inputs are read in place, four bytes at a time.
 """
 
 from collections.abc import Sequence
@@ -35,28 +35,27 @@ Value: TypeAlias = ir.Value
 # Groups of terms per iteration; half of them on x86 with 16 registers, and IN_ORDER_NEIGHBOURS on NEON's in-order
 # cores.
 UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 2, "maddubs": 2}
-# Groups of a pixel's inputs in one load, where products read them by lane. An in-order core issues a load of 64 bits
-# beside a product, and does one of 128 bits as three instructions (passes/asm/transforms/split_loads.py): of the
-# slots beside the products of four groups eight pixels then take 16 and not 24. An iteration is then one load of each
-# pixel: two would become pairs, live for twice as long, in registers that the core does not have.
+# Groups of a pixel's inputs per load, where products read them by lane. An in-order core dual-issues a load of 64 bits
+# with a product, but needs three instructions for one of 128 bits (passes/asm/transforms/split_loads.py): loads of
+# eight pixels then take 16 issue slots instead of 24 for four groups. An iteration has one load per pixel: LLVM would
+# pair two of them, with live ranges twice as long, for which the core lacks registers.
 NEIGHBOURS, IN_ORDER_NEIGHBOURS = 4, 2
 IN_ORDER_OUTPUTS = (
-    4  # with fewer of them an in-order core waits for results, unless an iteration's groups have several accumulators
+    4  # with fewer, an in-order core waits for results unless an iteration's groups have several accumulators
 )
 
-# Instructions of x86 by i32 lanes of their registers: neighbouring products of i16, and of u8 x i8, added.
+# x86 instructions that add neighbouring products of i16, and of u8 x i8, by the i32 lanes of their registers.
 MADD = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 MADDUBS = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw", 16: "avx512.pmaddubs.w.512"}
 
 
 @dataclass(frozen=True)
 class QTile:
-    """The tile of one micro-kernel: pixels x vectors of channels, `used` of the last vector.
+    """The register tile of one micro-kernel: pixels x vectors of channels.
 
-    in_offsets, out_offsets: of each pixel in bytes. residual_offsets: likewise, where one is added.
-    panel: channels of a panel of weights; panel_bytes: of all of it.
-    narrow: no weight is -128, so that i16 holds the sum of two products. ahead: prefetch distance of
-    weights in bytes; 0: no prefetch.
+    in_offsets, out_offsets, residual_offsets: offset of each pixel, in bytes. used: channels of the last vector. panel:
+    channels of a panel of weights; panel_bytes: its size. narrow: no weight is -128, so that i16 can hold the sum of
+    two products. ahead: prefetch distance of weights, in bytes; 0: no prefetch.
     """
 
     in_offsets: tuple[int, ...]
@@ -74,9 +73,9 @@ class QTile:
 class QPointers:
     """Pointers to the operands of the tile's first pixel and channel.
 
-    residual: of what an ending adds, None where it adds nothing. flip: a register of bytes 128 where the form flips
-    inputs. It comes from memory: if LLVM knew that all bytes are equal it would flip single numbers before they are
-    broadcast, which the load then no longer does.
+    residual: None without one. flip: a register of bytes 128 if the product form flips the signedness of inputs. It is
+    loaded from memory: if LLVM knew that all bytes are equal, it would flip single numbers before the broadcast, which
+    then could no longer be part of the load.
     """
 
     inputs: Value
@@ -88,10 +87,10 @@ class QPointers:
 
 @dataclass(frozen=True)
 class TileSums:
-    """The exact sums of a tile: rows[pixel][vector] of i32 lanes, a lane for each channel.
+    """The exact sums of a tile. rows[pixel][vector]: i32 lanes, one per channel.
 
-    windows: of each pixel the sum of its inputs, in all lanes; empty where the form has no window_sums. Inputs count
-    as the form takes them: where it flips them, 128 more or less.
+    windows: the sum of each pixel's inputs, in all lanes; empty without window_sums. Inputs count as they are
+    multiplied: 128 more or less where the product form flips them.
     """
 
     rows: list[list[Value]]
@@ -99,7 +98,7 @@ class TileSums:
 
 
 class TileEnding(Protocol):
-    """The end of a tile's sums, of output channels from the tile's first on: a result of each, stored."""
+    """The epilogue of a tile's sums, from the tile's first output channel on."""
 
     def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
         """Emit the computation of the results and their stores."""
@@ -121,9 +120,9 @@ def emit_qtile(
 
 @dataclass(frozen=True)
 class RequantizedEnding:
-    """An ending that makes 8-bit numbers of the sums.
+    """An epilogue that requantizes the sums to 8 bits.
 
-    bias, multiplier: pointers to those of the tile's first channel, i32 and f32, filled up to whole panels.
+    bias, multiplier: pointers to the values of the tile's first channel, i32 and f32, padded to whole panels.
     """
 
     b: ir.IRBuilder
@@ -133,10 +132,10 @@ class RequantizedEnding:
     multiplier: Value
 
     def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
-        """Emit the requantization and the stores, of 32 bytes at most at once."""
+        """Emit the requantization and the stores, of at most 32 bytes each."""
         b, lanes = self.b, form.lanes
         for p, row in enumerate(sums.rows):
-            for first, count in _together(tile.vectors, lanes):
+            for first, count in _requantize_groups(tile.vectors, lanes):
                 used = min(count * lanes, (tile.vectors - 1) * lanes + tile.used - first * lanes)
                 total = concatenate(b, [row[v] for v in range(first, first + count)])
                 move = first * lanes * F32_BYTES
@@ -147,8 +146,9 @@ class RequantizedEnding:
                 store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)
 
 
-def _together(vectors: int, lanes: int) -> list[tuple[int, int]]:
-    """Return (first, count) of vectors that are requantized at once: a power of two, at most 32 bytes."""
+def _requantize_groups(vectors: int, lanes: int) -> list[tuple[int, int]]:
+    """Return (first, count) of the vectors that are requantized together: a power of two, at most 32 bytes of
+    results."""
     groups, first = [], 0
     while first < vectors:
         count = 1 << (min(vectors - first, max(1, 32 // lanes)).bit_length() - 1)
@@ -158,26 +158,26 @@ def _together(vectors: int, lanes: int) -> list[tuple[int, int]]:
 
 
 class _Int8MicroKernel:
-    """Emitter of the loops of one tile's sums. Accumulators are one list: by chain, then pixel, then piece."""
+    """Emitter of the loops of one tile's sums. Accumulators are one list, ordered by chain, pixel, piece."""
 
     def __init__(
         self, b: ir.IRBuilder, machine: Machine, form: ProductForm, tile: QTile, at: QPointers, run: SumRun
     ) -> None:  # fmt: skip
         self.b, self.form, self.tile, self.at, self.run = b, form, tile, at, run
-        # The last piece is that of the sums of inputs, where these are needed.
+        # With window_sums the last piece is the sum of inputs.
         self.weight_pieces = tile.vectors * form.parts
         self.pixels, self.pieces = len(tile.in_offsets), self.weight_pieces + form.window_sums
         self.unroll = UNROLL[form.kind] // (2 if form.kind == "vnni" and machine.vector_registers < 32 else 1)
         self.by_lane_at_once = IN_ORDER_NEIGHBOURS if machine.in_order else NEIGHBOURS
         if form.kind == "sdot" and machine.in_order and self.pixels * self.pieces >= IN_ORDER_OUTPUTS:
             self.unroll = IN_ORDER_NEIGHBOURS
-        # Groups whose products are added before they are widened. An iteration has a multiple of them.
+        # Groups whose products are added before they are widened; an iteration has a multiple of them.
         self.at_once = 2 if form.kind == "mull" and tile.narrow else form.together
         self.unroll = max(self.unroll, self.at_once)
         self.chains = chains(form, self.pixels, self.pieces, machine.vector_registers, self.unroll)
 
     def sums(self) -> TileSums:
-        """Emit the loops over all terms."""
+        """Emit the loops over all terms and return the tile's sums."""
         b, form, size = self.b, self.form, self.pixels * self.pieces
         zero = ir.Constant(ir.VectorType(I32, form.lanes), [0] * form.lanes)
         acc = self.levels(self.run.levels, self.at.inputs, const(0), (zero,) * (size * self.chains))
@@ -192,13 +192,13 @@ class _Int8MicroKernel:
         return TileSums(rows, [self.add_neighbours(x, x) for x in windows])
 
     def add_neighbours(self, x: Value, y: Value) -> Value:
-        """Add neighbouring lanes of x, then of y."""
+        """Return the sums of neighbouring lanes of x, then of y."""
         lanes = 2 * self.form.lanes
         even, odd = (shuffle(self.b, x, y, range(i, lanes, 2)) for i in (0, 1))
         return self.b.add(even, odd)
 
     def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, step: Value, acc: Values) -> Values:
-        """Emit the loops; `step` is the number of the first group."""
+        """Emit the loops over these levels; step: number of the first group."""
         b = self.b
         if not levels:
             return self.neighbours(inputs, step, acc)
@@ -212,7 +212,7 @@ class _Int8MicroKernel:
         return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
 
     def neighbours(self, inputs: Value, step: Value, acc: Values) -> Values:
-        """Emit one run of neighbouring inputs."""
+        """Emit one run of contiguous inputs; step: number of its first group."""
         b, unroll, group_bytes = self.b, self.unroll, self.tile.panel * GROUP
         full = self.run.length // GROUP
         panel = address(b, self.at.weights, scale_index(b, step, group_bytes), "panel")
@@ -235,7 +235,7 @@ class _Int8MicroKernel:
     def groups(
         self, count: int, inputs: Value, panel: Value, acc: Values, terms: tuple[int, ...] = (0,) * GROUP
     ) -> Values:  # fmt: skip
-        """Emit `count` groups one after the other, without a loop. terms: of SumRun.terms; those of -1 do not count."""
+        """Emit `count` groups without a loop. terms: as in SumRun.terms; terms of -1 do not count in window sums."""
         new, size, group_bytes = list(acc), self.pixels * self.pieces, self.tile.panel * GROUP
         self.prefetch_weights(count * group_bytes, panel)
         wide: list[Value] = []
@@ -262,7 +262,7 @@ class _Int8MicroKernel:
         return tuple(new)
 
     def prefetch_weights(self, size: int, panel: Value) -> None:
-        """Prefetch the `size` bytes of weights that lie `ahead` bytes further on in each panel."""
+        """Emit prefetches of `size` bytes of weights at the prefetch distance, in each panel."""
         tile, form = self.tile, self.form
         if not tile.ahead:
             return
@@ -271,29 +271,29 @@ class _Int8MicroKernel:
                 prefetch(self.b, panel, number * tile.panel_bytes + offset + tile.ahead)
 
     def by_lane(self, count: int) -> bool:
-        """Return True if inputs of `count` groups are loaded several groups at once, and multiplied lane by lane."""
+        """Return True if inputs of `count` groups are loaded several groups at a time and multiplied by lane."""
         return self.form.kind == "sdot" and count % self.by_lane_at_once == 0
 
     def wide(self, pointer: Value) -> Value:
-        """Load the inputs of by_lane_at_once groups."""
+        """Emit the load of the inputs of by_lane_at_once groups."""
         typ = ir.VectorType(I8, self.by_lane_at_once * GROUP)
         return self.flip_signs(self.b.load(pointer, name="xs", align=1, typ=typ))
 
     def flip_signs(self, x: Value) -> Value:
-        """Convert u8 to i8 or i8 to u8 by a difference of 128, which the bias corrects."""
+        """Convert u8 to i8, or i8 to u8, by a difference of 128, which the bias corrects."""
         if self.at.flip is None:
             return x
         flip = self.at.flip
         return self.b.xor(x, flip if flip.type == x.type else shuffle(self.b, flip, flip, range(x.type.count)))
 
     def lane(self, groups: Value, group: int) -> Value:
-        """Return one group of several, repeated wherever a product reads it."""
+        """Return one group of a load of several, broadcast to all lanes of a product."""
         words = self.b.bitcast(groups, ir.VectorType(I32, groups.type.count // GROUP))
         copies = shuffle(self.b, words, words, [group] * (self.form.weight_bytes // GROUP))
         return self.b.bitcast(copies, ir.VectorType(I8, self.form.weight_bytes))
 
     def word(self, pointer: Value) -> Value:
-        """Four neighbouring bytes, or as many as a run has, as a product reads them."""
+        """Emit the load of four neighbouring bytes, or of a shorter run, broadcast as a product reads them."""
         b, length = self.b, min(GROUP, self.run.length)
         if length == GROUP:
             value = b.load(pointer, name="x4", align=1, typ=I32)
@@ -309,10 +309,10 @@ class _Int8MicroKernel:
         return x if self.form.parts == 1 else self.input(self.lane(x, 0))
 
     def widen_u8(self, x: Value) -> Value:
-        """Widen u8 that are equal in each lane of i32 to i16.
+        """Widen broadcast u8 to i16, where all i32 lanes hold the same four bytes.
 
-        Bytes are interleaved with zeros within 16 of them. An extension would bring bytes from one half of a register
-        to the other, which takes three times as long.
+        Bytes are interleaved with zeros within each 16 bytes. A plain extension would move bytes from one half of the
+        register to the other, which takes three times as long.
         """
         b, count = self.b, x.type.count
         places = [half + i + side for half in range(0, count, 16) for i in range(8) for side in (0, count)]
@@ -320,11 +320,12 @@ class _Int8MicroKernel:
         return b.bitcast(pairs, ir.VectorType(I16, count // 2))
 
     def input(self, x: Value) -> Value:
-        """Return signed bytes in the type that the product takes."""
+        """Return bytes in the type that the product takes."""
         return x if self.form.parts == 1 else self.b.sext(x, ir.VectorType(I16, x.type.count))
 
     def weight(self, group: Value, piece: int) -> Value:
-        """Load the weights of one piece; group: pointer to the group's weights in the chunk's first panel."""
+        """Emit the load of the weights of one piece. group: pointer to the group's weights in the chunk's first
+        panel."""
         form, tile = self.form, self.tile
         channel = piece * form.piece
         offset = channel // tile.panel * tile.panel_bytes + channel % tile.panel * GROUP
@@ -332,7 +333,7 @@ class _Int8MicroKernel:
         return self.input(self.b.load(pointer, name="w", align=size, typ=ir.VectorType(I8, size)))
 
     def ones(self, terms: tuple[int, ...]) -> Value:
-        """Return weights of 1, of 0 for inputs that are no terms."""
+        """Return weights of 1, and of 0 for inputs that are not terms."""
         pattern = [int(term >= 0) for term in terms]
         return self.input(ir.Constant(ir.VectorType(I8, self.form.weight_bytes), pattern * self.form.piece))
 
@@ -358,11 +359,12 @@ class _Int8MicroKernel:
         return b.add(acc, self.call("llvm.aarch64.neon.saddlp.v4i32.v8i16", acc.type, product))
 
     def pairs(self, x: Value, weights: Value) -> Value:
-        """Emit products u8 x i8, neighbours added, in i16. The instruction saturates, but sums of these weights fit."""
+        """Return products u8 x i8 added in pairs, as i16. The instruction saturates, but sums with these weights
+        fit."""
         return self.call(f"llvm.x86.{MADDUBS[self.form.lanes]}", ir.VectorType(I16, 2 * self.form.lanes), x, weights)
 
     def call(self, name: str, result: ir.Type, *args: Value) -> Value:
-        """Call an intrinsic of the machine."""
+        """Emit the call of a target intrinsic."""
         kind = ir.FunctionType(result, [a.type for a in args])
         function = self.b.module.globals.get(name) or ir.Function(self.b.module, kind, name)
         return self.b.call(function, args)

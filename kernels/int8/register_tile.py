@@ -1,7 +1,7 @@
-"""Products of 8-bit numbers on each core, and the register tiles of its micro-kernel: they change speed, not results.
+"""Choice of the product instructions and the register tiles of 8-bit micro-kernels for a core.
 
-All sums are exact, so each core may use its own instructions. All share the packing of weights: groups of four terms
-of a sum beside each other, for one output channel after the other.
+All sums are exact, so each core may use its own instructions. All cores share the packing of weights: groups of four
+terms of a sum for one output channel after the other.
 """
 
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from mavcg.kernels.gemm.register_tile import Widths, cut
 from mavcg.specs.kernel import Array, Machine
 
 SIGNED = ("sdot", "mull")
-GROUP = 4  # terms of a sum that lie beside each other in packed weights
+GROUP = 4  # neighbouring terms of a sum in packed weights
 
-LEAST_CHANNELS = 8  # minimum channels of a tile, where there are as many: bytes that are stored at once
+LEAST_CHANNELS = 8  # minimum channels of a tile, if there are as many: bytes of one store
 MOST_VECTORS = 8
-TOGETHER = (4, 2, 1)  # groups whose products may be added before they are widened
+TOGETHER = (4, 2, 1)  # numbers of groups whose products may be added before they are widened
 U8_LARGEST, I16_LARGEST = (1 << 8) - 1, (1 << 15) - 1
-CHAIN = 8  # accumulators that hide the latency of an instruction that adds to one
+CHAIN = 8  # accumulators that hide the latency of a multiply-add
 
 
 @cache
 def _tile_rates() -> IssueRates:
-    """Return the rates that 8-bit register tiles are chosen by, of every core: only ratios count."""
+    """Return the issue rates that 8-bit register tiles of all cores are chosen by; only their ratios matter."""
     fit = all_cores_fit().int8_register_tile
     return IssueRates(
         fit.multiplies_per_cycle, inf, fit.loads_per_cycle, inf, fit.issue_per_cycle, 0.0, 0.0, 0.0
@@ -37,14 +37,15 @@ def _tile_rates() -> IssueRates:
 
 @dataclass(frozen=True)
 class ProductForm:
-    """The form of a core's products; kind: the instruction that multiplies.
+    """The form in which a core computes products; kind: the multiplying instruction.
 
     "sdot": NEON, four products i8 x i8 added to each i32 lane. "vnni": the same on x86, u8 x i8. "maddubs": x86 without
-    that, products u8 x i8 added in pairs to i16, where that holds them. "madd": where not, products of i16 added in
-    pairs. "mull": NEON without dot products, products i8 x i8 in i16, added in pairs. lanes: i32 lanes of a
-    register. parts: lanes that add up to a channel's sum. flip: True if u8 is multiplied as i8 or i8 as u8, with a
-    difference of 128 that the bias corrects. together: groups whose products are added in i16. window_sums: True if
-    each pixel has an accumulator more, for the sum of its inputs: products with weights of 1, which are not loaded.
+    VNNI, products u8 x i8 added in pairs as i16, where i16 holds them. "madd": else, products of i16 added in pairs.
+    "mull": NEON without dot products, products i8 x i8 as i16, added in pairs. lanes: i32 lanes of a register. parts:
+    lanes that add up to a channel's sum. flip: True if u8 is multiplied as i8 or i8 as u8, with a difference of 128
+    that
+    the bias corrects. together: groups whose products are added as i16. window_sums: True if each pixel has one more
+    accumulator for the sum of its inputs, by products with weights of 1, which are not loaded.
     """
 
     kind: str
@@ -56,12 +57,12 @@ class ProductForm:
 
     @property
     def piece(self) -> int:
-        """Output channels of one accumulator."""
+        """Number of output channels of one accumulator."""
         return self.lanes // self.parts
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of packed weights that one product takes."""
+        """Size of the packed weights of one product, in bytes."""
         return self.piece * GROUP
 
     @property
@@ -70,9 +71,9 @@ class ProductForm:
         return self.kind in SIGNED
 
     def registers(self, pixels: int, pieces: int) -> int:
-        """Return the number of registers of a tile: accumulators, inputs or weights of one step, products.
+        """Return the number of registers that a tile needs: accumulators, inputs or weights of a step, products.
 
-        pieces: of weights.
+        pieces: number of accumulators of a pixel, that is of vectors of weights.
         """
         pieces += self.window_sums
         others = {
@@ -82,9 +83,11 @@ class ProductForm:
         return pixels * pieces + others[self.kind] + self.flip
 
     def step_cycles(self, pixels: int, pieces: int) -> float:
-        """Return the cycles of four terms of the sum by a simple model: all instructions, and those that multiply."""
+        """Return the modelled cycles of four terms of the sum: the throughput of all, and of multiplying,
+        instructions."""
         # "madd" also adds, "mull" takes three instructions for two steps, "maddubs" widens and adds once for all groups
-        # together; all but "sdot" bring inputs into lanes one by one.
+        # that
+        # are added as i16; all but "sdot" broadcast each input separately.
         products = pixels * (pieces + self.window_sums)
         multiplies = 1 + 1 / self.together if self.kind == "maddubs" else 1.0
         each = {"sdot": 1.0, "vnni": 1.0, "madd": 2.0, "mull": 1.5, "maddubs": multiplies + 1}[self.kind]
@@ -97,16 +100,16 @@ class ProductForm:
 def form_of(
     machine: Machine, panel: int, dtype: str, together: int = 0, window_sums: bool = False
 ) -> ProductForm:  # fmt: skip
-    """Return the machine's form of products for inputs of i8 or u8; registers are at most as long as a panel of
-    channels.
+    """Return the machine's product form for inputs of type dtype (i8 or u8), with registers no longer than a panel.
 
-    together: groups of weights the sum of whose products fits in i16, as of sums_in_i16. window_sums: True if sums of
-    inputs are needed too.
+    panel: channels of a panel of packed weights. together: groups whose products i16 can sum (sums_in_i16).
+    window_sums:
+    True if sums of inputs are needed too.
     """
     if machine.arch == "aarch64":
         kind, lanes = "sdot" if machine.dot_product else "mull", 4
     else:
-        # Registers of 64 bytes come in thirty-twos, AVX-512; without it longer vectors are several registers.
+        # Machines with registers of 64 bytes have 32 of them (AVX-512); on others longer vectors are several registers.
         register_bytes = min(machine.vector_bytes, 64 if machine.vector_registers >= 32 else 32)
         kind = "vnni" if machine.dot_product else "maddubs" if together else "madd"
         lanes = min(register_bytes // 4, panel)
@@ -116,10 +119,10 @@ def form_of(
 
 
 def sums_in_i16(packed: Array) -> int:
-    """Return the number of neighbouring groups of a run whose products with u8 add up within i16: 4, 2, 1, or 0.
+    """Return the number of neighbouring groups of a run whose products with u8 inputs i16 can sum: 4, 2, 1, or 0.
 
-    Positions 0 and 1 of all these groups are one sum, 2 and 3 another. A sum is largest where inputs are 255 at the
-    weights above zero and 0 elsewhere, and smallest vice versa. Groups are counted from the run's first.
+    Positions 0 and 1 of these groups form one sum, 2 and 3 another. A sum is largest if inputs are 255 at positive
+    weights and 0 elsewhere, and smallest vice versa. Groups are counted from the run's first.
     packed: i8 [.., groups of a run, lanes, 4].
     """
     *outer, steps, lanes, _ = packed.shape
@@ -134,15 +137,14 @@ def sums_in_i16(packed: Array) -> int:
 
 
 def widths_of(form: ProductForm, registers: int, width: int, vectors: int) -> Widths | None:
-    """Cut `width` pixels into tiles of `vectors` vectors of form.lanes channels; None where no pixel fits the
-    registers."""
+    """Cut a row of `width` pixels into tiles of `vectors` vectors of channels; None if no tile fits the registers."""
     fitting = [mr for mr in range(1, width + 1) if form.registers(mr, vectors * form.parts) <= registers]
     return cut(width, fitting[-1]) if fitting else None
 
 
 @dataclass(frozen=True)
 class Int8Tiling:
-    """The register tiles of a convolution; vectors: of a chunk of output channels, widths: cut of a row of pixels."""
+    """The register tiles of a convolution. vectors: size of a chunk of output channels. widths: tiles of a row."""
 
     vectors: int
     widths: Widths
@@ -150,9 +152,9 @@ class Int8Tiling:
 
 @cache
 def choose_tiling(form: ProductForm, registers: int, width: int, vectors: int, panel: int) -> Int8Tiling:
-    """Return the tiling of `width` pixels by `vectors` vectors of form.lanes channels that the model finds fastest.
+    """Return the tiling of `width` pixels by `vectors` vectors of channels with the fewest modelled cycles.
 
-    panel: vectors of a panel of packed weights; a chunk is whole panels, an even part of one, or all there is.
+    panel: vectors of a panel of packed weights; a chunk is whole panels, an even part of a panel, or all vectors.
     """
     candidates = []
     least = min(vectors, -(-LEAST_CHANNELS // form.lanes))
@@ -170,9 +172,9 @@ def choose_tiling(form: ProductForm, registers: int, width: int, vectors: int, p
 
 
 def chains(form: ProductForm, pixels: int, pieces: int, registers: int, most: int) -> int:
-    """Return the number of sums that each output is split into, where a tile has too few outputs to hide latencies.
+    """Return the number of partial sums per output, more than one if a tile has too few outputs to hide latencies.
 
-    They are added at the end.
+    most: maximum number. Partial sums are added at the end.
     """
     count = min(most, -(-CHAIN // (pixels * pieces)))
     while count > 1 and form.registers(pixels, pieces * count) > registers:

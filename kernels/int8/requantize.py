@@ -1,4 +1,4 @@
-"""Requantization of exact sums to 8 bits: one f32 product, rounded half to even, in as few instructions as possible."""
+"""Requantization of exact sums to 8 bits by one f32 product, rounded half to even, in few instructions."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -15,15 +15,15 @@ from mavcg.specs.serialize import spec_format
 Value: TypeAlias = ir.Value
 
 SHORT = (-(1 << 15), (1 << 15) - 1)
-# Beyond i16, so that it becomes i16's end, and far within i32, beyond which x86 has no defined number but the lowest.
+# Beyond i16, so that it saturates there, and far within i32, outside of which x86 converts to the lowest number.
 TOP = 65536.0
 
 
 @spec_format("int8_epilogue")
 @dataclass(frozen=True)
 class Int8Epilogue:
-    """The requantization of a sum: clamp(round_half_even(f32(sum) * multiplier) + zero, lo, hi), i8 or u8 as `to`
-    says."""
+    """The requantization of a sum: clamp(round_half_even(f32(sum) * multiplier) + zero, lo, hi) as type `to`, i8 or
+    u8."""
 
     zero: int
     lo: int
@@ -32,14 +32,14 @@ class Int8Epilogue:
 
 
 def epilogue_of(node: Node) -> Int8Epilogue:
-    """Return the requantization of a node's sums."""
+    """Return the requantization of a node's sums, from its attributes."""
     return Int8Epilogue(node.attr("out_zero"), node.attr("lo"), node.attr("hi"), node.attr("to"))
 
 
 def to_eight_bits(b: ir.IRBuilder, machine: Machine, sums: Value, multiplier: Value, epilogue: Int8Epilogue) -> Value:
-    """Requantize a vector of i32 sums by a vector of f32 multipliers, of at least four lanes, to 8-bit numbers.
+    """Return a vector of i32 sums, of at least four lanes, requantized by a vector of f32 multipliers to 8 bits.
 
-    Rounded numbers are saturated to i16: a number that this changes is far beyond lo or hi.
+    Rounded numbers saturate to i16 first, which changes only numbers far beyond lo and hi.
     """
     count = sums.type.count
     real = b.fmul(b.sitofp(sums, multiplier.type), multiplier, name="real")
@@ -57,17 +57,17 @@ def to_eight_bits(b: ir.IRBuilder, machine: Machine, sums: Value, multiplier: Va
 
 
 def _round(b: ir.IRBuilder, machine: Machine, real: Value) -> Value:
-    """Round f32 to i32, half to even."""
-    # In registers: LLVM does not cut these operations into shorter ones.
+    """Return f32 lanes rounded half to even, as i32."""
+    # Register by register: LLVM does not split these intrinsics for shorter registers.
     arm = machine.arch == "aarch64"
     lanes = 4 if arm else min(real.type.count, 16 if machine.vector_registers >= 32 else 8)
     parts = [shuffle(b, real, real, range(i, i + lanes)) for i in range(0, real.type.count, lanes)]
     if arm:
-        # Rounds and saturates in one; LLVM makes two of the general form.
+        # Rounds and saturates in one instruction; LLVM needs two for the generic form.
         return concatenate(b, [_convert(b, "llvm.aarch64.neon.fcvtns.v4i32.v4f32", part) for part in parts])
     top = ir.Constant(parts[0].type, [TOP] * lanes)
     bounded = [b.select(b.fcmp_ordered("<", part, top), part, top) for part in parts]
-    # As the processor rounds, which is half to even: nobody sets it otherwise, and all f32 arithmetic would change.
+    # Uses the processor's rounding mode, half to even: any other mode would change all f32 arithmetic too.
     return concatenate(b, [_convert(b, f"llvm.lrint.v{lanes}i32.v{lanes}f32", part) for part in bounded])
 
 
@@ -78,7 +78,7 @@ def _convert(b: ir.IRBuilder, name: str, x: Value) -> Value:
 
 
 def concatenate(b: ir.IRBuilder, parts: list[Value]) -> Value:
-    """Concatenate vectors of one length, a power of two of them."""
+    """Return the concatenation of vectors of one length, whose number is a power of two."""
     while len(parts) > 1:
         count = 2 * parts[0].type.count
         parts = [shuffle(b, x, y, range(count)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
@@ -86,7 +86,7 @@ def concatenate(b: ir.IRBuilder, parts: list[Value]) -> Value:
 
 
 def _saturate(b: ir.IRBuilder, x: Value, bounds: tuple[int, int], element: ir.Type) -> Value:
-    """Clamp to two bounds and truncate to shorter lanes."""
+    """Return lanes clamped to two bounds and truncated to the element type."""
     x = intrinsic(b, "smax", [x, _all(x, bounds[0])])
     return b.trunc(intrinsic(b, "smin", [x, _all(x, bounds[1])]), ir.VectorType(element, x.type.count))
 

@@ -1,4 +1,4 @@
-"""The loops of an 8-bit sum over its inputs, and the order of its terms in packed weights."""
+"""Loops of an 8-bit sum over its inputs, and the order of its terms in packed weights."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,10 @@ from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 
 @dataclass(frozen=True)
 class SumRun:
-    """The loops of a sum over the inputs: levels of (count, step in bytes), outermost first, around a run of
-    neighbours.
+    """The loops of a sum over the inputs: levels of (count, step in bytes), outermost first, around contiguous runs.
 
-    length: bytes of a run, which is taken in groups of four; the last group ends where the run ends, so that some bytes
-    may be in two groups, in one of them with weights of zero. A run of less than four bytes is one group.
+    length: bytes of a run, which is read in groups of four. The last group ends where the run ends, so that some bytes
+    may be in two groups; their weights are zero in one of them. A run of fewer than four bytes is one group.
     """
 
     levels: tuple[tuple[int, int], ...]
@@ -20,19 +19,19 @@ class SumRun:
 
     @property
     def groups(self) -> int:
-        """Groups of one run."""
+        """Number of groups of one run."""
         return -(-self.length // GROUP)
 
     @property
     def steps(self) -> int:
-        """Groups of the whole sum."""
+        """Number of groups of the whole sum."""
         total = self.groups
         for count, _ in self.levels:
             total *= count
         return total
 
     def terms(self) -> list[tuple[int, ...]]:
-        """Return the byte of a run that each position of each group multiplies; -1: the weight there is zero."""
+        """Return, for each group, the byte of the run that each position multiplies; -1: its weight is zero."""
         groups = []
         for start in range(0, self.length, GROUP):
             first = max(0, min(start, self.length - GROUP))

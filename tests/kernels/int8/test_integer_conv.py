@@ -222,8 +222,8 @@ def node_of(weights: Array, **attrs: Any) -> tuple[Node, Graph]:
     ("weights", "attrs", "message"),
     [
         (np.array([0, 300], np.int16).reshape(1, 1, 2, 1), {}, "differ by more than 255"),
-        (np.ones((1, 1, 2, 1), np.int16), {"pads": (1, 0, 0, 0)}, "padding is a step of its own"),
-        (np.ones((0, 1, 2, 1), np.int16), {}, "weights without elements"),
+        (np.ones((1, 1, 2, 1), np.int16), {"pads": (1, 0, 0, 0)}, "padding must be a node of its own"),
+        (np.ones((0, 1, 2, 1), np.int16), {}, "its weights have no elements"),
     ],
 )
 def test_refusals(weights: Array, attrs: dict[str, Any], message: str) -> None:
