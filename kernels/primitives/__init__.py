@@ -1,1 +1,1 @@
-"""Convolution primitives: one module a family, each with PRIMITIVES and EMIT; see docs/design/primitives.md."""
+"""Convolution primitives: each family has a module with PRIMITIVES and EMIT; see docs/design/primitives.md."""

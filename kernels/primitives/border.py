@@ -1,4 +1,4 @@
-"""Borders of zeros: the copy of an image that a convolution with padding reads, and the stage that writes it."""
+"""The stage that copies an image into a larger one with a border of zeros, for convolutions with padding."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -28,10 +28,12 @@ Value: TypeAlias = ir.Value
 @spec_format("padded_image")
 @dataclass(frozen=True)
 class Padded(KernelSpec):
-    """A copy of an image with a border of zeros, its columns in phases where phases is not 1.
+    """A copy of an image into a larger image with a border of zeros.
 
-    Operands: image, larger image, which is all written. A row of work is a row of the larger image. pad: rows above and
-    below, and columns on either side unless pad_across says how many these are.
+    pad: rows of zeros above and below, and columns on either side unless pad_across gives these. phases: phases of the
+    columns of the larger image (common.Image). Operands: image, larger image, every element of which is written. A row
+    of
+    work is a row of the larger image.
     """
 
     image: Image
@@ -41,7 +43,7 @@ class Padded(KernelSpec):
 
     @property
     def pads(self) -> tuple[int, int]:
-        """Rows of zeros above and below, and columns on either side."""
+        """(rows of zeros above and below, columns on either side)."""
         return self.pad, self.pad if self.pad_across is None else self.pad_across
 
     @property
@@ -71,7 +73,7 @@ def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Functio
     function, b = kernel_function(module, spec, machine)
     x, y = operand(b, 0, "image"), operand(b, 1, "larger")
     image, out = spec.image, spec.out
-    # Runs of neighbouring elements of a row: one for each channel, one for each block, or a single one.
+    # Contiguous runs of a row: one for each channel, one for each block, or a single one, by the layout.
     runs, step_in, step_out = {
         Layout.CHW: (image.channels, image.channel_step, out.channel_step),
         Layout.HCW: (image.channels, image.channel_step, out.channel_step),
@@ -112,7 +114,8 @@ def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Functio
 
 
 def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> None:
-    """Copy one row of one channel element by element: elements are far fewer than the convolution's multiply-adds."""
+    """Emit the copy of one row of one channel, one element at a time: it is small beside the convolution's
+    arithmetic."""
     image, out, phases, pad = spec.image, spec.out, spec.phases, spec.pads[1]
     for phase in range(phases):
         line = address(b, target, out.column(phase) * F32_BYTES)
@@ -131,9 +134,9 @@ def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> N
 
 @dataclass(frozen=True)
 class BorderedInput:
-    """The input of a convolution, its border included, and its location after `stages` have run.
+    """The input of a convolution with its border, and where it is after `stages` have run.
 
-    workspace_bytes: size of the copy with the border; 0 where the input has none.
+    place: x itself or a copy in the workspace. workspace_bytes: size of the copy; 0 without one.
     """
 
     image: Image
@@ -145,10 +148,10 @@ class BorderedInput:
 def input_with_border(
     scenario: Scenario, layout: Layout, block: int, phases: int = 1, offset: int = 0
 ) -> BorderedInput:
-    """Return the input with its border of zeros: x itself without padding and phases, else a copy in the workspace.
+    """Return the input with its border of zeros: x itself if there are no padding and phases, else a workspace copy.
 
-    Images of a batch are copied one by one, by a stage each. block: channels of a block of CHWc. phases: of the
-    copy's columns. offset: of the copy in the workspace, in bytes.
+    Each image of a batch is copied by a stage of its own. block: channels of a block of CHWc. phases: phases of the
+    copy's columns. offset: offset of the copy in the workspace, in bytes.
     """
     image = image_of(layout, scenario.c, scenario.h, scenario.w, block)
     pad, pad_across = scenario.pads

@@ -1,4 +1,4 @@
-"""Shared by all families of primitives: images in memory, vectors' tails, epilogues, the order of packed weights."""
+"""Code shared by all families of primitives: images in memory, partial vectors, epilogues, panels of weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, StageOperand
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
-# Channels of the longest block of CHWc that a library has: a primitive whose blocks must not straddle groups requires
-# it for blocks of this length.
+# Channels of the longest CHWc block of any library. A primitive whose blocks must not span two groups requires that for
+# blocks of this length.
 MOST_BLOCK = 16
 WORKSPACE_ALIGN = 64
 
@@ -36,11 +36,12 @@ WORKSPACE_ALIGN = 64
 @spec_format("image")
 @dataclass(frozen=True)
 class Image:
-    """An image in memory, dense in its layout; steps are in elements.
+    """A dense image in memory; steps are in elements.
 
-    block: channels of a block where the layout is CHWc, a power of two of at most MOST_BLOCK; else 1, and without
-    meaning. phases: columns with equal remainder by it lie together, [phases, ceil(width / phases)] in place of width,
-    so that vectors along the columns of a strided convolution are loaded from neighbours; layouts CHW and HCW only.
+    block: channels of a CHWc block, a power of two of at most MOST_BLOCK; 1, without meaning, in other layouts. phases:
+    columns with equal remainder modulo `phases` are contiguous, that is a row is [phases, ceil(width / phases)], so
+    that
+    vectors along the columns of a strided convolution are contiguous; layouts CHW and HCW only.
     """
 
     channels: int
@@ -63,7 +64,7 @@ class Image:
 
     @property
     def row_width(self) -> int:
-        """Columns of a row in memory, including those that only fill up phases."""
+        """Columns of a row in memory, including the padding of phases."""
         return -(-self.width // self.phases) * self.phases
 
     @property
@@ -94,7 +95,7 @@ class Image:
 
     @property
     def elements(self) -> int:
-        """Number of elements in memory, including those that fill up blocks and phases."""
+        """Number of elements in memory, including the padding of blocks and phases."""
         per_pixel = self.blocks * self.block if self.layout is Layout.CHWC else self.channels
         return per_pixel * self.height * self.row_width
 
@@ -109,7 +110,7 @@ class Image:
         return c * self.channel_step
 
     def channel_bytes(self, b: ir.IRBuilder, c: Value) -> Value:
-        """Emit the offset of channel c, which is known at run time, within a pixel; in bytes."""
+        """Emit the offset, in bytes, of a channel number known at run time within a pixel."""
         if self.layout is not Layout.CHWC:
             return scale_index(b, c, self.channel_step * F32_BYTES)
         outer = scale_index(b, b.udiv(c, const(self.block)), self.block_step * F32_BYTES)
@@ -130,19 +131,19 @@ def padded_image(image: Image, pads: tuple[int, int], phases: int = 1) -> Image:
 
 
 def lanes_of(machine: Machine, panel: int) -> int:
-    """Return the number of lanes of the vectors in which a panel, or a block, of `panel` channels is computed."""
+    """Return the lanes of the vectors that compute a panel, or a block, of `panel` channels."""
     return min(lanes_f32(machine), panel)
 
 
 def load_partial(b: ir.IRBuilder, machine: Machine, pointer: Value, lanes: int, used: int, name: str = "") -> Value:
-    """Load the first `used` lanes of a vector of f32; the other lanes are undefined."""
+    """Emit the load of the first `used` lanes of a vector of f32; the other lanes are undefined."""
     if used == lanes or machine.arch == "x86_64":
         return load_vector(b, pointer, vector(F32, lanes), used, name)
     return load_lanes(b, pointer, F32, lanes, used, name)
 
 
 def store_partial(b: ir.IRBuilder, machine: Machine, value: Value, pointer: Value, lanes: int, used: int) -> None:
-    """Store the first `used` lanes of a vector of f32."""
+    """Emit the store of the first `used` lanes of a vector of f32."""
     if used == lanes or machine.arch == "x86_64":
         store_vector(b, value, pointer, used)
     else:
@@ -150,7 +151,7 @@ def store_partial(b: ir.IRBuilder, machine: Machine, value: Value, pointer: Valu
 
 
 def zero_other_lanes(b: ir.IRBuilder, value: Value, lanes: int, used: int) -> Value:
-    """Return the first `used` lanes with zeros in the others, as in the last block of a CHWc image."""
+    """Return a vector with zeros in all but the first `used` lanes, as in the last block of a CHWc image."""
     if used == lanes:
         return value
     if used == 0:
@@ -169,12 +170,12 @@ def finish(b: ir.IRBuilder, epilogue: Epilogue, value: Value, residual: Value | 
 
 
 def epilogue_operand_places(epilogue: Epilogue) -> tuple[StageOperand, ...]:
-    """Return the last operands of every kernel with an epilogue: bias and residual, those that the epilogue has."""
+    """Return the operands that the epilogue adds to a kernel: bias and residual, as far as it has them."""
     return (StageOperand("bias"),) * epilogue.bias + (StageOperand("residual"),) * epilogue.residual
 
 
 def epilogue_operands(b: ir.IRBuilder, epilogue: Epilogue, first: int) -> tuple[Value | None, Value | None]:
-    """Return the pointers of bias and residual, the kernel's operands from number `first` on; None for one it lacks."""
+    """Return (pointer to the bias, pointer to the residual), None for an absent one. first: number of their operand."""
     bias = operand(b, first, "bias") if epilogue.bias else None
     residual = operand(b, first + epilogue.bias, "residual") if epilogue.residual else None
     return bias, residual
@@ -186,19 +187,19 @@ def align_workspace(count_bytes: int) -> int:
 
 
 def panels_shape(m: int, terms: int, groups: int, panel: int) -> tuple[int, int, int, int]:
-    """Return the shape of pack_panels of weights [m, terms]."""
+    """Return the shape of the result of pack_panels for weights [m, terms]."""
     return groups, -(-(m // groups) // panel), terms, panel
 
 
 def pack_panels(weights: Array, groups: int, panel: int) -> Array:
-    """Pack weights into panels of output channels, the terms in the order in which a kernel sums them.
+    """Pack weights into panels of output channels; terms stay in the order in which a kernel sums them.
 
     Args:
         weights: [M, terms].
         groups: groups of output channels; divides M.
         panel: output channels of a panel.
     Returns:
-        [groups, panels, terms, panel], f32; the last panel of a group is filled up with zeros.
+        [groups, panels, terms, panel], f32; the last panel of a group is padded with zeros.
     """
     per_group, terms = weights.shape[0] // groups, weights.shape[1]
     panels = -(-per_group // panel)
@@ -218,7 +219,7 @@ def transpose_vectors(b: ir.IRBuilder, rows: Sequence[Value]) -> list[Value]:
     half = lanes // 2
     low = [i // 2 + i % 2 * lanes for i in range(lanes)]
     high = [i + half for i in low]
-    for _ in range(count.bit_length() - 1):  # a perfect shuffle of all elements, once for each bit of n
+    for _ in range(count.bit_length() - 1):  # one perfect shuffle of all elements for each bit of n
         pairs = [(mixed[i], mixed[i + count // 2]) for i in range(count // 2)]
         mixed = [shuffle(b, x, y, order) for x, y in pairs for order in (low, high)]
     per_row = lanes // count

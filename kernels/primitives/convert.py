@@ -1,8 +1,8 @@
-"""Conversions of images between layouts: the edges of the DT graph (Anderson and Gregg, CGO 2018, section 4).
+"""Layout conversions of images: the edges of the DT graph (Anderson and Gregg, CGO 2018, section 4).
 
-A conversion is one copy or one transpose of strided views: CHWc is [blocks, H, W, block], so that an image whose
-channels fill their blocks is such a view, too, with the channel cut in two. Where the last block is not full, a kernel
-of its own goes row by row, block by block, and writes the zeros that fill it up.
+A conversion is one copy or one transpose of strided views. CHWc is [blocks, H, W, block], which is a strided view too
+if the channels fill their blocks. If the last block is partial, the kernel RaggedBlocks copies row by row, block by
+block, and writes the zeros that pad it.
 """
 
 from collections.abc import Callable
@@ -34,12 +34,12 @@ from mavcg.specs.primitive import F32_BYTES, Layout, Stage, StageOperand
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
-_SIDE = 4  # of the squares that are transposed in registers: 16 bytes, which every machine's vectors have
+_SIDE = 4  # side of the squares that are transposed in registers: 16 bytes, which every machine's vectors have
 
 
 @dataclass(frozen=True)
 class LayoutConversion:
-    """A routine that copies an image from one layout into another; it computes nothing and needs no workspace."""
+    """A layout conversion: a routine that copies an image from one layout into another, without a workspace."""
 
     layout_from: Layout
     layout_to: Layout
@@ -54,12 +54,12 @@ _CONVERSIONS = tuple(LayoutConversion(a, b) for a in Layout for b in Layout if a
 
 
 def conversions() -> tuple[LayoutConversion, ...]:
-    """Return every routine: from each layout into each other one."""
+    """Return the conversions between all pairs of layouts."""
     return _CONVERSIONS
 
 
 def find_conversion(layout_from: Layout, layout_to: Layout) -> LayoutConversion:
-    """Return the routine between two layouts. Raises: MavcgError where there is none."""
+    """Return the conversion between two layouts. Raises: MavcgError for equal layouts."""
     conversion = LayoutConversion(layout_from, layout_to)
     if conversion not in _CONVERSIONS:
         raise MavcgError(f"conversion of {layout_from} into {layout_to}: there is no routine; name two that differ")
@@ -80,7 +80,7 @@ def lower_conversion(conversion: LayoutConversion, c: int, h: int, w: int, block
 @spec_format("ragged_blocks")
 @dataclass(frozen=True)
 class RaggedBlocks(KernelSpec):
-    """A copy of source into target, one of which is CHWc with a partial last block; zeros fill it up in a target.
+    """A copy between layouts where source or target is CHWc with a partial last block, padded with zeros in a target.
 
     Operands: source, target. A row of work is a row of the image.
     """
@@ -125,7 +125,7 @@ def _spec(source: Image, target: Image) -> KernelSpec:
 def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the copy, row by row and block by block.
 
-    Channels lie densely in at least one of source and target, columns or channels in the other.
+    Channels are contiguous in at least one of source and target, columns or channels in the other.
     """
     assert isinstance(spec, RaggedBlocks)
     function, b = kernel_function(module, spec, machine)
@@ -161,7 +161,7 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
 @dataclass(frozen=True)
 class _BlockRow:
-    """A row of a block of channels; source, target: pointers to its first element there."""
+    """A row of a block of channels. source, target: pointers to its first element in either image."""
 
     spec: RaggedBlocks
     machine: Machine
@@ -178,14 +178,14 @@ def _each_column(b: ir.IRBuilder, spec: RaggedBlocks, body: Callable[[Value], No
 
 
 def _block_copy(source: Image, target: Image) -> Callable[[ir.IRBuilder, _BlockRow, int], None]:
-    """Return the routine that copies the first channels of a block's row, their number its last argument."""
+    """Return the emitter that copies the first channels of a block's row; its last argument is their number."""
     if source.column_step == 1 and source.layout.planar:
         return _copy_columns_to_channels
     return _copy_channels_to_columns if target.layout.planar else _copy_channels
 
 
 def _copy_channels(b: ir.IRBuilder, line: _BlockRow, channels: int) -> None:
-    """Copy where channels lie densely in source and target."""
+    """Emit the copy if channels are contiguous in source and target."""
     source, target, lanes = line.spec.source, line.spec.target, lanes_f32(line.machine)
 
     def column(x: Value) -> None:
@@ -196,14 +196,14 @@ def _copy_channels(b: ir.IRBuilder, line: _BlockRow, channels: int) -> None:
 
 
 def _copy_columns_to_channels(b: ir.IRBuilder, line: _BlockRow, channels: int) -> None:
-    """Copy where columns lie densely in the source, channels in the target."""
+    """Emit the copy if columns are contiguous in the source and channels in the target."""
     source, target = line.spec.source, line.spec.target
     matrices = _Matrices(line.source, line.target, source.channel_step, target.column_step)
     _transpose(b, line.machine, matrices, target.width, channels)
 
 
 def _copy_channels_to_columns(b: ir.IRBuilder, line: _BlockRow, channels: int) -> None:
-    """Copy where channels lie densely in the source, columns in the target."""
+    """Emit the copy if channels are contiguous in the source and columns in the target."""
     source, target = line.spec.source, line.spec.target
     matrices = _Matrices(line.source, line.target, source.column_step, target.channel_step)
     _transpose(b, line.machine, matrices, channels, target.width)
@@ -211,9 +211,9 @@ def _copy_channels_to_columns(b: ir.IRBuilder, line: _BlockRow, channels: int) -
 
 @dataclass(frozen=True)
 class _Matrices:
-    """A source [q, p] and a target [p, q] of a transposition; p is dense in the source, q in the target.
+    """The source [q, p] and the target [p, q] of a transpose; p is contiguous in the source, q in the target.
 
-    source_step: from one q to the next in the source, target_step: from one p to the next in the target, in elements.
+    In elements: source_step, from one q to the next in the source; target_step, from one p to the next in the target.
     """
 
     source: Value
@@ -229,7 +229,7 @@ class _Matrices:
 
 
 def _transpose(b: ir.IRBuilder, machine: Machine, matrices: _Matrices, p_length: int, q_length: int) -> None:
-    """Emit target[p, q] = source[q, p]: squares, as many along q as a vector holds, then single elements."""
+    """Emit target[p, q] = source[q, p]: squares in registers, several along q, then single elements."""
     p_whole = p_length // _SIDE * _SIDE
     wide = min(lanes_f32(machine), 1 << (max(q_length, 1).bit_length() - 1))
     quarter = ir.VectorType(F32, _SIDE)
@@ -246,7 +246,7 @@ def _transpose(b: ir.IRBuilder, machine: Machine, matrices: _Matrices, p_length:
             matrices.store(b, column, b.add(p, const(r)), q)
 
     def strip(q: Value, lanes: int) -> None:
-        """Transpose all of p for `lanes` neighbours along q."""
+        """Emit the transpose of all p for `lanes` neighbours along q."""
         if lanes >= _SIDE:
             repeat(b, 0, p_whole, lambda p: square(p, q, lanes), "p", _SIDE)
         begin = p_whole if lanes >= _SIDE else 0

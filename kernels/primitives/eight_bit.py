@@ -1,8 +1,8 @@
-"""Quantised convolutions as primitives: the engine's 8-bit kernels, with the same bits whichever is chosen.
+"""Primitives of quantised convolutions: the engine's 8-bit kernels, all of which give the same bits.
 
-Sums of 8-bit products are whole numbers and exact, and one product of f32 leads back to 8 bits, so that no primitive is
-more exact than another. All images are in HWC and have their border already: filling it is a step of its own, the same
-beside all of them. Scenarios say by their dtype that they are of 8 bits.
+Sums of 8-bit products are exact integers, and one f32 product requantizes them, so that no primitive is more exact
+than another. All images are in HWC and have their border already, which a separate step fills for every primitive. A
+scenario's dtype says that it is a quantised convolution.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class EightBit(Primitive):
-    """One of the engine's methods to compute a quantised convolution (qconv2d), of all images of a batch at once."""
+    """A primitive that computes a quantised convolution (qconv2d) by one of the engine's methods, for a whole batch."""
 
     method: Method
 
@@ -58,7 +58,7 @@ class EightBit(Primitive):
 
     @property
     def algorithm(self) -> str:
-        """The engine's algorithm of a qconv2d; "": the default of the layer."""
+        """The engine's name of the algorithm; "" for the default."""
         return IM2ROW if self.method is Method.IM2ROW else ""
 
     @property
@@ -90,10 +90,11 @@ class EightBit(Primitive):
         return self.lower_image(scenario, weights, epilogue, block)
 
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Return the kernels of all images, with one factor for all channels and no bias.
+        """Return the kernels of all images, with one multiplier for all channels and no bias.
 
-        weights: whole numbers from -127 to 127, [m, c / groups, k, k]. block: channels of a panel of weights. The
-        epilogue's bias is in the sums that every one of these kernels adds; a residual and an activation are none.
+        weights: integers from -127 to 127, [m, c / groups, k, k]. block: channels of a panel of weights. epilogue: a
+        bias
+        is part of the sums that these kernels always add; a residual and an activation are not supported.
         """
         assert not epilogue.residual and epilogue.act == "none", "a quantised convolution has neither"
         made = node_graph(scenario, weights)
@@ -127,7 +128,7 @@ class EightBit(Primitive):
 def node_graph(scenario: Scenario, weights: Array) -> Graph:
     """Return a graph of one qconv2d of a scenario, from and to the scenario's dtype.
 
-    weights: whole numbers, [m, c / groups, k, k]. Its factor brings sums of random numbers into 8 bits.
+    weights: integers, [m, c / groups, k, k]. The multiplier scales sums of random numbers to 8 bits.
     """
     s = scenario
     least, most = limits(s.dtype)
@@ -166,4 +167,4 @@ def _place(operand: Operand, made: Graph, places: Mapping[PackedConstant, int]) 
 PRIMITIVES: tuple[EightBit, ...] = tuple(
     EightBit(Layout.HWC, Layout.HWC, method) for method in (Method.IMPLICIT, Method.DEPTHWISE, Method.IM2ROW)
 )
-DEFAULTS = frozenset(p.name for p in PRIMITIVES if not p.algorithm)  # what the engine takes when nothing is selected
+DEFAULTS = frozenset(p.name for p in PRIMITIVES if not p.algorithm)  # primitives that the engine uses by default

@@ -1,7 +1,7 @@
-"""The engine's implicit GEMM (kernels.conv2d) as primitives: the sum runs over the input where it lies, no copy.
+"""Primitives of the engine's implicit GEMM (kernels/conv/conv2d.py): sums run over the input in place, without a copy.
 
-Its outputs' channels are neighbours. Blocks of CHWc have that, too: each is a convolution of its own, whose weights and
-outputs lie where the block's do.
+Output channels are contiguous, as in HWC. They are contiguous within a CHWc block too: each block is computed by a
+convolution of its own with the block's weights and outputs.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ from mavcg.specs.primitive import (
 
 @dataclass(frozen=True)
 class Implicit(Primitive):
-    """The implicit GEMM from HWC to HWC, or to CHWc by a stage for each block."""
+    """The implicit GEMM from HWC to HWC, or to CHWc with a stage for each block."""
 
     @property
     def family(self) -> str:
@@ -43,7 +43,7 @@ class Implicit(Primitive):
         return f"implicit_gemm_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
     def computes(self, scenario: Scenario) -> bool:
-        # Nothing would write the zeros that fill up a partial block.
+        # Nothing would write the zeros that pad a partial block.
         return self.layout_out is Layout.HWC or (scenario.groups == 1 and scenario.m % MOST_BLOCK == 0)
 
     @property
@@ -60,7 +60,7 @@ class Implicit(Primitive):
         return super().lower(scenario, weights, epilogue, block)
 
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Return the kernels of one image; of all images of a batch where its outputs are in HWC.
+        """Return the kernels of one image; of a whole batch if the outputs are in HWC.
 
         weights: [m, c / groups, k, k].
         """
@@ -92,7 +92,7 @@ def _view(x: BorderedInput, batch: int) -> View:
 
 
 def _spec(s: Scenario, x: View, out: View, epilogue: Epilogue, lanes: int) -> Conv2d:
-    """Return the engine's spec; the pixels of a 1x1 convolution with stride 1 are in rows of another length."""
+    """Return the engine's spec. A 1x1 convolution of stride 1 may have its pixels in rows of another length."""
     act = "" if epilogue.act == "none" else epilogue.act
     spec = Conv2d(
         x, out, out if epilogue.residual else None, s.kernel, s.strides, s.dilations,
@@ -152,4 +152,4 @@ PRIMITIVES: tuple[Primitive, ...] = (
     Implicit(Layout.HWC, Layout.CHWC),
     ImplicitDepthwise(Layout.HWC, Layout.HWC),
 )
-EMIT: dict[type[KernelSpec], object] = {}  # kernels.conv2d has them
+EMIT: dict[type[KernelSpec], object] = {}  # kernels/conv/conv2d.py has the emitters

@@ -1,7 +1,7 @@
-"""Matrix products of sizes known at compile time, around the micro-kernel; shared by families built on products.
+"""Emitter of matrix products of constant sizes, shared by the families of primitives that are built on products.
 
-The left side's elements are multiplied one by one with vectors of the right side's columns: output pixels are the rows
-and output channels the columns, or vice versa. The order of each sum is that of the left side's rows.
+The left side's elements are scalars, the right side's columns form vectors: output pixels are the rows and output
+channels the columns, or vice versa. Each sum is in the order of the left side's rows.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from mavcg.specs.primitive import Epilogue, Layout, Scenario
 
 Value: TypeAlias = ir.Value
 
-PANEL = 16  # columns of a panel of packed weights: the lanes of the longest vectors that there are
-# Terms for which all of a block is computed before the next ones: a panel of so many rows stays in a level-1 cache.
+PANEL = 16  # columns of a panel of packed weights: the lanes of the longest vectors of any machine
+# Terms of a block (KC): a panel of this many rows stays in a level-1 cache.
 TERMS_BLOCK = 512
 
 
@@ -31,10 +31,11 @@ class MatrixProduct:
     """The product out[i, j] = act(start + sum over k of left[i, k] * right[k, j] + residual[i, j]).
 
     total: levels of the loop over k along a row of the left side. left_step, out_step: bytes from a row to the next;
-    the columns of out are neighbours. right: k_step is bytes from k to k + 1, panel_step from PANEL columns to the next
-    ones, which are neighbours in the panel. packed: a panel's columns are all there. bias: "rows" or "columns", which
-    the bias is indexed by, or "" for sums that start at 0. rows_outer: rows are the outer loop, columns the inner one;
-    else vice versa.
+    the
+    columns of out are contiguous. k_step, panel_step: bytes of the right side from k to k + 1, and from PANEL columns
+    to
+    the next PANEL; columns within a panel are contiguous. packed: panels are complete, with padding. bias: the index of
+    the bias, "rows" or "columns"; "": sums start at 0. rows_outer: rows are the outer loop, else columns are.
     """
 
     rows: int
@@ -55,7 +56,8 @@ def packed_product(
     rows: int, columns: int, total: Sum, left_step: int, out_step: int, bias: str = "", act: str = "",
     act_args: tuple[float, ...] = (),
 ) -> MatrixProduct:  # fmt: skip
-    """Return a product whose right side is in panels of PANEL columns (common.pack_panels); columns are outside."""
+    """Return a product whose right side is in panels of PANEL columns (common.pack_panels); columns are the outer
+    loop."""
     k_step = PANEL * F32_BYTES
     return MatrixProduct(
         rows, columns, total, left_step, k_step, total.length * k_step, True, out_step, bias, act, act_args, False
@@ -63,7 +65,7 @@ def packed_product(
 
 
 def blocks_within_groups(scenario: Scenario, layout_in: Layout, layout_out: Layout) -> bool:
-    """Return True if no block of a CHWc image has channels of two groups, however long blocks are."""
+    """Return True if no block of a CHWc image has channels of two groups, for any length of blocks."""
     ends = ((layout_in, scenario.c), (layout_out, scenario.m))
     return scenario.groups == 1 or all(
         layout is not Layout.CHWC or channels // scenario.groups % MOST_BLOCK == 0 for layout, channels in ends
@@ -71,7 +73,7 @@ def blocks_within_groups(scenario: Scenario, layout_in: Layout, layout_out: Layo
 
 
 def activation_of(epilogue: Epilogue) -> tuple[str, tuple[float, ...]]:
-    """Return the activation and its arguments as the micro-kernel names them: "" for none."""
+    """Return (activation, its arguments) as the micro-kernel takes them; "" for no activation."""
     return ("" if epilogue.act == "none" else epilogue.act), epilogue.act_args
 
 
@@ -80,8 +82,8 @@ def emit_product(
 ) -> None:
     """Emit the loops over the tiles.
 
-    at: pointers to the first element of each operand; at.bias: to the first row's or column's. part: the block of each
-    sum to compute, the partial sums being in out; None: the whole sums, cut into blocks here where they are long.
+    at: pointers to the first element of each operand; at.bias: bias of the first row or column. part: position of the
+    block of terms to compute, whose partial sums are in out; None: the whole sums, cut into blocks here if long.
     """
     if part is not None:
         _tiles(b, machine, product, at, SumBlock(product.total, const(0), const(0), part))
@@ -141,7 +143,7 @@ def _tiles(b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointe
 
 
 def _repeat(b: ir.IRBuilder, first: int, count: int, step: int, body: Callable[[Value, int], None], name: str) -> None:
-    """Emit body(first + i * step, step) for i < count, without a loop for a single iteration."""
+    """Emit body(first + i * step, step) for i < count; a single iteration has no loop."""
     if count == 1:
         body(const(first), step)
     elif count:
@@ -149,7 +151,7 @@ def _repeat(b: ir.IRBuilder, first: int, count: int, step: int, body: Callable[[
 
 
 def _store_bias(b: ir.IRBuilder, bias: Value, out: Value, shape: RegisterTile, lanes: int, part: Part | None) -> Part:
-    """Store each row's bias where its sums go, as if an earlier block of terms had left it there."""
+    """Emit stores of each row's bias to the outputs, as the partial sums of an earlier block of terms."""
 
     def fill() -> None:
         for row, offset in enumerate(shape.out_offsets):
@@ -195,9 +197,9 @@ def emit_in_blocks(
 
 
 def fill_last_block(b: ir.IRBuilder, pointer: Value, out: Image, channels: int, pixels: int) -> None:
-    """Store the zeros that fill up the last block of a CHWc image, where these channels end.
+    """Emit stores of the zeros that pad the last block of a CHWc image, where these channels end.
 
-    pointer: to the first pixel of the first channel.
+    pointer: first pixel of the first channel.
     """
     whole, rest = divmod(channels, out.block)
     if not rest:

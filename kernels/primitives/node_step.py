@@ -1,4 +1,4 @@
-"""Steps of nodes that name a primitive, and of conversions between layouts."""
+"""Lowering of graph nodes that name a primitive, and of layout conversions."""
 
 from collections.abc import Mapping
 
@@ -23,10 +23,10 @@ def scenario_of(node: Node, graph: Graph) -> Scenario:
 
 
 def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return a step for each stage of the primitive that a node names.
+    """Return the steps of a primitive_conv2d node, one for each stage of its primitive.
 
-    Raises: MavcgError for an unknown primitive, one that reads or writes other layouts or does not compute this, and
-    for weights that are not known yet.
+    Raises: MavcgError for an unknown primitive, one with other layouts or that does not compute this convolution, and
+    for weights that are not constant.
     """
     location = f"node '{node.origin or node.output}' (primitive_conv2d)"
     primitive = find_primitive(node.attr("primitive"))
@@ -42,7 +42,7 @@ def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing
         raise MavcgError(f"{location}: {primitive.name} does not compute {scenario}; name one that does")
     if weights is None:
         raise MavcgError(
-            f"{location}: its weights are computed by the graph; primitives pack them before: take a conv2d"
+            f"{location}: its weights are computed by the graph; a primitive needs constant ones: use a conv2d node"
         )
     bias, residual = (*node.inputs[2:], "", "")[:2]
     act = str(node.attr("act")) or "none"
@@ -64,20 +64,20 @@ def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing
 
 
 def _filters(weights: Array) -> Array:
-    """Transpose a graph's weights, [M, K, K, C / groups] -> [M, C / groups, K, K]."""
+    """Return a graph's weights transposed, [M, K, K, C / groups] -> [M, C / groups, K, K]."""
     return np.asarray(weights).transpose(0, 3, 1, 2)
 
 
 def _packed_weights(weights: Array, primitive: str, scenario: Scenario, lanes: int) -> Array:
-    """Pack a node's weights as its primitive reads them, whatever its epilogue is."""
+    """Pack a node's weights as its primitive reads them; the packing does not depend on the epilogue."""
     return find_primitive(primitive).lower(scenario, _filters(weights), Epilogue(), lanes).weights
 
 
 def lower_convert_layout(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the steps that convert images from a layout into another. Raises: MavcgError for anything but f32."""
+    """Return the steps of a convert_layout node. Raises: MavcgError for a type other than f32."""
     location = f"node '{node.origin or node.output}' (convert_layout)"
     if graph.types[node.inputs[0]].dtype != "f32":
-        raise MavcgError(f"{location}: of {graph.types[node.inputs[0]].dtype}; images of f32 are converted")
+        raise MavcgError(f"{location}: its type is {graph.types[node.inputs[0]].dtype}; supported: f32")
     _check_block(location, node, packing)
     conversion = find_conversion(Layout(node.attr("layout_from")), Layout(node.attr("layout_to")))
     c, h, w = (int(node.attr(name)) for name in "chw")
@@ -103,4 +103,4 @@ def _check_block(location: str, node: Node, packing: Packing) -> None:
 
 
 LOWER = {"primitive_conv2d": lower_primitive, "convert_layout": lower_convert_layout}
-EMIT: Mapping[type[KernelSpec], object] = {}  # kernels.primitives.registry has them
+EMIT: Mapping[type[KernelSpec], object] = {}  # kernels/primitives/registry.py has the emitters

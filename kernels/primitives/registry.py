@@ -1,4 +1,4 @@
-"""All primitives of all families, and the functions that emit their specs."""
+"""Registry of the primitives of all families, and of the emitters of their specs."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -23,7 +23,7 @@ from mavcg.specs.primitive import Primitive
 
 Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
 
-# Every module with PRIMITIVES and EMIT, in the order in which primitives are listed.
+# All modules with PRIMITIVES and EMIT, in the order in which primitives are listed.
 _FAMILIES: tuple[ModuleType, ...] = (
     sum2d,
     direct,
@@ -48,12 +48,12 @@ def all_primitives() -> tuple[Primitive, ...]:
 
 
 def eight_bit_primitives() -> tuple[Primitive, ...]:
-    """Return the primitives of quantised convolutions; the engine's default of each comes first."""
+    """Return the primitives of quantised convolutions, the engine's defaults first."""
     return eight_bit.PRIMITIVES
 
 
 def find_primitive(name: str) -> Primitive:
-    """Return the primitive of a name. Raises: MavcgError for an unknown name, with those that are near."""
+    """Return the primitive of a name. Raises: MavcgError for an unknown name, with similar names."""
     import difflib
 
     known = {primitive.name: primitive for primitive in (*all_primitives(), *eight_bit_primitives())}
@@ -61,7 +61,7 @@ def find_primitive(name: str) -> Primitive:
         return known[name]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(near)}? " if near else ""
-    raise MavcgError(f"primitive '{name}': there is none of this name; {hint}`mavcg primitives` lists them")
+    raise MavcgError(f"primitive '{name}': unknown name; {hint}`mavcg primitives` lists them")
 
 
 @cache
@@ -70,13 +70,13 @@ def _modules() -> Mapping[str, str]:
 
 
 def module_of(name: str) -> str:
-    """Return the module of the family that has the primitive of this name; "" where there is none."""
+    """Return the module of a primitive's family; "" for an unknown primitive."""
     return _modules().get(name, foreign.__name__ if name.startswith(f"{foreign.FAMILY}_") else "")
 
 
 @cache
 def primitive_emitters() -> Mapping[type[KernelSpec], Emit]:
-    """Return the emitter of each class of spec."""
+    """Return the emitter of each class of primitives' specs."""
     emitters: dict[type[KernelSpec], Emit] = {}
     for family in (border, convert, *_FAMILIES):
         emitters.update(family.EMIT)

@@ -1,4 +1,4 @@
-"""Runs of neighbouring elements: walked along in vectors, copied, filled with zeros."""
+"""Emitters of loops over contiguous f32 elements: by vectors, copies, zeros."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -22,7 +22,7 @@ Value: TypeAlias = ir.Value
 
 
 def along(b: ir.IRBuilder, count: int, lanes: int, body: Callable[[Value, int], None]) -> None:
-    """Emit body(index, lanes) over `count` elements: whole vectors, then shorter ones of powers of two."""
+    """Emit body(index, lanes) over `count` elements: whole vectors, then powers of two of fewer lanes."""
     whole = count // lanes * lanes
     if whole:
         repeat(b, 0, whole, lambda i: body(i, lanes), "vector", lanes)
@@ -34,12 +34,12 @@ def along(b: ir.IRBuilder, count: int, lanes: int, body: Callable[[Value, int], 
 
 
 def fill_zeros(b: ir.IRBuilder, pointer: Value, count: int, lanes: int) -> None:
-    """Store `count` zeros of f32."""
+    """Emit stores of `count` f32 zeros."""
     along(b, count, lanes, lambda i, n: store_vector(b, f32_splat(0.0, n), _element(b, pointer, i)))
 
 
 def copy_run(b: ir.IRBuilder, source: Value, target: Value, count: int, lanes: int) -> None:
-    """Copy `count` neighbouring elements of f32."""
+    """Emit a copy of `count` contiguous f32 elements."""
 
     def piece(i: Value, n: int) -> None:
         store_vector(b, load_vector(b, _element(b, source, i), vector(F32, n), name="run"), _element(b, target, i))

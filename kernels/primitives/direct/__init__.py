@@ -1,1 +1,1 @@
-"""The direct families of convolution primitives: loops over the image, with or without register tiles."""
+"""Direct families of convolution primitives: loops over the image, with or without register tiles."""

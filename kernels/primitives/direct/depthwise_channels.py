@@ -1,4 +1,4 @@
-"""Depthwise convolutions with vectors along the channels, from and to HWC and CHWc: pixels of a row in registers."""
+"""Depthwise convolution primitives with vectors along the channels, from and to HWC and CHWc."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -57,9 +57,9 @@ CHUNK_CHANNELS = 64  # channels of a row of work: whole blocks, and at least a c
 class DepthwiseChannels(KernelSpec):
     """act(bias + depthwise convolution + residual); operands: x, weights, out, bias?, residual?.
 
-    x: with its border; x and out in HWC or CHWc. weights: [KH, KW, C filled up to whole blocks of MOST_BLOCK].
-    across: the window along a row, where it is not that of kernel, stride and dilation. A row of work is CHUNK_CHANNELS
-    channels of a row of outputs, or the remaining ones.
+    x: with its border; x and out in HWC or CHWc. weights: [KH, KW, C padded to whole blocks of MOST_BLOCK]. across: the
+    window along a row; None: as given by kernel, stride and dilation. A row of work is CHUNK_CHANNELS channels of a row
+    of outputs, or the remaining channels.
     """
 
     x: Image
@@ -87,7 +87,7 @@ class DepthwiseChannels(KernelSpec):
 
     @property
     def chunks(self) -> int:
-        """Chunks of channels of a row of outputs."""
+        """Number of chunks of channels of a row of outputs."""
         return -(-self.out.channels // CHUNK_CHANNELS)
 
     @property
@@ -187,14 +187,15 @@ class _DepthwiseChannelsEmitter:
             done += count * tiles
 
     def tile(self, outputs: DirectTileOutputs, window: Value, weights: Value, used: int) -> None:
-        """Emit a tile of neighbouring pixels: each weight is loaded once for all, each input once for its users."""
+        """Emit a tile of neighbouring pixels: each weight is loaded once for all, each input once for all windows."""
         b, spec, row = self.b, self.spec, self.spec.window_across
         note_tile(b, outputs.scalars, 1)
         acc = list(outputs.initial_sums())
         across = range(row.k)
         columns = sorted({p * row.stride + kx * row.dilation for p in range(outputs.scalars) for kx in across})
         taps = channels_of_whole_blocks(spec.out.channels) * F32_BYTES
-        # A block of the input has all its lanes; past those of HWC's last vector is the next pixel, or nothing.
+        # A block of a CHWc input has all its lanes. After the last channel of HWC comes the next pixel, or the image
+        # ends.
         readable = self.lanes if spec.x.layout is Layout.CHWC else used
         for ky in range(spec.kernel if used else 0):
             places = [address(b, weights, (ky * row.k + kx) * taps) for kx in across]
@@ -211,7 +212,7 @@ class _DepthwiseChannelsEmitter:
 
 @dataclass(frozen=True)
 class DepthwisePrimitive(Primitive):
-    """A depthwise convolution as a primitive, vectors along the channels."""
+    """A depthwise convolution primitive with vectors along the channels."""
 
     @property
     def family(self) -> str:

@@ -1,7 +1,7 @@
-"""The loops of direct convolutions around the tiles.
+"""Emitter of direct convolutions: the loops around the register tiles.
 
-Register tiles are as large as the spec allows and the machine's registers permit. They change no result: each output is
-one sum, in the order of the spec's terms.
+Register tiles are as large as the spec and the machine's registers allow. Results do not depend on them: each output
+is one sum, in the order of the spec's terms.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES, Layout
 
 Value: TypeAlias = ir.Value
-LONG_UNROLL = 96  # multiply-adds of a tile's terms without a loop, where the inputs are not a run of neighbours
-# Minimum terms per iteration. In-order cores load a term's inputs one by one: LLVM puts those of four terms in pairs,
-# and then has too few registers for all sums. On an A55 (model, as built) 160 multiply-adds take 41 cycles and not 68.
+LONG_UNROLL = 96  # maximum multiply-adds of a tile's unrolled terms, where the inputs are not contiguous
+# Minimum terms per iteration. In-order cores load a term's inputs one by one; with four terms LLVM pairs these loads
+# and runs out of registers for the sums. On an A55 (modelled, as built) 160 multiply-adds take 41 cycles instead of 68.
 TERMS_PER_ITERATION, IN_ORDER_TERMS_PER_ITERATION = 4, 2
 COLUMN_TILES = (8, 4)  # channels of a tile whose vectors run along columns: divisors of a panel
 
@@ -38,7 +38,8 @@ def emit_direct(module: ir.Module, spec: DirectConv, machine: Machine) -> ir.Fun
 
 @dataclass(frozen=True)
 class _TileCut:
-    """Tiles of `scalars` by `vectors`; scalars: (scalars of a tile, number of such tiles), one after the other."""
+    """A cut of outputs into tiles of scalars by `vectors` vectors. scalars: (scalars of a tile, number of such
+    tiles)."""
 
     scalars: tuple[tuple[int, int], ...]
     vectors: int
@@ -102,7 +103,7 @@ class _DirectEmitter:
                 run(spec.chunk)
 
     def run(self, run: _ChannelRange) -> None:
-        """Emit all tiles of a range of channels of a row of outputs; a tile's weights stay in cache as inputs pass."""
+        """Emit all tiles of a range of channels of a row of outputs; a tile's weights stay in cache for all inputs."""
         spec = self.spec
         if spec.along is VectorAxis.CHANNELS:
             elements = run.count
@@ -136,7 +137,7 @@ class _DirectEmitter:
             over_scalars(lambda s, count: over_vectors(lambda v, several: self.tile(run, s, count, v, several)))
 
     def loop(self, first: int, iterations: int, step: int, body: Callable[[Value], None]) -> None:
-        """Emit body(first), body(first + step), ..; without a loop for a single iteration."""
+        """Emit body(first), body(first + step), ..; a single iteration has no loop."""
         if iterations == 1:
             body(const(first))
         elif iterations:
@@ -173,10 +174,10 @@ class _DirectEmitter:
         return min(cuts, key=lambda cut: cut[:2])[2]
 
     def tile(self, run: _ChannelRange, s: Value, scalars: int, v: Value, used: tuple[int, ...]) -> None:
-        """Emit one tile: `scalars` from number s on, and len(used) vectors from number v on."""
+        """Emit one tile: `scalars` scalars from number s on by len(used) vectors from number v on."""
         b, spec, lanes = self.b, self.spec, self.lanes
         note_tile(b, scalars, len(used))
-        start = scale_index(b, v, lanes)  # the first vector's first lane
+        start = scale_index(b, v, lanes)  # first lane of the first vector
         by_channels = spec.along is VectorAxis.CHANNELS
         channel = b.add(run.first, start if by_channels else s, name="channel")
         column = s if by_channels else start
@@ -205,7 +206,7 @@ class _DirectEmitter:
         outputs.store(outer.sum(terms, x, weights, outputs.initial_sums()))
 
     def unroll(self, accumulators: int) -> int:
-        """Return the maximum number of terms without a loop, for a tile of so many accumulators."""
+        """Return the maximum number of unrolled terms of a tile with `accumulators` accumulators."""
         least = IN_ORDER_TERMS_PER_ITERATION if self.machine.in_order else TERMS_PER_ITERATION
         if self.spec.long_unroll or self.spec.order is TermOrder.CHANNELS:
             return max(least, LONG_UNROLL * (2 if self.spec.long_unroll else 1) // accumulators)

@@ -1,7 +1,7 @@
-"""A tile of outputs held in registers: scalars times vectors, summed over the terms of a direct convolution.
+"""Emitter of a direct convolution's register tile: outer products of scalars and vectors, summed over the terms.
 
-The scalars are inputs and the vectors weights of neighbouring channels, or vice versa: weights of some
-channels times inputs of neighbouring columns. Each output is one chain of fused multiply-adds in the order of terms.
+Either the scalars are inputs and the vectors weights of neighbouring channels, or the scalars are weights and the
+vectors inputs of neighbouring columns. Each output is one chain of fused multiply-adds in the order of the terms.
 """
 
 from collections.abc import Sequence
@@ -35,11 +35,13 @@ QUAD = 4  # lanes of a vector of scalars that are multiplied lane by lane
 
 @dataclass(frozen=True)
 class OuterProduct:
-    """The outer products of a tile: scalars times vectors for each term.
+    """Emitter of a tile's outer products, scalars times vectors for each term.
 
-    scalars, vectors: their offsets in bytes, each from the pointer of inputs or of weights; weight_step: bytes from a
-    term's weights to the next one's. inputs_are_scalars: else the inputs are the vectors. used: lanes of each vector of
-    inputs that may be read.
+    scalars, vectors: offset of each, in bytes from the pointer of inputs or of weights. weight_step: bytes from a
+    term's
+    weights to the next term's. inputs_are_scalars: else the inputs are the vectors. used: lanes of each vector of
+    inputs
+    that may be read.
     """
 
     b: ir.IRBuilder
@@ -52,7 +54,7 @@ class OuterProduct:
     used: tuple[int, ...]
 
     def sum(self, terms: Sequence[Terms], inputs: Value, weights: Value, acc: Values) -> Values:
-        """Emit the sums of acc and all terms; acc: by scalar, then vector."""
+        """Emit the terms, added to acc; return the sums. acc: by scalar, then vector."""
         done = 0
         for part in terms:
             here = address(self.b, weights, done * self.weight_step)
@@ -76,7 +78,7 @@ class OuterProduct:
 
     def _steps(self, offsets: Sequence[int], inputs: Value, weights: Value, acc: Values) -> Values:
         by_lanes = by_lane(self.machine) and self.lanes == QUAD
-        input_lanes: list[list[Value]] = []  # of each scalar, the lanes of its quad
+        input_lanes: list[list[Value]] = []  # for each scalar the lanes of its quad
         for number, offset in enumerate(offsets):
             x, w = address(self.b, inputs, offset), address(self.b, weights, number * self.weight_step)
             if not self.inputs_are_scalars:
@@ -104,7 +106,8 @@ class OuterProduct:
         return splat(self.b, scalar, self.lanes)
 
     def _weights_by_lane(self, base: Value) -> list[Value]:
-        """Load the scalars of one term, which are neighbours: whole quads lane by lane."""
+        """Emit loads of the contiguous scalars of one term: whole quads, which are multiplied by lane, then single
+        ones."""
         count = len(self.scalars)
         scalars: list[Value] = []
         for at in range(0, count, QUAD):

@@ -1,4 +1,4 @@
-"""Direct convolutions by plain loops: a tile is one output of each kind, or one kind's outputs of a single vector.
+"""Direct convolution primitives by plain loops: register tiles have a single scalar, a single vector, or one of each.
 
 Variants: vectors along the columns or along the channels; sums over channels inside of taps, or taps inside of
 channels; one channel's columns, one pixel's channels, or one vector of channels of some pixels in registers.
@@ -12,7 +12,7 @@ from mavcg.specs.primitive import Layout, Primitive
 
 PLANAR = tuple(layout for layout in Layout if layout.planar)
 DEEP = (Layout.HWC, Layout.CHWC)
-# The order of terms in which the inputs of neighbouring terms are near each other.
+# The order of terms in which inputs of successive terms are near each other, by layout.
 NATURAL = {
     Layout.CHW: TermOrder.CHANNELS,
     Layout.HCW: TermOrder.CHANNELS,
@@ -22,7 +22,7 @@ NATURAL = {
 
 
 def _columns(name: str, order: TermOrder) -> list[Primitive]:
-    """Return the primitives of one output channel at a time, vectors along the columns."""
+    """Return the primitives that compute one output channel at a time, with vectors along the columns."""
     return [
         DirectPrimitive(a, b, "direct", name, order, VectorAxis.COLUMNS, TileExtent.ONE_SCALAR)
         for a in PLANAR
@@ -31,7 +31,7 @@ def _columns(name: str, order: TermOrder) -> list[Primitive]:
 
 
 def _channels(name: str, tile_extent: TileExtent) -> list[Primitive]:
-    """Return the primitives whose vectors run along the output channels."""
+    """Return the primitives with vectors along the output channels."""
     return [
         DirectPrimitive(a, b, "direct", name, NATURAL[a], VectorAxis.CHANNELS, tile_extent)
         for a in Layout

@@ -1,4 +1,4 @@
-"""Direct convolutions: the spec that all their primitives share; its code is in loops.py.
+"""Spec of direct convolutions, shared by all their primitives; loops.py emits it.
 
 Vectors run along the output channels or along the columns of the output.
 """
@@ -25,7 +25,7 @@ class VectorAxis(StrEnum):
 
 @spec_format("held_outputs")
 class TileExtent(StrEnum):
-    """The outputs that a register tile may have: several scalars and vectors, one scalar, or one vector."""
+    """The extent of a register tile: several scalars and vectors, one scalar, or one vector."""
 
     BOTH = "both"
     ONE_SCALAR = "one scalar"
@@ -37,11 +37,12 @@ class TileExtent(StrEnum):
 class DirectConv(KernelSpec):
     """act(bias + convolution + residual) of f32 images; operands: x, weights, out, bias?, residual?.
 
-    x: with its border; in phases by the stride where vectors run along columns. weights: packed in panels of `panel`
+    x: with its border, and in phases by the stride if vectors run along columns. weights: packed in panels of `panel`
     channels, [groups, panels, terms, panel], the terms in `order`. chunk: output channels of a row of work, whole
-    panels or a group's all; a row is a chunk of a row of outputs. rows_outer: all chunks of a row of outputs follow
-    each other; else all rows of a chunk. slack: a vector's length may be read past the end of x. across: the window
-    along a row, where it is not that of kernel, stride and dilation.
+    panels
+    or all of a group; a row of work is a chunk of a row of outputs. rows_outer: rows of work are numbered row by row,
+    else chunk by chunk. slack: up to a vector may be read past the end of x. across: the window along a row; None: as
+    given by kernel, stride and dilation.
     """
 
     x: Image
@@ -80,22 +81,22 @@ class DirectConv(KernelSpec):
 
     @property
     def in_channels(self) -> int:
-        """Input channels of a group."""
+        """Number of input channels of a group."""
         return self.x.channels // self.groups
 
     @property
     def out_channels(self) -> int:
-        """Output channels of a group."""
+        """Number of output channels of a group."""
         return self.out.channels // self.groups
 
     @property
     def chunks(self) -> int:
-        """Chunks of output channels of a group."""
+        """Number of chunks of output channels of a group."""
         return -(-self.out_channels // self.chunk)
 
     @property
     def terms(self) -> int:
-        """Terms of each sum."""
+        """Number of terms of each sum."""
         return self.in_channels * self.kernel * self.window_across.k
 
     @property

@@ -1,4 +1,4 @@
-"""The primitives of the direct families, and their lowering: the stages for a scenario."""
+"""Primitives of the direct families, and their lowering to stages."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,13 +29,13 @@ from mavcg.specs.primitive import (
 )
 
 COLUMN_PANEL = 8  # channels of a panel of weights that are multiplied with vectors of columns
-MANY_WEIGHTS_BYTES = 1 << 18  # weights of this size do not stay in a level-2 cache between two rows
-FEW_ROWS = 4  # rows of outputs; with fewer of them, rows of work are parts of the channels
+MANY_WEIGHTS_BYTES = 1 << 18  # size of weights from which on a level-2 cache does not keep them from row to row
+FEW_ROWS = 4  # with fewer rows of outputs, rows of work are parts of the channels
 CHUNK_PANELS = 2  # panels of such a part
-FEW_CHANNELS = 4  # channels of a camera's image, or of a group whose channels leave vectors partly empty
-# Pixels of a row of a 1x1 convolution, whose rows may have any length that divides the pixels.
+FEW_CHANNELS = 4  # maximum channels of a camera's image, or of a group whose channels do not fill a vector
+# Maximum pixels of a row of a 1x1 convolution, whose rows may have any length that divides the pixels.
 PIECE_LEAST, PIECE_MOST = 16, {VectorAxis.CHANNELS: 64, VectorAxis.COLUMNS: 256}
-PIECE_LANES = 8  # lanes of an AVX2 register and of two NEON registers: pieces that fill these are preferred
+PIECE_LANES = 8  # lanes of an AVX2 register or two NEON registers; row lengths that are multiples are preferred
 
 
 class SpecialLayer(StrEnum):
@@ -111,9 +111,9 @@ class DirectPrimitive(Primitive):
         return x.workspace_bytes + WORKSPACE_ALIGN if x.workspace_bytes else 0
 
     def _flat(self, image: Image) -> Image:
-        """Return the image with its pixels in rows of a length that divides them and suits the tiles.
+        """Return the image with its pixels in rows of a length that suits the tiles.
 
-        The image as it is where no length does.
+        The image is returned unchanged if no suitable length divides its pixels.
         """
         pixels, most = image.height * image.width, PIECE_MOST[self.along]
         lengths = [n for n in range(PIECE_LEAST, most + 1) if pixels % n == 0]

@@ -1,6 +1,6 @@
-"""Sum of single channels: the baseline of Anderson and Gregg (CGO 2018), loops M x C x H x W x K x K.
+"""Primitives that sum 2-D convolutions of single channels: the baseline of Anderson and Gregg (CGO 2018).
 
-Each input channel's convolution is added to the output plane in memory, one plane after the other.
+The loops are M x C x H x W x K x K: each input channel's convolution is added to the output plane in memory.
 """
 
 from collections.abc import Callable
@@ -59,8 +59,8 @@ Value: TypeAlias = ir.Value
 class SumOfChannels(KernelSpec):
     """act(bias + convolution + residual), an input channel at a time; operands: x, weights, out, bias?, residual?.
 
-    x: with its border; where it has phases these are the stride. weights: [M, C / groups, KH, KW]. columns: True for
-    vectors along the columns, False for one output at a time. across: the window along a row, where it is not that of
+    x: with its border, and in phases by the stride, or without phases. weights: [M, C / groups, KH, KW]. columns: True
+    for vectors along the columns, False for one output at a time. across: the window along a row; None: as given by
     kernel, stride and dilation. A row of work is an output channel.
     """
 
@@ -147,7 +147,7 @@ class _Sum2dEmitter:
             self.outputs(lambda y, x, lanes, used: self.end(out, residual, y, x, lanes, used))
 
     def outputs(self, body: Callable[[Value, Value, int, int], None]) -> None:
-        """Emit body(row, column, lanes, lanes used) over an output plane."""
+        """Emit body(row, column, lanes, used lanes) over an output plane."""
         b, width = self.b, self.spec.out.width
         whole = width // self.lanes * self.lanes
 
@@ -172,7 +172,7 @@ class _Sum2dEmitter:
         b, spec, image, along = self.b, self.spec, self.spec.x, self.spec.window_across
         pointer = self.at(out, y, column)
         row = address(b, x, scale_index(b, y, spec.stride * image.row_step * F32_BYTES))
-        across = image.column(along.stride)  # 1 in phases: a stride further on is the next of the phase
+        across = image.column(along.stride)  # 1 with phases: the pixel a stride further is the phase's next
         corner = address(b, row, scale_index(b, column, across * F32_BYTES), "corner")
 
         def line(ky: Value, carried: Values) -> Values:

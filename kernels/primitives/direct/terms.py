@@ -1,4 +1,4 @@
-"""The order in which a direct convolution sums its terms: as loops for emitters, and as an order of packed weights."""
+"""Order of the terms of a direct convolution's sums: the loops over inputs, and the matching packing of weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class TermOrder(StrEnum):
 
 @dataclass(frozen=True)
 class TermRun:
-    """Terms one after the other, without a loop; offsets: of their inputs, in bytes."""
+    """Unrolled terms. offsets: offset of each term's input, in bytes."""
 
     offsets: tuple[int, ...]
 
@@ -42,8 +42,8 @@ class TermRun:
 class TermLoop:
     """A loop of `count` iterations over terms.
 
-    at: offset of the first iteration's inputs from the loop's own, step: from an iteration's inputs to the next one's,
-    both in bytes.
+    In bytes: at, offset of the first iteration's inputs from those of the loop; step, from an iteration's inputs to the
+    next iteration's.
     """
 
     at: int
@@ -63,17 +63,17 @@ class TermLoop:
 
 
 Terms: TypeAlias = TermRun | TermLoop
-# Offsets in elements: (count, step) for evenly spaced ones, or a tuple of any offsets.
+# Offsets in elements: (count, step) for evenly spaced offsets, or a tuple of any offsets.
 _Level: TypeAlias = tuple[int, int] | tuple[tuple[int, ...]]
 
 
 def terms_of(
     x: Image, kernel: int, dilation: int, across: AxisWindow, in_channels: int, order: TermOrder, unroll: int
 ) -> tuple[Terms, ...]:
-    """Return the terms of one output, with offsets from its window's first input.
+    """Return the terms of one output, with offsets from the window's first input.
 
-    kernel, dilation: along a column; across: the window along a row. in_channels: channels of a group. unroll: maximum
-    terms without a loop; longer runs are cut into runs of this length.
+    kernel, dilation: window along a column; across: window along a row. in_channels: input channels of a group. unroll:
+    maximum number of unrolled terms; longer runs are cut.
     """
     rows: _Level = (kernel, dilation * x.row_step)
     offsets = tuple(x.column(kx * across.dilation) for kx in range(across.k))
@@ -92,7 +92,7 @@ def terms_of(
 
 
 def ordered_weights(weights: Array, order: TermOrder, block: int) -> Array:
-    """Bring weights [M, C / groups, K, K] into the order of terms_of, [M, terms].
+    """Return weights [M, C / groups, K, K] in the order of terms_of, [M, terms].
 
     block: channels of a block of the input's layout, for BLOCKS.
     """
@@ -119,7 +119,7 @@ def _count(level: _Level) -> int:
 
 
 def _merge_levels(levels: Sequence[_Level]) -> list[_Level]:
-    """Return equivalent levels, as few as possible: a level whose steps continue the inner one's is merged with it."""
+    """Return equivalent levels, as few as possible: a level that continues its inner level is merged with it."""
     merged: list[_Level] = []
     for level in levels:
         if _count(level) > 1 or len(level) == 1:

@@ -1,4 +1,4 @@
-"""The prologue and epilogue of a direct convolution's tile: initial sums, and stores into an output of any layout."""
+"""Tile prologue and epilogue of direct convolutions: initial sums, and stores into an output of any layout."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class DirectTileOutputs:
-    """The outputs of a tile of `scalars` by len(used) vectors of `lanes`, of which `used` are outputs.
+    """Emitter of the prologue and epilogue of a tile of `scalars` by len(used) vectors; used: lanes that are outputs.
 
-    by_channels: the vectors run along the channels and the scalars are columns; else vice versa. channel, column: of
-    the tile's first output. out, residual: pointers to the row's first column and the image's first channel; bias: to
-    the image's first channel.
+    by_channels: vectors run along the channels, and scalars are columns; else vice versa. channel, column: position of
+    the tile's first output. out, residual: pointers to the row's first column in the image's first channel. bias:
+    pointer to the image's first channel.
     """
 
     b: ir.IRBuilder
@@ -55,7 +55,7 @@ class DirectTileOutputs:
     residual: Value | None
 
     def initial_sums(self) -> Values:
-        """Load the bias of each output, by scalar, then vector; zeros without a bias."""
+        """Return the bias of each output, by scalar, then vector; zeros without a bias."""
         b, count = self.b, len(self.used)
         if self.bias is None:
             return (f32_splat(0.0, self.lanes),) * (self.scalars * count)
@@ -74,7 +74,7 @@ class DirectTileOutputs:
 
     @property
     def vectors_are_strided(self) -> bool:
-        """True if the lanes of a vector are not neighbours in the output."""
+        """True if the lanes of a vector are not contiguous in the output."""
         channels_inside = self.image.layout in (Layout.HWC, Layout.CHWC)
         return channels_inside != self.by_channels
 
@@ -105,15 +105,15 @@ class DirectTileOutputs:
     def _output(self, begin: tuple[Value, Value | None], scalar: int, lane: int) -> tuple[Value, Value | None]:
         """Emit the pointers to an output and to its residual; lane: counted from the first lane of the first vector."""
         channels, columns = (lane, scalar) if self.by_channels else (scalar, lane)
-        # The tile begins at a block's first channel, or does not leave the block that it begins in.
+        # The tile begins at a block's first channel, or lies within a block.
         offset = (self.image.channel(channels) + columns * self.image.column_step) * F32_BYTES
         out, residual = begin
         return address(self.b, out, offset), address(self.b, residual, offset) if residual is not None else None
 
     def _store(self, value: Value, pointer: tuple[Value, Value | None], used: int) -> None:
-        """Store a vector whose lanes are neighbours in the output."""
+        """Emit the store of a vector whose lanes are contiguous in the output."""
         b, lanes = self.b, self.lanes
-        filled = self.image.layout is Layout.CHWC and self.by_channels  # the last block, with zeros
+        filled = self.image.layout is Layout.CHWC and self.by_channels  # zeros pad the last block
         taken = lanes if filled else used
         out, residual = pointer
         addend = load_partial(b, self.machine, residual, lanes, taken, "residual") if residual is not None else None
@@ -123,7 +123,8 @@ class DirectTileOutputs:
         store_partial(b, self.machine, value, out, lanes, taken)
 
     def _store_transposed(self, column: list[Value], v: int, begin: tuple[Value, Value | None]) -> None:
-        """Store one vector of each scalar lane by lane: a lane of neighbouring scalars is one vector of the output."""
+        """Emit the stores of one vector of each scalar, transposed: one lane of all scalars is a vector of the
+        output."""
         b = self.b
         for first, size in _powers(self.scalars, self.lanes):
             pieces = transpose_vectors(b, column[first : first + size])
@@ -134,7 +135,7 @@ class DirectTileOutputs:
 
 
 def _powers(count: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, size) of `count` cut into powers of two of at most `most`, the largest first."""
+    """Yield (first, size) of the pieces of `count`, powers of two of at most `most`, the largest first."""
     at = 0
     while at < count:
         size = min(most, 1 << ((count - at).bit_length() - 1))

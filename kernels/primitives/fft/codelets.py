@@ -1,7 +1,7 @@
-"""Fourier transforms of real numbers as straight-line code: one transform in each lane of a vector.
+"""Emitters of Fourier transforms of real numbers as straight-line code, one transform in each lane of a vector.
 
-Length n = 2^i; coefficients 0 to n / 2 are kept, the others are their conjugates. A transform is made of those of the
-even and of the odd numbers (Cooley and Tukey, 1965), of which the conjugate half is never computed.
+The length is n = 2^i. Coefficients 0 to n / 2 are kept; the others are their conjugates and are never computed. A
+transform combines those of the even and of the odd numbers (Cooley and Tukey, 1965).
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from mavcg.kernels.builder.emit import fma
 from mavcg.kernels.builder.float_math import like
 
 Value: TypeAlias = ir.Value
-# Real and imaginary part; of coefficients 0 and n / 2 the latter is 0 and None.
+# (real part, imaginary part); the imaginary part of coefficients 0 and n / 2 is 0, given as None.
 Complex = tuple[Value, Value | None]
 
 

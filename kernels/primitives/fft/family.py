@@ -1,7 +1,7 @@
-"""The fft family: a convolution as the sum of 1-D convolutions along rows, each by the convolution theorem.
+"""Primitives of the fft family: a sum of 1-D convolutions along rows, each computed by the convolution theorem.
 
-Transforms are along rows only, which takes less space than 2-D ones: rows of taps, and channels, are summed among the
-coefficients. Weights are transformed when the library is built. Source: Anderson and Gregg (CGO 2018), section 4.
+Transforms along rows only take less space than 2-D transforms; rows of taps and channels are summed coefficient by
+coefficient. Weights are transformed when the library is built. Source: Anderson and Gregg (CGO 2018), section 4.
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 
 LENGTHS = (8, 16, 32, 64, 128)
-LEAST_KERNEL = 3  # taps of a row
-NEARLY = 1.1  # multiplications of the length taken, at most, over the fewest
+LEAST_KERNEL = 3  # minimum taps of a row
+NEARLY = 1.1  # maximum ratio of the chosen length's multiplications to the fewest
 
 
 def best_length(scenario: Scenario) -> int:
-    """Return the shortest transform length with nearly the fewest multiplications, in pixels.
+    """Return the shortest transform length, in pixels, with nearly the fewest multiplications.
 
-    Short, because the bytes of the weights grow with it. 0 where a kernel's row does not fit twice into any length.
+    Short, because the size of the weights grows with it. 0 if twice the kernel's row exceeds every length.
     """
     reach = scenario.dilation * (scenario.k - 1) + 1
     candidates = [Transforms(scenario, length) for length in LENGTHS if length >= 2 * reach]
@@ -61,13 +61,14 @@ class Fft(Primitive):
         return False
 
     def computes(self, scenario: Scenario) -> bool:
-        """True for square windows of stride 1 and k from 3 whose row fits twice; CHWc blocks within groups."""
+        """Return True for square windows of stride 1 with k >= 3 whose row fits a transform twice, and whole CHWc
+        blocks."""
         s = scenario
         whole = blocks_within_groups(s, self.layout_in, self.layout_out)
         return s.square and s.stride == 1 and s.k >= LEAST_KERNEL and self._length(s) > 0 and whole
 
     def _length(self, scenario: Scenario) -> int:
-        """Return the length of the transforms for a scenario; 0 for none."""
+        """Return the length of the transforms for a scenario; 0 if there is none."""
         fits = self.length >= 2 * (scenario.dilation * (scenario.k - 1) + 1)
         return best_length(scenario) if not self.length else self.length if fits else 0
 

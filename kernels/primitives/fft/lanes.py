@@ -1,4 +1,4 @@
-"""Channels as lanes: lines of pixels between an image of any layout and a scratch of vectors."""
+"""Emitter of copies between lines of pixels of an image in any layout and a scratch of vectors of channels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class ChannelLanes:
-    """Vectors of a group's channels, moved between a line of pixels of an image and a scratch.
+    """Emitter of copies of a group's channels between a line of pixels of an image and a scratch of vectors.
 
-    Where channels are neighbours those of a pixel are moved at once; else lane by lane through the scratch.
+    If channels are contiguous in the image, a pixel's vector is moved at once, else lane by lane.
     """
 
     b: ir.IRBuilder
@@ -28,7 +28,7 @@ class ChannelLanes:
 
     @property
     def lanes(self) -> int:
-        """Lanes of a vector; in CHWc they belong to one block."""
+        """Number of lanes of a vector, which lie in one block in CHWc."""
         return lanes_of(self.machine, self.image.block) if self.blocked else lanes_f32(self.machine)
 
     @property
@@ -38,13 +38,13 @@ class ChannelLanes:
 
     @property
     def dense(self) -> bool:
-        """True if channels are neighbours in memory."""
+        """True if channels are contiguous in memory."""
         return self.image.channel_step == 1
 
-    def each(self, channels: int, groups: int, body: Callable[[Value, Value, int], None]) -> None:
-        """Emit body(group, first channel in the group, lanes used) for all vectors of a group's channels.
+    def over_vectors(self, channels: int, groups: int, body: Callable[[Value, Value, int], None]) -> None:
+        """Emit body(group, first channel in the group, used lanes) for all vectors of all groups' channels.
 
-        In CHWc also for vectors that only fill up a block, with 0 lanes used.
+        In CHWc also for vectors that only pad a block, with 0 used lanes.
         """
         b, lanes = self.b, self.lanes
         whole, rest = divmod(channels, lanes)
@@ -71,7 +71,7 @@ class ChannelLanes:
         return address(self.b, line, scale_index(self.b, index, self.image.column_step * F32_BYTES))
 
     def gather(self, line: Value, scratch: Value, first: Value, end: Value, used: int) -> None:
-        """Copy pixels first .. end - 1 into the scratch's vectors of the same numbers."""
+        """Emit the copy of pixels first .. end - 1 into the scratch vectors of the same numbers."""
         b = self.b
         if self.dense:
 
@@ -92,7 +92,8 @@ class ChannelLanes:
         self, line: Value, scratch: Value, first: Value, end: Value, used: int,
         body: Callable[[Value, Value, Value], None],
     ) -> None:  # fmt: skip
-        """Emit body(line of a lane's channel, the scratch at this lane, pixel) for pixels first .. end - 1."""
+        """Emit body(pointer to a lane's channel, pointer to the lane in the scratch, pixel) for pixels first .. end -
+        1."""
         b = self.b
 
         def lane(index: Value) -> None:

@@ -1,8 +1,8 @@
-"""The stages of a convolution by Fourier transforms along rows: transform, a product for each coefficient, back again.
+"""Specs of the stages of an fft convolution: transforms of rows, a product per coefficient, inverse transforms.
 
 Rows wider than a transform are cut into tiles whose inputs overlap (overlap-save). For output row y, coefficient f and
-tile, Y[m] = sum over ky, c of X[y + ky, c] * conj(W[m, ky, c]): one product of real matrices for each f, in which every
-row of X stands twice, as (re, im) and as (im, -re), which with W's (re, im) give the real and the imaginary part of Y.
+tile, Y[m] = sum over ky, c of X[y + ky, c] * conj(W[m, ky, c]). That is one product of real matrices for each f: every
+row of X is stored twice, as (re, im) and (im, -re), whose products with W's (re, im) are Y's real and imaginary part.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,11 @@ from mavcg.specs.serialize import spec_format
 @spec_format("fft_transforms")
 @dataclass(frozen=True)
 class Transforms:
-    """A stride-1 convolution by transforms of `length` pixels of a row.
+    """The sizes of a stride-1 convolution by transforms of `length` pixels of a row.
 
-    inputs: [coefficients, groups, tiles, padded rows, 2, 2, C / groups]: each complex number twice, as above. outputs:
-    [coefficients, groups, tiles, output rows, 2 (re, im), M / groups].
+    Transformed inputs: [coefficients, groups, tiles, padded rows, 2, 2, C / groups], each complex number twice as
+    above.
+    Outputs before the inverse transform: [coefficients, groups, tiles, output rows, 2 (re, im), M / groups].
     """
 
     scenario: Scenario
@@ -31,32 +32,32 @@ class Transforms:
 
     @property
     def coefficients(self) -> int:
-        """Coefficients of a transform that are kept."""
+        """Number of coefficients of a transform that are kept."""
         return self.length // 2 + 1
 
     @property
     def tile(self) -> int:
-        """Outputs of a transform; the others are mixed with the row's other end."""
+        """Valid outputs of a transform; the others wrap around to the other end of the row."""
         return self.length - self.scenario.dilation * (self.scenario.k - 1)
 
     @property
     def tiles(self) -> int:
-        """Tiles of a row."""
+        """Number of tiles of a row."""
         return -(-self.scenario.out_w // self.tile)
 
     @property
     def in_rows(self) -> int:
-        """Rows of the padded image."""
+        """Number of rows of the padded image."""
         return self.scenario.h + 2 * self.scenario.pad
 
     @property
     def in_channels(self) -> int:
-        """Input channels of a group."""
+        """Number of input channels of a group."""
         return self.scenario.c // self.scenario.groups
 
     @property
     def out_channels(self) -> int:
-        """Output channels of a group."""
+        """Number of output channels of a group."""
         return self.scenario.m // self.scenario.groups
 
     @property
@@ -91,12 +92,13 @@ class Transforms:
 
 
 def transformed_weights(transforms: Transforms, weights: Array) -> Array:
-    """Transform and pack weights [M, C / groups, K, K]: the coefficients of each row of taps, over `length`.
+    """Transform and pack weights [M, C / groups, K, K]: the coefficients of each row of taps, divided by `length`.
 
     Returns: [coefficients, groups, panels, K * 2 * C / groups, PANEL], f32.
 
-    The terms are in order of row of taps, part (re, im), channel; of coefficients 0 and length / 2, which are real,
-    in order of row of taps and channel, followed by zeros.
+    Terms are in order of row of taps, part (re, im), channel. Coefficients 0 and length / 2 are real: their terms are
+    in
+    order of row of taps and channel, followed by zeros.
     """
     s, n = transforms.scenario, transforms.length
     spread = np.zeros((s.m, transforms.in_channels, s.k, n))
@@ -112,7 +114,7 @@ def transformed_weights(transforms: Transforms, weights: Array) -> Array:
 @spec_format("fft_forward")
 @dataclass(frozen=True)
 class ForwardRows(KernelSpec):
-    """Transforms of the rows of x; operands: x, inputs. A row of work is a row of the padded image."""
+    """The transform of the rows of x. Operands: x, transformed inputs. A row of work is a row of the padded image."""
 
     transforms: Transforms
     x: Image
@@ -142,7 +144,8 @@ class ForwardRows(KernelSpec):
 @spec_format("fft_products")
 @dataclass(frozen=True)
 class CoefficientProducts(KernelSpec):
-    """Operands: inputs, weights, outputs. A row of work is a coefficient of a group."""
+    """The matrix products of all coefficients. Operands: inputs, weights, outputs. A row of work: a group's
+    coefficient."""
 
     transforms: Transforms
 
@@ -172,7 +175,7 @@ class CoefficientProducts(KernelSpec):
 @spec_format("fft_inverse")
 @dataclass(frozen=True)
 class InverseRows(KernelSpec):
-    """act(bias + what the outputs are transforms of + residual); operands: outputs, out, bias?, residual?.
+    """act(bias + inverse transform of outputs + residual); operands: outputs, out, bias?, residual?.
 
     A row of work is a row of output.
     """

@@ -1,4 +1,4 @@
-"""Emitters of the stages whose specs are in specs.py."""
+"""Emitters of the stages of fft convolutions (specs.py)."""
 
 from dataclasses import replace
 from typing import TypeAlias
@@ -38,7 +38,7 @@ Value: TypeAlias = ir.Value
 
 
 def _clamp(b: ir.IRBuilder, value: Value, most: int) -> Value:
-    """Clamp a value to 0 .. most."""
+    """Return a value clamped to 0 .. most."""
     value = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
     return b.select(b.icmp_signed(">", value, const(most)), const(most), value)
 
@@ -78,7 +78,7 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
                         zero = f32_splat(0.0, lines.lanes)
                         repeat(b, 0, t.coefficients, lambda f: store(f, to, zero, zero, used), "coefficient")
 
-            lines.each(t.in_channels, s.groups, channels)
+            lines.over_vectors(t.in_channels, s.groups, channels)
 
         repeat(b, 0, t.tiles, tile, "tile")
 
@@ -115,7 +115,7 @@ def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine
     panels_bytes = -(-t.out_channels // PANEL) * product.panel_step
 
     def row(index: Value) -> None:
-        """Emit a row of work; rows are in order of coefficient, then group, as inputs, weights and outputs are."""
+        """Emit a row of work; rows are ordered by coefficient, then group, as inputs, weights and outputs are."""
 
         def tile(number: Value) -> None:
             tile_index = b.add(scale_index(b, index, t.tiles), number)
@@ -163,12 +163,12 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
                     transform(address(b, outputs, b.add(row_offset, scale_index(b, first, F32_BYTES))), used)
                 epilogue(at, channel, count, used)
 
-            lines.each(t.out_channels, s.groups, channels)
+            lines.over_vectors(t.out_channels, s.groups, channels)
 
         repeat(b, 0, t.tiles, tile, "tile")
 
     def transform(from_: Value, used: int) -> None:
-        """Transform one vector of channels back into the scratch."""
+        """Emit the inverse transform of one vector of channels, into the scratch."""
         spectrum = []
         for f in range(t.coefficients):
             pointer = address(b, from_, f * t.out_bytes)
@@ -181,7 +181,7 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
             store_vector(b, value, lines.vector(scratch, const(i)))
 
     def epilogue(at: Value, channel: Value, count: Value, used: int) -> None:
-        """Store the scratch's outputs into the image through the epilogue; at: offset of the first pixel, in bytes."""
+        """Emit the epilogue and the stores of the scratch's outputs. at: offset of the first pixel, in bytes."""
         to = address(b, out, at)
         from_ = address(b, residual, at) if residual is not None else None
         start: Value = f32_splat(0.0, lines.lanes)

@@ -1,7 +1,7 @@
-"""The foreign family: patches of the image as a matrix, as im2 makes it, and the CBLAS sgemm of a shared library.
+"""Primitives of the foreign family: im2's matrix of patches, multiplied by the CBLAS sgemm of a shared library.
 
-A 1 x 1 kernel of stride 1 reads the image itself, without a copy of its patches. These primitives are of one machine
-and one library, so that they are in no list of all primitives: `foreign_primitives` makes those of a library.
+A 1 x 1 kernel of stride 1 reads the image itself, without a copy of its patches. These primitives belong to a library
+on one machine, so that all_primitives() does not have them; `foreign_primitives` returns those of a library.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,13 @@ from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 
 FAMILY = "foreign"
-PRIMITIVES: tuple[Primitive, ...] = ()  # of no library
+PRIMITIVES: tuple[Primitive, ...] = ()  # without a library there are none
 
 
 @dataclass(frozen=True)
 class Foreign(Primitive):
-    """A convolution by im2row from HWC or im2col from CHW, and a foreign library's product. Groups are not computed."""
+    """A convolution by im2row from HWC or im2col from CHW, with a foreign library's product. Groups are not
+    supported."""
 
     library: ForeignLibrary
 
@@ -33,7 +34,7 @@ class Foreign(Primitive):
 
     @property
     def columns(self) -> bool:
-        """True if patches are columns (im2col), else they are rows (im2row)."""
+        """True if patches are columns of the matrix (im2col), else rows (im2row)."""
         return self.layout_in is Layout.CHW
 
     @property
@@ -45,7 +46,7 @@ class Foreign(Primitive):
         return scenario.groups == 1
 
     def in_place(self, s: Scenario) -> bool:
-        """True if the image itself is the matrix, without a copy of its patches."""
+        """Return True if the image itself is the matrix, without a copy of its patches."""
         return s.square and (s.k, s.stride, s.pad) == (1, 1, 0)
 
     def _patches(self, s: Scenario) -> Patches:
@@ -73,7 +74,7 @@ class Foreign(Primitive):
 
 
 def _pack(matrix: Array, transposed: bool) -> Array:
-    """Return weights [M, terms] as sgemm reads them."""
+    """Return weights [M, terms], transposed if sgemm reads them so."""
     return np.ascontiguousarray(matrix.T if transposed else matrix, np.float32)
 
 

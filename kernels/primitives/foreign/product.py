@@ -1,7 +1,7 @@
-"""A matrix product by the CBLAS sgemm of a foreign library, with bias, residual and activation around it.
+"""Kernel that calls the CBLAS sgemm of a foreign library, with bias and residual before and the activation after.
 
-The kernel calls a function (ForeignLibrary.call_symbol) that the program which it is linked into defines: it calls the
-library's sgemm, found when the library was loaded.
+The kernel calls a function (ForeignLibrary.call_symbol) of the program that it is linked into, which calls the
+library's sgemm.
 """
 
 from collections.abc import Callable, Iterable
@@ -45,9 +45,9 @@ ROW_MAJOR, AS_IT_IS, TRANSPOSED = 101, 111, 112  # CblasRowMajor, CblasNoTrans, 
 class ForeignProduct(KernelSpec):
     """act(bias + inputs x weights + residual); operands: inputs, weights, out, bias?, residual?.
 
-    columns: inputs are [terms, pixels], else [pixels, terms]; stride: from a row of them to the next, in elements.
-    out: in layout HWC or CHW. Weights are [terms, M] where out is HWC, else [M, terms]. A row of work is a pixel (HWC)
-    or an output channel (CHW): a range of them is one call of sgemm.
+    columns: inputs are [terms, pixels], else [pixels, terms]; stride: elements from one row of inputs to the next. out:
+    in layout HWC or CHW. Weights are [terms, M] if out is HWC, else [M, terms]. A row of work is a pixel (HWC) or an
+    output channel (CHW); a range of rows is one call of sgemm.
     """
 
     library: ForeignLibrary
@@ -67,12 +67,12 @@ class ForeignProduct(KernelSpec):
 
     @property
     def channels_last(self) -> bool:
-        """True if output channels are neighbours in the output."""
+        """True if output channels are contiguous in the output."""
         return self.out.layout is Layout.HWC
 
     @property
     def pixels(self) -> int:
-        """Pixels of the output."""
+        """Number of pixels of the output."""
         return self.out.height * self.out.width
 
     @property
@@ -81,7 +81,7 @@ class ForeignProduct(KernelSpec):
 
     @property
     def row_elements(self) -> int:
-        """Elements of a row of the output."""
+        """Number of elements of a row of work in the output."""
         return self.out.channels if self.channels_last else self.pixels
 
     @property
@@ -118,7 +118,7 @@ class _ForeignProductEmitter:
         self.bias, self.residual = epilogue_operands(b, spec.epilogue, 3)
 
     def each_row(self, body: Callable[[Value, Value, Value, int], None]) -> None:
-        """Emit body(row, element of the row, its offset in bytes, lanes) over all vectors of the range."""
+        """Emit body(row, element of the row, its offset in bytes, lanes) over all vectors of the range of rows."""
         b, length = self.b, self.spec.row_elements
 
         def row(index: Value) -> None:
@@ -128,7 +128,7 @@ class _ForeignProductEmitter:
         repeat(b, self.first, self.end, row, "row")
 
     def begin(self, row: Value, element: Value, offset: Value, lanes: int) -> None:
-        """Emit a vector of bias + residual, which sgemm adds the product to."""
+        """Emit the store of a vector of bias + residual, to which sgemm adds the product."""
         b, value = self.b, f32_splat(0.0, lanes)
         if self.bias is not None and self.spec.channels_last:
             value = load_vector(b, self._f32(self.bias, element), vector(F32, lanes), name="bias")
@@ -140,20 +140,20 @@ class _ForeignProductEmitter:
         store_vector(b, value, address(b, self.out, offset))
 
     def activate(self, row: Value, element: Value, offset: Value, lanes: int) -> None:
-        """Emit the activation of a vector in place."""
+        """Emit the activation of a vector of outputs in place."""
         pointer = address(self.b, self.out, offset)
         value = load_vector(self.b, pointer, vector(F32, lanes), name="sum")
         store_vector(self.b, finish(self.b, self.spec.epilogue, value, None), pointer)
 
     def multiply(self, beta: float) -> None:
-        """Emit the call: out = product + beta * out, for the range's rows."""
+        """Emit the call of sgemm, out = product + beta * out, for the range of rows."""
         b, s = self.b, self.spec
         integer = I64 if s.library.wide else I32
         types = [I32] * 3 + [integer] * 3 + [F32, PTR, integer, PTR, integer, F32, PTR, integer]
         rows = b.sub(self.end, self.first, name="rows")
         rows = rows if s.library.wide else b.trunc(rows, I32)
         if s.channels_last:
-            # Of [terms, pixels] the range's first pixel is a column, of [pixels, terms] it is a row.
+            # The range's first pixel is a column of [terms, pixels], a row of [pixels, terms].
             left = self._f32(self.x, self.first if s.columns else scale_index(b, self.first, s.stride))
             left_step, left_turned = s.stride, s.columns
             right, right_step, right_turned = self.w, s.out.channels, False

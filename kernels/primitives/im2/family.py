@@ -1,9 +1,9 @@
-"""The im2 family: patches of the image as a matrix, then one matrix product.
+"""Primitives of the im2 family: the patches of the image as a matrix, then one matrix product.
 
 im2col after Chellapilla, Puri and Simard, "High Performance Convolutional Neural Networks for Document Processing"
-(2006), as im2col, im2row and their transposed operands in Anderson and Gregg (CGO 2018). Where output pixels are
-neighbours in memory (CHW, HCW) vectors run along them, and weights are multiplied one by one; where output channels are
-(HWC, CHWc) channels are the vectors. In strips, a thread makes the matrix of a few pixels and multiplies it at once.
+(2006); im2col, im2row and transposed operands as in Anderson and Gregg (CGO 2018). Where output pixels are contiguous
+(CHW, HCW) vectors run along pixels and weights are scalars; where output channels are contiguous (HWC, CHWc) vectors
+run along channels and inputs are scalars. With strips, a thread builds the matrix of a few pixels and multiplies it.
 """
 
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ from mavcg.specs.primitive import Epilogue, Layout, Lowering, Primitive, Scenari
 class Im2(Primitive):
     """A convolution by im2col or im2row.
 
-    columns: im2col, else im2row. transposed: the operand that is multiplied one by one is transposed: the weights where
-    vectors are of pixels, else the patches. strips: patches are copied for a few pixels at a time.
+    columns: im2col, else im2row. transposed: the scalar operand is transposed, that is the weights if vectors run along
+    pixels, else the patches. strips: patches are copied for a few pixels at a time.
     """
 
     columns: bool
@@ -46,7 +46,7 @@ class Im2(Primitive):
         return "_".join(filter(None, [*parts, self.layout_in.lower(), self.layout_out.lower()]))
 
     def computes(self, scenario: Scenario) -> bool:
-        """True for every scenario but those where CHWc blocks straddle groups."""
+        """Return True for every scenario, except where CHWc blocks span two groups."""
         return blocks_within_groups(scenario, self.layout_in, self.layout_out)
 
     def _patches(self, scenario: Scenario, block: int) -> Patches:

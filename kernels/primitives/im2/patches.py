@@ -1,6 +1,6 @@
-"""Patches of an image as a matrix: for each output pixel all inputs of its sum, zeros for those in the border.
+"""Patches of an image as a matrix: for each output pixel all inputs of its sum, with zeros in the border.
 
-im2col: a row for each of a pixel's terms, a column for each pixel. im2row: a row for each pixel.
+im2col: a row for each term of a sum, a column for each pixel. im2row: a row for each pixel, a column for each term.
 """
 
 from collections.abc import Callable
@@ -35,11 +35,12 @@ Value: TypeAlias = ir.Value
 @spec_format("patches")
 @dataclass(frozen=True)
 class Patches:
-    """A matrix of patches of `pixels` output pixels of an image.
+    """The matrix of patches of `pixels` output pixels of an image.
 
-    columns: im2col, [C * taps, stride of a row], the terms in order of channel, then tap. Else im2row,
-    [pixels, C * taps], the terms in that order too, or, where channels are neighbours in the image, in order of group,
-    tap, channel: neighbours in the image are neighbours in the matrix.
+    columns: im2col, [C * taps, padded pixels], the terms in order of channel, then tap. Else im2row, [pixels, C *
+    taps],
+    the terms in the same order, or, if channels are contiguous in the image, in order of group, tap, channel, so that
+    contiguous inputs are contiguous in the matrix.
     """
 
     scenario: Scenario
@@ -55,18 +56,18 @@ class Patches:
 
     @property
     def image(self) -> Image:
-        """The image that the patches are of."""
+        """The image that patches are copied from."""
         s = self.scenario
         return image_of(self.layout, s.c, s.h, s.w, self.block)
 
     @property
     def terms(self) -> int:
-        """Terms of a patch, of all groups."""
+        """Number of terms of a patch, of all groups."""
         return self.scenario.c * self.scenario.taps
 
     @property
     def group_terms(self) -> int:
-        """Terms of one group, that is of one output's sum."""
+        """Number of terms of one group, that is of one output's sum."""
         return self.terms // self.scenario.groups
 
     @property
@@ -81,7 +82,7 @@ class Patches:
 
     @property
     def matrix_bytes(self) -> int:
-        """Size of the matrix in bytes; vectors that begin at any pixel may be read whole."""
+        """Size of the matrix in bytes, with slack so that whole vectors may be read from any pixel on."""
         return (self.terms if self.columns else self.pixels) * self.row_bytes + (PANEL * F32_BYTES)
 
     @property
@@ -98,7 +99,7 @@ class Patches:
 @spec_format("im2_patches")
 @dataclass(frozen=True)
 class PatchMatrix(KernelSpec):
-    """The whole matrix of an image; operands: x, matrix.
+    """The copy of an image's whole matrix of patches; operands: x, matrix.
 
     A row of work is a channel's row of taps (im2col), or a row of output pixels (im2row).
     """
@@ -145,7 +146,7 @@ def emit_patch_matrix(module: ir.Module, spec: PatchMatrix, machine: Machine) ->
 
 @dataclass(frozen=True)
 class PixelRegion:
-    """A rectangle of output pixels: `rows` x `columns` from (row, column) on."""
+    """A rectangle of `rows` x `columns` output pixels from (row, column) on."""
 
     row: Value
     column: Value
@@ -156,7 +157,7 @@ class PixelRegion:
 def emit_patches(
     b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, region: PixelRegion
 ) -> None:  # fmt: skip
-    """Emit stores of the patches of a region; target: pointer to the first pixel's first term."""
+    """Emit the copy of a region's patches. target: pointer to the first pixel's first term."""
     if patches.taps_first:
         _by_pixel(b, machine, patches, x, target, region)
         return
@@ -172,7 +173,7 @@ def tap_row(
     b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, channel: Value, ky: Value,
     region: PixelRegion,
 ) -> None:  # fmt: skip
-    """Emit stores of the terms of one channel and row of taps, for a region; terms are in order of channel."""
+    """Emit the copy of the terms of one channel and row of taps, for a region; terms are in order of channel."""
     s, image = patches.scenario, patches.image
     plane = address(b, x, image.channel_bytes(b, channel))
     across = s.along
@@ -213,7 +214,8 @@ def tap_row(
 def _by_pixel(
     b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, region: PixelRegion
 ) -> None:  # fmt: skip
-    """Emit stores of patches in order of tap: for each pixel runs of channels, or of a row of taps' channels."""
+    """Emit the copy of patches in order of tap: for each pixel runs of channels, or of all channels of a row of
+    taps."""
     s, image, lanes = patches.scenario, patches.image, lanes_f32(machine)
     channels, across = s.c // s.groups, s.along
     together = s.groups == 1 and across.dilation == 1 and image.layout is Layout.HWC
@@ -289,7 +291,7 @@ def _channels(
 
 
 def _clamp(b: ir.IRBuilder, value: Value, low: Value, high: Value) -> Value:
-    """Clamp a value to low .. high."""
+    """Return a value clamped to low .. high."""
     value = b.select(b.icmp_signed("<", value, low), low, value)
     return b.select(b.icmp_signed(">", value, high), high, value)
 
@@ -297,7 +299,10 @@ def _clamp(b: ir.IRBuilder, value: Value, low: Value, high: Value) -> Value:
 def copy_run_of(
     b: ir.IRBuilder, machine: Machine, source: Value, target: Value, count: Value, source_step: int, target_step: int
 ) -> None:  # fmt: skip
-    """Emit a copy of `count` elements, known at run time; steps in bytes; in vectors where both sides are dense."""
+    """Emit a copy of `count` elements, a number known at run time, in vectors if both sides are contiguous.
+
+    source_step, target_step: from an element to the next, in bytes.
+    """
 
     def move(index: Value, typ: ir.Type) -> None:
         value = load_vector(b, address(b, source, scale_index(b, index, source_step)), typ, name="value")
@@ -307,7 +312,7 @@ def copy_run_of(
 
 
 def zero_run_of(b: ir.IRBuilder, machine: Machine, target: Value, count: Value, step: int) -> None:
-    """Emit stores of `count` zeros, known at run time; step in bytes."""
+    """Emit stores of `count` zeros, a number known at run time. step: from an element to the next, in bytes."""
 
     def clear(index: Value, typ: ir.Type) -> None:
         lanes = typ.count if isinstance(typ, ir.VectorType) else 1

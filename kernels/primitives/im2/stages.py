@@ -1,4 +1,4 @@
-"""Products of patches with weights: the second stage of im2, or the only one in strips."""
+"""Kernel of the products of patches with weights: the second stage of im2, or its only stage with strips."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,16 +28,16 @@ from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
 
 Value: TypeAlias = ir.Value
 
-STRIP_PIXELS = 64  # pixels of a piece: enough to use weights often, few enough that its patches stay in a level-2 cache
-FEW_PIECES = 8  # with fewer pieces the output channels are cut too, so that threads have work
-LEAST_CHANNELS = 32  # channels of such a part
+STRIP_PIXELS = 64  # pixels of a piece: weights are reused often, and the patches stay in a level-2 cache
+FEW_PIECES = 8  # with fewer pieces the output channels are cut too, so that all threads have work
+LEAST_CHANNELS = 32  # minimum output channels of such a part
 
 
 @dataclass(frozen=True)
 class PixelPieces:
-    """The pixels of an image in pieces: some whole rows, or a part of one row.
+    """A cut of an image's pixels into pieces: some whole rows each, or parts of one row.
 
-    rows, columns: of every piece but the last one of the image or of a row.
+    rows, columns: size of every piece but the last of the image or of a row.
     """
 
     height: int
@@ -57,7 +57,7 @@ class PixelPieces:
 
     @property
     def rest(self) -> tuple[int, int]:
-        """Rows and columns of the last piece of the image, or of each row."""
+        """(rows, columns) of the last piece of the image, or of each row."""
         if self.across > 1:
             return 1, self.width - (self.across - 1) * self.columns
         return self.height - (self.count - 1) * self.rows, self.columns
@@ -66,7 +66,7 @@ class PixelPieces:
 def pieces_of(height: int, width: int, one_row: bool) -> PixelPieces:
     """Cut an image of height x width pixels into pieces of about STRIP_PIXELS.
 
-    one_row: a piece must not continue in the next row.
+    one_row: a piece must lie within one row.
     """
     if one_row or width >= STRIP_PIXELS:
         columns = -(-width // -(-width // STRIP_PIXELS))
@@ -76,7 +76,7 @@ def pieces_of(height: int, width: int, one_row: bool) -> PixelPieces:
 
 
 def channels_of_part(channels: int, pieces: int) -> int:
-    """Return the output channels of a part: all of a group's unless there are few pieces for threads to share."""
+    """Return the output channels of a part: all of a group unless there are too few pieces for threads to share."""
     parts = -(-FEW_PIECES // pieces)
     return channels if parts == 1 else min(channels, max(LEAST_CHANNELS, -(-channels // (parts * PANEL)) * PANEL))
 
@@ -86,9 +86,10 @@ def channels_of_part(channels: int, pieces: int) -> int:
 class PatchProduct(KernelSpec):
     """act(bias + patches x weights + residual); operands: patches, weights, out, bias?, residual?.
 
-    With strips, the first operand is x, and the patches of each piece are copied into the thread's scratch. transposed:
-    weights that are multiplied one by one are in panels, as those in vectors are; else they are [M, terms]. A row of
-    work is a piece of the pixels, of a group's output channels or of a part of them.
+    With strips, the first operand is x, and the patches of each piece are copied into the thread's scratch. Weights
+    that
+    are vectors are in panels; weights that are scalars are in panels if transposed, else [M, terms]. A row of work is a
+    piece of the pixels for a group's output channels, or a part of them.
     """
 
     patches: Patches
@@ -109,12 +110,12 @@ class PatchProduct(KernelSpec):
 
     @property
     def along_pixels(self) -> bool:
-        """True if the lanes of vectors are pixels; else they are output channels."""
+        """True if vectors run along pixels; else they run along output channels."""
         return self.out.layout.planar
 
     @property
     def pieces(self) -> PixelPieces:
-        """The pieces of the output."""
+        """The cut of the output's pixels into pieces."""
         return pieces_of(self.out.height, self.out.width, self.out.layout is Layout.HCW)
 
     @property
@@ -124,12 +125,12 @@ class PatchProduct(KernelSpec):
 
     @property
     def channels(self) -> int:
-        """Output channels of a group."""
+        """Number of output channels of a group."""
         return self.out.channels // self.groups
 
     @property
     def part_channels(self) -> int:
-        """Output channels of a part of a group."""
+        """Number of output channels of a part of a group."""
         return self.channels if self.strips else channels_of_part(self.channels, self.pieces.count * self.groups)
 
     @property
@@ -151,7 +152,7 @@ class PatchProduct(KernelSpec):
 
     @property
     def strip(self) -> Patches:
-        """The patches of one piece; without strips all patches."""
+        """The patches of one piece; all patches without strips."""
         if not self.strips:
             return self.patches
         p = self.patches
@@ -206,7 +207,7 @@ class _PatchProductEmitter:
         return self.spec.strip.pixel_bytes
 
     def piece(self, index: Value, body: Callable[[PixelRegion], None]) -> None:
-        """Emit body(region of a piece)."""
+        """Emit body(region) for the piece of this number."""
         b, pieces = self.b, self.spec.pieces
         down, across = b.udiv(index, const(pieces.across)), b.urem(index, const(pieces.across))
         row, column = scale_index(b, down, pieces.rows), scale_index(b, across, pieces.columns)
@@ -221,7 +222,7 @@ class _PatchProductEmitter:
         emit_full_or_rest(b, last, full, rows * columns, emit_span)
 
     def strip(self, region: PixelRegion) -> None:
-        """Emit the patches of a piece, then their products for all groups."""
+        """Emit the copy of a piece's patches, then their products for all groups."""
         b, spec = self.b, self.spec
         scratch = b.function.args[3]
         emit_patches(b, self.machine, spec.strip, self.source, scratch, region)
@@ -273,7 +274,7 @@ class _PatchProductEmitter:
             fill_last_block(b, address(b, self.out, offset), out, count, pixels)
 
     def by_rows(self, count: int, pixels: int, at: Pointers) -> None:
-        """Emit a product whose rows are `count` output channels; transposed weights panel by panel."""
+        """Emit a product whose rows are `count` output channels, panel by panel if weights are transposed."""
         b, spec, out = self.b, self.spec, self.spec.out
         terms, act, args = spec.strip.group_terms, *activation_of(spec.epilogue)
         levels = ((terms, PANEL * F32_BYTES), (1, F32_BYTES)) if spec.transposed else ((terms, F32_BYTES),)

@@ -1,8 +1,8 @@
-"""The kn2 family: a K x K convolution as the sum of K x K products of one tap's weights with the image.
+"""Primitives of the kn2 family: a K x K convolution as the sum of K x K products of one tap's weights with the image.
 
-kn2row (vectors along pixels: CHW, HCW) and kn2col (vectors along channels: HWC, CHWc). Accumulating, each tap's product
-is added in place to the outputs that it belongs to: nothing but the output is needed. Else one product computes the
-K * K partial results of all pixels, and a second stage adds them, each shifted by its tap. Stride 1 only.
+kn2row has vectors along pixels (CHW, HCW), kn2col along channels (HWC, CHWc). The accumulating form adds each tap's
+product in place to its outputs and needs no workspace. The other form computes the K * K partial results of all pixels
+in one product; a second stage adds them, each shifted by its tap. Stride 1 only.
 Source: Vasudevan, Anderson and Gregg, "Parallel Multi Channel Convolution using General Matrix Multiplication" (2017).
 """
 
@@ -30,11 +30,11 @@ from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Lowering, Primiti
 def as_one_row(scenario: Scenario) -> Scenario:
     """Return the scenario with its pixels in rows of about STRIP_PIXELS.
 
-    One tap without border gives the same outputs wherever rows end.
+    With a single tap and no border, the outputs do not depend on where rows end.
     """
     pixels = scenario.h * scenario.w
     widths = [n for n in range(PANEL, STRIP_PIXELS + 1) if pixels % n == 0]
-    # The longest one of those that leave the fewest lanes of their last vectors unused.
+    # The longest of the lengths that leave the fewest lanes of last vectors unused.
     best = max(widths, key=lambda n: (n / (-(-n // 8) * 8), n), default=scenario.w)
     width = pixels if pixels <= STRIP_PIXELS else best
     return replace(scenario, h=pixels // width, w=width)
@@ -42,9 +42,9 @@ def as_one_row(scenario: Scenario) -> Scenario:
 
 @dataclass(frozen=True)
 class Kn2(Primitive):
-    """A convolution by products of single taps.
+    """A convolution as a sum of products of single taps.
 
-    accumulating: into the output, tap by tap; else by K * K partial results.
+    accumulating: taps are added to the output one by one; else K * K partial results are summed by a second stage.
     """
 
     accumulating: bool
@@ -60,11 +60,11 @@ class Kn2(Primitive):
         return "_".join(parts)
 
     def computes(self, scenario: Scenario) -> bool:
-        """True for stride 1, unless CHWc blocks straddle groups."""
+        """Return True for stride 1, except where CHWc blocks span two groups."""
         return scenario.strides == (1, 1) and blocks_within_groups(scenario, self.layout_in, self.layout_out)
 
     def _partial(self, s: Scenario) -> Image:
-        """Return the image of the taps' products: K * K * M channels for each pixel of the input."""
+        """Return the image of the partial results: K * K * M channels for each pixel of the input."""
         return image_of(self.layout_out, s.taps * s.m, s.h, s.w, 1)
 
     def workspace_bytes(self, scenario: Scenario) -> int:

@@ -1,4 +1,4 @@
-"""Rows of outputs that sums are added to in memory: prologue and epilogue."""
+"""Prologue and epilogue of rows of outputs whose sums are accumulated in memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ Line = Callable[[Value, Value, int], None]  # (offset in the image in bytes, fir
 
 @dataclass(frozen=True)
 class ChannelSpan:
-    """A span of `count` channels of an image from `first` on, which begins a block."""
+    """A span of `count` channels of an image from `first`, the first channel of a block."""
 
     first: Value
     count: int
@@ -39,7 +39,7 @@ class ChannelSpan:
 
 @dataclass(frozen=True)
 class OutputRows:
-    """The prologue and epilogue of rows of an image; bias and residual are None where there is none."""
+    """Emitter of the prologue and epilogue of rows of an image; bias and residual are None if absent."""
 
     b: ir.IRBuilder
     machine: Machine
@@ -50,7 +50,7 @@ class OutputRows:
     residual: Value | None
 
     def begin(self, row: Value, channels: ChannelSpan) -> None:
-        """Store the bias, or zeros, into a row."""
+        """Emit stores of the bias, or of zeros, to a row."""
         b, planar = self.b, self.image.layout.planar
 
         def line(offset: Value, channel: Value, length: int) -> None:
@@ -70,7 +70,7 @@ class OutputRows:
         self.lines(row, channels, line)
 
     def finish(self, row: Value, channels: ChannelSpan) -> None:
-        """Add the residual, apply the activation, and fill up a last block of channels with zeros."""
+        """Emit residual, activation, and the zeros that pad a last block of channels, for a row."""
         b = self.b
 
         def line(offset: Value, _: Value, length: int) -> None:
@@ -100,7 +100,7 @@ class OutputRows:
         return address(self.b, base, scale_index(self.b, index, F32_BYTES))
 
     def lines(self, row: Value, channels: ChannelSpan, body: Line) -> None:
-        """Emit body for each run of neighbours in a row of these channels: a channel's pixels or a pixel's channels."""
+        """Emit body for each contiguous run of these channels in a row: a channel's pixels or a pixel's channels."""
         b, image = self.b, self.image
         start = b.add(image.channel_bytes(b, channels.first), self.row_bytes(row))
 

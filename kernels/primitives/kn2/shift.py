@@ -1,4 +1,4 @@
-"""The sum of the partial results of a convolution's taps, each shifted to the outputs that it belongs to."""
+"""Kernel that sums the partial results of a convolution's taps, each shifted to its outputs."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -33,8 +33,8 @@ Value: TypeAlias = ir.Value
 class ShiftedSum(KernelSpec):
     """act(bias + sum over taps of partial + residual); operands: partial, out, bias?, residual?.
 
-    partial: an image of x's size, layout as out, of taps x M channels, tap by tap. Stride 1. A row of work is a row of
-    output.
+    partial: an image of x's size in out's layout, with taps x M channels, tap by tap. Stride 1. A row of work is a row
+    of output.
     """
 
     scenario: Scenario
@@ -93,7 +93,7 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
         to = b.add(outputs.row_bytes(y), scale_index(b, low, spec.out.column_step * F32_BYTES))
         to = address(b, out, to)
         count = b.sub(high, low)
-        count = b.select(b.icmp_signed("<", count, zero), zero, count)  # columns of border alone
+        count = b.select(b.icmp_signed("<", count, zero), zero, count)  # 0 if the tap reads only the border
         if spec.out.layout is Layout.HWC:
 
             def pixel(index: Value) -> None:

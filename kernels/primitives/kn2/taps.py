@@ -1,4 +1,4 @@
-"""Products of each tap's weights with the image: into the output, or as the partial results of all taps."""
+"""Kernel of the products of each tap's weights with the image, added to the output or stored as partial results."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -30,12 +30,14 @@ Value: TypeAlias = ir.Value
 @spec_format("kn2_products")
 @dataclass(frozen=True)
 class TapProducts(KernelSpec):
-    """Products of each tap's weights with rows of the image; operands: x, weights, out, bias?, residual?.
+    """The products of each tap's weights with rows of the image; operands: x, weights, out, bias?, residual?.
 
-    Accumulating: out is the convolution's output, and a row of work is a block of its rows and a group's output
-    channels, or a part of them. Else out has the channels of all taps' products, tap by tap, for each pixel of x, and a
-    row of work is a row of x for one tap and group. WeightLayout: [taps, M, terms] for vectors of pixels, else
-    [taps, groups, panels, terms, PANEL]; terms: of a group, with those that fill up blocks.
+    accumulating: out is the convolution's output, and a row of work is a block of its rows for a group's output
+    channels, or a part of them. Else out has the products of all taps, tap by tap, as channels of each pixel of x, and
+    a
+    row of work is a row of x for one tap and group. Weights: [taps, M, terms] for vectors of pixels, else [taps,
+    groups,
+    panels, terms, PANEL], where the terms of a group include the padding of blocks.
     """
 
     scenario: Scenario
@@ -54,18 +56,18 @@ class TapProducts(KernelSpec):
 
     @property
     def channels(self) -> int:
-        """Output channels of a group."""
+        """Number of output channels of a group."""
         return self.scenario.m // self.scenario.groups
 
     @property
     def terms(self) -> int:
-        """Terms of one tap's sum."""
+        """Number of terms of one tap's sum."""
         per_group = self.scenario.c // self.scenario.groups
         return -(-per_group // self.x.block) * self.x.block if self.x.layout is Layout.CHWC else per_group
 
     @property
     def block_rows(self) -> int:
-        """Rows of output of a block; a tap's weights are used for all of them before the next tap's."""
+        """Number of output rows of a block, for all of which a tap's weights are used before the next tap's."""
         return min(self.out.height, max(1, STRIP_PIXELS // self.out.width)) if self.accumulating else 1
 
     @property
@@ -75,7 +77,7 @@ class TapProducts(KernelSpec):
 
     @property
     def part_channels(self) -> int:
-        """Output channels of a part of a group."""
+        """Number of output channels of a part of a group."""
         if not self.accumulating:
             return self.channels
         return channels_of_part(self.channels, self.blocks * self.scenario.groups)
@@ -106,7 +108,7 @@ class TapProducts(KernelSpec):
         return 2 * self.scenario.macs
 
     def columns(self, kx: int) -> tuple[int, int]:
-        """Return the first output column that reads the image through a column of taps, and the number of them."""
+        """Return (first, count) of the output columns that read the image, not the border, through a column of taps."""
         shift = kx * self.scenario.along.dilation - self.scenario.along.pad
         first = max(0, -shift)
         return first, max(0, min(self.out.width, self.x.width - shift) - first)
@@ -162,10 +164,10 @@ class _TapProductEmitter:
         emit_full_or_rest(b, last, spec.part_channels, rest, emit_span)
 
     def taps(self, group: Value, first: Value, channels: ChannelSpan, begin: Value, end: Value) -> None:
-        """Add all taps' products to a block of rows.
+        """Emit all taps' products, added to a block of rows.
 
-        Columns of taps with equally many outputs share their code and follow each other. So a sum's order is that of
-        these numbers of outputs, as the columns first have them.
+        Columns of taps with equally many outputs share their code and are processed together, in the order in which
+        each number of outputs first occurs. That fixes the order of each sum.
         """
         b, spec, s = self.b, self.spec, self.spec.scenario
         along = s.along
@@ -206,7 +208,7 @@ class _TapProductEmitter:
     ) -> None:  # fmt: skip
         """Emit `count` of a group's output channels from `first` on, for `width` pixels of a row.
 
-        source: offset of the pixels in x, out: offset of the outputs, in bytes.
+        source, out: offsets of the pixels in x and of the outputs, in bytes.
         """
         b, spec, x = self.b, self.spec, self.spec.x
         per_group = spec.scenario.c // spec.scenario.groups
@@ -243,7 +245,7 @@ class _TapProductEmitter:
 
 
 def table_entry(b: ir.IRBuilder, index: Value, numbers: list[int]) -> Value:
-    """Emit numbers[index]: a product and a sum where the numbers are evenly spaced, else a chain of selects."""
+    """Return numbers[index]: by a product and a sum if the numbers are evenly spaced, else by a chain of selects."""
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 0
     if all(after - before == step for before, after in zip(numbers, numbers[1:], strict=False)):
         return b.add(const(numbers[0]), scale_index(b, index, step))

@@ -1,5 +1,4 @@
-"""The sparse family: the image, or its patches, as a matrix, times weights of which only those that are not zero are
-stored."""
+"""Primitives of the sparse family: the image, or its patches, times weights of which only nonzero ones are stored."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -27,9 +26,10 @@ from mavcg.specs.primitive import (
 
 @dataclass(frozen=True)
 class Sparse(Primitive):
-    """A convolution by sparse weights: of 1x1 on the image itself where its planes are whole, else on im2col's patches.
+    """A convolution with sparse weights: 1x1 on the image itself if its planes are contiguous, else on im2col's
+    patches.
 
-    block_rows: output channels that share the positions of their weights; 1: none do.
+    block_rows: output channels that share the positions of their nonzero weights; 1: each has its own.
     """
 
     block_rows: int
@@ -44,15 +44,15 @@ class Sparse(Primitive):
         return f"sparse_{kind}_{self.layout_in.lower()}_{self.layout_out.lower()}"
 
     def computes(self, scenario: Scenario) -> bool:
-        """True for every convolution without groups, whatever part of its weights is zero."""
+        """Return True for every convolution without groups, whatever its sparsity."""
         return scenario.groups == 1
 
     def cost_scenario(self, scenario: Scenario) -> Scenario:
-        """Return the scenario as it is: the time depends on how many weights are zero."""
+        """Return the scenario unchanged: the time depends on the sparsity."""
         return scenario
 
     def in_place(self, s: Scenario) -> bool:
-        """True if the image itself is the matrix, without a copy of its patches."""
+        """Return True if the image itself is the matrix, without a copy of its patches."""
         return self.layout_in is Layout.CHW and s.square and (s.k, s.stride, s.pad) == (1, 1, 0)
 
     def _patches(self, s: Scenario, block: int) -> Patches:

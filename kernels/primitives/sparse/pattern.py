@@ -1,7 +1,7 @@
-"""The sparsity of weights, and how the weights that are not zero are stored.
+"""Sparsity of weights, and the storage of the nonzero ones.
 
-Rows of a block are neighbouring output channels that share the positions of their weights: 1 (CSR, compressed sparse
-rows) or BLOCK_ROWS (block CSR). Source of the formats: Saad, "Iterative Methods for Sparse Linear Systems", 3.4.
+The rows of a block are neighbouring output channels that share the positions of their nonzero weights: 1 row (CSR,
+compressed sparse rows) or BLOCK_ROWS (block CSR). Source: Saad, "Iterative Methods for Sparse Linear Systems", 3.4.
 """
 
 from dataclasses import replace
@@ -12,15 +12,15 @@ from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import F32_BYTES, Scenario
 
 BLOCK_ROWS = 4
-LEAST_PERCENT = 30  # of zeros: with fewer, no sparse product is faster than a dense one on any core
-STEP_PERCENT = 5  # scenarios differ by steps, so that costs that were measured are found again
+LEAST_PERCENT = 30  # percentage of zeros below which a dense product is the fastest on every core
+STEP_PERCENT = 5  # percentages are rounded to this step, so that measured costs apply to similar scenarios
 
 
 def measured_sparsity(weights: Array) -> tuple[int, int]:
-    """Return the percentages of zeros, and of blocks of BLOCK_ROWS output channels that are zero altogether.
+    """Return (percentage of zeros, percentage of blocks of BLOCK_ROWS output channels that are all zero).
 
-    weights: [M, ..], the other dimensions those of a sum. Both are rounded down to a multiple of STEP_PERCENT; 0 below
-    LEAST_PERCENT.
+    weights: [M, ..], the other dimensions being the terms of a sum. Both percentages are rounded down to a multiple of
+    STEP_PERCENT; they are 0 below LEAST_PERCENT.
     """
     matrix = weights.reshape(weights.shape[0], -1)
     blocks = _blocks(matrix, BLOCK_ROWS)
@@ -41,7 +41,7 @@ def with_sparsity(scenario: Scenario, weights: Array) -> Scenario:
 
 
 def _blocks(matrix: Array, rows: int) -> Array:
-    """Return which blocks have an element that is not zero: [ceil(M / rows), terms]."""
+    """Return a mask, [ceil(M / rows), terms], of the blocks with a nonzero element."""
     count = -(-matrix.shape[0] // rows)
     filled = np.zeros((count * rows, matrix.shape[1]), bool)
     filled[: matrix.shape[0]] = matrix != 0
@@ -49,9 +49,9 @@ def _blocks(matrix: Array, rows: int) -> Array:
 
 
 def mask_of(scenario: Scenario, seed: int = 0) -> Array:
-    """Return a pattern of the scenario's sparsity: true where a weight is not zero, [M, C / groups, KH, KW].
+    """Return a random mask of nonzero weights, [M, C / groups, KH, KW], with the scenario's sparsity.
 
-    Blocks that are zero are drawn first, then single weights in the others, until both percentages are reached.
+    Zero blocks are drawn first, then single zeros in the other blocks, until both percentages are reached.
     """
     s, source = scenario, np.random.default_rng(seed)
     terms = s.c // s.groups * s.taps
@@ -68,13 +68,13 @@ def mask_of(scenario: Scenario, seed: int = 0) -> Array:
 
 
 def pack_sparse(weights: Array, rows: int, term_bytes: int) -> Array:
-    """Pack weights as a kernel reads them.
+    """Pack sparse weights as the kernel reads them.
 
     Args:
         weights: [M, terms]. rows: output channels of a block. term_bytes: bytes from a term's inputs to the next one's.
     Returns:
-        f32: for each row of blocks, and once more, the number of blocks before it; then for each block its term's
-        offset in bytes and its `rows` weights. Counts and offsets are 32-bit whole numbers, bit for bit.
+        f32: for each row of blocks the number of blocks before it, and once more the total; then for each block its
+        term's offset in bytes and its `rows` weights. Counts and offsets are the bits of 32-bit integers.
     """
     filled = _blocks(weights, rows)
     count = filled.shape[0]
@@ -104,13 +104,13 @@ def even_packed(size: int, block_rows: int, rows: int, terms: int, term_bytes: i
 
 
 def packed_elements(weights: Array, rows: int) -> int:
-    """Return the number of elements that pack_sparse makes of weights [M, terms]."""
+    """Return the number of elements of the result of pack_sparse for weights [M, terms]."""
     filled = _blocks(weights, rows)
     return int(filled.shape[0] + 1 + np.count_nonzero(filled) * (1 + rows))
 
 
 def stored_blocks(scenario: Scenario, rows: int) -> float:
-    """Return how many blocks a scenario's weights take by its percentages: those that are not zero."""
+    """Return the expected number of stored (nonzero) blocks of a scenario's weights, from its percentages."""
     s = scenario
     terms = s.c // s.groups * s.taps
     percent = s.sparsity if rows == 1 else s.block_sparsity
@@ -118,5 +118,5 @@ def stored_blocks(scenario: Scenario, rows: int) -> float:
 
 
 def packed_bytes(scenario: Scenario, rows: int) -> float:
-    """Return the size of packed weights by the scenario's percentages, in bytes."""
+    """Return the expected size of packed weights, in bytes, from the scenario's percentages."""
     return (stored_blocks(scenario, rows) * (1 + rows) + -(-scenario.m // rows) + 1) * F32_BYTES

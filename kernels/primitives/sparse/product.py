@@ -1,7 +1,7 @@
-"""Products of sparse weights with a matrix of inputs: a row for each term, a column for each output pixel.
+"""Kernel of the product of sparse weights with a matrix of inputs [terms, output pixels].
 
-Vectors run along the pixels. For a tile of pixels and a row of blocks, every block that is stored loads the vectors of
-its term's inputs and multiplies them by each of its weights. After Elsen, Dukhan, Gale and Simonyan, "Fast Sparse
+Vectors run along the pixels. For a tile of pixels and a row of blocks, each stored block loads the vectors of its
+term's inputs and multiplies them by each of its weights. After Elsen, Dukhan, Gale and Simonyan, "Fast Sparse
 ConvNets" (CVPR 2020), whose kernels have 16 to 32 pixels by 1, 2 or 4 output channels.
 """
 
@@ -37,17 +37,16 @@ from mavcg.specs.weight_parts import WeightParts
 
 Value: TypeAlias = ir.Value
 
-PIECE_PIXELS = 128  # of a row of work: 8 vectors of 16 lanes
-MOST_VECTORS = 8  # of a tile: as many sums as hide the latency of a multiply-add
-FEW_ROWS = 16  # with fewer pieces the output channels are cut too, so that threads have work
-LEAST_BLOCKS = 8  # rows of blocks of such a part
+PIECE_PIXELS = 128  # pixels of a row of work: 8 vectors of 16 lanes
+MOST_VECTORS = 8  # maximum vectors of a tile: sums that hide the latency of a multiply-add
+FEW_ROWS = 16  # with fewer pieces the output channels are cut too, so that all threads have work
+LEAST_BLOCKS = 8  # minimum rows of blocks of such a part
 
 
 def tile_vectors(machine: Machine, rows: int) -> int:
-    """Return the number of vectors of pixels of a tile: sums of `rows` channels, inputs and a weight stay in
-    registers."""
+    """Return the vectors of pixels of a tile whose sums of `rows` channels, inputs and a weight fit the registers."""
     if rows == 1:
-        return MOST_VECTORS  # inputs are read by the multiply-add
+        return MOST_VECTORS  # inputs are memory operands of the multiply-adds
     return max(1, min(MOST_VECTORS // 2, (machine.vector_registers - 4) // (rows + 1)))
 
 
@@ -56,9 +55,10 @@ def tile_vectors(machine: Machine, rows: int) -> int:
 class SparseProduct(KernelSpec):
     """act(bias + weights x inputs + residual); operands: inputs, weights (pattern.pack_sparse), out, bias?, residual?.
 
-    terms: of a sum; term_bytes: from a term's inputs to the next one's, whose pixels are neighbours. out: in layout
-    CHW. block_rows: output channels of a block of weights. A row of work is a piece of the pixels, of all output
-    channels or of a part of them.
+    terms: terms of a sum. term_bytes: bytes from a term's inputs to the next term's; a term's pixels are contiguous.
+    out: in layout CHW. block_rows: output channels of a block of weights. A row of work is a piece of the pixels for
+    all
+    output channels, or a part of them.
     """
 
     terms: int
@@ -77,7 +77,7 @@ class SparseProduct(KernelSpec):
 
     @property
     def pixels(self) -> int:
-        """Pixels of the output."""
+        """Number of pixels of the output."""
         return self.out.height * self.out.width
 
     @property
@@ -92,7 +92,7 @@ class SparseProduct(KernelSpec):
 
     @property
     def part_blocks(self) -> int:
-        """Rows of blocks of a part."""
+        """Number of rows of blocks of a part."""
         parts = -(-FEW_ROWS // self.pieces)
         return max(1, self.blocks if parts == 1 else min(self.blocks, max(LEAST_BLOCKS, -(-self.blocks // parts))))
 
@@ -110,13 +110,13 @@ class SparseProduct(KernelSpec):
         return WeightParts(self.parts)
 
     def loaded_iterations(self, weight_bytes: int) -> float:
-        """Return the mean number of blocks in a row of blocks: the packed weights' size says how many are stored."""
+        """Return the mean number of stored blocks in a row of blocks, from the size of the packed weights."""
         elements = weight_bytes // F32_BYTES - (self.blocks + 1)
         return max(0.0, elements / (1 + self.block_rows) / self.blocks)
 
     @property
     def work(self) -> int:
-        """Operations if a tenth of the weights is stored: the spec does not know how many are."""
+        """Elementary operations if a tenth of the weights is stored; the spec does not have the real number."""
         return max(1, 2 * self.terms * self.out.channels * self.pixels // 10)
 
 
@@ -181,7 +181,7 @@ class _SparseProductEmitter:
         repeat(b, first, end, block_row, "block_row")
 
     def sums(self, index: Value, inputs: Value, vectors: int, used: int) -> Sequence[Sequence[Value]]:
-        """Emit the sums of a row of blocks: for each of its channels a vector for each of the tile's."""
+        """Emit the sums of a row of blocks; return them by channel, then vector of the tile."""
         b, spec = self.b, self.spec
         begin, end = (self.count(b.add(index, const(i))) for i in (0, 1))
         entry_bytes = (1 + spec.block_rows) * F32_BYTES
@@ -207,7 +207,7 @@ class _SparseProductEmitter:
         return [flat[row * vectors : (row + 1) * vectors] for row in range(spec.block_rows)]
 
     def count(self, index: Value) -> Value:
-        """Emit the load of the number of blocks before a row of blocks."""
+        """Emit the load of the number of stored blocks before a row of blocks."""
         b = self.b
         return b.zext(b.load(address(b, self.w, scale_index(b, index, F32_BYTES)), align=4, typ=I32, name="count"), I64)
 
