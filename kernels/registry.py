@@ -1,4 +1,4 @@
-"""Registry of kernel families: the one that lowers an operator, and the one that emits a spec."""
+"""Registry of kernel families: the functions that lower operators to specs and emit specs as LLVM IR."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -36,19 +36,19 @@ from mavcg.kernels.tensor import (
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, Step, View
 from mavcg.specs.tile_plan import MacroTile
 
-# lower(node, graph, views of its inputs and outputs by tensor name, packing): the constants are in the graph.
+# lower(node, graph, views of its inputs and outputs by tensor name, packing); the graph has the constants.
 Lower = Callable[[Node, Graph, Mapping[str, View], Packing], tuple[Step, ...]]
 # emit(module, spec, machine): adds one function, named by emit.kernel_name(spec).
 Emit = Callable[[ir.Module, KernelSpec, Machine], ir.Function]
-# The same with a macro-tile: every module may have EMIT_TILED beside EMIT.
+# emit(module, spec, machine, macro-tile): a module may have EMIT_TILED beside EMIT.
 TiledEmit = Callable[[ir.Module, KernelSpec, Machine, MacroTile], ir.Function]
 
 
-# registers(spec, machine, macro-tile, output channels of a block): every module may have REGISTERS beside EMIT_TILED.
+# registers(spec, machine, macro-tile, output channels of a block): a module may have REGISTERS beside EMIT_TILED.
 ChooseRegisters = Callable[[KernelSpec, Machine, MacroTile, int], BlockRegisters]
 
 
-# Every module with LOWER, operator -> Lower, and EMIT, class of spec -> Emit.
+# All modules with LOWER, operator -> Lower, and EMIT, class of spec -> Emit.
 _FAMILIES: tuple[ModuleType, ...] = (
     conv2d,
     conv_transpose,
@@ -86,7 +86,7 @@ def lowerings() -> Mapping[str, Lower]:
 
 @cache
 def emitters() -> Mapping[type[KernelSpec], Emit]:
-    """Return the emitters by the spec's class."""
+    """Return the emitters by class of spec."""
     found: dict[type[KernelSpec], Emit] = {}
     for family in _FAMILIES:
         found.update(family.EMIT)
@@ -95,18 +95,17 @@ def emitters() -> Mapping[type[KernelSpec], Emit]:
 
 
 def lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the kernels that compute a node. Raises: MavcgError for an operator that no family has."""
+    """Return the steps that compute a node. Raises: MavcgError for an operator without a kernel."""
     found = lowerings().get(node.op)
     if found is None:
-        raise MavcgError(
-            f"node '{node.origin}' ({node.op}): no kernel; there are kernels for {', '.join(sorted(lowerings()))}"
-        )
+        supported = ", ".join(sorted(lowerings()))
+        raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for this operator; supported: {supported}")
     return found(node, graph, views, packing)
 
 
 @cache
 def tiled_emitters() -> Mapping[type[KernelSpec], TiledEmit]:
-    """Return the emitters that take a macro-tile, by the spec's class."""
+    """Return the emitters that take a macro-tile, by class of spec."""
     found: dict[type[KernelSpec], TiledEmit] = {}
     for family in _FAMILIES:
         found.update(getattr(family, "EMIT_TILED", {}))
@@ -122,14 +121,15 @@ def _register_choices() -> Mapping[type[KernelSpec], ChooseRegisters]:
 
 
 def block_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
-    """Return the register tiles of a block of so many output channels, for kernels whose specs have `products`."""
+    """Return the register tiles of a block of `channels` output channels, for specs that have `products`."""
     return _register_choices()[type(spec)](spec, machine, macro, channels)
 
 
 def emit(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile | None = None) -> ir.Function:
-    """Add the spec's function to the module.
+    """Emit the function of a spec into the module.
 
-    macro: how it is tiled; without one, and in families that are not tiled, by what all machines have in common.
+    macro: the planned macro-tile; None: the family's default, which suits all machines. Families without tiles ignore
+    it.
     """
     if macro is not None and (tiled := tiled_emitters().get(type(spec))):
         return tiled(module, spec, machine, macro)

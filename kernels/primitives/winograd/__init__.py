@@ -1,1 +1,1 @@
-"""The Winograd family of convolution primitives: transforms, products of transformed tiles, inverse transform."""
+"""Winograd family of convolution primitives: transforms, products of transformed tiles, inverse transform."""

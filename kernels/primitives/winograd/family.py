@@ -1,8 +1,8 @@
-"""Winograd's convolutions as primitives: tiles of rows or squares, in one kernel or three, in all layouts.
+"""Winograd convolution primitives: tiles along rows or squares, in one kernel or three, in all layouts.
 
-One kernel transforms, multiplies and transforms back a block of tiles at a time, in scratch of the thread. Three
-kernels compute a step each for the whole image, in a workspace: threads then share the products by planes, so that each
-reads only its part of the weights.
+One kernel transforms, multiplies and transforms back a block of tiles at a time, in the thread's scratch. Three kernels
+compute one stage each for the whole image, in a workspace; threads then share the products by planes, so that each
+thread reads only its part of the weights.
 """
 
 from dataclasses import dataclass, replace
@@ -30,19 +30,19 @@ __all__ = [
     "winograd_spec",
 ]
 
-# Tiles of a block: six register tiles for each panel of weights. On a Zen 3, on layers of VGG-19 and ResNet-50, that is
-# within the noise (10 percent) of the best of 12 to 66; 12 are up to a third slower where weights are large, and 120
-# or more where there are few channels.
+# Tiles of a block: six register tiles for each panel of weights. On a Zen 3, on layers of VGG-19 and ResNet-50, this is
+# within the noise (10 percent) of the best of 12 to 66 tiles; 12 are up to a third slower with large weights, and 120
+# or
+# more with few channels.
 BLOCK_TILES = 36
 BLOCK_TILES_1D = 72
-LEAST_ROWS_1D = 4  # rows of a block: k - 1 more rows of inputs are transformed for each block
-MOST_SCRATCH = 8 << 20  # bytes
+LEAST_ROWS_1D = 4  # minimum rows of a block: each block transforms k - 1 additional rows of inputs
+MOST_SCRATCH = 8 << 20  # maximum scratch of a thread, in bytes
 CHUNK = 128  # output channels of a row of work of the products' kernel
 
 
 def block_of(tiles: Tiles) -> int:
-    """Return the number of tiles of a block: BLOCK_TILES, or fewer where the image or the scratch has room for fewer
-    only."""
+    """Return the number of tiles of a block: BLOCK_TILES, or fewer if the image or MOST_SCRATCH limits it."""
     per_tile = (input_planes(tiles, 0).pitch + products(tiles, 0).pitch) * tiles.planes
     if tiles.two_d:
         return max(1, min(tiles.count, BLOCK_TILES, MOST_SCRATCH // per_tile))
@@ -55,10 +55,10 @@ def winograd_spec(
     x: View, out: View, residual: View | None, m: int, k: int, two_d: bool, lanes: int, bias: bool, act: str,
     act_args: tuple[float, ...], pad: tuple[int, int] = (0, 0),
 ) -> Winograd:  # fmt: skip
-    """Return the kernel of a convolution with stride 1 between views of N, H, W, C with any strides.
+    """Return the spec of the single kernel of a stride-1 convolution between N, H, W, C views with any strides.
 
-    m: outputs of a tile along a row. pad: zeros above and left that are not in x; below and right are as many as out
-    needs. lanes: output channels of a panel of packed weights.
+    m: outputs of a tile along a row. pad: (rows above, columns left) of zeros that are not in x; those below and right
+    follow from the size of out. lanes: output channels of a panel of packed weights.
     """
     tiles = Tiles(m, k, two_d, pad, x.shape[1], x.shape[2], x.shape[3], out.shape[1], out.shape[2], out.shape[3], lanes)
     residual_view = Located(residual) if residual is not None else None
@@ -67,7 +67,7 @@ def winograd_spec(
 
 @dataclass(frozen=True)
 class StagedKernels:
-    """A convolution's three kernels; sums_at: offset of the second one's results in the workspace, in bytes."""
+    """The three kernels of a convolution. sums_at: offset of the products' sums in the workspace, in bytes."""
 
     inputs: WinogradInput
     products: WinogradProducts
@@ -77,7 +77,7 @@ class StagedKernels:
 
 
 def staged_kernels(spec: Winograd) -> StagedKernels:
-    """Split one kernel, of a batch of one image, into three, which give the same bits."""
+    """Split a single kernel, for a batch of one image, into three kernels, which give the same bits."""
     tiles = spec.tiles
     sums_at = align_workspace(input_planes(tiles, tiles.count).bytes)
     chunk = min(-(-CHUNK // tiles.lanes), tiles.panels) * tiles.lanes
@@ -89,11 +89,11 @@ def staged_kernels(spec: Winograd) -> StagedKernels:
 
 
 def pack_winograd(tiles: Tiles, weights: Array) -> Array:
-    """Transform and pack weights, in double precision, rounded once.
+    """Transform weights in double precision, round once, and pack them.
 
     weights: [O, KH, KW, I]. Returns: [planes, panels, terms, lanes], f32.
     """
-    # Output channels are last from the beginning: the transpose at the end moves whole rows of panels.
+    # Output channels are the last dimension from the start, so that the final transpose moves whole rows of panels.
     channels_last = np.zeros((weights.shape[3], *weights.shape[1:3], tiles.panels * tiles.lanes))
     channels_last[..., : tiles.out_ch] = weights.transpose(3, 1, 2, 0)
     planes = transform_weights(tiles.m, channels_last, tiles.two_d)
@@ -104,7 +104,7 @@ def pack_winograd(tiles: Tiles, weights: Array) -> Array:
 
 
 def packed_winograd(tiles: Tiles, tensor: str) -> PackedConstant:
-    """Return the recipe of `pack_winograd` for a constant, [O, KH, KW, I]."""
+    """Return the recipe of `pack_winograd` for a constant of shape [O, KH, KW, I]. tensor: the constant's name."""
     return PackedConstant(_pack_constant, (tensor,), (tiles,), (tiles.planes, tiles.panels, tiles.terms, tiles.lanes))
 
 
@@ -113,7 +113,7 @@ def _pack_constant(weights: Array, tiles: Tiles) -> Array:
 
 
 def _transpose(located: Located) -> Located:
-    """Return the view of the transposed image: rows are columns of the same elements."""
+    """Return the view of the same image with rows and columns exchanged."""
     view = located.view
     shape, strides = ((n, w, h, c) for n, h, w, c in (view.shape, view.strides))
     return replace(located, view=View(view.dtype, shape, strides))
@@ -121,9 +121,9 @@ def _transpose(located: Located) -> Located:
 
 @dataclass(frozen=True)
 class WinogradPrimitive(Primitive):
-    """A convolution by F(m, k) along rows, or by F(m x m, k x k); staged: in three kernels.
+    """A convolution by F(m, k) along rows, or, with two_d, by F(m x m, k x k). staged: in three kernels.
 
-    down: along columns instead of rows, of filters whose column is not as long as their row.
+    down: F(m, k) along columns instead of rows, for filters with columns and rows of different length.
     """
 
     m: int = 4
@@ -159,7 +159,7 @@ class WinogradPrimitive(Primitive):
         return k_h == self.k != k_w if self.down else k_w == self.k
 
     def workspace_bytes(self, scenario: Scenario) -> int:
-        """Return the bytes of the workspace of three kernels, or of the scratch of each thread of one kernel."""
+        """Return the bytes of three kernels' workspace, or of a single kernel's scratch per thread."""
         tiles = self.tiles(scenario, 1)
         if self.staged:
             sums = products(self.tiles(scenario, 16), tiles.count)
@@ -206,8 +206,8 @@ class WinogradPrimitive(Primitive):
         return Lowering(stages, packed, shape, three.workspace_bytes)
 
 
-# (two_d, m, k) -> bound of the error: four to eight times the largest one of images of 1 to 512 channels, uniform and
-# normal numbers. Not of images of a single output: one near 0 has a larger error, by any sum in f32.
+# (two_d, m, k) -> error bound: four to eight times the largest error over images of 1 to 512 channels with uniform and
+# normal numbers. Images of a single output are excluded: an output near 0 has a larger error by any sum in f32.
 ERROR_BOUNDS = {
     (True, 2, 3): 1e-5,
     (True, 4, 3): 2e-5,
@@ -228,12 +228,12 @@ def _primitives() -> tuple[Primitive, ...]:
     layouts = [(hwc, hwc), (chwc, chwc), (chw, chw), (chw, hwc), (hwc, chw), (chwc, hwc), (hwc, chwc)]
     primitives = [WinogradPrimitive(i, o, m, k, two_d) for two_d, m, k in ERROR_BOUNDS for i, o in layouts]
     primitives += [WinogradPrimitive(hcw, hcw, m, 3, False) for m in (2, 4, 6)]
-    # Three kernels are faster where the weights are large compared with the image: not by rows, which reduce it less.
+    # Three kernels are faster if weights are large compared with the image; not with tiles along rows, which save less.
     staged = [(hwc, hwc), (chwc, chwc)]
     primitives += [
         WinogradPrimitive(i, o, m, k, True, True) for two_d, m, k in ERROR_BOUNDS if two_d for i, o in staged
     ]
-    # Filters of one column alone: for all others, rows or squares are as good.
+    # Along columns only for filters of one column: for all others, rows or squares are as good.
     along_channels = [(hwc, hwc), (chwc, chwc)]
     primitives += [
         WinogradPrimitive(i, o, m, k, False, down=True)

@@ -1,7 +1,8 @@
-"""The transform of tiles' inputs, B' d B: straight-line code over a vector of channels, a tile at a time.
+"""Emitter of the input transform B' d B: straight-line code over a vector of channels, a tile at a time.
 
-A tile inside the image is read in place where its vector of channels is whole; any other is first copied into a patch
-in the scratch, with zeros outside of the image. So the transform is emitted once.
+A tile inside of the image is read in place if its vector of channels is whole. Any other tile is first copied to a
+patch
+in the scratch, with zeros outside of the image, so that the transform is emitted once.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ Value: TypeAlias = ir.Value
 
 @dataclass(frozen=True)
 class _TileInputs:
-    """A tile's inputs: row and column of the first one, and the range of rows and columns inside the image."""
+    """The inputs of a tile: position of the first in the image, and the ranges of rows and columns inside of the
+    image."""
 
     y: Value
     x: Value
@@ -47,9 +49,10 @@ class _TileInputs:
 
 
 class InputTransform:
-    """Emitter of one kernel's input transform.
+    """Emitter of a kernel's input transform.
 
-    patch: pointer to scratch of tiles.patch_bytes. ahead: True to prefetch pixels where prefetches_pixels says so.
+    patch: pointer to scratch of tiles.patch_bytes. ahead: True to prefetch the next tile's pixels if that is worthwhile
+    (lines.prefetches_pixels).
     """
 
     def __init__(
@@ -64,9 +67,9 @@ class InputTransform:
         _, self.row_step, self.column_step, self.channel_step = (s * F32_BYTES for s in image.view.strides)
 
     def emit(self, x: Value, planes: Planes, target: Value, first: Value, count: Value) -> None:
-        """Emit the transform of tiles first .. first + count - 1 of the image at x, into planes at target.
+        """Emit the transform of `count` tiles from `first` of the image at x, into planes at target.
 
-        Tiles are counted along the rows of tiles; where the transform is by rows only, those of each row of inputs.
+        Tiles are numbered along the rows of tiles, or, if transforms are along rows only, along the rows of inputs.
         """
         b, tiles = self.b, self.tiles
         across = const(max(1, tiles.across))
@@ -80,7 +83,7 @@ class InputTransform:
         repeat(b, const(0), count, emit_tile, "tile")
 
     def window(self, row: Value, column: Value) -> _TileInputs:
-        """Emit the bounds of a tile."""
+        """Emit the position and bounds of a tile's inputs."""
         b, tiles = self.b, self.tiles
         y = b.sub(scale_index(b, row, tiles.m_h), const(tiles.pad[0]), name="y")
         x = b.sub(scale_index(b, column, tiles.m), const(tiles.pad[1]), name="x")
@@ -99,14 +102,14 @@ class InputTransform:
 
     @property
     def all_inside(self) -> bool:
-        """True if no tile reaches beyond the image."""
+        """Return True if no tile extends beyond the image."""
         tiles = self.tiles
         rows = tiles.rows + tiles.taps - 1
         below = (rows - 1) * tiles.m_h + tiles.t_h - tiles.in_h
         return tiles.pad == (0, 0) and below <= 0 and (tiles.across - 1) * tiles.m + tiles.t <= tiles.in_w
 
     def tile(self, window: _TileInputs, corner: Value, planes: Planes, target: Value) -> None:
-        """Emit all channels of one tile."""
+        """Emit the transform of all channels of one tile. corner: pointer to its first input."""
         b, tiles, lanes = self.b, self.tiles, self.lanes
         if not self.all_inside:
             with b.if_then(b.not_(window.inside)):
@@ -158,7 +161,7 @@ class InputTransform:
         )
 
     def copy(self, window: _TileInputs, pointer: Value, whole: Value, tail: int) -> None:
-        """Copy the part of the tile that is inside the image into the patch."""
+        """Emit the copy of the tile's inputs inside of the image to the patch."""
         b = self.b
 
         def pixel(i: Value, j: Value, used: int) -> None:
@@ -181,7 +184,7 @@ class InputTransform:
                 every(tail)
 
     def copy_transposed(self, window: _TileInputs, pointer: Value, number: Value) -> None:
-        """Copy the tile into the patch where neighbours in memory are of one channel: transposed in registers."""
+        """Emit the copy of the tile to the patch from a layout with contiguous columns, transposed in registers."""
         b, tiles, lanes = self.b, self.tiles, self.lanes
         used = minimum(b, b.sub(const(tiles.in_ch), scale_index(b, number, lanes)), const(lanes))
 
@@ -209,7 +212,7 @@ class InputTransform:
                 singly()
 
     def copy_row_transposed(self, pointer: Value, i: Value) -> None:
-        """Copy a whole row of a tile, a whole vector of channels, transposed in registers."""
+        """Emit the copy of a whole row of a tile, for a whole vector of channels, transposed in registers."""
         b, t, lanes = self.b, self.tiles.t, self.lanes
         length = 1 << (t - 1).bit_length()
         group = min(length, lanes)
@@ -229,7 +232,8 @@ class InputTransform:
             store_vector(b, parts[0], self.patch_at(i, const(j)), align=4)
 
     def transform(self, start: Value, down: Value, right: Value, planes: Planes, target: Value) -> None:
-        """Emit the transform of one vector of channels of one tile."""
+        """Emit the transform of one vector of channels of a tile. down, right: bytes to the next row and column of
+        inputs."""
         b, tiles = self.b, self.tiles
         inputs = operations_of(tiles.filtering.inputs)
         columns = [b.mul(right, const(j)) for j in range(tiles.t)]

@@ -1,4 +1,4 @@
-"""Emitters of Winograd convolutions: one kernel, block by block of tiles, or a kernel for each of three steps."""
+"""Emitters of Winograd convolutions: a single kernel, block by block of tiles, or a kernel for each of three stages."""
 
 from typing import TypeAlias
 
@@ -14,18 +14,18 @@ from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
-Images = tuple[Value | None, Value | None, Value | None]  # x, out, residual, of one image of a batch
+Images = tuple[Value | None, Value | None, Value | None]  # pointers to x, out, residual of one image of a batch
 
 
 def _epilogue(b: ir.IRBuilder, spec: Winograd | WinogradOutput, first: int) -> tuple[WinogradEpilogue, Value | None]:
-    """Load the epilogue's operands, from number `first` on; return the epilogue and the residual's pointer."""
+    """Return (epilogue, pointer to the residual or None). first: number of the epilogue's first operand."""
     bias = operand(b, first, "bias") if spec.bias else None
     residual = operand(b, first + spec.bias, "residual") if spec.residual is not None else None
     return WinogradEpilogue(bias, spec.act, spec.act_args), residual
 
 
 def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Function:
-    """Emit the one kernel that transforms, multiplies and transforms back."""
+    """Emit the single kernel that transforms, multiplies and transforms back."""
     function, b = kernel_function(module, spec, machine)
     tiles, patch = spec.tiles, function.args[3]
     x, weights, out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
@@ -49,7 +49,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
         repeat(b, 0, tiles.planes, plane, "plane")
         back.emit(sums, summed, images[1], images[2], first, count)
 
-    # Blocks are cut evenly, in whole rows of tiles where the transform is by rows only.
+    # Blocks are of even size, and whole rows of tiles if transforms are along rows only.
     unit = tiles.unit
     most = max(1, spec.block // unit)
 

@@ -1,8 +1,8 @@
-"""A constant matrix times a vector of values in registers, in few operations that are the same on every machine.
+"""Code for a constant matrix times a vector of values in registers, in few operations, the same on every machine.
 
-Winograd's matrices have rows, or columns, that differ in signs only (those of the points a and -a): these share their
-sums. What is left is chains of additions and fused multiply-adds, in an order that the matrix alone decides: it is
-computed once for each matrix, in exact fractions, and emitted once for each row and column of a tile.
+Winograd's matrices have pairs of rows, or columns, that differ only in signs (those of the points a and -a) and share
+sums. The other operations are chains of additions and fused multiply-adds. Their order depends only on the matrix: it
+is computed once per matrix, in exact fractions, and emitted for each row and column of a tile.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ ONE = Fraction(1)
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation: fadd or fsub of two values, fneg of one, fmul of one by `factor`, fma: first * factor + second.
+    """An operation: fadd or fsub of two values, fneg of one, fmul of one by `factor`, or fma: first * factor + second.
 
-    operands: numbers of values, the inputs first, then the results of the operations.
+    operands: numbers of values; inputs are numbered first, then the results of the operations.
     """
 
     kind: str
@@ -36,14 +36,14 @@ class Operation:
 
 @dataclass(frozen=True)
 class OperationList:
-    """The operations of a matrix times a vector of `inputs` values; results: the numbers of the products' elements."""
+    """The operations of a matrix times a vector of `inputs` values. results: numbers of the product's elements."""
 
     inputs: int
     operations: tuple[Operation, ...]
     results: tuple[int, ...]
 
     def times(self, b: ir.IRBuilder, values: Sequence[Value]) -> list[Value]:
-        """Emit matrix * values, each an f32 vector or scalar."""
+        """Emit matrix * values; each value is an f32 vector or scalar."""
         numbered = list(values)
         assert len(numbered) == self.inputs
         for operation in self.operations:
@@ -68,7 +68,7 @@ def _emit(b: ir.IRBuilder, operation: Operation, values: Sequence[Value]) -> Val
 
 @cache
 def operations_of(matrix: Matrix) -> OperationList:
-    """Return the operations of matrix * values."""
+    """Return the operations that compute matrix * values."""
     writer = _OperationWriter(len(matrix[0]))
     twins = _twins(tuple(zip(*matrix, strict=True)))
     results = _by_columns(writer, matrix, twins) if twins else _by_rows(writer, matrix, _twins(matrix))
@@ -89,7 +89,7 @@ class _OperationWriter:
 
 
 def _twins(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """Return pairs of rows that differ in the signs of some, but not all, elements; a row is in at most one pair."""
+    """Return disjoint pairs of rows that differ in the signs of some, but not all, elements."""
     pairs: list[tuple[int, int]] = []
     taken: set[int] = set()
     for i, row in enumerate(rows):
@@ -106,7 +106,7 @@ def _twins(rows: Sequence[Row]) -> list[tuple[int, int]]:
 
 
 def _by_columns(writer: _OperationWriter, matrix: Matrix, twins: Sequence[tuple[int, int]]) -> list[int]:
-    """Write the product from sum and difference of each pair of columns' values: every row uses one of the two."""
+    """Write the product by sum and difference of the values of each pair of columns, one of which each row uses."""
     both = {pair: (writer.add("fadd", *pair), writer.add("fsub", *pair)) for pair in twins}
     partner = dict(twins)
     seconds = set(partner.values())
@@ -126,7 +126,7 @@ def _by_columns(writer: _OperationWriter, matrix: Matrix, twins: Sequence[tuple[
 
 
 def _by_rows(writer: _OperationWriter, matrix: Matrix, twins: Sequence[tuple[int, int]]) -> list[int]:
-    """Write the product from the terms that two rows share and those that differ in sign, their sum and difference."""
+    """Write the product by the sum and difference of a pair of rows' common terms and terms with opposite signs."""
     results: dict[int, int] = {}
     for i, j in twins:
         even: list[Term] = []
@@ -144,7 +144,7 @@ def _by_rows(writer: _OperationWriter, matrix: Matrix, twins: Sequence[tuple[int
 
 
 def _scaled_sum(writer: _OperationWriter, terms: Sequence[Term]) -> tuple[Fraction, int]:
-    """Return (s, number of x) with s * x the sum; s is the factor that leaves most coefficients 1 or -1."""
+    """Write a sum divided by a factor s; return (s, number of the result). s makes most coefficients 1 or -1."""
     scales = (ONE, *(abs(c) for c, _ in terms))
     scale = max(scales, key=lambda s: sum(abs(c) == s for c, _ in terms))
     if any(c == -scale for c, _ in terms) and not any(c == scale for c, _ in terms):
@@ -153,8 +153,8 @@ def _scaled_sum(writer: _OperationWriter, terms: Sequence[Term]) -> tuple[Fracti
 
 
 def _write_sum(writer: _OperationWriter, terms: Sequence[Term]) -> int:
-    """Write the sum of coefficient * value, a coefficient 1 first where there is one; all are exact f32s."""
-    ordered = sorted(terms, key=lambda term: (abs(term[0]) != 1, term[0] < 0))  # stable: 1, -1, then the others
+    """Write the sum of coefficient * value, beginning with a coefficient of 1 if possible; all are exact in f32."""
+    ordered = sorted(terms, key=lambda term: (abs(term[0]) != 1, term[0] < 0))  # stable: 1, then -1, then the others
     coefficient, total = ordered[0]
     if coefficient == -1:
         total = writer.add("fneg", total)

@@ -1,8 +1,8 @@
-"""Loops over the vectors of channels of a tile, a cache line of each plane at a time, the next ones prefetched.
+"""Emitter of loops over the vectors of channels of a tile, one cache line of each plane at a time, with prefetches.
 
-A tile has a line in each of some dozen planes, which are more streams than hardware follows: where all planes together
-are larger than a level-2 cache, each vector would wait for a line of each plane. So it is with the image, of which a
-tile has a line in each of 36 or 16 pixels: of a large image all are far away, and the next tile's are prefetched.
+A tile has a line in each of dozens of planes, more streams than hardware prefetchers track: if all planes together
+exceed a level-2 cache, each vector would wait for a line of each plane. Likewise a tile has a line in each of 36 or 16
+pixels of the image, which for a large image are not in the caches: the next tile's pixels are prefetched.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +18,9 @@ from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 
-# Size of all planes up to which none is prefetched. On a Zen 3 with 512 KiB of level 2, prefetches of 330 to 660 KiB
-# made whole layers 3 percent slower; of 900 and more they take 5 to 15 percent off the transforms.
+# Size of all planes up to which they are not prefetched. On a Zen 3 with 512 KiB of level 2, prefetches made whole
+# layers
+# 3 percent slower for 330 to 660 KiB of planes, and transforms 5 to 15 percent faster for 900 KiB and more.
 NEAR_BYTES = 3 << 18
 
 
@@ -27,10 +28,11 @@ def over_cache_lines(
     b: ir.IRBuilder, planes: Planes, tile: Value, vectors: int, lanes: int, body: Callable[[Value], None], write: bool,
     pixels: Value | None, steps: Sequence[int],
 ) -> None:  # fmt: skip
-    """Emit body(number of a vector of channels) for all vectors of a tile, whose first plane begins at `tile`.
+    """Emit body(number of a vector of channels) for all vectors of a tile, with prefetches of its planes and pixels.
 
-    write: True if the planes are written and the image is read, else vice versa. pixels: pointer to the next tile's
-    first pixel in the image; None: no pixels are prefetched. steps: bytes from there to each of its pixels.
+    tile: pointer to the tile in the first plane. write: True if planes are written and the image is read, else vice
+    versa. pixels: pointer to the next tile's first pixel; None: pixels are not prefetched. steps: bytes from there to
+    each of its pixels.
     """
     per_line = max(1, LINE // (lanes * F32_BYTES))
     far = planes.bytes > NEAR_BYTES
@@ -54,15 +56,15 @@ def over_cache_lines(
 
 
 def prefetches_pixels(machine: Machine, tiles: Tiles, image: Located) -> bool:
-    """Return True if the one kernel for a whole block prefetches the next tile's pixels. Measured on a Zen 3.
+    """Return True if the single kernel prefetches the next tile's pixels. Measured on a Zen 3.
 
-    Of three kernels, the first and the last are slower with it where they prefetch planes as well.
+    The first and the last of three kernels are slower with these prefetches if they prefetch planes as well.
     """
     return machine.arch == "x86_64" and tiles.two_d and image.along_channels and not image.block
 
 
 def prefetch_to_l1(b: ir.IRBuilder, pointer: Value, write: bool) -> None:
-    """Emit a prefetch of a line into the level-1 cache; the address may be outside the program's memory."""
+    """Emit a prefetch of a cache line into level 1; the address may be invalid."""
     full = "llvm.prefetch.p0"
     kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
     function = b.module.globals.get(full) or ir.Function(b.module, kind, full)

@@ -1,8 +1,8 @@
-"""The matrices of Winograd's minimal filtering F(m, k), by the Cook-Toom construction in exact fractions.
+"""Matrices of Winograd's minimal filtering F(m, k), by the Cook-Toom construction in exact fractions.
 
-m neighbouring outputs of a filter of k taps are A'[(G g) * (B' d)]: d are the m + k - 1 inputs that they see, g the
-taps, * element by element. Two dimensions nest: A'[(G g G') * (B' d B)]A. Source: Lavin and Gray, "Fast Algorithms for
-Convolutional Neural Networks" (CVPR 2016); Blahut, "Fast Algorithms for Signal Processing" (Cook-Toom).
+m neighbouring outputs of a filter of k taps are A'[(G g) * (B' d)], where d are the m + k - 1 inputs, g the taps, and *
+multiplies element by element. In two dimensions: A'[(G g G') * (B' d B)]A. Source: Lavin and Gray, "Fast Algorithms
+for Convolutional Neural Networks" (CVPR 2016); Blahut, "Fast Algorithms for Signal Processing" (Cook-Toom).
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from mavcg.specs.kernel import Array
 
 Row = tuple[Fraction, ...]
 Matrix = tuple[Row, ...]
-# The points by the number of products; infinity is one more. Points near 1 on either side keep entries of powers small,
-# and opposite pairs share half of the sums; all squares and products are exact in f32. Of the pairs of fractions of
-# eighths up to 2, 5/8 and 3/2 have the least error for six products: a third of that of 1 and 2.
+# Interpolation points by the number of products, in addition to infinity. Points near 1 keep powers small, and opposite
+# points share half of the sums; all squares and products are exact in f32. Among pairs of multiples of 1/8 up to 2,
+# 5/8 and 3/2 have the least error for six products: a third of the error with 1 and 2.
 POINTS: dict[int, tuple[Fraction, ...]] = {
     t: tuple(map(Fraction, points.split()))
     for t, points in {4: "0 1 -1", 6: "0 5/8 -5/8 3/2 -3/2", 8: "0 1 -1 2 -2 1/2 -1/2"}.items()
@@ -26,7 +26,7 @@ POINTS: dict[int, tuple[Fraction, ...]] = {
 
 @dataclass(frozen=True)
 class Filtering:
-    """The matrices of F(m, k): inverse is A', m x t; weights is G, t x k; inputs is B', t x t; t = m + k - 1."""
+    """The matrices of F(m, k): inverse is A' [m, t], weights is G [t, k], inputs is B' [t, t]; t = m + k - 1."""
 
     m: int
     k: int
@@ -36,15 +36,15 @@ class Filtering:
 
     @property
     def t(self) -> int:
-        """Inputs of a tile, and products."""
+        """Number of inputs of a tile, which is also the number of products."""
         return self.m + self.k - 1
 
 
 @cache
 def filtering(m: int, k: int) -> Filtering:
-    """Return the matrices of F(m, k) with the points of POINTS and infinity.
+    """Return the matrices of F(m, k) with interpolation points POINTS and infinity.
 
-    Raises: ValueError where m + k - 1 is a number of products that has no points.
+    Raises: ValueError where POINTS has no points for m + k - 1 products.
     """
     t = m + k - 1
     if m < 1 or k < 1 or t not in POINTS:
@@ -65,7 +65,7 @@ def filtering(m: int, k: int) -> Filtering:
 
 
 def _product(roots: tuple[Fraction, ...] | list[Fraction]) -> Row:
-    """Return the coefficients of the product of x - r over the roots r, the lowest power first."""
+    """Return the coefficients of the product of (x - r) over the roots r, the lowest power first."""
     coefficients = [Fraction(1)]
     for root in roots:
         higher = [Fraction(0), *coefficients]
@@ -80,7 +80,8 @@ def as_array(matrix: Matrix) -> Array:
 
 
 def transform_weights(m: int, weights: Array, two_d: bool) -> Array:
-    """Transform weights [O, KH, KW, I] in double precision into G g G', [t, t, O, I]; by rows only [t, O, KH, I]."""
+    """Return weights [O, KH, KW, I] transformed in double precision: G g G' [t, t, O, I], along rows only [t, O, KH,
+    I]."""
     g = as_array(filtering(m, weights.shape[2]).weights)
     across = np.einsum("tx,oyxi->toyi", g, weights.astype(np.float64))
     transformed: Array = np.einsum("sy,toyi->stoi", g, across) if two_d else across

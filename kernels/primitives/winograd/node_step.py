@@ -1,7 +1,7 @@
-"""Convolutions of a graph by Winograd's algorithm: the nodes that it applies to, and their steps.
+"""Lowering of graph nodes by Winograd's algorithm: the nodes that it applies to, and their steps.
 
-There are two forms of each tile, which give the same bits: one kernel, block by block of tiles, and three with a
-workspace, the name of which ends in _staged. In one kernel every thread reads all weights; in three only its part.
+Each tile size has two forms, which give the same bits: a single kernel, and three kernels with a workspace, whose name
+ends in _staged. In a single kernel every thread reads all weights; in three kernels it reads only its part.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,11 @@ _TILES = {f"winograd_2d_f{m}_k{k}": (m, k) for two_d, m, k in ERROR_BOUNDS if tw
 
 
 def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, ...]:
-    """Return the names of the algorithms that may compute a node of a storage's graph, whose padding is in its input.
+    """Return the Winograd algorithms that can compute a node whose padding is in its input.
 
-    max_error: maximum error bound of an algorithm, as a fraction of the largest sum before the activation.
+    graph: the graph of a storage. max_error: maximum error bound of an algorithm, as a fraction of the largest sum
+    before
+    the activation.
     """
     if node.op != "conv2d" or node.inputs[1] not in graph.constants or graph.types[node.inputs[0]].dtype != "f32":
         return ()
@@ -34,14 +36,14 @@ def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, .
     if not plain or (shape[3] == 1 and shape[0] == 1 and shape[1] * shape[2] <= MOST_TAPS):
         return ()
     tiles = [name for name, (m, k) in _TILES.items() if k == shape[1] and ERROR_BOUNDS[True, m, k] <= max_error]
-    # The three kernels are for one image.
+    # The three kernels compute a single image.
     return (*tiles, *(name + STAGED for name in tiles if graph.shape(node.output)[0] == 1))
 
 
 def winograd_steps(
     name: str, node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
 ) -> tuple[Step, ...]:
-    """Return the steps of a node by the algorithm of this name, one of winograd_choices."""
+    """Return the steps of a node by an algorithm of winograd_choices, given by its name."""
     m, k = _TILES[name.removesuffix(STAGED)]
     bias, residual = (*node.inputs[2:], "", "")[:2]
     spec = winograd_spec(

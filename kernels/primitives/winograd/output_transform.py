@@ -1,7 +1,7 @@
-"""The inverse transform of tiles' sums, A' s A, with bias, residual and activation: straight-line code over channels.
+"""Emitter of the inverse transform A' s A, with bias, residual and activation: straight-line code over channels.
 
-A tile inside the image is stored in place where its vector of channels is whole; any other goes through a patch in the
-scratch, of which the part inside the image is copied.
+A tile inside of the image is stored in place if its vector of channels is whole. Any other tile is stored to a patch in
+the scratch, of which the part inside of the image is copied.
 """
 
 from collections.abc import Callable
@@ -33,14 +33,14 @@ from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 
-# Activations of a few operations. Any other is emitted for a row of a square's outputs, in a loop: for all outputs it
-# would be most of the kernel, and leave the sums no registers.
+# Activations of a few operations, which are unrolled. Others are emitted in a loop over the rows of a square: unrolled
+# for all outputs they would be most of the kernel's code and take the registers of the sums.
 LIGHT = ("", "relu", "clip", "leaky_relu", "abs", "neg", "hard_sigmoid", "hard_swish")
 
 
 @dataclass(frozen=True)
 class WinogradEpilogue:
-    """The epilogue of the outputs; bias: pointer to the first channel's, None where there is none."""
+    """The epilogue of the outputs. bias: pointer to the first channel's bias, or None."""
 
     bias: Value | None
     act: str
@@ -51,7 +51,8 @@ class WinogradEpilogue:
 class _TileVector:
     """A vector of channels of a tile's outputs.
 
-    out, residual: pointers to its first pixel there. rows, columns: of the tile that are inside the image.
+    out, residual: pointers to its first pixel. rows, columns: numbers of the tile's rows and columns inside of the
+    image.
     """
 
     out: Value
@@ -62,9 +63,10 @@ class _TileVector:
 
 
 class OutputTransform:
-    """Emitter of one kernel's output transform.
+    """Emitter of a kernel's output transform.
 
-    patch: pointer to scratch of tiles.patch_bytes. ahead: True to prefetch pixels where prefetches_pixels says so.
+    patch: pointer to scratch of tiles.patch_bytes. ahead: True to prefetch the next tile's pixels if that is worthwhile
+    (lines.prefetches_pixels).
     """
 
     def __init__(
@@ -84,7 +86,8 @@ class OutputTransform:
     def emit(
         self, planes: Planes, sums: Value, out: Value, residual: Value | None, first: Value, count: Value
     ) -> None:  # fmt: skip
-        """Emit the transform of tiles first .. first + count - 1 of an image at out; sums: of the first of these."""
+        """Emit the transform of `count` tiles from `first` of an image at out. sums: pointer to the first tile's
+        sums."""
         b, tiles = self.b, self.tiles
         across = const(max(1, tiles.across))
         vectors = -(-self.image.stored_channels // self.lanes)
@@ -105,19 +108,23 @@ class OutputTransform:
                     used = b.select(b.icmp_signed("<", used, const(0)), const(0), used)
                 residual_pointer = None
                 if residual is not None and self.residual is not None:
-                    residual_pointer = self.place(self.residual, residual, y, x, here)
-                target = _TileVector(self.place(self.image, out, y, x, here), residual_pointer, rows, columns, used)
+                    residual_pointer = self.address_of(self.residual, residual, y, x, here)
+                target = _TileVector(
+                    self.address_of(self.image, out, y, x, here), residual_pointer, rows, columns, used
+                )
                 values = self.transform(planes, address(b, source, scale_index(b, number, self.lanes * F32_BYTES)))
                 self.finish(target, values, here)
 
             _, down, right, _ = (step * F32_BYTES for step in self.image.view.strides)
             next_tile = [i * down + j * right for i in range(tiles.m_h) for j in range(tiles.m)]
-            corner = address(b, self.place(self.image, out, y, x, const(0)), tiles.m * right) if self.ahead else None
+            corner = (
+                address(b, self.address_of(self.image, out, y, x, const(0)), tiles.m * right) if self.ahead else None
+            )
             over_cache_lines(b, planes, source, vectors, self.lanes, vector, False, corner, next_tile)
 
         repeat(b, const(0), count, emit_tile, "tile")
 
-    def place(self, image: Located, base: Value, y: Value, x: Value, channel: Value) -> Value:
+    def address_of(self, image: Located, base: Value, y: Value, x: Value, channel: Value) -> Value:
         """Emit the address of an output."""
         b = self.b
         _, down, right, across = (s * F32_BYTES for s in image.view.strides)
@@ -130,10 +137,10 @@ class OutputTransform:
             )
         else:
             within = scale_index(b, channel, across)
-        return address(b, base, b.add(pixel, within), "place")
+        return address(b, base, b.add(pixel, within), "address_of")
 
     def transform(self, planes: Planes, source: Value) -> list[list[Value]]:
-        """Emit the outputs of one vector of channels, by row and column."""
+        """Emit the inverse transform of one vector of channels; return the outputs by row, then column."""
         b, tiles = self.b, self.tiles
         inverse, t = operations_of(tiles.filtering.inverse), tiles.t
 
@@ -147,12 +154,12 @@ class OutputTransform:
 
     @property
     def always_whole(self) -> bool:
-        """True if every vector of channels is whole."""
+        """Return True if every vector of channels is whole."""
         channels = self.tiles.out_ch
         return channels % self.lanes == 0 and self.image.stored_channels == channels
 
     def finish(self, target: _TileVector, values: list[list[Value]], channel: Value) -> None:
-        """Apply the epilogue and store the outputs that are inside the image."""
+        """Emit the epilogue and the stores of the outputs inside of the image."""
         b, tiles = self.b, self.tiles
         whole = const(1, I1) if self.always_whole else b.icmp_signed("==", target.used, const(self.lanes))
         if self.epilogue.bias is not None:
@@ -171,7 +178,7 @@ class OutputTransform:
                 self.store_partial(target, values, whole)
 
     def bias(self, base: Value, channel: Value, used: Value, whole: Value) -> Value:
-        """Load the bias of a vector of channels; zeros where it has no channels."""
+        """Return the bias of a vector of channels, with zeros in unused lanes."""
         b, tail = self.b, self.tiles.out_ch % self.lanes
         pointer = address(b, base, scale_index(b, channel, F32_BYTES))
         if self.always_whole:
@@ -199,7 +206,7 @@ class OutputTransform:
         return joined
 
     def finish_value(self, value: Value, residual: Value | None) -> Value:
-        """Emit activation(value + residual)."""
+        """Return activation(value + residual)."""
         b = self.b
         if residual is not None:
             value = b.fadd(value, residual, name="with_residual")
@@ -208,7 +215,7 @@ class OutputTransform:
     def pixel_address(
         self, image: Located | None, base: Value | None, i: Value | int, j: Value | int, lane: Value | int = 0
     ) -> Value | None:
-        """Emit a pointer i rows, j columns and `lane` channels after base; None where there is no image."""
+        """Return a pointer i rows, j columns and `lane` channels after base; None if there is no image."""
         if image is None or base is None:
             return None
         b = self.b
@@ -220,7 +227,7 @@ class OutputTransform:
         return pointer
 
     def by_rows(self, values: list[list[Value]], store_row: Callable[[Value | int, list[Value]], None]) -> None:
-        """Emit store_row(number, outputs) for each row of a tile: in a loop where the activation is long."""
+        """Emit store_row(number, outputs) for each row of a tile, in a loop if the activation is long."""
         if self.epilogue.act in LIGHT or len(values) == 1:
             for i, row in enumerate(values):
                 store_row(i, row)
@@ -230,7 +237,7 @@ class OutputTransform:
         repeat(self.b, 0, m, lambda i: store_row(i, [self.from_patch(i, const(j)) for j in range(m)]), "row")
 
     def store_all(self, target: _TileVector, values: list[list[Value]]) -> None:
-        """Store a tile that is inside the image, channels being neighbours in memory."""
+        """Emit the stores of a tile inside of the image, to a layout with contiguous channels."""
 
         def store_row(i: Value | int, row: list[Value]) -> None:
             for j, value in enumerate(row):
@@ -243,7 +250,7 @@ class OutputTransform:
         self.by_rows(values, store_row)
 
     def to_patch(self, values: list[list[Value]]) -> None:
-        """Store the outputs of a tile into the patch, before residual and activation."""
+        """Emit the stores of a tile's outputs to the patch, before residual and activation."""
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 store_vector(self.b, value, address(self.b, self.patch, (i * self.tiles.m + j) * self.pixel), align=4)
@@ -256,11 +263,12 @@ class OutputTransform:
         )
 
     def from_patch(self, i: Value, j: Value) -> Value:
-        """Load an output that to_patch stored."""
+        """Return an output that to_patch stored."""
         return load_vector(self.b, self.patch_at(i, j), self.vector, name="result", align=4)
 
     def store_transposed(self, target: _TileVector, values: list[list[Value]]) -> None:
-        """Store a tile that is inside the image, transposed in registers where columns are neighbours in memory."""
+        """Emit the stores of a tile inside of the image, transposed in registers for a layout with contiguous
+        columns."""
         b, lanes = self.b, self.lanes
         neighbours = all(i is None or i.view.strides[2] == 1 for i in (self.image, self.residual))
         largest = lanes if neighbours else 1
@@ -280,7 +288,7 @@ class OutputTransform:
         self.by_rows(values, store_row)
 
     def store_partial(self, target: _TileVector, values: list[list[Value]], whole: Value) -> None:
-        """Store the part of a tile that is inside the image, through the patch."""
+        """Emit the stores of the part of a tile inside of the image, through the patch."""
         b, tiles, lanes = self.b, self.tiles, self.lanes
         self.to_patch(values)
 

@@ -1,8 +1,9 @@
-"""The products of transformed inputs and weights: of each plane a matrix product, tiles x terms by terms x channels.
+"""Emitter of the products of transformed inputs and weights: for each plane [tiles, terms] x [terms, channels].
 
-Each sum runs over all terms in their order, whatever the register tile is, so that all machines have the same bits.
-While a panel of weights is multiplied with all tiles, the next one is prefetched: where there are few tiles, most
-of the time goes to the weights, which come from far away.
+Each sum runs over all terms in order, whatever the register tile, so that all machines give the same bits. While a
+panel of weights is multiplied with all tiles, the next panel is prefetched: with few tiles, most of the time is spent
+on
+loading weights.
 """
 
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 
-# Size of the weights of all planes that stay in a level-2 cache beside everything else: they need no prefetch.
+# Size of all planes' weights up to which they stay in a level-2 cache and are not prefetched.
 KEPT_BYTES = 1 << 17
 
 TERMS_PER_PREFETCH = 4  # terms between two prefetches of weights
@@ -53,7 +54,8 @@ TERMS_PER_PREFETCH = 4  # terms between two prefetches of weights
 
 @dataclass(frozen=True)
 class ProductPointers:
-    """Pointers to the first tile and channel; ahead: to the next weights, ahead_step: prefetched bytes per term."""
+    """Pointers to the first tile and channel. ahead: pointer to the next weights. ahead_step: prefetched bytes per
+    term."""
 
     inputs: Value
     weights: Value
@@ -64,7 +66,7 @@ class ProductPointers:
 
 @dataclass(frozen=True)
 class WinogradProduct:
-    """Emitter of the products; typical_tiles: the number of tiles that the register tiles are chosen for."""
+    """Emitter of the products. typical_tiles: number of tiles that register tiles are chosen for."""
 
     b: ir.IRBuilder
     machine: Machine
@@ -79,9 +81,9 @@ class WinogradProduct:
         return self.tiles.planes * self.tiles.panels * self.tiles.panel_bytes > KEPT_BYTES
 
     def tiling(self, channels: int) -> RegisterTiling:
-        """Return the register tiles for a number of output channels: of equally fast ones those of one panel.
+        """Return the register tiles for a number of output channels; among equally fast ones, those of one panel.
 
-        These have more pixels, and each step of a sum reads less.
+        These have more pixels, so that each term reads fewer bytes.
         """
         lanes = lanes_f32(self.machine)
         vectors, panel = -(-channels // lanes), max(1, self.tiles.lanes // lanes)
@@ -90,10 +92,11 @@ class WinogradProduct:
         return narrow if narrow.cycles <= wide.cycles else wide
 
     def emit(self, inputs: Value, weights: Value, sums: Value, count: Value | int, channels: int) -> None:
-        """Emit one plane, `count` tiles, `channels` output channels; inputs, weights and sums point to the first of
-        each.
+        """Emit the products of one plane: `count` tiles by `channels` output channels.
 
-        Where `count` is known at run time only, up to a register tile more is read and written.
+        inputs, weights, sums: pointers to the first elements. If `count` is known at run time only, up to a register
+        tile
+        more is read and written.
         """
         b, lanes = self.b, lanes_f32(self.machine)
         tiling = self.tiling(channels)
@@ -113,7 +116,7 @@ class WinogradProduct:
             chunk(const(chunks * width), -(-rest // lanes))
 
     def chunk(self, tiling: RegisterTiling, at: ProductPointers, count: Value | int, vectors: int) -> None:
-        """Emit the channels of a register tile, all tiles."""
+        """Emit all tiles for the channels of one register tile."""
         b = self.b
         if isinstance(count, int):
             mr, wide, groups = (
@@ -127,7 +130,7 @@ class WinogradProduct:
                 if self.typical_tiles >= 2 * tiling.widths.mr
                 else tiling.widths.mr
             )
-            # As few register tiles as possible, some of them one narrower so that they end where the tiles do.
+            # As few register tiles as possible, some of them narrower by one so that they end with the last tile.
             groups = b.sdiv(b.add(count, const(mr - 1)), const(mr))
             over = b.sub(b.mul(groups, const(mr)), count)
             wide = maximum(b, b.sub(groups, over), const(0)) if mr > 1 else groups
@@ -142,7 +145,8 @@ class WinogradProduct:
             self.run(mr - 1, vectors, at, middle, wide, groups)
 
     def run(self, mr: int, vectors: int, at: ProductPointers, start: Value, first: Value, end: Value) -> Value:
-        """Emit register tiles first .. end - 1, of `mr` tiles each from tile `start` on; return the tile after them."""
+        """Emit register tiles first .. end - 1, of `mr` tiles each, from tile `start` on; return the number of the next
+        tile."""
         b = self.b
         note_tile(b, mr, vectors)
 
@@ -181,7 +185,7 @@ class WinogradProduct:
                 store_vector(b, sums[p * vectors + v], pointer)
 
     def terms(self, mr: int, vectors: int, at: ProductPointers, acc: Values) -> Values:
-        """Emit the terms of neighbouring channels."""
+        """Emit the loop over the terms of contiguous channels."""
         b, count = self.b, self.tiles.in_ch
         unroll = unroll_factor(self.machine, count)
         whole = count - count % unroll
@@ -203,7 +207,7 @@ class WinogradProduct:
         return acc
 
     def steps(self, count: int, mr: int, vectors: int, x: Value, w: Value, acc: Values) -> Values:
-        """Emit `count` terms one after the other."""
+        """Emit `count` terms without a loop."""
         b, lanes, tiles = self.b, lanes_f32(self.machine), self.tiles
         new = list(acc)
         typ = ir.VectorType(F32, lanes)
@@ -239,8 +243,8 @@ class WinogradProduct:
 
 
 def prefetch_to_l2(b: ir.IRBuilder, pointer: Value) -> None:
-    """Emit a prefetch of a line into the level-2 cache; the address may be outside the program's memory."""
+    """Emit a prefetch of a cache line into level 2; the address may be invalid."""
     full = "llvm.prefetch.p0"
     kind = ir.FunctionType(ir.VoidType(), [PTR, I32, I32, I32])
     function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
-    b.call(function, [pointer, const(0, I32), const(2, I32), const(1, I32)])  # to read, level 2, data
+    b.call(function, [pointer, const(0, I32), const(2, I32), const(1, I32)])  # for a read, into level 2, data

@@ -1,4 +1,4 @@
-"""Specs of the kernels of Winograd convolutions: the whole convolution, and its three stages as steps of their own."""
+"""Specs of the kernels of Winograd convolutions: the single kernel, and the three stages."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,12 @@ from mavcg.specs.serialize import spec_format
 @spec_format("winograd")
 @dataclass(frozen=True)
 class Winograd(KernelSpec):
-    """act(bias + convolution + residual) of f32 images, tile by tile in one kernel.
+    """act(bias + convolution + residual) of f32 images in a single kernel, block by block of tiles.
 
-    block: tiles that are transformed, multiplied and transformed back together (where not two_d whole rows of them).
-    Operands: x, weights [planes, panels, terms, lanes], out, then bias and residual where the convolution has them. A
-    row of work is a tile; by rows only, a row of them.
+    block: tiles that are transformed, multiplied and transformed back together; whole rows of tiles unless two_d.
+    Operands: x, weights [planes, panels, terms, lanes], out, bias?, residual?. A row of work is a tile, or, unless
+    two_d,
+    a row of tiles.
     """
 
     tiles: Tiles
@@ -56,12 +57,12 @@ class Winograd(KernelSpec):
 
     @property
     def inputs(self) -> Planes:
-        """The transformed inputs, in the scratch behind the patch."""
+        """The transformed inputs, which follow the patch in the scratch."""
         return input_planes(self.tiles, self.block, SLACK_TILES)
 
     @property
     def sums(self) -> Planes:
-        """The sums, in the scratch behind the inputs."""
+        """The sums, which follow the transformed inputs in the scratch."""
         return products(self.tiles, self.block, SLACK_TILES)
 
     @property
@@ -73,14 +74,15 @@ class Winograd(KernelSpec):
         return 2 * self.out.view.shape[0] * self.tiles.macs
 
 
-# Approximate elementary operations of a transform for each number of a plane: additions, a load and a store.
+# Approximate elementary operations of a transform per element of a plane: additions, a load and a store.
 TRANSFORM_WORK = 8
 
 
 @spec_format("winograd_input")
 @dataclass(frozen=True)
 class WinogradInput(KernelSpec):
-    """The transform of all tiles' inputs. Operands: x, inputs. A row of work is a tile; by rows only, a row of them."""
+    """The transform of all tiles' inputs. Operands: x, inputs. A row of work is a tile, or, unless two_d, a row of
+    tiles."""
 
     tiles: Tiles
     x: Located
@@ -114,7 +116,8 @@ class WinogradInput(KernelSpec):
 @spec_format("winograd_products")
 @dataclass(frozen=True)
 class WinogradProducts(KernelSpec):
-    """All tiles' products. Operands: inputs, weights, sums. A row of work is a chunk of a plane's output channels."""
+    """The products of all tiles. Operands: inputs, weights, sums. A row of work is a chunk of a plane's output
+    channels."""
 
     tiles: Tiles
     chunk: int
@@ -161,8 +164,7 @@ class WinogradProducts(KernelSpec):
 class WinogradOutput(KernelSpec):
     """The inverse transform of all tiles' sums, with bias, residual and activation.
 
-    Operands: sums, out, then bias and residual where the convolution has them. A row of work is a tile; by rows only, a
-    row of them.
+    Operands: sums, out, bias?, residual?. A row of work is a tile, or, unless two_d, a row of tiles.
     """
 
     tiles: Tiles

@@ -1,4 +1,4 @@
-"""Tiles of Winograd convolutions: the views of images in memory, the grid of tiles, planes of transformed tiles."""
+"""Sizes of Winograd convolutions: views of images in memory, the grid of tiles, planes of transformed tiles."""
 
 from dataclasses import dataclass
 
@@ -9,21 +9,21 @@ from mavcg.specs.kernel_symbol import window_text
 from mavcg.specs.primitive import F32_BYTES, Layout
 from mavcg.specs.serialize import spec_format
 
-LINE = 64  # bytes of a cache line
-MOST_VECTOR = 64  # bytes of the longest vector of any machine
-# A level-1 cache's sets repeat every 4096 bytes or fewer: neighbouring planes begin in different ones.
+LINE = 64  # size of a cache line, in bytes
+MOST_VECTOR = 64  # size of the longest vector of any machine, in bytes
+# The sets of a level-1 cache repeat every 4096 bytes or fewer; neighbouring planes begin in different sets.
 SETS_REPEAT = 4096
-# Tiles that the last register tile of a block may compute past its end: no machine's register tile has more pixels.
+# Maximum tiles that a block's last register tile may compute past its end: the most pixels of any register tile.
 SLACK_TILES = 32
 
 
 @spec_format("located_view")
 @dataclass(frozen=True)
 class Located:
-    """A view of an image of N, H, W, C, in blocks of channels or without; strides are in elements.
+    """A view of an N, H, W, C image, with or without blocks of channels; strides are in elements.
 
-    block: 0, or channels of a block of CHWc: view's last stride is then that inside a block, 1, and block_step leads
-    from a block to the next; channels that fill the last block are there.
+    block: channels of a CHWc block; 0 without blocks. With blocks the view's last stride is the one within a block, 1,
+    block_step is the distance between blocks, and the last block is padded to its size.
     """
 
     view: View
@@ -32,7 +32,7 @@ class Located:
 
     @property
     def channels(self) -> int:
-        """Channels of the image, without those that only fill its last block."""
+        """Number of channels of the image, without the padding of the last block."""
         return self.view.shape[3]
 
     @property
@@ -44,17 +44,17 @@ class Located:
 
     @property
     def stored_channels(self) -> int:
-        """Channels in memory, including those that fill the last block."""
+        """Number of channels in memory, including the padding of the last block."""
         return -(-self.channels // self.block) * self.block if self.block else self.channels
 
     @property
     def along_channels(self) -> bool:
-        """True if neighbouring channels are neighbours in memory."""
+        """True if channels are contiguous in memory."""
         return self.view.strides[3] == 1 or self.channels == 1
 
 
 def view_in_layout(image: Image) -> Located:
-    """Return the view of a dense image in its layout, as a batch of one."""
+    """Return the view of a dense image as a batch of one."""
     strides = (image.elements, image.row_step, image.column_step, image.channel_step)
     view = View("f32", (1, image.height, image.width, image.channels), strides)
     return Located(view, image.block, image.block_step) if image.layout is Layout.CHWC else Located(view)
@@ -63,11 +63,12 @@ def view_in_layout(image: Image) -> Located:
 @spec_format("winograd_tiles")
 @dataclass(frozen=True)
 class Tiles:
-    """The tiles that outputs are cut into.
+    """The cut of the outputs into tiles, and the sizes that follow.
 
-    m: outputs of a tile along a row; k: taps of the filter along a row. two_d: tiles are m x m, and products t * t;
-    else 1 x m with t products, and the sums run over the filter's rows too: k of them, unless filter_rows says how
-    many. pad: zeros above and left of the input; those below and right are as many as the output needs.
+    m: outputs of a tile along a row. k: taps of the filter along a row. two_d: tiles are m x m with t * t products;
+    else
+    1 x m with t products, and the sums also run over the filter's rows, filter_rows or k of them. pad: (rows above,
+    columns left) of zeros; those below and right follow from the size of the output. lanes: output channels of a panel.
     """
 
     m: int
@@ -90,37 +91,37 @@ class Tiles:
 
     @property
     def filtering(self) -> Filtering:
-        """The transforms' matrices."""
+        """The matrices of the transforms."""
         return filtering(self.m, self.k)
 
     @property
     def k_h(self) -> int:
-        """Rows of the filter."""
+        """Number of rows of the filter."""
         return self.filter_rows or self.k
 
     @property
     def t(self) -> int:
-        """Inputs of a tile along a row."""
+        """Number of inputs of a tile along a row."""
         return self.m + self.k - 1
 
     @property
     def planes(self) -> int:
-        """Products of a tile."""
+        """Number of products of a tile, each in a plane of its own."""
         return self.t * self.t if self.two_d else self.t
 
     @property
     def m_h(self) -> int:
-        """Rows of outputs of a tile."""
+        """Number of rows of outputs of a tile."""
         return self.m if self.two_d else 1
 
     @property
     def t_h(self) -> int:
-        """Rows of inputs of a tile that are transformed together."""
+        """Number of rows of inputs of a tile that are transformed together."""
         return self.t if self.two_d else 1
 
     @property
     def taps(self) -> int:
-        """Rows of the filter that the sum runs over."""
+        """Number of rows of the filter that the sums run over."""
         return 1 if self.two_d else self.k_h
 
     @property
@@ -130,32 +131,32 @@ class Tiles:
 
     @property
     def terms(self) -> int:
-        """Terms of each sum."""
+        """Number of terms of each sum."""
         return self.taps * self.in_ch
 
     @property
     def rows(self) -> int:
-        """Rows of tiles."""
+        """Number of rows of tiles."""
         return -(-self.out_h // self.m_h)
 
     @property
     def across(self) -> int:
-        """Tiles of a row."""
+        """Number of tiles of a row."""
         return -(-self.out_w // self.m)
 
     @property
     def count(self) -> int:
-        """Tiles of an image."""
+        """Number of tiles of an image."""
         return self.rows * self.across
 
     @property
     def unit(self) -> int:
-        """Tiles that are transformed together: by rows only, whole rows of them."""
+        """Number of tiles of a row of work: 1, or a whole row of tiles unless two_d."""
         return 1 if self.two_d else self.across
 
     @property
     def panels(self) -> int:
-        """Panels of `lanes` output channels."""
+        """Number of panels of `lanes` output channels."""
         return -(-self.out_ch // self.lanes)
 
     @property
@@ -165,13 +166,13 @@ class Tiles:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the products of an image."""
+        """Number of multiply-accumulates of the products of an image."""
         return self.planes * self.count * self.terms * self.out_ch
 
 
 @dataclass(frozen=True)
 class Planes:
-    """A transformed image, [planes, tiles, channels]; `extra` tiles may be written or read past its end."""
+    """A transformed image, [planes, tiles, channels]; `extra` tiles may be read or written past its end."""
 
     count: int
     tiles: int
@@ -180,13 +181,14 @@ class Planes:
 
     @property
     def pitch(self) -> int:
-        """Distance from a tile to the next in bytes: whole cache lines, and not one by which all tiles share sets."""
+        """Distance from a tile to the next in bytes: whole cache lines, and not a distance that maps all tiles to few
+        sets."""
         pitch = -(-self.channels * F32_BYTES // LINE) * LINE
         return pitch + LINE if pitch % (SETS_REPEAT // 4) == 0 else pitch
 
     @property
     def plane(self) -> int:
-        """Distance from a plane to the next in bytes: an odd number of lines."""
+        """Distance from a plane to the next in bytes: an odd number of cache lines."""
         lines = self.tiles * self.pitch // LINE
         return (lines + 1 - lines % 2) * LINE
 
@@ -197,10 +199,10 @@ class Planes:
 
 
 def input_planes(tiles: Tiles, count: int, extra: int = 0) -> Planes:
-    """Return the planes of the inputs of `count` tiles; by rows only, also of the rows below that filters reach."""
+    """Return the planes of the inputs of `count` tiles, with the input rows below that filters reach unless two_d."""
     return Planes(tiles.planes, count + (tiles.taps - 1) * tiles.across, tiles.in_ch, extra)
 
 
 def products(tiles: Tiles, count: int, extra: int = 0) -> Planes:
-    """Return the planes of the sums of `count` tiles, of all panels."""
+    """Return the planes of the sums of `count` tiles, for all panels."""
     return Planes(tiles.planes, count, tiles.panels * tiles.lanes, extra)

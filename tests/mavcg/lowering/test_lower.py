@@ -147,7 +147,7 @@ def test_what_no_kernel_computes_names_its_node(monkeypatch: pytest.MonkeyPatch)
     known = {op: lower for op, lower in registry.lowerings().items() if op != "tanh"}
     monkeypatch.setattr(registry, "lowerings", lambda: known)
 
-    with pytest.raises(MavcgError, match=r"node 'act' \(tanh\): no kernel; there are kernels for .*conv2d"):
+    with pytest.raises(MavcgError, match=r"node 'act' \(tanh\): no kernel for this operator; supported: .*conv2d"):
         lower_graph(chain(), PACKING)
 
 
