@@ -1,4 +1,4 @@
-"""A shared library of this machine whose CBLAS sgemm a primitive calls."""
+"""Description of a shared library on this machine whose CBLAS sgemm a primitive calls."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,9 @@ from mavcg.specs.serialize import spec_format
 class ForeignLibrary:
     """A shared library with a CBLAS sgemm.
 
-    name, version: of the product; version "" where the library does not say it. digest: first digits of the file's
-    SHA-256. symbol: under which it exports sgemm. wide: its integers have 64 bits, else 32.
+    name, version: the library's name and version; "" for an unknown version. digest: first digits of the file's
+    SHA-256.
+    symbol: exported name of sgemm. wide: its integers have 64 bits, else 32.
     """
 
     name: str
@@ -23,10 +24,10 @@ class ForeignLibrary:
 
     @property
     def label(self) -> str:
-        """Name, version and digest, as names of primitives and the cost database have them."""
+        """Name, version and digest, as they are part of primitives' names and of the cost database's keys."""
         return "-".join(filter(None, (self.name, self.version, self.digest)))
 
     @property
     def call_symbol(self) -> str:
-        """Linkage name of the function that kernels call; it calls sgemm."""
+        """Linkage name of the function that kernels call, which calls sgemm."""
         return f"mavcg_foreign_{self.name}_{self.digest}"

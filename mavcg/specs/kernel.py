@@ -1,9 +1,9 @@
 """Kernel specs, views, operands and steps: the frozen types between a node of a graph and its machine code.
 
-A *kernel* is one LLVM IR function, `void f(ptr args, i64 begin, i64 end, ptr scratch)`. args points at an array of
-pointers, one an operand, each to the first element of its tensor or packed constant. begin and end are a range of the
-kernel's rows: whatever it counts its work in, such that any two ranges may run at once and in any order. scratch
-belongs to the calling thread alone.
+A *kernel* is one LLVM IR function, `void f(ptr args, i64 begin, i64 end, ptr scratch)`. args points to an array with a
+pointer for each operand, to the first element of its tensor or packed constant. begin and end are a range of the
+kernel's rows of work; disjoint ranges may be computed at the same time and in any order. scratch is memory of the
+calling thread.
 """
 
 from abc import ABC, abstractmethod
@@ -26,10 +26,11 @@ F32_BYTES = 4
 @spec_format("view")
 @dataclass(frozen=True)
 class View:
-    """Memory layout of a tensor: element i, j, .. is at the sum of index x stride from the tensor's pointer.
+    """Memory layout of a tensor: element (i, j, ..) lies i * strides[0] + j * strides[1] + .. elements from its
+    pointer.
 
-    strides: in elements, one a dimension; that of a dimension of length 1 says nothing. A tensor inside a padded or
-    concatenated buffer has strides larger than its shape needs.
+    strides: in elements, one per dimension; the stride of a dimension of length 1 has no meaning. A tensor inside of a
+    padded or concatenated buffer has larger strides than its shape needs.
     """
 
     dtype: str
@@ -38,7 +39,7 @@ class View:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of one element."""
+        """Size of one element, in bytes."""
         return DTYPES[self.dtype].itemsize
 
     @property
@@ -48,7 +49,7 @@ class View:
 
     @property
     def dense(self) -> bool:
-        """True if the elements lie row-major with nothing between them."""
+        """True if the elements are contiguous in row-major order."""
         return all(
             length == 1 or have == want
             for length, have, want in zip(self.shape, self.strides, dense_strides(self.shape), strict=True)
@@ -64,19 +65,18 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def dense_view(tensor: TensorType) -> View:
-    """Return the view of a tensor that has a buffer to itself."""
+    """Return the view of a tensor in a buffer of its own."""
     return View(tensor.dtype, tensor.shape, dense_strides(tensor.shape))
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Properties of the core that an emitter generates code for. They change speed, never results.
+    """The properties of a core that emitters use. They change speed, never results.
 
-    arch: "aarch64" or "x86_64". llvm_cpu, llvm_features: for the function's attributes, features with their sign.
-    vector_bytes: of one vector register, as far as it pays to use it; vector_registers: how many there are.
-    in_order: whether the order of instructions matters. dot_product: 8-bit sums of four products into 32 bits in one
-    instruction (NEON dot product, AVX-VNNI or AVX512-VNNI). A fused multiply-add of f32 is everywhere: on x86 a
-    library for models needs x86-64-v3 at least.
+    arch: "aarch64" or "x86_64". llvm_cpu, llvm_features: target attributes of functions; features have a sign.
+    vector_bytes: size of the vectors to use, in bytes; vector_registers: their number. in_order: True for an in-order
+    core. dot_product: True if one instruction adds four 8-bit products to 32 bits (NEON dot product, AVX-VNNI,
+    AVX512-VNNI). Every core has an f32 fused multiply-add: on x86 a model library needs at least x86-64-v3.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Packing:
-    """Layout of packed constants that all versions of a library's kernels share (docs/design/kernels.md).
+    """The layout of packed constants, which all versions of a library's kernels share (docs/design/kernels.md).
 
     lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length.
     """
@@ -101,11 +101,12 @@ class Packing:
 
 @dataclass(frozen=True)
 class Operand:
-    """One entry of a kernel's args: a tensor of the graph by name, the bytes of a packed constant, or a workspace.
+    """An operand of a kernel: a tensor of the graph, a constant, a workspace, or the run's fault word.
 
-    fault_word: instead of these, the 32 bits of a run that a kernel makes 1 where an index from outside does not exist.
-    written: the kernel writes it. align: of a constant, in bytes. workspace_bytes: of memory that all steps of the node
-    share, and that holds anything at first. offset: in bytes, from where any of these begins.
+    tensor: its name, or "". constant: an array or the recipe of one. written: True if the kernel writes it. align:
+    alignment of a constant, in bytes. workspace_bytes: size of the memory that all steps of the node share, which is
+    uninitialised at first. offset: from the beginning of the tensor, constant or workspace, in bytes. fault_word: True
+    for the 32 bits of a run that a kernel sets to 1 if an index of the input is out of range.
     """
 
     tensor: str = ""
@@ -118,22 +119,23 @@ class Operand:
 
     @property
     def in_buffer(self) -> bool:
-        """True if the operand lies in a buffer of the run: it is neither a constant nor the run's fault word."""
+        """True if the operand lies in a buffer, that is if it is neither a constant nor the fault word."""
         return self.constant is None and not self.fault_word
 
 
 @dataclass(frozen=True)
 class SumsOfProducts:
-    """Sizes of a kernel's sums of products, as cache blocking and the choice of register tiles need them.
+    """The sizes of a kernel's sums of products, for cache blocking and the choice of register tiles.
 
-    out_channels, in_channels: of a group. rows, columns: output pixels, the rows of all images one below the other.
-    kernel, stride, dilation: height, width. read_rows, read_columns: of the input that is read. panel: output channels
-    of a row of work where that is cut along the channels. packed: weights are packed in panels. partial_sums: outputs
-    can hold partial sums between blocks of terms. step_terms: terms that a step of a register tile takes. residual: one
-    is added to the outputs. plain_rows: rows of a block where nothing is known of the caches; None: all.
-    channels_outer: without a plan weights stay while rows pass over them. row_blocks: rows can be cut into blocks.
-    shared_prefetch: register tiles can share a prefetch of the next channels' weights. single_panels: where work is
-    cut along the channels, panels are computed one by one.
+    out_channels, in_channels: channels of a group. rows, columns: output pixels; the rows of all images count. kernel,
+    stride, dilation: (height, width). read_rows, read_columns: size of the part of the input that is read. item_bytes:
+    size of an input element. panel: output channels of a row of work that is cut along the channels. packed: weights
+    are
+    packed in panels. partial_sums: outputs can hold partial sums between blocks of terms. step_terms: terms of one step
+    of a register tile. residual: a residual is added. plain_rows: rows of a block that suits any cache; None: all.
+    channels_outer: without a plan, the loop over channels is the outer one. row_blocks: rows can be cut into blocks.
+    shared_prefetch: register tiles can share the prefetch of the next channels' weights. single_panels: if work is cut
+    along the channels, panels are computed one by one.
     """
 
     out_channels: int
@@ -161,56 +163,57 @@ class SumsOfProducts:
 
 @dataclass(frozen=True)
 class KernelSpec(ABC):
-    """All that decides a kernel's code; two nodes with equal specs share one function. Families derive from it.
+    """Base class of kernel specs: everything that decides a kernel's code except the core.
 
-    Every field is hashable, and each class has @spec_format: the function's name ends in a digest of the serialised
-    spec. No field depends on the core.
+    Nodes with equal specs share one function. Every field is hashable, and each class has @spec_format, as the
+    function's name ends in a digest of the serialised spec.
     """
 
     @property
     @abstractmethod
     def family(self) -> str:
-        """Operation and type of the first operand, such as conv2d_f32; the first part of the function's name."""
+        """Operation and type of the first operand, such as conv2d_f32: the first part of the function's name."""
 
     @property
     def symbol_shape(self) -> str:
-        """Layouts, sizes, sum and window as the function's name has them (specs/kernel_symbol.py), such as
-        nhwc_1x24x24x64_3x3x16s2."""
+        """Layouts, sizes, sum and window in the function's name, such as nhwc_1x24x24x64_3x3x16s2
+        (kernel_symbol.py)."""
         return ""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """The whole range: 0 to rows."""
+        """Number of rows of work; the whole range is 0 to rows."""
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch that a thread needs, in bytes."""
+        """Scratch of each thread, in bytes."""
         return 0
 
     @property
     def shared_rows(self) -> int:
-        """Rows of a call that are computed from one reading of the weights; 1 where each row reads them anyway."""
+        """Number of rows of a call for which weights are read once; 1 if each row reads them."""
         return 1
 
     @property
     def work(self) -> int:
-        """About how many elementary operations the whole range takes: for the size of tasks."""
+        """Approximate number of elementary operations of the whole range, from which sizes of chunks follow."""
         return self.rows
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the definition, of the whole range; 0 where nothing is a sum of products."""
+        """Number of multiply-accumulates of the operator's definition; 0 if it is not a sum of products."""
         return 0
 
     @property
     def products(self) -> SumsOfProducts | None:
-        """Sizes of the sums of products, if macro-tiles can be planned for the kernel; else None."""
+        """The sizes of the sums of products if macro-tiles can be planned for the kernel, else None."""
         return None
 
     @property
     def by_channels(self) -> bool:
-        """True if a row of work is output channels of all images, so that every row reads the whole input."""
+        """True if a row of work is a range of output channels of all images, so that every row reads the whole
+        input."""
         return False
 
     @property
@@ -220,38 +223,38 @@ class KernelSpec(ABC):
 
     @property
     def weight_parts(self) -> WeightParts:
-        """Parts of the weights, of which a row of work reads one."""
+        """The division of the weights into parts, of which a row of work reads one."""
         return WHOLE_WEIGHTS
 
     def loaded_iterations(self, weight_bytes: int) -> float | None:
-        """Return the mean iterations of the loops whose bounds are loaded from weights of so many bytes; None: there
-        are none."""
+        """Return the mean trip count of loops whose bounds are loaded from weights of this size; None without such
+        loops."""
         return None
 
     @property
     def compute_bound(self) -> bool:
-        """True if the time is that of the multiply-accumulates on every core."""
+        """True if the multiply-accumulates take most of the time on every core."""
         return False
 
     @property
     def out_view(self) -> View | None:
-        """The view of the tensor that is written; None where it is not known as one."""
+        """The view of the written tensor; None if the spec does not have it."""
         return None
 
     @property
     def accessed_elements(self) -> int | None:
-        """Elements of the tensor written that the kernel touches; None: all of them."""
+        """Number of elements of the written tensor that the kernel accesses; None: all."""
         return None
 
     @property
     def panel_channels(self) -> int:
-        """Output channels in a panel of packed weights; 0 where weights are not packed, or there are none."""
+        """Output channels of a panel of packed weights; 0 without packed weights."""
         return 0
 
 
 @dataclass(frozen=True)
 class Step:
-    """A kernel and its operands: what a node is lowered to."""
+    """A kernel with its operands, in the engine's program. origin: node of the user's file."""
 
     spec: KernelSpec
     operands: tuple[Operand, ...]

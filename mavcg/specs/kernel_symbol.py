@@ -1,4 +1,4 @@
-"""Names of kernels that say what they compute, for readers of profiles and disassembly; and a parser that checks them.
+"""Grammar of kernels' linkage names, which describe the kernel to readers of profiles and disassembly, and its parser.
 
     symbol  = op "_" type ["_" layout ["_" layout]] ["_" sizes] ["_" sum] ["_" window] "_" digest ["." version]
     op      = conv2d, depthwise, winograd_2d_f4_k3, softmax, ..
@@ -37,7 +37,7 @@ _SYMBOL = re.compile(
 
 @dataclass(frozen=True)
 class KernelSymbol:
-    """The parts of a kernel's symbol, as the grammar above names them; "" and () for those that it does not have."""
+    """The parts of a kernel's symbol, named as in the grammar; "" and () for absent ones."""
 
     op: str
     dtype: str
@@ -50,10 +50,10 @@ class KernelSymbol:
 
 
 def parse_kernel_symbol(symbol: str) -> KernelSymbol:
-    """Return the parts of a kernel's symbol. Raises: MavcgError for a text that the grammar does not have."""
+    """Return the parts of a kernel's symbol. Raises: MavcgError for text that the grammar excludes."""
     match = _SYMBOL.fullmatch(symbol)
     if match is None:
-        raise MavcgError(f"'{symbol}' is no kernel's symbol: op_type_layout_sizes_window_digest.version is expected")
+        raise MavcgError(f"'{symbol}' is not a kernel's symbol: op_type_layout_sizes_window_digest.version is expected")
     part = {name: text or "" for name, text in match.groupdict().items()}
     return KernelSymbol(
         part["op"], part["dtype"], tuple(part["layout"].split("_")) if part["layout"] else (),
@@ -63,7 +63,7 @@ def parse_kernel_symbol(symbol: str) -> KernelSymbol:
 
 
 def symbol_text(family: str, shape: str, digest: str) -> str:
-    """Join the parts of a symbol. family: op and type, in any order, bits for a type; without a type, f32 is meant."""
+    """Return the symbol of these parts. family: op and type, or bits for the type, in any order; the default is f32."""
     words = family.split("_")
     types = [word for word in words if re.fullmatch(_TYPE, word) or word.isdigit()]
     dtype = types[-1] if types else "f32"
@@ -76,14 +76,14 @@ def _last(words: Sequence[str], word: str) -> int:
 
 
 def sizes_text(*lengths: int) -> str:
-    """Return lengths as a symbol has them, such as 24x24x64."""
+    """Return lengths in a symbol's format, such as 24x24x64."""
     return "x".join(map(str, lengths))
 
 
 def window_text(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int] = (1, 1), groups: int = 1) -> str:
-    """Return a window as a symbol has it, such as 3x3x16s2.
+    """Return a window in a symbol's format, such as 3x3x16s2.
 
-    kernel: height, width, and input channels where they are summed.
+    kernel: height, width, and input channels if they are summed.
     """
     text = f"{sizes_text(*kernel)}s{pair_text(stride)}"
     text += f"d{pair_text(dilation)}" if set(dilation) != {1} else ""
@@ -96,5 +96,5 @@ def pair_text(lengths: Sequence[int]) -> str:
 
 
 def shape_text(*parts: str) -> str:
-    """Join layouts, sizes, sum and window in the order of the grammar; two layouts that are the same become one."""
+    """Return layouts, sizes, sum and window joined in the order of the grammar; two equal layouts are written once."""
     return "_".join(part for number, part in enumerate(parts) if part and (number == 0 or part != parts[number - 1]))

@@ -1,4 +1,4 @@
-"""Layouts of images in memory: orders of dimensions, and the tensors that hold an image in each of them."""
+"""Layouts of images in memory, and the shapes of tensors in each layout."""
 
 from enum import StrEnum
 from typing import Any
@@ -13,9 +13,9 @@ Array = NDArray[Any]
 
 @spec_format("layout")
 class Layout(StrEnum):
-    """Order of the dimensions of an image of channels C, rows H, columns W, the outermost first.
+    """An order of the dimensions of an image (channels C, rows H, columns W), outermost first.
 
-    CHWc: blocks of as many channels as the machine has lanes, [ceil(C / block), H, W, block]; zeros fill the last one.
+    CHWc: blocks of channels, [ceil(C / block), H, W, block]; zeros pad the last block.
     """
 
     CHW = "CHW"
@@ -25,11 +25,12 @@ class Layout(StrEnum):
 
     @property
     def planar(self) -> bool:
-        """True if the columns of a row are neighbours, so that vectors are of pixels; else they are of channels."""
+        """True if the columns of a row are contiguous, so that vectors run along pixels; else vectors run along
+        channels."""
         return self in (Layout.CHW, Layout.HCW)
 
 
-# Where N, H, W, C of an image are among the dimensions of its tensor.
+# Positions of N, H, W, C among the dimensions of a tensor, by layout.
 AXES: dict[Layout, tuple[int, int, int, int]] = {
     Layout.CHW: (0, 2, 3, 1),
     Layout.HCW: (0, 1, 3, 2),
@@ -38,7 +39,7 @@ AXES: dict[Layout, tuple[int, int, int, int]] = {
 
 
 def image_shape(layout: Layout, c: int, h: int, w: int, block: int, n: int = 1) -> tuple[int, int, int, int]:
-    """Return the tensor of n images: [N, C, H, W], [N, H, C, W], [N, H, W, C], [N * ceil(C / block), H, W, block]."""
+    """Return the tensor shape of n images: NCHW, NHCW, NHWC, or [N * ceil(C / block), H, W, block] for CHWc."""
     if layout is Layout.CHWC:
         return (n * -(-c // block), h, w, block)
     lengths = dict(zip(AXES[layout], (n, h, w, c), strict=True))
@@ -46,7 +47,7 @@ def image_shape(layout: Layout, c: int, h: int, w: int, block: int, n: int = 1) 
 
 
 def lay_out(image: Array, layout: Layout, block: int) -> Array:
-    """Bring images, [N, H, W, C], into a layout, contiguous; zeros fill the last block of CHWc."""
+    """Convert images [N, H, W, C] into a layout, contiguous; zeros pad the last block of CHWc."""
     if layout is not Layout.CHWC:
         order = sorted(range(4), key=lambda axis: AXES[layout][axis])
         return np.ascontiguousarray(image.transpose(order))
@@ -59,7 +60,7 @@ def lay_out(image: Array, layout: Layout, block: int) -> Array:
 
 
 def image_in(tensor: Array, layout: Layout, c: int) -> Array:
-    """Return the images of a tensor that laid_out returned, as [N, H, W, C]."""
+    """Convert a tensor that lay_out returned back to images [N, H, W, C]. c: number of channels."""
     if layout is not Layout.CHWC:
         return np.ascontiguousarray(tensor.transpose(AXES[layout]))
     _, h, w, block = tensor.shape
@@ -69,9 +70,9 @@ def image_in(tensor: Array, layout: Layout, c: int) -> Array:
 
 
 def same_order(a: Layout, b: Layout, c: int, h: int, w: int) -> bool:
-    """True if both layouts put every element of such an image at the same offset, as CHW and HWC of 1 x 1 do.
+    """Return True if both layouts place every element of a c x h x w image at the same offset, as CHW and HWC of 1 x 1.
 
-    With CHWc that depends on the block: it counts as another one.
+    CHWc counts as different, since its order depends on the block.
     """
     if a is b:
         return True

@@ -1,4 +1,4 @@
-"""The engine's step list, with the address of every operand; a model library's C tables are written from it."""
+"""The engine's step list with the address of every operand, from which a model library's C tables are written."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,12 @@ from mavcg.graph import TensorType
 
 @dataclass(frozen=True)
 class OperandAddress:
-    """Address of an operand: base is "arena", "constants", "input", "output" or "fault", the fault word of a context;
-    index: number of the input or output; offset: in bytes."""
+    """The address of an operand.
+
+    base: "arena", "constants", "input", "output" or "fault" (the context's fault word). offset: from the base, in
+    bytes.
+    index: number of the input or output.
+    """
 
     base: str
     offset: int = 0
@@ -17,14 +21,15 @@ class OperandAddress:
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """One call of a kernel.
+    """A step of the engine's program: one kernel over all of its rows of work.
 
-    name: of the node in the user's file. kernel: linkage name without the version. rows: its whole range.
-    min_chunk_rows: rows that a thread takes at least; as large as rows where the step is not worth a second thread.
-    work: elementary operations. core_speeds: (label of a version, relative speed of its cores in this step), such as
-    (("cortex-a55", 256), ("cortex-a75", 700)), from 1 to 65535; a label that is not there counts as the slowest that
-    is, and with none all are alike. call_rows: rows that one call of the kernel gets at most, 0: min_chunk_rows;
-    between two calls a thread that was moved to another core type changes the version.
+    name: node of the user's file. kernel: linkage name without the version. rows: number of rows of work.
+    min_chunk_rows: minimum rows of a chunk; equal to rows if the step is not worth a second thread. work: elementary
+    operations. core_speeds: (label of a version, relative speed of its cores in this step), such as
+    (("cortex-a55", 256), ("cortex-a75", 700)), from 1 to 65535; an absent label counts as the slowest; if empty, all
+    cores are alike. call_rows: maximum rows of one call of the kernel, 0: min_chunk_rows; between two calls a thread
+    that
+    was migrated to another core type changes the version.
     """
 
     name: str
@@ -40,9 +45,12 @@ class ProgramStep:
 
 @dataclass(frozen=True)
 class ProgramPhase:
-    """Rows of a step, from first_row on, with the operands' addresses in this phase: those of row 0, which may lie
-    before the arena. moved_bytes: instead, so many bytes are copied from the first operand to the second, which do not
-    overlap; a multiple of 64."""
+    """A phase of a program that is computed by parts of rows: some rows of a step, or a copy within the arena.
+
+    first_row, rows: the rows of the step. operands: addresses in this phase, given for row 0, and possibly before the
+    arena. moved_bytes: if not 0, the phase copies this many bytes, a multiple of 64, from the first operand to the
+    second, which do not overlap.
+    """
 
     step: int
     first_row: int
@@ -53,9 +61,9 @@ class ProgramPhase:
 
 @dataclass(frozen=True)
 class ThreadPlan:
-    """A number of threads, the caller's included, on core types: the labels of their versions ("generic" is one).
+    """A choice of threads: their number, the caller's included, and their core types, by the labels of versions.
 
-    relative_time: predicted, of a run, in the same unit for all plans of a program.
+    relative_time: predicted time of a run, in the same unit for all plans of a program.
     """
 
     cores: tuple[str, ...]
@@ -65,9 +73,10 @@ class ThreadPlan:
 
 @dataclass(frozen=True)
 class ProgramStage:
-    """Steps of a pipeline's partition, `begin` to before `end`, which run at the same time as other stages.
+    """A stage of a pipeline: steps begin .. end - 1, which run at the same time as other stages.
 
-    cores: labels of the versions of the CPUs that were predicted for it, none where nothing was; threads: of them.
+    cores: labels of the versions of the CPUs that were predicted for the stage; empty without a prediction. threads:
+    number of its threads.
     """
 
     begin: int
@@ -78,8 +87,11 @@ class ProgramStage:
 
 @dataclass(frozen=True)
 class RingBuffer:
-    """A buffer of the arena that stages hand on: `copies` of `stride` bytes from `offset` on, which frames take in
-    turn. Operands that lie in the first copy are moved to the frame's."""
+    """A ring of copies of a buffer that one stage of a pipeline passes to another, one copy per frame in turn.
+
+    offset: of the first copy in the arena, in bytes. stride: from a copy to the next, in bytes. copies: their number.
+    Operands' addresses refer to the first copy; the engine adds the frame's.
+    """
 
     offset: int
     stride: int
@@ -88,7 +100,7 @@ class RingBuffer:
 
 @dataclass(frozen=True)
 class ProgramTensor:
-    """An input or output as the user sees it: dense, row-major."""
+    """An input or output of the model, dense and row-major."""
 
     name: str
     type: TensorType
@@ -96,13 +108,14 @@ class ProgramTensor:
 
 @dataclass(frozen=True)
 class Program:
-    """A model ready to run.
+    """A model's step list, ready to run.
 
-    arena_bytes: of one context, without scratch; scratch_bytes: of each thread. arena_lower_bound_bytes: the largest
-    sum of buffers in use at once. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans:
-    what a context without a given number of threads picks the fastest from, of those that its CPUs allow; with
-    none it takes a thread per CPU. phases: what is run where steps are computed by parts of rows; with none each step
-    is run as a whole. stages: of a pipeline, which cover all steps in order, with the buffers between them (rings).
+    arena_bytes: arena of a context, without scratch. scratch_bytes: scratch of each thread. arena_lower_bound_bytes:
+    live
+    peak. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans: a context without a given
+    number of threads takes the fastest plan that its CPUs allow; without plans it has a thread per CPU. phases: the
+    order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline, which
+    cover all steps in order; rings: the buffers between them.
     """
 
     name: str

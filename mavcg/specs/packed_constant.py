@@ -1,4 +1,4 @@
-"""Recipes of packed constants: lowering names them, the build packs each once at its end."""
+"""Recipes of packed constants: lowering creates recipes, and the build packs each once at its end."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class PackedConstant:
-    """A constant to be packed, and its size before it is.
+    """The recipe of a packed constant, with the size of the result.
 
-    pack: a module's function, called as pack(*arrays, *parameters), which returns the packed array. sources: the
-    graph's constants that these arrays are, by name. parameters: hashable; equal recipes are packed once. shape, dtype
-    (NumPy's name): of the packed array.
+    pack: a function of a module that returns pack(*arrays, *parameters). sources: names of the graph's constants that
+    are its arrays. parameters: hashable; equal recipes are packed once. shape, dtype (NumPy's name): of the packed
+    array.
     """
 
     pack: Callable[..., Array]
@@ -32,9 +32,10 @@ class PackedConstant:
         return prod(self.shape) * np.dtype(self.dtype).itemsize
 
     def packed_array(self, constants: Mapping[str, Array]) -> Array:
-        """Return the packed array.
+        """Pack the constant and return the array.
 
-        constants: the graph's, by name. Raises: ValueError where the array has another shape or type than was planned.
+        constants: the graph's constants, by name. Raises: ValueError where the result has another shape or type than
+        planned.
         """
         array = self.pack(*(constants[name] for name in self.sources), *self.parameters)
         if array.shape != self.shape or array.dtype != np.dtype(self.dtype):
@@ -46,8 +47,8 @@ class PackedConstant:
 
 
 def constant_array(constant: Array | PackedConstant, constants: Mapping[str, Array]) -> Array:
-    """Return the array of an operand's constant, packed.
+    """Return the array of an operand's constant, packed if it is a recipe.
 
-    constants: the graph's, by name. Raises: as PackedConstant.packed_array.
+    constants: the graph's constants, by name. Raises: as PackedConstant.packed_array.
     """
     return constant.packed_array(constants) if isinstance(constant, PackedConstant) else constant

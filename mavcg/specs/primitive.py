@@ -1,7 +1,7 @@
-"""A convolution primitive: an algorithm for a convolution, with the layouts that it reads and writes.
+"""Convolution primitives: algorithms for convolutions, with the layouts that they read and write.
 
 After Anderson and Gregg, "Optimal DNN Primitive Selection with Partitioned Boolean Quadratic Programming" (CGO 2018): a
-primitive is a 3-tuple (layout in, algorithm, layout out), a scenario says what is to be computed.
+primitive is a 3-tuple (layout in, algorithm, layout out); a scenario is the convolution to compute.
 """
 
 from abc import ABC, abstractmethod
@@ -34,7 +34,7 @@ __all__ = [
 @spec_format("epilogue")
 @dataclass(frozen=True)
 class Epilogue:
-    """Operations on each output before it is stored: + bias, + residual (in the output's layout), activation."""
+    """The operations on each output before its store: + bias, + residual (in the output's layout), activation."""
 
     bias: bool = False
     residual: bool = False
@@ -44,8 +44,7 @@ class Epilogue:
 
 @dataclass(frozen=True)
 class StageOperand:
-    """Operand of a stage: "x", "weights", "out", "bias", "residual", or "workspace" at an offset in
-    bytes."""
+    """An operand of a stage. base: "x", "weights", "out", "bias", "residual" or "workspace". offset: in bytes."""
 
     base: str
     offset: int = 0
@@ -53,7 +52,7 @@ class StageOperand:
 
 @dataclass(frozen=True)
 class Stage:
-    """One kernel of a primitive; a stage begins when all rows of the one before it are done."""
+    """A stage of a primitive: a kernel that begins after all rows of the previous stage."""
 
     spec: KernelSpec
     operands: tuple[StageOperand, ...]
@@ -61,10 +60,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class SparseWeights:
-    """Form of packed sparse weights, for programs that make their own.
+    """The form of packed sparse weights, for programs that generate weights themselves.
 
-    blocks: rows of blocks; rows: output channels of a block; terms: of a sum; term_bytes: from a term's inputs to the
-    next one's; entries: blocks that are stored.
+    blocks: number of rows of blocks. rows: output channels of a block. terms: terms of a sum. term_bytes: bytes from a
+    term's inputs to the next term's. entries: number of stored blocks.
     """
 
     blocks: int
@@ -76,10 +75,11 @@ class SparseWeights:
 
 @dataclass(frozen=True)
 class QuantisedWeights:
-    """Form of packed 8-bit weights, for programs that make their own: bytes, then i32 sums to add, then f32 factors.
+    """The form of packed 8-bit weights, for programs that generate weights themselves: i8, then i32 sums, then f32
+    factors.
 
-    sums_at, factors_at: offsets in bytes; sums, factors: how many; flips: words of four bytes of 128 at the end of the
-    sums. terms: of an output's sum. No byte of the weights is -128.
+    sums_at, factors_at: their offsets in bytes; sums, factors: their numbers. flips: number of words of four bytes 128
+    at the end of the sums. terms: terms of an output's sum. No weight is -128.
     """
 
     sums_at: int
@@ -92,10 +92,10 @@ class QuantisedWeights:
 
 @dataclass(frozen=True)
 class Lowering:
-    """A primitive made for a scenario.
+    """A primitive lowered for a scenario.
 
-    pack: packs its weights, f32; weights_shape: of the packed array, known before it is packed. workspace_bytes: that
-    all threads share, aligned to 64. sparse, quantised: form of packed weights that are not f32 alone.
+    pack: function that returns the packed weights, f32, of shape weights_shape. workspace_bytes: size of the workspace,
+    aligned to 64, that all threads share. sparse, quantised: form of packed weights that are not only f32.
     """
 
     stages: tuple[Stage, ...]
@@ -107,7 +107,7 @@ class Lowering:
 
     @property
     def weights(self) -> Array:
-        """The packed weights, packed anew."""
+        """The packed weights; every access packs them."""
         return self.pack()
 
     @property
@@ -118,9 +118,9 @@ class Lowering:
 
 @dataclass(frozen=True)
 class Primitive(ABC):
-    """An implementation of convolutions, of f32 unless its family says otherwise.
+    """Base class of convolution primitives, of f32 unless the family is of another type.
 
-    Families derive from it; every field is hashable and prints.
+    Every field is hashable and printable.
     """
 
     layout_in: Layout
@@ -129,32 +129,31 @@ class Primitive(ABC):
     @property
     @abstractmethod
     def family(self) -> str:
-        """direct, sum2d, im2, kn2, winograd, fft, ..."""
+        """Name of the family: direct, sum2d, im2, kn2, winograd, fft, ..."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Unique: family, variant, layouts, such as winograd_2d_f4_k3_hwc_hwc."""
+        """Unique name of family, variant and layouts, such as winograd_2d_f4_k3_hwc_hwc."""
 
     def applies(self, scenario: Scenario) -> bool:
-        """True if the primitive can compute this scenario."""
+        """Return True if the primitive can compute the scenario."""
         return not scenario.eight_bit and self.computes(scenario.image)
 
     @abstractmethod
     def computes(self, scenario: Scenario) -> bool:
-        """True if the primitive can compute this scenario of one image."""
+        """Return True if the primitive can compute a scenario of one image."""
 
     def cost_scenario(self, scenario: Scenario) -> Scenario:
-        """Return the scenario that costs are kept by: without the weights' sparsity unless the time depends on it."""
+        """Return the scenario that is the key of costs: without the weights' sparsity unless the time depends on it."""
         return scenario.dense
 
     @abstractmethod
     def workspace_bytes(self, scenario: Scenario) -> int:
-        """Return the bytes of memory that all threads share beside operands; a thread's scratch is
-        KernelSpec.scratch_bytes."""
+        """Return the size of the workspace that all threads share, in bytes, without KernelSpec.scratch_bytes."""
 
     def lower(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Return the kernels, and how their weights are packed; nothing is packed yet. Of a batch, image after image.
+        """Return the stages and the packing of the weights, which is not executed. A batch is computed image by image.
 
         weights: [m, c / groups, k, k]; block: channels of a block of CHWc layouts.
         """
@@ -170,27 +169,29 @@ class Primitive(ABC):
 
     @abstractmethod
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:
-        """Return the kernels of one image; arguments as `lower` has them. weights: [m, c / groups, k, k]."""
+        """Return the stages of one image; arguments as for `lower`. weights: [m, c / groups, k, k]."""
 
     @property
     def error_bound(self) -> float:
-        """Largest error over the largest sum (before the activation) that it may make against the exact one, measured
-        over random scenarios; 1e-5 for plain sums of products, whose errors grow with the root of their length."""
+        """Error bound: largest error relative to the largest exact sum before the activation, from random scenarios.
+
+        1e-5 for plain sums of products, whose errors grow with the square root of their length.
+        """
         return 1e-5
 
     @property
     def batch_at_once(self) -> bool:
-        """True if a batch is one stage, that reads weights once, instead of one image after the other."""
+        """True if a batch is one stage, which reads weights once, instead of a stage per image."""
         return False
 
     @property
     def plain_sums(self) -> bool:
-        """True if outputs are the definition's sums of products, without transforms."""
+        """True if outputs are the sums of products of the definition, without transforms."""
         return True
 
 
 def _of_image(stage: Stage, image_bytes: Mapping[str, int], number: int) -> Stage:
-    """Return a stage with its operands at an image of a batch. image_bytes: of an image, by the operand."""
+    """Return a stage for image `number` of a batch. image_bytes: size of an image, by the operand's base."""
     operands = (
         StageOperand(each.base, each.offset + number * image_bytes.get(each.base, 0)) for each in stage.operands
     )
@@ -198,7 +199,7 @@ def _of_image(stage: Stage, image_bytes: Mapping[str, int], number: int) -> Stag
 
 
 def image_view(layout: Layout, c: int, h: int, w: int, n: int = 1) -> View:
-    """Return the view of n images as N, H, W, C, which all layouts but CHWc have by strides alone."""
+    """Return the N, H, W, C view of n images in a layout other than CHWc."""
     strides = {
         Layout.CHW: (c * h * w, w, 1, h * w),
         Layout.HCW: (c * h * w, c * w, 1, w),
@@ -208,5 +209,5 @@ def image_view(layout: Layout, c: int, h: int, w: int, n: int = 1) -> View:
 
 
 def image_elements(layout: Layout, c: int, h: int, w: int, block: int) -> int:
-    """Return the number of elements that an image takes in a layout."""
+    """Return the number of elements of an image in a layout, with the padding of CHWc."""
     return -(-c // block) * block * h * w if layout is Layout.CHWC else c * h * w

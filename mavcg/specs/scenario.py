@@ -1,4 +1,4 @@
-"""The sizes of a convolution that primitives compute, and that costs are kept by."""
+"""Scenarios: the sizes of convolutions, which primitives compute and which are keys of costs."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +10,7 @@ from mavcg.specs.serialize import spec_format
 @spec_format("axis_window")
 @dataclass(frozen=True)
 class AxisWindow:
-    """A convolution's window along one axis of the image: taps, stride, zeros on either side, dilation."""
+    """A convolution's window along one axis. k: taps. pad: zeros on either side of the image."""
 
     k: int
     stride: int = 1
@@ -25,13 +25,13 @@ class AxisWindow:
 @spec_format("scenario")
 @dataclass(frozen=True)
 class Scenario:
-    """Sizes of a convolution (the paper's 6-tuple, with padding, groups, dilation, rectangular kernels and batches).
+    """The sizes of a convolution: the paper's 6-tuple with padding, groups, dilation, rectangular kernels and batches.
 
-    c, h, w: of the input without padding; k: height of the kernel; m: output channels. stride, k, pad and dilation are
-    of both axes, unless `across` has those along a row of the image. sparsity: percentage of weights that are zero;
-    block_sparsity: of blocks of neighbouring output channels' weights that are zero together
-    (kernels/primitives/sparse); 0 where few are. batch: number of images, one after the other in memory. dtype: of the
-    image: f32, or i8 or u8 of a quantised convolution, whose image has its border already.
+    c, h, w: size of the input without padding. k: height of the kernel. m: output channels. stride, k, pad and dilation
+    apply to both axes unless `across` is the window along a row. sparsity: percentage of zero weights; block_sparsity:
+    percentage of all-zero blocks of neighbouring output channels' weights (kernels/primitives/sparse); 0 if few. batch:
+    number of images, contiguous in memory. dtype: f32, or i8 or u8 for a quantised convolution, whose image has its
+    border already.
     """
 
     c: int
@@ -50,7 +50,7 @@ class Scenario:
     dtype: str = "f32"
 
     def __post_init__(self) -> None:
-        if self.across == self.down:  # equal scenarios are one key of a table of costs
+        if self.across == self.down:  # so that equal convolutions are equal keys of costs
             object.__setattr__(self, "across", None)
 
     @cached_property
@@ -70,13 +70,13 @@ class Scenario:
 
     @property
     def across_bordered(self) -> AxisWindow | None:
-        """`across` over an image that has its border already; None where it is the window along a column then, too."""
+        """`across` for an image that has its border already; None if it then equals the window along a column."""
         down, along = (replace(window, pad=0) for window in self.windows)
         return None if along == down else along
 
     @property
     def eight_bit(self) -> bool:
-        """True for a quantised convolution of 8-bit numbers."""
+        """True for a quantised convolution of 8-bit images."""
         return self.dtype != "f32"
 
     @property
@@ -86,27 +86,27 @@ class Scenario:
 
     @cached_property
     def taps(self) -> int:
-        """Taps of the kernel."""
+        """Number of taps of the kernel."""
         return self.k * self.along.k
 
     @property
     def kernel(self) -> tuple[int, int]:
-        """Height and width of the kernel."""
+        """(height, width) of the kernel."""
         return self.k, self.along.k
 
     @property
     def pads(self) -> tuple[int, int]:
-        """Zeros above (as many as below) and left (as many as right) of the image."""
+        """(rows of zeros above and below, columns left and right) of the image."""
         return self.pad, self.along.pad
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Strides along a column and along a row."""
+        """(stride along a column, stride along a row)."""
         return self.stride, self.along.stride
 
     @property
     def dilations(self) -> tuple[int, int]:
-        """Dilations along a column and along a row."""
+        """(dilation along a column, dilation along a row)."""
         return self.dilation, self.along.dilation
 
     @property
@@ -116,7 +116,7 @@ class Scenario:
 
     @property
     def padded_pixels(self) -> int:
-        """Pixels of an image with its border of zeros."""
+        """Number of pixels of an image with its border of zeros."""
         return (self.h + 2 * self.pad) * (self.w + 2 * self.along.pad)
 
     @property
@@ -131,29 +131,29 @@ class Scenario:
 
     @cached_property
     def out_h(self) -> int:
-        """Rows of the output."""
+        """Number of rows of the output."""
         return self.down.outputs(self.h)
 
     @cached_property
     def out_w(self) -> int:
-        """Columns of the output."""
+        """Number of columns of the output."""
         return self.along.outputs(self.w)
 
     @property
     def window_text(self) -> str:
-        """Filter, stride, dilation and groups as kernels' symbols have them, such as 3x3x16s1."""
+        """Filter, stride, dilation and groups in the format of kernels' symbols, such as 3x3x16s1."""
         channels = self.c // self.groups
         return window_text((*self.kernel, channels), self.strides, self.dilations, self.groups)
 
     @property
     def numbers_text(self) -> str:
-        """C,H,W,stride,K,M,pad,groups, as `mavcg primitives check --scenario` takes them; 1x7 where axes differ."""
+        """C,H,W,stride,K,M,pad,groups for `mavcg primitives check --scenario`; entries like 1x7 where axes differ."""
         stride, kernel, pads = (pair_text(pair) for pair in (self.strides, self.kernel, self.pads))
         return ",".join(map(str, (self.c, self.h, self.w, stride, kernel, self.m, pads, self.groups)))
 
     @property
     def text(self) -> str:
-        """The scenario for people: its numbers, and dilation, batch and zeros among the weights where there are any."""
+        """The scenario for people: its numbers, then dilation, batch and sparsity if they are not the default."""
         words = [self.numbers_text]
         words += [f"dilation {pair_text(self.dilations)}"] if self.dilations != (1, 1) else []
         words += [f"batch {self.batch}"] if self.batch > 1 else []
@@ -165,5 +165,5 @@ class Scenario:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the definition, whatever a primitive saves."""
+        """Number of multiply-accumulates of the definition; a primitive may need fewer."""
         return self.batch * self.out_h * self.out_w * self.m * (self.c // self.groups) * self.taps

@@ -1,18 +1,18 @@
-"""Kernel specs as JSON values, in a stated and versioned format, and back.
+"""Serialisation of kernel specs as JSON values in a versioned format, and the inverse.
 
-A library's note keeps the specs of its kernels in this format, and a kernel's symbol ends in a digest of it. So neither
-depends on the names of classes and fields in this source:
+A library's note has the specs of its kernels in this format, and a kernel's symbol ends in a digest of it, so that
+neither depends on the names of classes and fields in the source:
 
     value                   JSON
     str, int, bool, None    itself
     float                   a number with a point or an exponent; {"float": "inf"}, "-inf" or "nan" where not finite
     tuple                   an array
-    dataclass               {tag: [field, ..]}, fields by number; fields at the end that have their default are left out
+    dataclass               {tag: [field, ..]}, fields by number; trailing fields with their default are left out
     member of an enum       {tag: value}
 
-A class has its tag from @spec_format, for ever; the number of a field is its position in the class. A class or a field
-may be renamed. A new field goes to the end and has a default. What a tag or a position means never changes: a class
-that needs this gets another tag (tests/mavcg/specs/test_serialize.py lists all of them).
+A class gets its permanent tag from @spec_format; the number of a field is its position in the class. Classes and fields
+may be renamed. A new field goes to the end and has a default. The meaning of a tag or a position never changes: a class
+that needs a change gets a new tag (tests/mavcg/specs/test_serialize.py lists all tags).
 """
 
 import json
@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from mavcg.errors import MavcgError
 
-FORMAT = 1  # of notes that libraries have from now on
+FORMAT = 1  # version of the format that new libraries' notes have
 _FLOAT = "float"
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -34,9 +34,9 @@ _TAGS: dict[type, str] = {}
 
 
 def spec_format(tag: str) -> Callable[[Class], Class]:
-    """Register the decorated class, a frozen dataclass or an enum, under a tag that never changes.
+    """Return a decorator that registers a frozen dataclass or an enum under a permanent tag.
 
-    A module that is loaded again (importlib.reload, or its folder imported by another name) registers its new class.
+    A module that is loaded again (importlib.reload, or its folder imported under another name) replaces its class.
     """
 
     def register(kind: Class) -> Class:
@@ -49,17 +49,17 @@ def spec_format(tag: str) -> Callable[[Class], Class]:
 
 
 def _source(kind: type) -> tuple[str, str]:
-    """Return a class's name, and that of its module without the package's."""
+    """Return (name of the class, name of its module without the package)."""
     return kind.__qualname__, kind.__module__.removeprefix("mavcg.")
 
 
 def tagged_classes() -> Mapping[str, type]:
-    """Return all registered classes by tag; those of modules that are imported."""
+    """Return all registered classes of imported modules, by tag."""
     return _CLASSES
 
 
 def to_json(value: Any) -> Any:
-    """Return a spec, or a part of one, as a JSON value. Raises: TypeError for a type that has no tag."""
+    """Return a spec, or part of a spec, as a JSON value. Raises: TypeError for a type without a tag."""
     kind = type(value)
     if value is None or kind in (str, int, bool):
         return value
@@ -69,7 +69,7 @@ def to_json(value: Any) -> Any:
         return [to_json(item) for item in value]
     tag = _TAGS.get(kind)
     if tag is None:
-        raise TypeError(f"{kind.__module__}.{kind.__qualname__} has no tag: @spec_format gives it one")
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__} has no tag; add @spec_format to the class")
     if isinstance(value, Enum):
         return {tag: value.value}
     members = [(field, getattr(value, field.name)) for field in fields(value)]
@@ -83,12 +83,12 @@ def _is_default(field: "Field[Any]", value: Any) -> bool:
 
 
 def to_text(value: Any) -> str:
-    """Return to_json as canonical text, the same for equal specs: no blanks, floats with the fewest digits."""
+    """Return to_json as canonical text, equal for equal specs: without blanks, floats with the fewest digits."""
     return json.dumps(to_json(value), separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def from_json(value: Any) -> Any:
-    """Return the spec, or the part of one, that to_json gave this value for.
+    """Return the spec, or part of a spec, that to_json converted to this value.
 
     Raises: ValueError, TypeError or KeyError for any other value.
     """
@@ -110,14 +110,14 @@ def from_json(value: Any) -> Any:
 
 
 def class_of(tag: str) -> type:
-    """Return the class with a tag. Raises: ValueError for a tag that no class has."""
+    """Return the class with a tag. Raises: ValueError for an unknown tag."""
     if tag not in _CLASSES:
-        raise ValueError(f"'{tag}' is no tag of a spec")
+        raise ValueError(f"'{tag}' is not a tag of a spec")
     return _CLASSES[tag]
 
 
 def check_format(version: Any, location: str) -> None:
-    """Check the version of the format that a note names. Raises: MavcgError for one that this mavcg cannot read."""
+    """Check a note's version of the format. Raises: MavcgError for a version that this mavcg cannot read."""
     if version != FORMAT:
         raise MavcgError(
             f"{location}: its specs are in format {version}, and this mavcg reads format {FORMAT}; build the library "

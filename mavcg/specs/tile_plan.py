@@ -1,6 +1,6 @@
-"""The plan of a model's kernels: a macro-tile for each version, as text and back.
+"""Tile plans: a macro-tile for each version of a model's kernels, printed as text and parsed.
 
-Macro-tiles change speed, never results: a sum runs over its terms in order whatever the blocks
+Macro-tiles change speed, never results: a sum runs over its terms in order, whatever the blocks are
 (docs/design/one-answer.md).
 """
 
@@ -12,14 +12,14 @@ from enum import StrEnum
 from mavcg.errors import MavcgError
 from mavcg.specs.kernel import KernelSpec
 
-# Elementary operations of one call of a kernel at least: some microseconds on a fast core.
+# Minimum elementary operations of one call of a kernel: a few microseconds on a fast core.
 CALL_WORK = 400_000
-# Elementary operations of a chunk at least: a microsecond on a fast core, where taking it costs a tenth or two of one.
+# Minimum elementary operations of a chunk: a microsecond on a fast core; taking a chunk costs 0.1 to 0.2 microseconds.
 CHUNK_WORK = 100_000
 
 
 class Order(StrEnum):
-    """The outermost loop of a call: over rows (each passes all weights) or over channels (weights stay)."""
+    """The outer loop of a call: over rows (each block of rows reads all weights) or over channels (weights stay)."""
 
     ROWS = "rows-outer"
     CHANNELS = "channels-outer"
@@ -27,20 +27,22 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class MacroTile:
-    """Sizes of the blocks in which a version of a kernel works; None: all there is, or the default.
+    """The sizes of the blocks of a version of a kernel; None: everything, or the default.
 
-    mc: rows of output pixels of a block, or rows of the left matrix of a product. nc: output channels of a block. kc:
-    terms of each sum for which all of a block is computed before the next terms; between them partial sums lie in the
-    output. It is rounded down to whole runs of neighbours where it is longer than one. order: of the loops over blocks.
-    panel_channels: output channels in a panel of packed weights, as the library's packing has it; None: not packed.
-    prefetch_distance_bytes: prefetch distance of weights within a packed panel; None: no prefetch. call_rows: rows of
-    work (KernelSpec.rows) that one call computes at most. nr: output channels of a register tile; None: the emitter's
-    model chooses.
-    parts: the number of pieces that each row of work is cut into: a row of pixels along its output channels, nc to a
-    part; a panel of channels along the rows of pixels. The kernel then counts its range in parts, those of a row one
-    after the other. min_chunk_rows: rows of work, or parts of them, of the smallest chunk that a thread takes; None: as
-    many as are worth the overhead. call_rows, parts and min_chunk_rows are the same for all versions of a kernel.
-    Names: Van Zee and van de Geijn, "BLIS", 2015.
+    mc: rows of output pixels of a block, or rows of a product's left matrix. nc: output channels of a block. kc: terms
+    of
+    a block, between which partial sums are stored in the output; rounded down to whole contiguous runs if longer than
+    one. order: of the loops over blocks. panel_channels: output channels of a panel of the library's packed weights;
+    None: not packed. prefetch_distance_bytes: prefetch distance of weights within a packed panel; None: no prefetch.
+    call_rows: maximum rows of work (KernelSpec.rows) of one call. nr: output channels of a register tile; None: chosen
+    by
+    the emitter's model.
+    parts: number of parts of each row of work: a row of pixels is cut along its output channels, nc per part; a panel
+    of
+    channels is cut along the rows of pixels. The kernel's range then counts parts, row by row. min_chunk_rows: rows of
+    work, or parts, of the minimum chunk; None: as many as are worth the overhead. call_rows, parts and min_chunk_rows
+    are
+    the same for all versions of a kernel. Names: Van Zee and van de Geijn, "BLIS", 2015.
     """
 
     mc: int | None = None
@@ -74,7 +76,7 @@ class MacroTile:
 
     @staticmethod
     def parse(text: str) -> "MacroTile":
-        """Return the macro-tile that str() printed, now or in the form before, which began with rows=.
+        """Parse a macro-tile printed by str(), also in the former format, which began with rows=.
 
         Raises: MavcgError.
         """
@@ -89,7 +91,7 @@ class MacroTile:
 
 
 def _number(word: str) -> int | None:
-    """Return the number of a text form; None for a word, and for the 0 that stood for nothing before."""
+    """Return the number of a field's text; None for a word, and for 0, which meant None in the former format."""
     return int(word) or None if word.isdigit() else None
 
 
@@ -105,12 +107,12 @@ _OLD_MACRO = re.compile(
 
 @dataclass(frozen=True)
 class TilePlan:
-    """Macro-tiles by (kernel's name, version's label); a kernel that is not there has none to choose."""
+    """Macro-tiles by (kernel's name, version's label); a kernel without an entry has no macro-tile."""
 
     tiles: Mapping[tuple[str, str], MacroTile] = field(default_factory=dict)
 
     def of(self, kernel: str, label: str) -> MacroTile | None:
-        """Return the macro-tile of a version; None where the plan has none."""
+        """Return the macro-tile of a version, or None."""
         return self.tiles.get((kernel, label))
 
     def __iter__(self) -> Iterator[tuple[str, str, MacroTile]]:
@@ -122,7 +124,7 @@ class TilePlan:
 
     @staticmethod
     def parse(text: str) -> "TilePlan":
-        """Return the plan that str() printed. Raises: MavcgError naming the line."""
+        """Parse a plan printed by str(). Raises: MavcgError naming the line."""
         found: dict[tuple[str, str], MacroTile] = {}
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split(" ", 2)
@@ -137,23 +139,24 @@ class TilePlan:
         return TilePlan(found)
 
     def any_of(self, kernel: str) -> MacroTile | None:
-        """Return any version's macro-tile: call_rows, parts and min_chunk_rows are the same in all; or None."""
+        """Return the macro-tile of any version, or None; call_rows, parts and min_chunk_rows are the same in all
+        versions."""
         return next((macro for name, _, macro in self if name == kernel), None)
 
     def call_rows(self, kernel: str) -> int | None:
-        """Return the number of rows of a kernel's calls, the same for all its versions; None where the plan has none of
-        it."""
+        """Return the maximum rows of a kernel's calls, the same for all versions; None without a macro-tile."""
         macro = self.any_of(kernel)
         return macro.call_rows if macro is not None else None
 
 
 def worthwhile_call_rows(spec: KernelSpec) -> int:
-    """Return the least rows of work that are worth a call, at most all."""
+    """Return the minimum rows of work that are worth a call, at most all."""
     return _rows_of(CALL_WORK, spec)
 
 
 def worthwhile_chunk_rows(spec: KernelSpec, parts: int = 1) -> int:
-    """Return the number of rows of the default minimum chunk, or parts of rows: as few as are worth it, at most all."""
+    """Return the default minimum chunk, in rows of work or parts: the fewest that are worth the overhead, at most
+    all."""
     return _rows_of(CHUNK_WORK, spec, parts)
 
 

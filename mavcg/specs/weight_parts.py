@@ -1,15 +1,15 @@
-"""Parts of a kernel's weights, where a row of work reads one of them and not all."""
+"""Division of a kernel's weights into parts, of which a row of work reads one."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class WeightParts:
-    """A division of a kernel's weights among its rows of work.
+    """The division of a kernel's weights among its rows of work.
 
-    count: equal parts of the weights; a row of work reads one. outer: groups of parts that rows finish one after the
-    other; the parts of a group come again for each row of outputs before the next group begins. input_passes: how often
-    the rows together walk over the input.
+    count: number of equal parts; a row of work reads one. outer: number of groups of parts that are processed one after
+    the other; the parts of a group are read again for each row of outputs before the next group. input_passes: number
+    of times that all rows together read the input.
     """
 
     count: int = 1

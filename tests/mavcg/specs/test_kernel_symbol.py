@@ -99,5 +99,5 @@ def test_the_type_follows_the_operation(family: str, text: str) -> None:
     ],
 )  # fmt: skip
 def test_other_names_are_refused(text: str) -> None:
-    with pytest.raises(MavcgError, match="is no kernel's symbol"):
+    with pytest.raises(MavcgError, match="is not a kernel's symbol"):
         parse_kernel_symbol(text)
