@@ -1,8 +1,7 @@
-"""The graph of a model: immutable values, printed and parsed as text.
+"""The graph of a model as immutable values, which are printed and parsed as text.
 
-Every tensor is a dense array of its logical shape, row-major. Operators over images see N, H, W, C in this order: an
-importer of a format with another order puts transposes around them, and passes take out what cancels. What the
-operators mean is in mavcg.ops; mavcg.ops.verify says whether a graph keeps to it.
+Every tensor is a dense row-major array. Images are N, H, W, C: importers of formats with another order add transposes
+around operators, which passes cancel. mavcg.ops defines the operators; mavcg.ops.verify checks graphs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,9 +28,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Graph:
-    """A model: nodes in an order in which each reads only what is there already.
+    """A model: nodes in topological order.
 
-    inputs, outputs: tensor names. types: of every tensor, constants too. constants: arrays that nobody writes to.
+    inputs, outputs: tensor names. types: type of every tensor, constants included. constants: read-only arrays, by
+    name.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Graph:
         return {name: node for node in self.nodes for name in node.outputs if name}
 
     def readers(self) -> dict[str, tuple[Node, ...]]:
-        """Return the nodes that read each tensor, once each, in order; a graph's output counts in `outputs` only."""
+        """Return the nodes that read each tensor, in order and without repetition. The graph's outputs do not count."""
         readers_of: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -69,16 +69,16 @@ class Graph:
 
     @staticmethod
     def parse(text: str, constants: Mapping[str, Array] = MappingProxyType({})) -> "Graph":
-        """Return the graph that was printed as `text`.
+        """Parse a printed graph.
 
-        constants: the arrays of those constants that are too long to stand in the text, by name; each is checked
-        against the digest there. Raises: MavcgError with line and column.
+        constants: arrays of the constants that are too long to be printed, by name; each is checked against its digest
+        in the text. Raises: MavcgError with line and column.
         """
         return Graph(*parse_fields(text, constants))
 
 
 def fresh_name(taken: Iterable[str], stem: str) -> str:
-    """Return `stem`, or the first of stem.1, stem.2, ... that is not taken."""
+    """Return `stem` if it is not in `taken`, else the first free name of stem.1, stem.2, ..."""
     used = set(taken)
     name, number = stem, 0
     while name in used:
@@ -88,7 +88,7 @@ def fresh_name(taken: Iterable[str], stem: str) -> str:
 
 
 def prune(graph: Graph) -> Graph:
-    """Return the graph without nodes, constants and types that no output needs; its inputs stay."""
+    """Return the graph without nodes, constants and types that no output depends on; its inputs stay."""
     needed = set(graph.outputs)
     nodes = []
     for node in reversed(graph.nodes):

@@ -1,4 +1,4 @@
-"""Build graphs node by node, for importers. Types are inferred."""
+"""Construction of graphs node by node, with type inference, for importers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from mavcg.ops.op import check_type, node_location
 
 
 class GraphBuilder:
-    """A graph while it grows.
+    """A graph under construction.
 
-    types: of every tensor so far. constants: the arrays so far. nodes: in order. Nothing is shared or left out: two
-    equal nodes stay two nodes.
+    types: type of every tensor so far, by name. constants: arrays so far, by name. nodes: in order; equal nodes are not
+    merged.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,23 +27,22 @@ class GraphBuilder:
         self._numbers: dict[str, int] = {}
 
     def input(self, name: str, type: TensorType) -> str:
-        """Return a new input of the graph. Returns: its name. Raises: MavcgError where the name is taken."""
+        """Add an input and return its name. Raises: MavcgError if the name is taken."""
         self._take(name, type, f"graph {self.name}, its inputs")
         self._inputs.append(name)
         return name
 
     def constant(self, array: Any, stem: str = "c") -> str:
-        """Return a constant. Returns: its name, `stem` with a number where that is taken.
+        """Add a constant and return its name: `stem`, with a number if that is taken.
 
-        array: a NumPy array is kept as it is, without a copy where its elements lie row-major; of Python's numbers and
-        lists of them a float becomes f32, a whole number i64, a truth value bool.
-        Raises: MavcgError for elements of a type that graphs do not have.
+        array: a NumPy array, which is not copied if it is contiguous in row-major order, or Python numbers, of which
+        floats become f32, integers i64, and bools bool. Raises: MavcgError for an unsupported element type.
         """
         numpy = isinstance(array, np.ndarray | np.generic)
         values = np.asarray(array, order="C")
         if not numpy and values.dtype == np.float64:
             values = values.astype(np.float32)
-        # A view of its own: the caller's array stays writable for the caller.
+        # A read-only view, so that the caller's array stays writable.
         values = values.astype(values.dtype.newbyteorder("="), copy=False).view()
         values.flags.writeable = False
         name = self._fresh(stem)
@@ -54,10 +53,10 @@ class GraphBuilder:
     def add(
         self, op: str, inputs: Sequence[str], origin: str = "", outputs: Sequence[str] | None = None, **attrs: Any
     ) -> str:
-        """Return a node with one output. Returns: the output's name.
+        """Add a node with one output and return the output's name.
 
-        inputs: names, "" for one that is absent. outputs: names where they matter, else made of the operator and a
-        number. attrs: as mavcg.ops.make_node takes them; axis and axes may count from the end here.
+        inputs: names, "" for an absent one. outputs: names, by default made of the operator and a number. attrs: as for
+        mavcg.ops.nodes.make_node; axis and axes may be negative, counting from the end.
         Raises: MavcgError that names the node.
         """
         (name,) = self.add_many(op, inputs, origin, outputs, **attrs)
@@ -66,7 +65,7 @@ class GraphBuilder:
     def add_many(
         self, op: str, inputs: Sequence[str], origin: str = "", outputs: Sequence[str] | None = None, **attrs: Any
     ) -> tuple[str, ...]:
-        """Return a node with any number of outputs, as `add`. Raises: as add."""
+        """Add a node with any number of outputs and return their names. Arguments as for `add`. Raises: as add."""
         names = list(outputs) if outputs is not None else [""]
         node = make_node(op, inputs, names, origin, **attrs)
         node = self._normalise_axes(node)
@@ -81,12 +80,12 @@ class GraphBuilder:
         return tuple(names)
 
     def finish(self, outputs: Sequence[str]) -> Graph:
-        """Return the graph. Raises: MavcgError where an output is not there, or none is named."""
+        """Return the finished graph. Raises: MavcgError for an unknown output, or without outputs."""
         if not outputs:
             raise MavcgError(f"graph {self.name}: it has no outputs; nothing would be computed")
         for name in outputs:
             if name not in self.types:
-                raise MavcgError(f"graph {self.name}: its output %{name} is made by nothing")
+                raise MavcgError(f"graph {self.name}: no node makes its output %{name}")
         return Graph(
             self.name, tuple(self._inputs), tuple(outputs), tuple(self.nodes), dict(self.types), dict(self.constants)
         )
@@ -95,7 +94,7 @@ class GraphBuilder:
         if not name:
             raise MavcgError(f"{where}: a tensor without a name")
         if name in self.types:
-            raise MavcgError(f"{where}: the name %{name} is taken; every tensor is made once")
+            raise MavcgError(f"{where}: the name %{name} is taken; every tensor needs a name of its own")
         check_type(where, name, type)
         self.types[name] = type
 
@@ -108,7 +107,7 @@ class GraphBuilder:
                 return name
 
     def _normalise_axes(self, node: Node) -> Node:
-        """Replace negative axes, which count from the last dimension of the first input."""
+        """Return the node with negative axes, which count from the first input's last dimension, replaced."""
         first = self.types.get(node.inputs[0]) if node.inputs else None
         if first is None:
             return node

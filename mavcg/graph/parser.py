@@ -1,4 +1,4 @@
-"""The text of a graph read again, for tests and experiments; its form is in graph_text."""
+"""Parser of the text format of graphs (printer.py), for tests and experiments."""
 
 import re
 from collections.abc import Mapping
@@ -10,14 +10,15 @@ from mavcg.errors import MavcgError
 from mavcg.graph.parts import DTYPES, Array, AttrValue, Node, TensorType, type_of
 from mavcg.graph.printer import PLAIN, Fields, digest, scalar_text
 
-DIGITS = 400  # no number is longer: a long f64 in full has 309 before its point
+DIGITS = 400  # maximum length of a number; the largest f64 in full has 309 digits before its point
 
 
 def parse_fields(text: str, constants: Mapping[str, Array]) -> Fields:
-    """Parse what `text` printed.
+    """Parse a printed graph into the fields of a Graph.
 
-    constants: the arrays of those constants that are too long to stand in the text, by name; each is checked against
-    the digest there. Raises: MavcgError with line and column.
+    constants: arrays of the constants that are too long to be printed, by name; each is checked against its digest in
+    the
+    text. Raises: MavcgError with line and column.
     """
     return _Parser(text, constants).graph()
 
@@ -31,7 +32,7 @@ _TYPE = re.compile(r"([a-z]+[0-9]*)\[((?:[0-9]{1,18}(?:,[0-9]{1,18})*)?)\]")
 
 
 class _Parser:
-    """A recursive descent over the tokens of one text. at: where the next one is looked for; start: of the last one."""
+    """A recursive-descent parser of one text. at: position after the last token; start: position of the last token."""
 
     def __init__(self, text: str, constants: Mapping[str, Array]) -> None:
         self.text = text
@@ -48,7 +49,7 @@ class _Parser:
         return MavcgError(f"graph text: line {line}, column {column}: {what}; the form is what a graph prints as")
 
     def look(self) -> re.Match[str] | None:
-        """Return the next token; `start` becomes its place. None where the text ends or a character starts no token."""
+        """Return the match of the next token and set `start`; None at the end or if no token matches."""
         match = _TOKEN.match(self.text, self.at)
         if match is None or match.lastgroup is None:
             self.start = len(self.text) - len(self.text[self.at :].lstrip())
@@ -61,8 +62,7 @@ class _Parser:
         return match[match.lastgroup] if match and match.lastgroup else ""
 
     def next(self, expected: str = "") -> tuple[str, str]:
-        """Return the kind and text of a token, which is taken. expected: what should be here, for the message where
-        nothing is."""
+        """Consume the next token and return (kind, text). expected: description of the token, for the error message."""
         match = self.look()
         if match is None or match.lastgroup is None:
             rest = self.text[self.start : self.start + 1]
@@ -83,7 +83,7 @@ class _Parser:
         return text
 
     def name(self) -> str:
-        """Return a name: a plain run of characters, or a string."""
+        """Parse a name, plain or quoted."""
         if self.text.startswith('"', self.at):
             return self.string()
         self.start = self.at
@@ -94,7 +94,7 @@ class _Parser:
         return match[0]
 
     def tensor(self) -> str:
-        """Return %name, or _ for none."""
+        """Parse %name, or _ for an absent tensor."""
         if self.peek() == "_":
             self.next()
             return ""
@@ -102,11 +102,11 @@ class _Parser:
         return self.name()
 
     def definition(self) -> str:
-        """Return %name: type, of a tensor that has not come before."""
+        """Parse `%name: type` of a new tensor, and return the name."""
         self.take("%")
         name, start = self.name(), self.start
         if name in self.types:
-            raise self.fail(f"%{name} is made a second time")
+            raise self.fail(f"%{name} is defined twice")
         self.take(":")
         self.types[name] = self.type()
         self.start = start
@@ -134,7 +134,7 @@ class _Parser:
         return int(text) if re.fullmatch(r"[-+]?[0-9]+", text) else float(text)
 
     def list_to(self, end: str) -> tuple[Any, ...]:
-        """Return the numbers up to a bracket."""
+        """Parse the numbers of a list up to its closing bracket."""
         values = []
         while self.peek() != end:
             values.append(self.scalar())
@@ -167,7 +167,7 @@ class _Parser:
         return array
 
     def array(self, name: str, values: tuple[Any, ...], tensor: TensorType) -> Array:
-        """Return the values of a constant as numbers of its type; none is bent to fit."""
+        """Return the values of a constant as an array of its type; values that the type cannot hold are errors."""
         dtype = DTYPES[tensor.dtype]
         for value in values:
             fits = isinstance(value, bool) == (dtype.kind == "b")
@@ -176,7 +176,7 @@ class _Parser:
             elif fits and dtype.kind == "f":
                 fits = isinstance(value, float) or abs(value) < 1 << 1000
             if not fits:
-                raise self.fail(f"constant %{name}: {scalar_text(value)[:40]} is no {tensor.dtype}")
+                raise self.fail(f"constant %{name}: {scalar_text(value)[:40]} is not a {tensor.dtype}")
         with np.errstate(over="ignore"):
             return np.array(values, dtype=dtype).reshape(tensor.shape)
 
@@ -207,7 +207,7 @@ class _Parser:
         while self.on_this_line() and self.peek() != "#":
             key = self.word("an attribute")
             if key in attrs:
-                raise self.fail(f"attribute {key} comes twice")
+                raise self.fail(f"attribute {key} is given twice")
             self.take("=")
             attrs[key] = self.value()
         origin = ""
@@ -217,7 +217,7 @@ class _Parser:
         return Node(op, tuple(inputs), outputs, tuple(sorted(attrs.items())), origin)
 
     def on_this_line(self) -> bool:
-        """True if another token stands on the line of the last one."""
+        """Return True if another token follows on the line of the last one."""
         match = self.look()
         return match is not None and "\n" not in self.text[self.at : self.start]
 
@@ -246,7 +246,7 @@ class _Parser:
             outputs.append(self.returned_tensor())
         self.take("}")
         if self.look() is not None or self.start < len(self.text):
-            raise self.fail("something after the graph's end")
+            raise self.fail("there is text after the graph's end")
         return Fields(name, tuple(self.inputs), tuple(outputs), tuple(nodes), self.types, self.constants)
 
     def returned_tensor(self) -> str:

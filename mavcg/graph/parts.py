@@ -1,4 +1,4 @@
-"""Parts of a graph: tensor types and nodes, re-exported by mavcg.graph."""
+"""The parts of a graph, tensor types and nodes; mavcg.graph re-exports them."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _NAME_OF_DTYPE = {dtype: name for name, dtype in DTYPES.items()}
 
 @dataclass(frozen=True)
 class TensorType:
-    """dtype: a key of DTYPES; shape: every dimension known and at least 0."""
+    """The type of a tensor. dtype: a key of DTYPES. shape: dimensions, all known and at least 0."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class TensorType:
 
 
 def type_of(array: Array) -> TensorType:
-    """Return the type of a NumPy array. Raises: MavcgError for an element type that graphs do not have."""
+    """Return the type of a NumPy array. Raises: MavcgError for an unsupported element type."""
     name = _NAME_OF_DTYPE.get(array.dtype.newbyteorder("="))
     if name is None:
         raise MavcgError(f"a constant of type {array.dtype}: not supported; there are {', '.join(DTYPES)}")
@@ -53,11 +53,11 @@ def type_of(array: Array) -> TensorType:
 
 @dataclass(frozen=True)
 class Node:
-    """One operator at work.
+    """A node of a graph: one application of an operator.
 
-    inputs: tensor names, "" for an optional input that is not there. attrs: sorted by name, all that the operator has,
-    with its defaults filled in (mavcg.ops.make_node does both). origin: the node of the user's file that it
-    comes from, for messages and reports.
+    inputs: tensor names, "" for an absent optional input. attrs: all attributes of the operator, sorted by name,
+    including defaults (mavcg.ops.nodes.make_node fills them in). origin: the node of the user's file that it comes
+    from, for messages and reports.
     """
 
     op: str
@@ -67,7 +67,7 @@ class Node:
     origin: str = ""
 
     def attr(self, name: str) -> Any:
-        """Return the value of an attribute. Raises: KeyError for one that the operator does not have."""
+        """Return the value of an attribute. Raises: KeyError for an unknown attribute."""
         for key, value in self.attrs:
             if key == name:
                 return value
@@ -75,14 +75,14 @@ class Node:
 
     @property
     def output(self) -> str:
-        """The only output."""
+        """The node's only output."""
         (name,) = self.outputs
         return name
 
     def with_attrs(self, **changed: AttrValue) -> "Node":
-        """Return the same node with some attributes set anew."""
+        """Return the node with some attributes changed."""
         return replace(self, attrs=tuple(sorted((dict(self.attrs) | changed).items())))
 
     def with_inputs(self, names: Mapping[str, str]) -> "Node":
-        """Return the same node reading other tensors where `names` says so."""
+        """Return the node with inputs renamed by `names`; other inputs stay."""
         return replace(self, inputs=tuple(names.get(i, i) for i in self.inputs))

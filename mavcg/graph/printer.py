@@ -1,4 +1,4 @@
-"""The text of a graph, printed for people and for dumps; graph_parse reads it.
+"""Printer of the text format of graphs, for people and for dumps; parser.py reads it.
 
     graph name {
       input %x: f32[1,4,4,2]
@@ -8,7 +8,7 @@
       return %conv
     }
 
-_ stands for an input that is absent. A name that is not plain stands in quotes.
+_ marks an absent input. Names with special characters are quoted.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ import numpy as np
 
 from mavcg.graph.parts import Array, AttrValue, Node, TensorType
 
-INLINE_ELEMENTS = 8  # constants of at most so many elements are printed in full
+INLINE_ELEMENTS = 8  # maximum elements of a constant that is printed in full
 
 
 class Fields(NamedTuple):
-    """The fields of a Graph, in their order."""
+    """The fields of a Graph, in the same order."""
 
     name: str
     inputs: tuple[str, ...]
@@ -35,7 +35,7 @@ class Fields(NamedTuple):
 
 
 def text_of(graph: Fields) -> str:
-    """Return the graph as text; constants by name, nodes in order."""
+    """Return the graph as text, with constants sorted by name and nodes in order."""
     lines = [f"graph {_word(graph.name)} {{"]
     lines += [f"  input %{_word(name)}: {graph.types[name]}" for name in graph.inputs]
     for name in sorted(graph.constants):
@@ -73,7 +73,7 @@ def _constant_text(array: Array) -> str:
 
 
 def scalar_text(value: bool | int | float) -> str:
-    """Return a number as it stands in the text."""
+    """Return a number in the text format."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)

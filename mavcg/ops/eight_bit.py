@@ -1,10 +1,10 @@
-"""Operators over 8-bit numbers that stand for (q - zero) * scale.
+"""Operators on quantised 8-bit tensors, which represent (q - zero) * scale.
 
-Those from q.. are made by passes/graph/quantized.py, by no importer. iconv2d and imatmul are the sums themselves, by a
-zero point that a run computes: zero is a scalar of x's type, w holds differences of 8-bit numbers from theirs.
+passes/graph/quantized.py creates the operators q..; no importer does. iconv2d and imatmul are the sums alone, with a
+zero point computed at run time: zero is a scalar of x's type, and w holds 8-bit weights minus their zero point.
 
-Sums are whole numbers and exact; they become 8 bits by one f32 product, rounded half to even (requantise in
-mavcg/reference/eight_bit.py). lo and hi: between them every result lies, also an activation's bounds.
+Sums are exact integers; one f32 product, rounded half to even, requantizes them (requantize in
+mavcg/reference/eight_bit.py). Results are clamped to lo .. hi, which include an activation's bounds.
 """
 
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ _RESULT: Mapping[str, Attr] = {"out_zero": _INT, "lo": _INT, "hi": _INT, "to": A
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Return the smallest and largest number of i8 or u8."""
+    """Return (smallest, largest) value of i8 or u8."""
     return (-128, 127) if dtype == "i8" else (0, 255)
 
 
 def _result(case: TypedNode, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
-    """Return the result, its attributes checked."""
+    """Return the type of an 8-bit result of this shape, after a check of its attributes."""
     least, most = limits(case.attr("to"))
     if not least <= case.attr("lo") <= case.attr("hi") <= most:
-        raise case.fail(f"lo {case.attr('lo')} and hi {case.attr('hi')} where {least} to {most} are numbers")
+        raise case.fail(f"lo {case.attr('lo')} and hi {case.attr('hi')}; {least} <= lo <= hi <= {most} is needed")
     if not least <= case.attr("out_zero") <= most:
         raise case.fail(f"out_zero {case.attr('out_zero')} is not {case.attr('to')}")
     return (TensorType(case.attr("to"), shape),)
@@ -43,7 +43,7 @@ def _zero(case: TypedNode, name: str, tensor: TensorType) -> None:
 
 
 def _channels(case: TypedNode, count: int) -> None:
-    """Check that bias and multiplier have one element per output channel."""
+    """Check that bias and multiplier have an element per output channel."""
     for name, dtype in (("bias", "i32"), ("multiplier", "f32")):
         if case.type(name, (dtype,)).shape != (count,):
             raise case.fail(f"{name} {case.type(name)} where {count} elements are needed")
@@ -72,7 +72,7 @@ def _qmatmul(case: TypedNode) -> tuple[TensorType, ...]:
 
 
 def _integer_result(case: TypedNode, shape: tuple[int, ...]) -> tuple[TensorType, ...]:
-    """The type of exact sums, or of what becomes of them; the other inputs checked."""
+    """Return the type of exact sums, or of the epilogue's results, after a check of the other inputs."""
     x, zero = case.type("x", EIGHT), case.type("zero", EIGHT, rank=0)
     if zero.dtype != x.dtype:
         raise case.fail(f"zero {zero} for {x}")
@@ -150,7 +150,7 @@ _POOL = {"kernel": Attr("ints", length=2), **_STEPS, "count_pads": _PADS}
 _ONE = {"x_zero": _INT, **_RESULT}
 _MULTIPLIER = {"multiplier": Attr("float")}
 _ZEROS = {"a_zero": _INT, "b_zero": _INT, **_RESULT}
-# f32 out of sums where there is a multiplier: act(f32(sum + bias) * multiplier + shift + residual).
+# With a multiplier the result is f32: act(f32(sum + bias) * multiplier + shift + residual).
 _INTEGER = ("x", "w", "zero", "bias?", "multiplier?", "shift?", "residual?")
 _SCALES = {"a_scale": Attr("float"), "b_scale": Attr("float")}
 OPS = (

@@ -1,4 +1,4 @@
-"""Operators that treat every element alone."""
+"""Element-wise operators."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -38,18 +38,19 @@ UNARY = (
     _unary("clip", NUMBERS, {"lo": Attr("float", float("-inf")), "hi": Attr("float", float("inf"))}),
 )
 
-# What may be fused at the end of another operator: the names of its parameters in the order of act_args. A bool
-# parameter stands there as 0.0 or 1.0.
+# Activations that may be fused into other operators: names of their parameters in the order of act_args, where a bool
+# parameter is 0.0 or 1.0.
 ACTIVATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {op.name: tuple(op.attrs) for op in UNARY if op.name != "not"}
 )
 
 
 def check_activation(case: TypedNode) -> None:
-    """Raise MavcgError where act is no activation or act_args are not its parameters."""
+    """Check the attributes act and act_args. Raises: MavcgError for an unknown activation or other parameters than
+    its."""
     act, args = case.attr("act"), case.attr("act_args")
     if act and act not in ACTIVATIONS:
-        raise case.fail(f"act {act!r} is no activation; there are {', '.join(sorted(ACTIVATIONS))}")
+        raise case.fail(f"act {act!r} is not an activation; supported: {', '.join(sorted(ACTIVATIONS))}")
     required = ACTIVATIONS[act] if act else ()
     if len(args) != len(required):
         raise case.fail(f"act_args has {len(args)} values where {act or 'no activation'} takes {len(required)}")
@@ -58,7 +59,7 @@ def check_activation(case: TypedNode) -> None:
 def _prelu(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS)
     case.same_dtype("x", "slope")
-    case.spreads("slope", x.shape)
+    case.broadcasts_to("slope", x.shape)
     return (x,)
 
 

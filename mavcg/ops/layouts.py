@@ -1,4 +1,4 @@
-"""Operators over images in other layouts than N, H, W, C: what selecting primitives puts into a graph."""
+"""Operators on images in layouts other than N, H, W, C, which the selection of primitives adds to a graph."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ def _image(case: TypedNode, layout: str, c: int, h: int, w: int) -> tuple[int, .
 
 
 def _reads(case: TypedNode, dtypes: tuple[str, ...], layout: str) -> TensorType:
-    """Return the input x, checked to be n images of c, h, w in the attribute's layout."""
+    """Return the type of x, after a check that it holds images of c, h, w in the attribute's layout."""
     x = case.type("x", dtypes, rank=4)
     case.at_least(1, "c", "h", "w", "block", "n")
     c, h, w = (case.attr(name) for name in "chw")
@@ -48,7 +48,7 @@ def _primitive_conv2d(case: TypedNode) -> tuple[TensorType, ...]:
     channels, groups, (out_ch, *kernel, per_group) = case.attr("c"), case.attr("groups"), w.shape
     if min(kernel) < 1 or per_group * groups != channels or out_ch < 1 or out_ch % groups:
         raise case.fail(
-            f"w is to be of {channels} channels in {groups} groups, O,KH,KW,C/groups: of {out_ch} output and "
+            f"w must be [O,KH,KW,C/groups] for {channels} channels in {groups} groups: {out_ch} output and "
             f"{per_group} input channels, {kernel[0]} x {kernel[1]}"
         )
     bias = case.maybe("bias")
@@ -79,7 +79,7 @@ OPS = (
             "layout_in": _LAYOUT,
             "layout_out": _LAYOUT,
             **_IMAGE,
-            "pads": Attr("ints", (0, 0), length=2),  # above and below, left and right
+            "pads": Attr("ints", (0, 0), length=2),  # rows above and below, columns left and right
             "stride": Attr("ints", (1, 1), length=2),
             "groups": Attr("int", 1),
             "dilation": Attr("ints", (1, 1), length=2),

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Operators of matrix products."""
 
 from mavcg.graph import TensorType
 from mavcg.ops.elementwise import check_activation

@@ -1,4 +1,4 @@
-"""Complete nodes with their defaults, and infer the types of their outputs."""
+"""Creation of nodes with their operator's defaults, and inference of the types of their outputs."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -14,21 +14,22 @@ from mavcg.ops.table import OPS
 
 
 def operator(node: Node) -> Operator:
-    """Return the operator of a node. Raises: MavcgError where there is none of this name."""
+    """Return the operator of a node. Raises: MavcgError for an unknown name."""
     found = OPS.get(node.op)
     if found is None:
         near = difflib.get_close_matches(node.op, OPS, n=1)
         hint = f"perhaps {near[0]} is meant" if near else f"there are {', '.join(sorted(OPS))}"
-        raise MavcgError(f"{node_location(node)}: there is no operator {node.op}; {hint}")
+        raise MavcgError(f"{node_location(node)}: unknown operator {node.op}; {hint}")
     return found
 
 
 def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: str = "", **attrs: Any) -> Node:
-    """Return a node with all attributes of its operator, defaults filled in, and all its inputs, "" for those absent.
+    """Return a node with all attributes of its operator, including defaults, and all inputs, "" for absent ones.
 
-    attrs: lists, NumPy arrays and NumPy scalars become tuples and Python's numbers; a whole number may stand for a
-    float, never a float for a whole number. Raises: MavcgError for an unknown operator, an attribute that it does not
-    have, lacks, or that is of another kind, and for too many or too few inputs.
+    attrs: lists, NumPy arrays and NumPy scalars become tuples and Python numbers; an integer is accepted for a float,
+    but not a float for an integer. Raises: MavcgError for an unknown operator, an unknown or missing attribute or one
+    of
+    another kind, and for too many or too few inputs.
     """
     node = Node(op, tuple(inputs), tuple(outputs), (), origin)
     known = operator(node)
@@ -54,7 +55,7 @@ def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: st
 
 
 def check_form(node: Node) -> None:
-    """Check that a node has what its operator's entry requires, except types. Raises: MavcgError."""
+    """Check a node's attributes and inputs against its operator, except types. Raises: MavcgError for a difference."""
     known = operator(node)
     if [name for name, _ in node.attrs] != sorted(known.attrs):
         have, want = ", ".join(n for n, _ in node.attrs), ", ".join(sorted(known.attrs))
@@ -79,13 +80,13 @@ def infer(
 ) -> tuple[TensorType, ...]:
     """Return the types of a node's outputs.
 
-    types: of its inputs at least. constants: arrays that are known, by name; indices among them are checked.
-    Raises: MavcgError that names the node and the types of its inputs where these do not go together.
+    types: types of at least its inputs, by name. constants: constant arrays, by name; constant indices are checked.
+    Raises: MavcgError that names the node and the types of its inputs if these are incompatible.
     """
     check_form(node)
     for name in node.inputs:
         if name and name not in types:
-            raise MavcgError(f"{node_location(node)}: it reads %{name}, which nothing makes before it")
+            raise MavcgError(f"{node_location(node)}: it reads %{name}, which no earlier node makes")
     case = TypedNode(
         operator(node),
         node,
@@ -116,11 +117,11 @@ def _coerce(node: Node, name: str, attr: Attr, value: Any) -> AttrValue:
 
 
 def _scalar(kind: str, value: Any) -> bool | int | float | str | None:
-    """Return the value as this kind; None where it is of another."""
+    """Return the value as this kind; None if it is of another kind."""
     if isinstance(value, np.generic):
         value = value.item()
     if kind == "bool":
-        # Files write truth as 0 and 1.
+        # Files store bool as 0 and 1.
         return bool(value) if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)) else None
     if kind == "str":
         return value if isinstance(value, str) else None

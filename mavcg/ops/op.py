@@ -1,4 +1,4 @@
-"""Definition of an operator: its inputs, its attributes, and how its output types follow from them."""
+"""Definitions of operators: inputs, attributes and type inference, with helpers for inference functions."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,16 +14,17 @@ UNSIGNED = ("u8", "u16", "u32", "u64")
 NUMBERS = (*FLOATS, *SIGNED, *UNSIGNED)
 ANY = (*NUMBERS, "bool")
 
-MOST_BYTES = 1 << 40  # no tensor is larger: beyond, shapes are somebody's mistake, or malice
-MOST = 1 << 31  # nor is a number in an attribute that counts positions
+MOST_BYTES = 1 << 40  # maximum size of a tensor; larger shapes are a mistake or an attack
+MOST = 1 << 31  # maximum value of an attribute that counts positions
 
 
 @dataclass(frozen=True)
 class Attr:
-    """An attribute.
+    """An attribute of an operator.
 
-    kind: "bool", "int", "float", "str", "ints" or "floats". default: None where every node must say it itself.
-    length: of a tuple, where it is fixed. choices: of a str, where not every word will do.
+    kind: "bool", "int", "float", "str", "ints" or "floats". default: None if every node must have the attribute.
+    length:
+    fixed length of a tuple, or None. choices: allowed values of a str; () allows any.
     """
 
     kind: str
@@ -36,8 +37,9 @@ class Attr:
 class Operator:
     """An operator of the table.
 
-    inputs: their names in order; one with `?` at its end may be absent, one with `...` stands for one or more.
-    attrs: in the order in which a fused activation's act_args gives them. infer: the types of the outputs.
+    inputs: names in order; a name that ends in `?` may be absent, `...` marks one or more inputs. attrs: in the order
+    of
+    act_args, if the operator is an activation. infer: function that returns the types of the outputs.
     """
 
     name: str
@@ -47,34 +49,34 @@ class Operator:
 
     @property
     def least(self) -> int:
-        """Least number of inputs."""
+        """Minimum number of inputs."""
         return sum(not name.endswith("?") for name in self.inputs)
 
     @property
     def most(self) -> int | None:
-        """Greatest number of inputs; None for any number."""
+        """Maximum number of inputs; None for any number."""
         return None if self.inputs[-1].endswith("...") else len(self.inputs)
 
 
 def node_location(node: Node) -> str:
-    """Return the node's name in messages: that of the user's file, else of its first output."""
+    """Return a node's name for messages: the name in the user's file, else the name of its first output."""
     name = node.origin or next((n for n in node.outputs if n), "")
     return f"node '{name}' ({node.op})" if name else f"a node {node.op}"
 
 
 def check_type(where: str, name: str, tensor: TensorType) -> None:
-    """Raise MavcgError for a dtype that graphs do not have, a negative dimension, or a size that no machine has."""
+    """Check a tensor type. Raises: MavcgError for an unknown dtype, a negative dimension, or more than MOST_BYTES."""
     if tensor.dtype not in DTYPES or any(d < 0 for d in tensor.shape):
-        raise MavcgError(f"{where}: %{name} is {tensor}, which is no type")
+        raise MavcgError(f"{where}: %{name} is {tensor}, which is not a tensor type")
     if math.prod(max(1, d) for d in tensor.shape) * DTYPES[tensor.dtype].itemsize > MOST_BYTES:
         raise MavcgError(f"{where}: %{name} is {tensor}; no tensor may be larger than {MOST_BYTES >> 40} TiB")
 
 
 @dataclass(frozen=True)
 class TypedNode:
-    """A node with the types of its inputs, from which those of its outputs follow.
+    """A node with the types of its inputs, from which the types of its outputs are inferred.
 
-    types: of its inputs in order, None for those absent. values: the arrays of those that are constants, else None.
+    types: types of the inputs in order, None for absent ones. values: arrays of constant inputs, None for others.
     """
 
     op: Operator
@@ -87,21 +89,22 @@ class TypedNode:
         return self.node.attr(name)
 
     def fail(self, what: str) -> MavcgError:
-        """Return an error that names the node, its inputs and what is wrong."""
+        """Return an error that names the node, its inputs and the problem."""
         given = ", ".join(str(t) if t else "_" for t in self.types)
         return MavcgError(f"{node_location(self.node)}: {what}; its inputs are {given}")
 
     def maybe(self, name: str) -> TensorType | None:
-        """Return the type of an input by its name; None where it is absent."""
+        """Return the type of an input by its name; None if it is absent."""
         at = [n.rstrip("?") for n in self.op.inputs].index(name)
         return self.types[at]
 
     def value(self, name: str) -> Array | None:
-        """Return the array of an input that is a constant; None for others."""
+        """Return the array of a constant input by its name; None for other inputs."""
         return self.values[[n.rstrip("?") for n in self.op.inputs].index(name)]
 
     def type(self, name: str, dtypes: Sequence[str] = ANY, rank: int | None = None, rank_min: int = 0) -> TensorType:
-        """Return the type of an input that must be there. Raises: MavcgError for another dtype or rank than these."""
+        """Return the type of a required input. Raises: MavcgError for an absent input, or another dtype or rank than
+        these."""
         found = self.maybe(name)
         if found is None:
             raise self.fail(f"its input {name} is missing")
@@ -114,47 +117,47 @@ class TypedNode:
         return found
 
     def same_dtype(self, *names: str) -> None:
-        """Raise MavcgError where the inputs of these names differ in dtype; absent ones do not count."""
+        """Check that the inputs of these names have the same dtype, except absent ones. Raises: MavcgError."""
         if len({t.dtype for t in map(self.maybe, names) if t is not None}) > 1:
             raise self.fail(f"{', '.join(names)} differ in type")
 
     def axis(self, rank: int, name: str = "axis") -> int:
-        """Return an attribute that counts dimensions from 0. Raises: MavcgError where it is no dimension."""
+        """Return an attribute that is an axis, counted from 0. Raises: MavcgError for an axis out of range."""
         axis: int = self.attr(name)
         if not 0 <= axis < rank:
-            raise self.fail(f"{name} {axis} where 0 to {rank - 1} are dimensions")
+            raise self.fail(f"{name} is {axis}; it must be 0 to {rank - 1}")
         return axis
 
     def entries(self, name: str, rank: int) -> tuple[int, ...]:
-        """Return an attribute with one entry a dimension. Raises: MavcgError for another count."""
+        """Return an attribute with an entry per dimension. Raises: MavcgError for another number of entries."""
         values: tuple[int, ...] = self.attr(name)
         if len(values) != rank:
             raise self.fail(f"{name} has {len(values)} entries for {rank} dimensions")
         return values
 
     def at_least(self, least: int, *names: str) -> None:
-        """Raise MavcgError where a whole number, or one of a tuple of them, is smaller, or larger than MOST."""
+        """Check that integer attributes, or all entries of tuples, are within least .. MOST. Raises: MavcgError."""
         for name in names:
             value = self.attr(name)
             if any(not least <= v <= MOST for v in (value if isinstance(value, tuple) else (value,))):
-                raise self.fail(f"{name} {value} where {least} to {MOST} are possible")
+                raise self.fail(f"{name} is {value}; it must be {least} to {MOST}")
 
     def broadcast(self, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-        """Return NumPy's common shape. Raises: MavcgError where there is none."""
+        """Return the shape that NumPy broadcasts these to. Raises: MavcgError for incompatible shapes."""
         found = broadcast_shape(*shapes)
         if found is None:
             raise self.fail("shapes that do not broadcast")
         return found
 
-    def spreads(self, name: str, shape: tuple[int, ...]) -> None:
-        """Raise MavcgError where the input of this name, if there, does not broadcast to just this shape."""
+    def broadcasts_to(self, name: str, shape: tuple[int, ...]) -> None:
+        """Check that an input, unless absent, broadcasts to exactly this shape. Raises: MavcgError."""
         found = self.maybe(name)
         if found is not None and broadcast_shape(found.shape, shape) != shape:
             raise self.fail(f"{name} {found} does not broadcast to [{','.join(map(str, shape))}]")
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the shape that NumPy broadcasts these to; None where they do not go together."""
+    """Return the shape that NumPy broadcasts these to; None for incompatible shapes."""
     rank = max(map(len, shapes))
     found = []
     for lengths in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):

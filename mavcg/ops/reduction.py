@@ -1,4 +1,4 @@
-"""Operators over whole axes: sums, extremes, and what is made relative to them."""
+"""Operators over whole axes: reductions, softmax and normalisations."""
 
 from mavcg.graph import TensorType
 from mavcg.ops.op import FLOATS, NUMBERS, Attr, Operator, TypedNode
@@ -38,8 +38,8 @@ def _layer_norm(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS)
     axis = case.axis(len(x.shape))
     case.same_dtype("x", "scale", "bias")
-    case.spreads("scale", x.shape[axis:])
-    case.spreads("bias", x.shape[axis:])
+    case.broadcasts_to("scale", x.shape[axis:])
+    case.broadcasts_to("bias", x.shape[axis:])
     return (x,)
 
 

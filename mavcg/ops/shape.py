@@ -1,4 +1,4 @@
-"""Operators that move elements, and resample, which mixes them along one axis."""
+"""Operators that move elements, and resample, which computes weighted sums along one axis."""
 
 import numpy as np
 
@@ -67,14 +67,14 @@ def _transpose(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x")
     perm = case.attr("perm")
     if sorted(perm) != list(range(len(x.shape))):
-        raise case.fail(f"perm {perm} is no order of {len(x.shape)} dimensions")
+        raise case.fail(f"perm {perm} is not a permutation of {len(x.shape)} dimensions")
     return (TensorType(x.dtype, tuple(x.shape[i] for i in perm)),)
 
 
 def _broadcast_to(case: TypedNode) -> tuple[TensorType, ...]:
     shape = case.attr("shape")
     case.at_least(0, "shape")
-    case.spreads("x", shape)
+    case.broadcasts_to("x", shape)
     return (TensorType(case.type("x").dtype, shape),)
 
 

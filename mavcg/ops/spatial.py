@@ -1,4 +1,4 @@
-"""Operators whose windows slide over images, [N, H, W, C]."""
+"""Operators with windows on images [N, H, W, C]: convolutions and pooling."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,11 @@ ACT: Mapping[str, Attr] = {"act": Attr("str", ""), "act_args": Attr("floats", ()
 _PADS = Attr("ints", (0, 0, 0, 0), length=4)  # top, left, bottom, right
 _STEPS = {"stride": Attr("ints", (1, 1), length=2), "dilation": Attr("ints", (1, 1), length=2), "pads": _PADS}
 
-MOST_WINDOWS = 1 << 24  # along an axis: more come of a damaged file, not of a network
+MOST_WINDOWS = 1 << 24  # maximum windows along an axis; more indicate a damaged file
 
 
 def window_counts(case: TypedNode, kernel: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[int, int]:
-    """Return the number of windows over an image's height and width. Raises: MavcgError if there are none."""
+    """Return the numbers of windows along an image's height and width. Raises: MavcgError if there are none."""
     case.at_least(1, "stride", "dilation")
     case.at_least(0, "pads")
     stride, dilation, pads = case.attr("stride"), case.attr("dilation"), case.attr("pads")
@@ -34,7 +34,7 @@ def window_counts(case: TypedNode, kernel: tuple[int, ...], lengths: tuple[int, 
 
 
 def _filter(case: TypedNode) -> tuple[TensorType, TensorType]:
-    """Return the image and filter of a convolution, checked against each other."""
+    """Return the types of a convolution's image and filter, after a check against each other."""
     x, w = case.type("x", FLOATS, rank=4), case.type("w", FLOATS, rank=4)
     case.same_dtype("x", "w", "bias")
     case.at_least(1, "groups")
@@ -100,17 +100,17 @@ def _avg_pool2d(case: TypedNode) -> tuple[TensorType, ...]:
 
 
 def divisors(node: Node, axis: int, length: int, count: int) -> Array:
-    """Return how many positions of each window along one axis avg_pool2d counts: those inside the image and its
-    count_pads.
+    """Return the number of positions of each window along one axis that count in avg_pool2d's divisor, [count].
 
-    axis: 0 for height, 1 for width; length: of the image; count: of windows. Returns: [count].
+    Positions inside of the image and of its count_pads count. axis: 0 for height, 1 for width. length: length of the
+    image along the axis. count: number of windows.
     """
     kernel, stride, dilation, pads, counted = (
         node.attr(n)[axis] for n in ("kernel", "stride", "dilation", "pads", "count_pads")
     )
     after = node.attr("count_pads")[axis + 2]
     first = np.arange(count) * stride - pads
-    # Position k of a window is at first + k * dilation; rounded up, a // b is -(-a // b).
+    # Position k of a window is first + k * dilation; a / b rounded up is -(-a // b).
     begin = np.clip(-((first + counted) // dilation), 0, kernel)
     end = np.clip(-((first - length - after) // dilation), 0, kernel)
     return np.asarray(end - begin)
@@ -118,7 +118,8 @@ def divisors(node: Node, axis: int, length: int, count: int) -> Array:
 
 _POOL = {"kernel": Attr("ints", length=2), **_STEPS}
 OPS = (
-    # exact: sums of whole numbers that its type holds: no algorithm that computes with anything but products of them.
+    # exact: sums of integers that the type can hold; only algorithms that compute products and sums of these are
+    # allowed.
     Operator(
         "conv2d",
         ("x", "w", "bias?", "residual?"),

@@ -1,4 +1,4 @@
-"""Verification of graphs; runs between passes."""
+"""Verification of graphs, which runs between passes."""
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, type_of
@@ -7,7 +7,7 @@ from mavcg.ops.op import check_type, node_location
 
 
 def verify(graph: Graph) -> None:
-    """Check that names are made once and before they are read, that types are right and attributes complete.
+    """Check that each tensor is made once and before it is read, that types are right and attributes complete.
 
     Raises: MavcgError that names the first node or tensor that breaks a rule.
     """
@@ -18,7 +18,7 @@ def verify(graph: Graph) -> None:
         if not name:
             raise MavcgError(f"{by}: a tensor without a name")
         if name in made:
-            raise MavcgError(f"{by}: %{name} is made a second time; every tensor is made once")
+            raise MavcgError(f"{by}: %{name} is made twice; every tensor must be made once")
         if name not in graph.types:
             raise MavcgError(f"{by}: %{name} has no type")
         check_type(by, name, graph.types[name])
@@ -33,7 +33,7 @@ def verify(graph: Graph) -> None:
     for node in graph.nodes:
         for name in node.inputs:
             if name and name not in made:
-                raise MavcgError(f"{node_location(node)}: it reads %{name}, which nothing makes before it")
+                raise MavcgError(f"{node_location(node)}: it reads %{name}, which no earlier node makes")
         inferred = infer(node, graph.types, graph.constants)
         if len(inferred) != len(node.outputs):
             count = len(node.outputs)
@@ -46,4 +46,4 @@ def verify(graph: Graph) -> None:
         raise MavcgError(f"{where}: it has no outputs; nothing would be computed")
     for name in graph.outputs:
         if name not in made:
-            raise MavcgError(f"{where}: its output %{name} is made by nothing")
+            raise MavcgError(f"{where}: no node makes its output %{name}")

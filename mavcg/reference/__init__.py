@@ -1,6 +1,6 @@
-"""Definitions of the operators in NumPy, for constant folding and as the reference in tests.
+"""Definitions of the operators in NumPy, for constant folding and as the reference of tests.
 
-Floats are computed in float64 and rounded once, at the end; whole numbers as they are.
+Floats are computed in float64 and rounded once at the end; integers are computed in their own type.
 """
 
 from mavcg.reference.evaluate import DEFINITIONS, evaluate, run

@@ -1,4 +1,4 @@
-"""Operators over 8-bit numbers: sums are exact, and one f32 product leads back to 8 bits."""
+"""Definitions of operators on 8-bit tensors: sums are exact, and one f32 product requantizes them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,24 +14,23 @@ from mavcg.reference.elementwise import apply_activation
 
 
 def requantize(node: Node, value: Array) -> Array:
-    """Return an f32 in units of the result's scale -> the result: rounded half to even, plus out_zero, within lo and
-    hi."""
+    """Return clamp(round_half_even(value) + out_zero, lo, hi). value: f32 in units of the result's scale."""
     rounded = np.rint(value.astype(np.float32)).astype(np.float64) + node.attr("out_zero")
     return np.asarray(np.clip(rounded, node.attr("lo"), node.attr("hi"))).astype(DTYPES[node.attr("to")])
 
 
 def _scale(node: Node, total: Array, multiplier: Any) -> Array:
-    """Return the exact sums, at most 2**31, times an f32 multiplier, as f32 computes it."""
+    """Return exact sums, at most 2**31, times an f32 multiplier, rounded as f32 arithmetic does."""
     return requantize(node, total.astype(np.float32) * np.asarray(multiplier, np.float32))
 
 
 def _centre(x: Array, zero: int) -> Array:
-    """Return x - zero in f64, which holds all sums of products exactly."""
+    """Return x - zero in f64, which represents all sums of products exactly."""
     return np.asarray(x.astype(np.float64) - zero)
 
 
 def _convolve(node: Node, x: Array, w: Array, bias: Array | None, groups: int) -> Array:
-    """Return a convolution in f64 with a node's window; all products and sums are whole numbers and exact."""
+    """Return the convolution in f64 with a node's window; all products and sums are exact integers."""
     window = {name: node.attr(name) for name in ("stride", "dilation", "pads")}
     conv = make_node("conv2d", ("x", "w", "bias" if bias is not None else ""), ("y",), groups=groups, **window)
     return spatial.DEFINITIONS["conv2d"](conv, (x, w.astype(np.float64), bias, None))
@@ -50,7 +49,7 @@ def _qmatmul(node: Node, inputs: Sequence[Any]) -> Array:
 
 
 def _integer_result(node: Node, total: Array, inputs: Sequence[Any]) -> Array:
-    """Sums wrap around in 32 bits; what becomes of them is computed in f64."""
+    """Return the result of exact sums: they wrap around in 32 bits, and the epilogue is computed in f64."""
     _, _, _, bias, multiplier, shift, residual = inputs
     total = (total.astype(np.int64) + (0 if bias is None else bias)).astype(np.int32)
     if multiplier is None:

@@ -1,4 +1,4 @@
-"""Operators that treat every element alone."""
+"""Definitions of element-wise operators."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ def _erf(x: Array) -> Array:
 
 
 def _in_double(function: Callable[[Array], Array], x: Array) -> Array:
-    """Return a function's value to the last bit of f16 and f32, whose arguments may be any number of periods large."""
+    """Return a function's value computed in f64, exact to the last bit of f16 and f32 also for large arguments."""
     return np.asarray(function(x.astype(np.float64)).astype(x.dtype))
 
 
@@ -36,11 +36,11 @@ def _gelu(x: Array, tanh: float) -> Array:
 def _clip(x: Array, lo: float, hi: float) -> Array:
     if np.issubdtype(x.dtype, np.integer):
         range_ = np.iinfo(x.dtype)
-        # A bound outside of what the type holds bounds nothing, as long as some value lies on its inner side.
+        # A bound beyond the type's range has no effect, as long as it excludes no value of the type.
         least = range_.min if lo <= range_.min else range_.max if lo >= range_.max else math.ceil(lo)
         most = range_.max if hi >= range_.max else range_.min if hi <= range_.min else math.floor(hi)
         return np.asarray(np.minimum(np.maximum(x, x.dtype.type(least)), x.dtype.type(most)))
-    # hi comes last, as in ONNX: it wins where lo is larger.
+    # hi is applied last, as in ONNX: it wins if lo is larger.
     return np.asarray(np.minimum(np.maximum(x, lo), hi))
 
 
@@ -79,12 +79,12 @@ _UNARY: Mapping[str, Callable[..., Any]] = {
 
 
 def activate(x: Array, act: str, args: Sequence[float]) -> Array:
-    """Return x after a fused activation, in the type of x; "" is none."""
+    """Return the activation `act` of x, in the type of x; "" returns x."""
     return np.asarray(_UNARY[act](x, *args)) if act else x
 
 
 def apply_activation(node: Node, x: Array) -> Array:
-    """Return x after the activation that is fused to a node."""
+    """Return x after a node's fused activation."""
     return activate(x, node.attr("act"), node.attr("act_args"))
 
 
@@ -105,7 +105,7 @@ def _power(a: Array, b: Array) -> Array:
     if not np.issubdtype(a.dtype, np.integer):
         return np.asarray(np.power(a, b))
     whole = np.power(a, np.maximum(b, b.dtype.type(0)))
-    # 1 / a^-b without its fraction: only 1 and -1 leave something.
+    # 1 / a^-b truncated: only 1 and -1 have a result other than 0.
     inverse = np.where(np.abs(a) == 1, np.where(b % 2 == 0, a * a, a), a.dtype.type(0))
     return np.asarray(np.where(b < 0, inverse, whole))
 
@@ -146,7 +146,7 @@ def _cast(node: Node, inputs: Sequence[Any]) -> Array:
     x: Array = inputs[0]
     to = DTYPES[node.attr("to")]
     if np.issubdtype(x.dtype, np.floating) and np.issubdtype(to, np.integer) and to != np.uint64:
-        # Through the widest: then a number that the type cannot hold wraps around, the same on every machine.
+        # Through i64, so that a number out of range wraps around in the same way on every machine.
         return np.asarray(x.astype(np.int64).astype(to))
     return np.asarray(x.astype(to))
 

@@ -1,4 +1,4 @@
-"""A node, or a whole graph, computed."""
+"""Evaluation of a node or a whole graph by the reference."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,20 +13,20 @@ from mavcg.ops.nodes import infer
 from mavcg.ops.op import FLOATS, node_location
 from mavcg.reference import eight_bit, elementwise, layouts, linear, quantization, reduction, shape, spatial
 
-# A family is a module with a mapping DEFINITIONS; a new one is added here.
+# Each family of operators is a module with a mapping DEFINITIONS; a new family is added here.
 FAMILIES = (spatial, linear, elementwise, reduction, shape, quantization, eight_bit, layouts)
 DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxyType(
     {name: define for family in FAMILIES for name, define in family.DEFINITIONS.items()}
 )
-_EXACT = (*shape.MOVES, "where", "cast", "convert_layout")  # what computes nothing needs no wider type
+_EXACT = (*shape.MOVES, "where", "cast", "convert_layout")  # operators without arithmetic, which need no wider type
 
 
 def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> tuple[Array, ...]:
-    """Return the outputs of a node, contiguous.
+    """Return the outputs of a node as contiguous arrays.
 
-    inputs: an array for each of the node's inputs, None for those absent. wide: floats may come in any precision, are
-    taken as float64, and come out as float64, not rounded to the type that the graph would have: what kernels are
-    compared with. Raises: MavcgError where the inputs do not go with the operator.
+    inputs: an array for each of the node's inputs, None for absent ones. wide: floats are accepted in any precision,
+    computed as float64 and returned as float64, without rounding to the graph's type, for comparison with kernels.
+    Raises: MavcgError for inputs that the operator does not accept.
     """
     if len(inputs) != len(node.inputs):
         raise MavcgError(f"{node_location(node)}: {len(inputs)} arrays for {len(node.inputs)} inputs")
@@ -50,9 +50,9 @@ def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> 
 
 
 def run(graph: Graph, *arrays: Array, wide: bool = False) -> tuple[Array, ...]:
-    """Return the outputs of a graph for its inputs, in order. wide: as in `evaluate`, from the first node to the last.
+    """Return the outputs of a graph. arrays: its inputs, in order. wide: as in `evaluate`, for all nodes.
 
-    Raises: MavcgError where an input is missing or of another type than the graph says.
+    Raises: MavcgError for a missing input, or one of another type than the graph's.
     """
     if len(arrays) != len(graph.inputs):
         raise MavcgError(f"graph {graph.name}: {len(arrays)} inputs given; it has {len(graph.inputs)}")
@@ -68,7 +68,7 @@ def run(graph: Graph, *arrays: Array, wide: bool = False) -> tuple[Array, ...]:
         results = evaluate(node, [values[name] if name else None for name in node.inputs], wide)
         values.update(zip(node.outputs, results, strict=True))
         for name in {*node.inputs, *node.outputs}:
-            # What nobody reads any more goes: a model's tensors together are much larger than those alive at once.
+            # Tensors are freed after their last use: all together are much larger than those live at one time.
             if last.get(name, i) == i and name not in graph.outputs:
                 values.pop(name, None)
     return tuple(values[name] for name in graph.outputs)

@@ -1,4 +1,4 @@
-"""Operators over images in other layouts than N, H, W, C."""
+"""Definitions of operators on images in layouts other than N, H, W, C."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ def _convert_layout(node: Node, inputs: Sequence[Any]) -> Array:
 
 
 def _primitive_conv2d(node: Node, inputs: Sequence[Any]) -> Array:
-    """Compute conv2d of the image, which is what every primitive computes."""
+    """Return conv2d of the image, which every primitive computes."""
     x, w, bias, residual = inputs
     layout_in, layout_out = Layout(node.attr("layout_in")), Layout(node.attr("layout_out"))
     image = image_in(x, layout_in, node.attr("c"))

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Definitions of matrix products."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

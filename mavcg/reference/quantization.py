@@ -1,4 +1,4 @@
-"""Conversions between real numbers and 8-bit integers."""
+"""Definitions of conversions between real numbers and 8-bit integers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,14 +9,14 @@ from mavcg.graph import DTYPES, Array, Node
 
 
 def _along(node: Node, x: Array, parameter: Array) -> Array:
-    """Return a parameter that is a scalar, or one a position of the axis, in a shape that broadcasts to x."""
+    """Return a parameter, a scalar or an element per position of the axis, in a shape that broadcasts to x."""
     if not parameter.shape:
         return parameter
     return parameter.reshape([-1 if i == node.attr("axis") else 1 for i in range(x.ndim)])
 
 
 def _dynamic_range(node: Node, inputs: Sequence[Any]) -> Array:
-    # In f32, as ONNX has it: which of two zero points is nearest may hang on the scale's rounding.
+    # In f32, as ONNX defines it: the nearest zero point may depend on the rounding of the scale.
     x = inputs[0].astype(np.float32)
     low, high = np.min(x, initial=np.float32(0)), np.max(x, initial=np.float32(0))
     scale = (high - low) / np.float32(255)
@@ -29,7 +29,7 @@ def _quantize(node: Node, inputs: Sequence[Any]) -> Array:
     x, scale, zero = inputs
     to = DTYPES[node.attr("to")]
     limits = np.iinfo(to)
-    # The quotient is one of f32: which of two neighbours is nearest may hang on its rounding.
+    # The quotient is an f32: the nearest integer may depend on its rounding.
     quotient = (x / _along(node, x, scale)).astype(np.float32).astype(np.float64)
     return np.asarray(np.clip(np.rint(quotient) + _along(node, x, zero), limits.min, limits.max)).astype(to)
 

@@ -1,4 +1,4 @@
-"""Operators over whole axes."""
+"""Definitions of operators over whole axes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def _mean(node: Node, inputs: Sequence[Any]) -> Array:
     count = int(np.prod([x.shape[axis] for axis in node.attr("axes")], dtype=np.int64))
     if not np.issubdtype(x.dtype, np.integer):
         return np.asarray(total / count)
-    # Towards 0, as a division of whole numbers.
+    # Rounded towards 0, as integer division is.
     return np.asarray(np.where(total < 0, -(-total // count), total // count))
 
 
@@ -68,7 +68,7 @@ def _layer_norm(node: Node, inputs: Sequence[Any]) -> Array:
 def _lrn(node: Node, inputs: Sequence[Any]) -> Array:
     x: Array = inputs[0]
     size, depth = node.attr("size"), x.shape[-1]
-    # ONNX, LRN: from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), as far as there are channels.
+    # ONNX, LRN: channels c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), clipped to the existing ones.
     before, after = (size - 1) // 2, size // 2
     total = np.zeros_like(x)
     for c in range(depth):

@@ -1,4 +1,4 @@
-"""Operators that move elements, and resample."""
+"""Definitions of operators that move elements, and of resample."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from mavcg.ops.op import node_location
 
 def _slice(node: Node, inputs: Sequence[Any]) -> Array:
     ranges = zip(node.attr("starts"), node.attr("stops"), node.attr("steps"), strict=True)
-    # A stop of -1 means before the first element; NumPy would take it for the last.
+    # A stop of -1 means before the first element; for NumPy it would be the last element.
     return np.asarray(inputs[0][tuple(slice(a, None if b < 0 else b, step) for a, b, step in ranges)])
 
 
@@ -46,7 +46,7 @@ def _flat_index(node: Node, inputs: Sequence[Any]) -> Array:
     lengths = np.array(node.attr("lengths"), np.int64)
     counted = np.where(indices < 0, indices + lengths, indices) if node.attr("from_end") else indices
     if ((counted < 0) | (counted >= lengths)).any():
-        raise MavcgError(f"{node_location(node)}: an index outside of {list(lengths)}")
+        raise MavcgError(f"{node_location(node)}: an index is out of range for dimensions {list(lengths)}")
     flat = (counted * np.array(node.attr("strides"), np.int64)).sum(-1)
     for axis, offset in enumerate(node.attr("offsets")):
         along = [-1 if i == axis else 1 for i in range(flat.ndim)]
@@ -58,7 +58,7 @@ def _scatter(node: Node, inputs: Sequence[Any]) -> Array:
     x, indices, updates = inputs
     combine = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}.get(node.attr("reduction"))
     result: Array = np.array(x)
-    for row, update in zip(indices, updates, strict=True):  # in order: where an index comes twice, the last one stays
+    for row, update in zip(indices, updates, strict=True):  # in order: the last of equal indices wins
         result[row] = update if combine is None else combine(result[row], update)
     return result
 
@@ -77,5 +77,5 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "resample": _resample,
 }
 
-# These take elements as they are: no arithmetic, no rounding.
+# Operators that move elements without arithmetic and rounding.
 MOVES = ("concat", "slice", "pad", "reshape", "transpose", "broadcast_to", "gather")

@@ -1,4 +1,4 @@
-"""Operators whose windows slide over images, [N, H, W, C]: a sum over the positions in the window."""
+"""Definitions of operators with windows on images [N, H, W, C], as loops over the positions in the window."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from mavcg.reference.elementwise import apply_activation
 
 
 def _taps(node: Node, x: Array, kernel: tuple[int, ...], outside: Any) -> Iterator[tuple[int, int, Array]]:
-    """Yield for each position in the window its row, its column and what all windows see there, [N, OH, OW, C]."""
+    """Yield (row, column, inputs of all windows at this position [N, OH, OW, C]) for each position in the window."""
     stride, dilation, (top, left, bottom, right) = node.attr("stride"), node.attr("dilation"), node.attr("pads")
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=outside)
     spans = [dilation[i] * (kernel[i] - 1) + 1 for i in (0, 1)]
@@ -24,7 +24,7 @@ def _taps(node: Node, x: Array, kernel: tuple[int, ...], outside: Any) -> Iterat
 
 
 def _mix_channels(x: Array, w: Array, groups: int) -> Array:
-    """Return every pixel's channels times one position of the filter: x[.., C], w[O, C/groups] -> [.., O]."""
+    """Return the products of pixels and one position of the filter: x [.., C], w [O, C/groups] -> [.., O]."""
     pixels = x.reshape(-1, groups, x.shape[-1] // groups).transpose(1, 0, 2)
     filters = w.reshape(groups, w.shape[0] // groups, w.shape[1]).transpose(0, 2, 1)
     products: Array = np.matmul(pixels, filters)

@@ -1,15 +1,15 @@
-"""Estimate the work and memory of the reference for a node, from types alone, before anything is allocated."""
+"""Estimates of the reference's work and memory for a node, from types, before anything is allocated."""
 
 from collections.abc import Mapping
 from math import prod
 
 from mavcg.graph import Node, TensorType
 
-_CALL_STEPS = 5_000  # elementary steps, about as many as one NumPy call on a small array takes time for
+_CALL_STEPS = 5_000  # overhead of a NumPy call, in elementary steps
 
 
 def work(node: Node, types: Mapping[str, TensorType]) -> int:
-    """Estimate the elementary steps that the reference takes for a node: elements read or written by inner loops."""
+    """Return the estimated elementary steps of the reference for a node: elements that inner loops read or write."""
     inputs = [types[name] for name in node.inputs if name]
     result = sum(types[name].elements for name in node.outputs if name)
     if node.op in ("conv2d", "conv_transpose2d", "qconv2d", "iconv2d"):
@@ -26,7 +26,7 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
 
 
 def temporary_bytes(node: Node, types: Mapping[str, TensorType]) -> int:
-    """Estimate the bytes that the reference allocates beside inputs and outputs: padded images, uncropped canvases."""
+    """Return the estimated bytes that the reference allocates beside inputs and outputs, such as padded images."""
     result = sum(types[name].bytes for name in node.outputs if name)
     if node.op == "conv_transpose2d":
         x, w = types[node.inputs[0]], types[node.inputs[1]]

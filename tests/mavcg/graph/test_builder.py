@@ -102,7 +102,7 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
 def test_outputs_must_be_there() -> None:
     b = GraphBuilder("g")
     b.input("x", F32)
-    with pytest.raises(MavcgError, match="its output %y is made by nothing"):
+    with pytest.raises(MavcgError, match="no node makes its output %y"):
         b.finish(["y"])
     with pytest.raises(MavcgError, match="no outputs"):
         b.finish([])

@@ -117,7 +117,7 @@ def test_a_damaged_text_is_parsed_or_refused(data: st.DataObject) -> None:
         ("input %x: f32[1,2]", "input %x: f31[1,2]", r"line 2, column 13: 'f31\[1,2\]' where a type"),
         ("input %x: f32[1,2]", "input %x: f32[1,,2]", r"line 2, column 13: .* where a type"),
         ("input %x:", "input x:", "line 2, column 9: 'x:' where '%' should be"),
-        ("const %half", "const %x", "line 3, column 10: %x is made a second time"),
+        ("const %half", "const %x", "line 3, column 10: %x is defined twice"),
         ("{0.5}", "{0.5, 1.0}", r"line 3, .*2 elements for f32\[\]"),
         ("{0, -1}", "{0, 1.5}", "line 4, .*1.5 is no i64"),
         ("{0, -1}", "{0, 9223372036854775808}", "line 4, .*9223372036854775808 is no i64"),
@@ -127,10 +127,10 @@ def test_a_damaged_text_is_parsed_or_refused(data: st.DataObject) -> None:
         ("mul(%x", "mul(x", "line 5, column 22: 'x' where '%' should be"),
         ("mul(%x", '"mul"(%x', "line 5, column 18: .* where an operator should be"),
         ("lo=0.0", "lo=zero", "line 6, column 37: 'zero' where a number should be"),
-        ("lo=0.0", "hi=0.0", "line 6, .*attribute hi comes twice"),
+        ("lo=0.0", "hi=0.0", "line 6, .*attribute hi is given twice"),
         ("lo=0.0", "lo=;", "line 6, column 37: ';' starts nothing"),
         ("return %d, %c\n}", "return %d, %c", r"line 10, column 1: the text ends here, where '}' should be"),
-        ("%c\n}", "%c\n}\n}", "line 11, column 1: something after the graph's end"),
+        ("%c\n}", "%c\n}\n}", "line 11, column 1: there is text after the graph's end"),
     ],
 )
 def test_errors_say_where(before: str, after: str, message: str) -> None:

@@ -49,7 +49,7 @@ def test_make_node_fills_in_sorts_and_turns_values_into_plain_ones() -> None:
 @pytest.mark.parametrize(
     ("op", "inputs", "attrs", "message"),
     [
-        ("conv", ["x", "w"], {}, r"node 'here' \(conv\): there is no operator conv; perhaps conv2d is meant"),
+        ("conv", ["x", "w"], {}, r"node 'here' \(conv\): unknown operator conv; perhaps conv2d is meant"),
         ("relu", ["x"], {"alpha": 1.0}, "it has no attribute alpha; it has none"),
         ("softmax", ["x"], {}, "its attribute axis is missing"),
         ("softmax", ["x"], {"axis": None}, "its attribute axis is missing"),
@@ -85,7 +85,7 @@ def test_infer_wants_nodes_complete() -> None:
         MavcgError, match="2 inputs; it reads x, w, bias, residual, with _ for one that is absent|2 inputs"
     ):
         infer(Node("conv2d", ("x", "x"), ("y",), make_node("conv2d", ["x", "x"], ["y"]).attrs), x)
-    with pytest.raises(MavcgError, match=r"a node|node 'y' \(relu\): it reads %z, which nothing makes before it"):
+    with pytest.raises(MavcgError, match=r"a node|node 'y' \(relu\): it reads %z, which no earlier node makes"):
         infer(make_node("relu", ["z"], ["y"]), x)
 
 
@@ -165,7 +165,7 @@ def test_types_follow(found: Any, wanted: str) -> None:
         (lambda: shapes("conv2d", IMAGE, FILTER, dilation=(4, 1)), "a window of 9 does not fit into a height of 8"),
         (lambda: shapes("conv2d", "f32[1,0,9,4]", FILTER, pads=(9, 9, 9, 9)), "a window of 3 does not fit"),
         (lambda: shapes("conv2d", IMAGE, FILTER, pads=(0, 0, 1 << 30, 0)), "windows along one axis; supported"),
-        (lambda: shapes("conv2d", IMAGE, FILTER, act="add"), "act 'add' is no activation"),
+        (lambda: shapes("conv2d", IMAGE, FILTER, act="add"), "act 'add' is not an activation"),
         (lambda: shapes("conv2d", IMAGE, FILTER, act="clip"), "act_args has 0 values where clip takes 2"),
         (lambda: shapes("conv2d", IMAGE, FILTER, act_args=(1,)), "act_args has 1 values where no activation takes 0"),
         (
@@ -206,7 +206,7 @@ def test_types_follow(found: Any, wanted: str) -> None:
         (lambda: shapes("pad", "f32[3]", before=(-1,), after=(0,)), "before"),
         (lambda: shapes("reshape", "f32[3]", shape=(2,)), r"3 elements do not make f32\[2\]"),
         (lambda: shapes("reshape", "f32[3]", shape=(-1,)), "shape"),
-        (lambda: shapes("transpose", "f32[3,4]", perm=(0, 0)), r"perm \(0, 0\) is no order of 2 dimensions"),
+        (lambda: shapes("transpose", "f32[3,4]", perm=(0, 0)), r"perm \(0, 0\) is not a permutation of 2 dimensions"),
         (lambda: shapes("broadcast_to", "f32[3]", shape=(3, 1)), "does not broadcast"),
         (lambda: shapes("gather", "f32[3]", "f32[1]"), "indices is f32"),
         (
