@@ -46,10 +46,7 @@ def text_of(graph: Fields) -> str:
 
 
 def digest(array: Array) -> str:
-    """Return what stands for a long constant in the text:
-
-    SHA-256 of its bytes, row-major and little-endian, shortened.
-    """
+    """Return the digest that is printed for a long constant: shortened SHA-256 of its row-major little-endian bytes."""
     data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
     return hashlib.sha256(data.tobytes()).hexdigest()[:24]
 

@@ -1,1 +1,1 @@
-"""A graph -> the engine's program, and its kernels -> object files, one version per core."""
+"""Lowering of a graph to the engine's program, and of its kernels to object files, one version per core."""

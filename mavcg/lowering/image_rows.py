@@ -1,4 +1,4 @@
-"""Lets the rows of work of products over pixels be the rows of the image, for a program that is computed by parts."""
+"""Changes 1x1 convolutions to rows of work that are rows of the image, for programs that are computed by parts."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -11,10 +11,11 @@ from mavcg.specs.kernel import KernelSpec
 
 
 def with_image_rows(lowered: LoweredGraph, numbers: Container[int] | None = None) -> LoweredGraph:
-    """Return the graph with rows of the image as rows of work, where a convolution over single pixels has runs of
-    pixels across them. The results are the same to the bit: an output's sum has the same terms in the same order.
+    """Return the graph with rows of the image as rows of work in 1x1 convolutions whose pixels were cut otherwise.
 
-    numbers: of the steps to change; None: all.
+    Results are bit-identical: an output's sum has the same terms in the same order.
+
+    numbers: numbers of the steps to change; None: all.
     """
     steps = tuple(
         _by_image_rows(step, lowered) if numbers is None or number in numbers else step
@@ -31,7 +32,7 @@ def _by_image_rows(step: LoweredStep, lowered: LoweredGraph) -> LoweredStep:
     spec = step.spec
     if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
         return step
-    if not step.operands[0].tensor:  # patches of im2row, which lie in a workspace
+    if not step.operands[0].tensor:  # patches of im2row, which are in a workspace
         return step
     x, out = (lowered.storage.view(step.operands[number].tensor) for number in (0, 2))
     if len(x.shape) != 4 or len(out.shape) != 4 or x.shape[:3] != out.shape[:3] or out.shape == spec.out.shape:

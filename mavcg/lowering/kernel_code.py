@@ -1,4 +1,4 @@
-"""Specs of kernels -> object files: each kernel emitted and compiled once per core."""
+"""Compilation of kernel specs to object files: each kernel is emitted and compiled once per core."""
 
 import hashlib
 import re
@@ -23,29 +23,30 @@ from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
 
-# Emitters write the vectors and the unrolling that they want; nothing is to be added to that.
+# Emitters choose vectors and unrolling themselves; LLVM must not change them.
 KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")
-# LLVM's machine scheduler moves broadcasts of AVX-512 tiles to the beginning of a loop's iteration, more of them than
-# there are free registers: 3x3 filters over 3 channels spill, and take 1.5 times as long on a Zen 4. Cores with AVX-512
-# reorder instructions themselves. With 16 registers the scheduler's order is the faster one.
+# LLVM's machine scheduler moves more broadcasts of AVX-512 tiles to the beginning of a loop's iteration than there are
+# free registers: 3x3 filters over 3 channels spill and take 1.5 times as long on a Zen 4. Cores with AVX-512 reorder
+# instructions themselves. With 16 registers the scheduler's order is faster.
 UNSCHEDULED_FLAGS = ("-mllvm", "-enable-misched=false")
-# Of a loop's schedule: a network has a hundred loops, and most of them reach in this time what they reach at all.
+# Time limit of a loop's schedule: a network has a hundred loops, most of which reach their best schedule in this time.
 HEURISTIC_SECONDS = 0.4
-UNPLANNED = TilePlan()  # each emitter does what is right on all machines
-# About the time of emitting and compiling a kernel, on one core of a server: with machine passes, wide tiles, none.
+UNPLANNED = TilePlan()  # without macro-tiles: each emitter uses its default, which suits all machines
+# Approximate time to emit and compile a kernel on one core of a server: with machine passes, with wide tiles, others.
 TUNED_KERNEL_MS, KERNEL_MS, GENERIC_KERNEL_MS = 250, 65, 40
-# More share a compiler's start, fewer keep all CPUs busy to the end: as many on average, and twice as many at most.
+# More kernels share a start of the compiler; fewer keep all CPUs busy until the end. This is the average number of
+# kernels of a module; the maximum is twice as many.
 KERNELS_PER_MODULE = 8
-OBJECT_NAME = "kernels.o"  # the name under which every module is compiled: it stands in the object
+OBJECT_NAME = "kernels.o"  # file name under which every module is compiled, as the object contains it
 
 
 def kernel_flags(machine: Machine) -> tuple[str, ...]:
-    """Return the compiler's flags for kernels of a core."""
+    """Return the compiler's flags for a core's kernels."""
     return (*KERNEL_FLAGS, *UNSCHEDULED_FLAGS) if machine.vector_bytes == AVX512_BYTES else KERNEL_FLAGS
 
 
 def version_symbol(kernel: str, label: str) -> str:
-    """Return the linkage name of a kernel's version: label is "generic" or a core's name."""
+    """Return the linkage name of a kernel's version. label: "generic" or a core's name."""
     return f"{kernel}.{label}"
 
 
@@ -73,8 +74,8 @@ _TILE = re.compile(r'^!\d+ = !\{ !"([\w.]+)", !"(\d+x\d+)" \}$', re.MULTILINE)
 
 
 def tiles_of(module: str) -> dict[str, tuple[str, ...]]:
-    """Return kernel -> its kinds of tiles, pixels x vectors of channels, the largest first; of a text of
-    kernel_module."""
+    """Return the register tiles, "pixels x vectors of channels", largest first, of each kernel in kernel_module's
+    text."""
     found: dict[str, list[str]] = {}
     for kernel, tile in _TILE.findall(module):
         found.setdefault(kernel, []).append(tile)
@@ -84,18 +85,18 @@ def tiles_of(module: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """Compiled kernels, as `plan` has them. tiles: version -> kernel -> its tiles (tiles_of), for kernels with any."""
+    """The compiled kernels. plan: their macro-tiles. tiles: version -> kernel -> its register tiles (tiles_of)."""
 
     objects: tuple[Path, ...]
     tiles: Mapping[str, Mapping[str, tuple[str, ...]]]
     plan: TilePlan = UNPLANNED
 
     def code_bytes(self) -> dict[str, int]:
-        """Return linkage name, <kernel>.<version>, -> bytes of its machine code."""
+        """Return the bytes of machine code by linkage name, <kernel>.<version>."""
         return {name: size for path in self.objects for name, size in function_symbols(path)}
 
     def __str__(self) -> str:
-        """Return a line for each version of a kernel: its symbol, bytes of code, register tiles (pixels x vectors)."""
+        """Return a line for each version of each kernel: symbol, bytes of code, register tiles (pixels x vectors)."""
         lines = []
         for symbol, size in self.code_bytes().items():
             kernel, _, version = symbol.rpartition(".")
@@ -105,7 +106,8 @@ class KernelCode:
 
 @dataclass(frozen=True)
 class KernelObject:
-    """An object file of some kernels' versions for one core. rescheduled: by the machine passes; tiles: as tiles_of."""
+    """An object file of some kernels' versions for one core. rescheduled: the machine passes ran. tiles: as
+    tiles_of."""
 
     label: str
     path: Path
@@ -126,7 +128,7 @@ def kernel_objects(
 ) -> KernelCode:
     """Compile every spec for every machine into objects in `folder`, with the plan's macro-tiles.
 
-    cores: whose profiles may enable machine passes. Raises: ToolError with the compiler's words.
+    cores: cores whose profiles may enable machine passes. Raises: ToolError with the compiler's message.
     """
     tasks = kernel_tasks(specs, machines, cores, target, folder, tuning, plan)
     return kernel_code(run_tasks(tasks, workers, progress), machines, plan)
@@ -141,7 +143,7 @@ def kernel_tasks(
     tuning: Tuning = FAST,
     plan: TilePlan = UNPLANNED,
 ) -> list[Task[KernelObject]]:
-    """Return the tasks that kernel_objects consists of, with estimates of their time as costs."""
+    """Return the tasks of kernel_objects, with their estimated time as cost."""
     modules = kernel_modules(specs, machines, cores, target, tuning, plan)
     if any(module.settings.tuned for module in modules):
         import mavcg.assembly.tuning  # noqa: F401 - once, before workers are copies of this process
@@ -156,7 +158,7 @@ def kernel_modules(
     tuning: Tuning = FAST,
     plan: TilePlan = UNPLANNED,
 ) -> "list[KernelModule]":
-    """Return the modules that these kernels are compiled in, those with machine passes first."""
+    """Return the modules that kernels are compiled in, those with machine passes first."""
     tuned = {core.name: core for core in cores if tuning.on and has_machine_passes(core)}
     parts = module_parts(specs)
     modules = []
@@ -169,9 +171,9 @@ def kernel_modules(
 
 
 def module_parts(specs: Sequence[KernelSpec]) -> list[tuple[KernelSpec, ...]]:
-    """Cut a network's kernels into modules, after each whose name's digest is a multiple of KERNELS_PER_MODULE.
+    """Cut a network's kernels into modules, after each kernel whose name's digest is a multiple of KERNELS_PER_MODULE.
 
-    Networks that have a run of kernels in common so have modules in common, wherever the run begins.
+    So networks with a common run of kernels have common modules, wherever the run begins.
     """
     parts: list[tuple[KernelSpec, ...]] = []
     part: list[KernelSpec] = []
@@ -185,7 +187,7 @@ def module_parts(specs: Sequence[KernelSpec]) -> list[tuple[KernelSpec, ...]]:
 
 
 def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine], plan: TilePlan) -> KernelCode:
-    """Put together the objects that kernel_tasks make: in the order of the link, rescheduled ones last."""
+    """Return the results of kernel_tasks as KernelCode, in the order of the link, rescheduled objects last."""
     tiles: dict[str, dict[str, tuple[str, ...]]] = {label: {} for label in machines}
     for each in objects:
         tiles[each.label].update(each.tiles)
@@ -195,9 +197,10 @@ def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine]
 
 @dataclass(frozen=True)
 class CodeSettings:
-    """Settings that an object of kernels depends on, beside its IR.
+    """The settings that an object of kernels depends on, apart from its IR.
 
-    tuned: the core whose profile enables machine passes; what: for messages; flags: of the compiler.
+    tuned: the core whose profile enables machine passes, or None. what: description for messages. flags: compiler
+    flags.
     """
 
     target: Target
@@ -209,7 +212,7 @@ class CodeSettings:
 
 @dataclass(frozen=True)
 class KernelModule:
-    """Some kernels' versions for one core, to be compiled together. name: of the object's file, without suffix."""
+    """A module: some kernels' versions for one core, compiled together. name: name of its object, without suffix."""
 
     name: str
     specs: tuple[KernelSpec, ...]
@@ -220,18 +223,18 @@ class KernelModule:
 
     @property
     def cost_ms(self) -> float:
-        """An estimate of the time to emit and compile it."""
+        """Estimated time to emit and compile the module, in milliseconds."""
         kernel_ms = (
             TUNED_KERNEL_MS if self.settings.tuned else GENERIC_KERNEL_MS if self.label == GENERIC else KERNEL_MS
         )
         return len(self.specs) * kernel_ms
 
     def text(self) -> str:
-        """Emit its IR."""
+        """Return the module's IR text."""
         return kernel_module(self.specs, self.machine, self.label, self.settings.target, self.plan)
 
     def kernel_object(self, path: Path, text: str) -> KernelObject:
-        """Describe the object at this path, which was compiled of this text."""
+        """Return the description of the object at this path, compiled from this text."""
         return KernelObject(self.label, path, self.settings.tuned is not None, tiles_of(text))
 
 
@@ -245,9 +248,9 @@ def _kernel_object(module: KernelModule, folder: Path) -> KernelObject:
 
 
 def compile_kernels(text: str, symbol: str, settings: CodeSettings, out: Path) -> None:
-    """Compile a module's text to an object; what the machine passes found is kept for the next build.
+    """Compile a module's text to an object; schedules of the machine passes are stored for the next build.
 
-    symbol: of its first kernel's version. Raises: ToolError with the compiler's words.
+    symbol: linkage name of its first kernel's version. Raises: ToolError with the compiler's message.
     """
     made = out.with_suffix(".s") if settings.tuned else out
     emit_as = "asm" if settings.tuned else "obj"

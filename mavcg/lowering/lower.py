@@ -1,4 +1,4 @@
-"""Lowers an optimised graph to kernel specs with operands by name; no address is decided and nothing is packed."""
+"""Lowering of an optimised graph to kernel specs with operands by name, before addresses are assigned."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,8 +19,10 @@ DEFAULT_ALGORITHMS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class LoweredStep:
-    """A kernel that the engine runs. name: of the operator in the user's file; node: the one it computes, or a part
-    of it; operands: by name, constants as arrays or recipes."""
+    """A step: a kernel with operands by name; constants are arrays or recipes.
+
+    name: the operator in the user's file. node: the node that the step computes, or computes a part of.
+    """
 
     name: str
     node: Node
@@ -30,11 +32,11 @@ class LoweredStep:
 
 @dataclass(frozen=True)
 class LoweredGraph:
-    """A graph as kernels in order.
+    """A graph lowered to kernels in order of execution.
 
-    storage: which tensors share buffers, with the graph that this made. steps: what the engine runs, in order. specs:
-    all kernels, each once, also of nodes without elements. algorithms: by a node's output, of nodes that are not
-    computed by their family's default. packed_bytes: of a node's packed constants, by its output.
+    storage: the sharing of buffers, and the graph with the copies that it needs. steps: the engine's steps. specs: all
+    kernels without repetition, also of nodes without elements. algorithms: algorithm by a node's output, for nodes that
+    do not use their family's default. packed_bytes: size of a node's packed constants, by its output.
     """
 
     storage: Storage
@@ -50,12 +52,11 @@ class LoweredGraph:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The node behind each step."""
+        """The node of each step."""
         return tuple(step.node for step in self.steps)
 
     def workspaces(self) -> dict[str, int]:
-        """Return the bytes of workspace that the steps of a node share, by the node's output; nodes without one are
-        left out."""
+        """Return the size of each node's workspace, in bytes, by the node's output; nodes without one are left out."""
         sizes: dict[str, int] = {}
         for step in self.steps:
             size = max((operand.workspace_bytes for operand in step.operands), default=0)
@@ -73,10 +74,10 @@ class LoweredGraph:
 
 @dataclass(frozen=True)
 class LoweringCandidates:
-    """Each node lowered by each algorithm that may compute it, the family's default ("") first.
+    """Every node lowered by every algorithm that can compute it; "" is the family's default.
 
-    storage: the same for all of them. algorithms: by a node's output, alternatives to its default. steps: by a node's
-    output and the algorithm.
+    storage: the same for all algorithms. algorithms: alternatives to the default, by the node's output. steps: by the
+    node's output and the algorithm.
     """
 
     storage: Storage
@@ -84,7 +85,7 @@ class LoweringCandidates:
     steps: Mapping[tuple[str, str], tuple[Step, ...]]
 
     def lower(self, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
-        """Return the graph with these algorithms, by a node's output; other nodes by their default."""
+        """Return the lowered graph with these algorithms, by a node's output; other nodes use their default."""
         nodes = self.storage.graph.nodes
         chosen = ((node, self.steps[node.output, algorithms.get(node.output, "")]) for node in nodes)
         return _lower_nodes(self.storage, chosen, algorithms)
@@ -93,8 +94,8 @@ class LoweringCandidates:
 def lower_graph(graph: Graph, packing: Packing, algorithms: Mapping[str, str] = DEFAULT_ALGORITHMS) -> LoweredGraph:
     """Lower each node of an optimised graph.
 
-    algorithms: by a node's output, one of `other_algorithms`; other nodes are computed by their family's default.
-    Raises: MavcgError for an operator or a form of one that no kernel computes, naming the node.
+    algorithms: one of `other_algorithms` by a node's output; other nodes use their family's default.
+    Raises: MavcgError, naming the node, for an operator, or a form of it, without a kernel.
     """
     storage = assign_storage(graph)
     nodes = storage.graph.nodes
@@ -103,9 +104,9 @@ def lower_graph(graph: Graph, packing: Packing, algorithms: Mapping[str, str] = 
 
 
 def lower_candidates(graph: Graph, packing: Packing, max_error: float) -> LoweringCandidates:
-    """Lower each node of an optimised graph once by each algorithm within max_error.
+    """Lower each node of an optimised graph by each algorithm whose error bound is within max_error.
 
-    max_error: largest error of an algorithm, over the node's largest sum before the activation. Raises: as lower_graph.
+    max_error: as a fraction of the node's largest sum before the activation. Raises: as lower_graph.
     """
     storage = assign_storage(graph)
     steps: dict[tuple[str, str], tuple[Step, ...]] = {}
@@ -121,8 +122,7 @@ def lower_candidates(graph: Graph, packing: Packing, max_error: float) -> Loweri
 
 
 def other_algorithms(node: Node, graph: Graph, max_error: float) -> tuple[str, ...]:
-    """Return the names of algorithms beside the family's default that compute a node of a storage's graph within
-    max_error."""
+    """Return the algorithms, apart from the default, that compute a node of a storage's graph within max_error."""
     return (*winograd_choices(node, graph, max_error), *im2row_choices(node, graph))
 
 
@@ -146,7 +146,7 @@ def _lower_nodes(
             specs[step.spec] = None
             if step.spec.rows:
                 operands = tuple(
-                    # A kernel that reads a constant as it is in the graph.
+                    # The kernel reads a constant as it is in the graph.
                     replace(o, constant=constants[o.tensor]) if o.constant is None and o.tensor in constants else o
                     for o in step.operands
                 )

@@ -1,4 +1,4 @@
-"""Descriptions of a build's cores for the emitters of kernels, and the packing that all of them share."""
+"""Descriptions of a build's cores for emitters (Machine), and the packing that all cores share."""
 
 from collections.abc import Sequence
 
@@ -8,23 +8,23 @@ from mavcg.hardware.target import Target
 from mavcg.runtime.build import compiler_needs, x86_needs
 from mavcg.specs.kernel import Machine, Packing
 
-# What every x86 processor that runs a model library must have: AVX2 and fused multiply-add (Haswell, 2013, and later).
+# Features that a model library requires of every x86 processor: AVX2 and FMA (Haswell, 2013, and later).
 X86_GENERIC_CPU = "x86-64-v3"
 
-# Word and bit of CPUID as in runtime/csrc/x86_needs.h.
+# (word, bit) of CPUID, as in runtime/csrc/x86_needs.h.
 _FMA, _AVX2, _AVX512 = (0, 12), (1, 5), ((1, 16), (1, 30), (1, 31))
 _VNNI = ((2, 11), (4, 4))
-_X86_VECTORS = {64: 32, 32: 16}  # register bytes -> how many there are
+_X86_VECTORS = {64: 32, 32: 16}  # bytes of a vector register -> number of registers
 
 
 def packing_for(target: Target) -> Packing:
-    """Return one packing for all cores of an architecture: the longest f32 vector on x86, two NEON registers on
+    """Return the packing of an architecture: panels of the longest f32 vector on x86, of two NEON registers on
     AArch64."""
     return Packing(lanes=16 if target.arch == "x86_64" else 8)
 
 
 def machines_for(cores: Sequence[Core], target: Target) -> dict[str, Machine]:
-    """generic and each core, by label.
+    """Return the machines of a build by label: "generic" and each core.
 
     Raises: MavcgError for an x86 core without AVX2 and FMA.
     """
@@ -47,8 +47,8 @@ def _machine(core: Core) -> Machine:
 
 
 def _x86(name: str, cpu: str, features: tuple[str, ...], words: tuple[int, ...]) -> Machine:
-    def has(place: tuple[int, int]) -> bool:
-        word, bit = place
+    def has(feature: tuple[int, int]) -> bool:
+        word, bit = feature
         return bool(words[word] >> bit & 1)
 
     if not (has(_FMA) and has(_AVX2)):

@@ -1,4 +1,4 @@
-"""Decides where everything that a lowered graph reads and writes lies: buffers in the arena, packed constants."""
+"""Memory planning of a lowered graph: offsets of buffers in the arena, and of packed constants."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from mavcg.specs.packed_constant import PackedConstant
 
 @dataclass(frozen=True)
 class ConstantPlace:
-    """A constant at `offset` bytes from the start of all constants: an array, or the recipe of one."""
+    """A constant, an array or a recipe, `offset` bytes from the start of all constants."""
 
     offset: int
     constant: Array | PackedConstant
@@ -25,10 +25,11 @@ class ConstantPlace:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The address of everything that the steps read and write.
+    """The addresses of all operands of a lowered graph.
 
-    arena: of buffers and workspaces. addresses: of each step's operands, in the order of the steps. constants: each
-    once, in order; constants_bytes: of all of them. workspaces: (first byte in the arena, bytes) by a node's output.
+    arena: placement of buffers and workspaces. addresses: addresses of each step's operands, in the order of the steps.
+    constants: without repetition, in order of offset; constants_bytes: their total size. workspaces: (offset in the
+    arena, size), in bytes, by a node's output.
     """
 
     arena: Arena
@@ -44,10 +45,10 @@ class MemoryPlan:
 
 
 class ContentDigests:
-    """SHA-256 of arrays' elements, each array hashed once; for several memory plans of the same constants."""
+    """A cache of SHA-256 digests of arrays, shared by several memory plans of the same constants."""
 
     def __init__(self) -> None:
-        # The array is held beside its digest, so that no other one gets its identity.
+        # The array is kept beside its digest, so that its id() is not reused.
         self._known: dict[int, tuple[Array, bytes]] = {}
 
     def of(self, array: Array) -> bytes:
@@ -62,8 +63,8 @@ def plan_memory(
 ) -> MemoryPlan:
     """Assign an address to every buffer and constant.
 
-    Equal constants are there once; constants follow one another in the order of their use. pool: constants of the
-    models that lie in the same library; more may follow this model's.
+    Equal constants are stored once, in the order of first use. pool: constants of all models of the same library;
+    None: this model's only.
     """
     workspaces = lowered.workspaces()
     arena = _arena(lowered, workspaces)
@@ -81,7 +82,7 @@ def plan_memory(
 
 
 def workspace_name(output: str) -> str:
-    """Return the arena's name of the workspace of the node that computes a tensor; no tensor has such a name."""
+    """Return the arena's name of a node's workspace, by the node's output; no tensor has such a name."""
     return f"workspace of %{output}"
 
 
@@ -115,7 +116,7 @@ def _address(
 
 
 def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int = 0) -> OperandAddress:
-    """Return the address of a tensor that is no constant. offset: added to it, in bytes."""
+    """Return the address of a tensor that is not a constant. offset: added to the address, in bytes."""
     graph, location = lowered.graph, lowered.storage.locations[tensor]
     offset += location.offset * DTYPES[graph.types[tensor].dtype].itemsize
     if location.root in graph.inputs:
@@ -126,7 +127,7 @@ def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int
 
 
 def buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:
-    """Return the bytes of each buffer of the arena, workspaces too, by name."""
+    """Return the size of each buffer and workspace of the arena, in bytes, by name."""
     graph = lowered.graph
     roots = {location.root for location in lowered.storage.locations.values()}
     sizes = {root: graph.types[root].bytes for root in roots if root not in (*graph.inputs, *graph.outputs)}
@@ -134,7 +135,7 @@ def buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:
 
 
 def operand_buffer(operand: Operand, step: LoweredStep, lowered: LoweredGraph) -> tuple[str, int]:
-    """Return the buffer that an operand lies in, and the bytes from its beginning."""
+    """Return (buffer of an operand, offset of the operand in it in bytes)."""
     if operand.workspace_bytes:
         return workspace_name(step.node.output), operand.offset
     location = lowered.storage.locations[operand.tensor]
@@ -143,8 +144,10 @@ def operand_buffer(operand: Operand, step: LoweredStep, lowered: LoweredGraph) -
 
 
 class ConstantPool:
-    """Constants of one or several models, one after the other; those of equal bytes, and equal recipes of equal
-    sources, once. placed: each with the arrays that its recipe names. end: bytes so far."""
+    """The constants of one or several models, without repetition of equal bytes and of equal recipes of equal sources.
+
+    placed: each constant with the arrays that its recipe names. end: bytes so far.
+    """
 
     def __init__(self) -> None:
         self.sources: Mapping[str, Array] = {}
@@ -154,11 +157,11 @@ class ConstantPool:
         self.end = 0
 
     def begin_model(self, sources: Mapping[str, Array], digests: ContentDigests) -> None:
-        """Take constants of this model from now on. sources: its arrays, by name."""
+        """Begin the constants of a model. sources: its arrays, by name."""
         self.sources, self.digests = sources, digests
 
     def add(self, constant: Array | PackedConstant, align: int) -> int:
-        """Return the constant's offset in bytes."""
+        """Add a constant, unless an equal one exists, and return its offset in bytes."""
         key = (align, self._key(constant))
         if key not in self.offsets:
             start = align_size(self.end, align)

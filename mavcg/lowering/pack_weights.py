@@ -1,4 +1,5 @@
-"""Packs the constants of a planned model: the last stage before the link, and the only one that touches their bytes."""
+"""Packing of a planned model's constants: the last stage before the link, and the only one that computes their
+bytes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,26 +11,26 @@ from mavcg.specs.packed_constant import constant_array
 
 
 def pack_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Array:
-    """Return the bytes of all constants at their offsets, zeros between them, as an array of u8.
+    """Return the bytes of all constants at their offsets, with zeros between them, as u8 [constants_bytes].
 
-    constants: the lowered graph's.
+    constants: the lowered graph's constants, by name.
     """
     return np.concatenate([np.zeros(0, np.uint8), *packed_weights(memory, constants)])
 
 
 def packed_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Iterator[Array]:
-    """Yield the bytes of pack_weights in pieces, one after the other: no more is in memory than a constant."""
+    """Yield the bytes of pack_weights piece by piece, so that only one packed constant is in memory at a time."""
     return _pieces(memory.constants_bytes, ((place, constants) for place in memory.constants))
 
 
 def packed_pool(pool: ConstantPool) -> Iterator[Array]:
-    """Yield the bytes of the constants of several models, as packed_weights."""
+    """Yield the bytes of several models' constants piece by piece, as packed_weights does."""
     return _pieces(pool.end, pool.placed)
 
 
-def _pieces(size: int, places: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Iterator[Array]:
+def _pieces(size: int, placed: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Iterator[Array]:
     end = 0
-    for place, constants in places:
+    for place, constants in placed:
         content = np.ascontiguousarray(constant_array(place.constant, constants)).reshape(-1).view(np.uint8)
         yield np.zeros(place.offset - end, np.uint8)
         yield content

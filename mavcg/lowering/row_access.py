@@ -1,7 +1,7 @@
-"""Tells which bytes a part of a kernel's work touches, for kernels whose work goes through their tensors row by row.
+"""Bytes that a part of a kernel's work accesses, for kernels that process their tensors row by row.
 
-A kernel's rows are grouped into units, in order; what unit u touches of an operand is an interval that moves by the
-same number of bytes from unit to unit. A kernel whose rows are not so has one unit, all of it.
+A kernel's rows are grouped into units, in order. The bytes of an operand that a unit accesses are an interval, which
+moves by a constant number of bytes from unit to unit. A kernel without this property has a single unit.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,10 @@ from mavcg.specs.kernel import KernelSpec, View
 
 @dataclass(frozen=True)
 class Interval:
-    """Bytes that unit u touches, from the operand's pointer on: `extent` bytes from `begin + u * step`. Bytes before
-    the pointer are none of the tensor's."""
+    """The bytes that unit u accesses: `extent` bytes from the operand's pointer + begin + u * step.
+
+    Bytes before the pointer do not belong to the tensor.
+    """
 
     begin: int
     step: int
@@ -31,8 +33,10 @@ class Interval:
 
 @dataclass(frozen=True)
 class UnitAccess:
-    """A kernel's work in `units` of `rows_per_unit` rows; the last one may have fewer. intervals: (number of an
-    operand, what a unit touches of it), of all operands that are not weights or their like."""
+    """A kernel's work as `units` units of `rows_per_unit` rows; the last may have fewer rows.
+
+    intervals: (number of an operand, the interval that a unit accesses), for all operands except constants.
+    """
 
     units: int
     rows_per_unit: int
@@ -40,7 +44,7 @@ class UnitAccess:
 
 
 def unit_access(spec: KernelSpec) -> UnitAccess | None:
-    """Return a kernel's access in units; None where its rows do not go through its tensors one after the other."""
+    """Return a kernel's accesses by units; None if its rows do not process its tensors in order."""
     if isinstance(spec, Convolution | Depthwise | EightBitDepthwise):
         return _convolution(spec)
     if isinstance(spec, Pool):
@@ -62,7 +66,7 @@ def unit_access(spec: KernelSpec) -> UnitAccess | None:
 
 
 def _rows_of(view: View, rows: int = 1, stride: int = 1, before: int = 0) -> Interval:
-    """Return the interval of `rows` rows of an image, `stride` rows further with each unit, from row -before on."""
+    """Return the interval of `rows` rows of an image from row -before, which moves by `stride` rows per unit."""
     _, _, width, channels = view.shape
     _, row, column, channel = view.strides
     line = (width - 1) * column + (channels - 1) * channel + 1
@@ -71,7 +75,7 @@ def _rows_of(view: View, rows: int = 1, stride: int = 1, before: int = 0) -> Int
 
 
 def _index_along(view: View, axis: int) -> Interval:
-    """Return the interval of all elements at one index along an axis; axes before it have length 1."""
+    """Return the interval of all elements at an index of an axis; earlier axes have length 1."""
     last = sum((n - 1) * stride for n, stride in zip(view.shape[axis + 1 :], view.strides[axis + 1 :], strict=True))
     return Interval(0, view.strides[axis] * view.item_bytes, (last + 1) * view.item_bytes)
 
@@ -108,7 +112,7 @@ def _nest(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None:
 
 
 def _outermost(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None:
-    """Return the access of a kernel whose rows are cut first along the outermost dimension."""
+    """Return the accesses of a kernel whose rows are cut along the outermost dimension of its loop nest."""
     if not nest.shape[0] or rows % nest.shape[0]:
         return None
     intervals = []
@@ -119,11 +123,11 @@ def _outermost(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None
 
 
 def _move_access(access: UnitAccess, offsets: Sequence[int]) -> UnitAccess:
-    """Return the access with each operand's intervals so many bytes further on."""
+    """Return the accesses with each operand's intervals moved by an offset in bytes."""
     moved = ((n, replace(interval, begin=interval.begin + offsets[n])) for n, interval in access.intervals)
     return replace(access, intervals=tuple(moved))
 
 
 def _moving_up(nest: Nest, access: UnitAccess) -> UnitAccess | None:
-    """Return the access where no operand is read backwards."""
+    """Return the accesses, or None if an operand is read backwards."""
     return access if all(stride >= 0 for strides in nest.strides for stride in strides) else None

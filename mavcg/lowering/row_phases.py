@@ -1,4 +1,4 @@
-"""Plans a program by parts of rows: the phases that the engine runs, and the arena with a window for each buffer."""
+"""Planning of programs that are computed by parts of rows: phases, and an arena with a window of rows per buffer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,16 +15,16 @@ from mavcg.memory.row_segments import StepRange, all_segments, blocked_steps, ch
 from mavcg.memory.row_windows import Firing, Move, RowSchedule
 from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
-# Bytes of output that a step of a segment computes at once.
+# Bytes of output that a step of a segment computes in one phase.
 BLOCK_BYTES = tuple(4096 << (2 * exponent) for exponent in range(5))
-SLACKS = (2.0, 1.0, 0.5, 0.0)  # shares of a window that are added to it, so that less is moved
+SLACKS = (2.0, 1.0, 0.5, 0.0)  # fractions by which windows are enlarged, so that fewer bytes are moved
 MOST_PHASES = 100_000
-NODES = 2_000  # of the search for offsets: one of many plans
-TRIES = 12  # of a limit on the peak, where buffers at offsets take more than that
+NODES = 2_000  # maximum nodes of the search for offsets, which runs for many plans
+TRIES = 12  # maximum attempts with a lower limit on the peak, if placed buffers exceed the arena's limit
 
 
 class ArenaTooLargeError(MavcgError):
-    """No plan keeps a limit on the arena; least_bytes: the smallest arena that was found."""
+    """Raised when no plan keeps the limit on the arena. least_bytes: the smallest arena that was found."""
 
     def __init__(self, message: str, least_bytes: int) -> None:
         super().__init__(message)
@@ -34,10 +34,10 @@ class ArenaTooLargeError(MavcgError):
 def plan_within(
     planned: PlannedModel, max_arena_bytes: int, progress: Callable[[str], None] = lambda message: None
 ) -> PlannedModel:
-    """Return the model as it is where its arena is within the limit, else by parts of rows.
+    """Return the model unchanged if its arena is within the limit, else planned by parts of rows.
 
-    Of the cuts and parts that keep the limit those with the fewest phases and moves are taken. Raises:
-    ArenaTooLargeError.
+    Among the plans that keep the limit, the one with the fewest phases and moves is chosen. Raises:
+    ArenaTooLargeError where no plan keeps it.
     """
     if planned.program.arena_bytes <= max_arena_bytes:
         return planned
@@ -59,7 +59,7 @@ def plan_within(
                 if roomier.program.arena_bytes <= max_arena_bytes:
                     return roomier
             return made
-        # Offsets took more than the peak: the same share more is to be expected of the next one.
+        # The placement exceeded the peak: the next one is expected to exceed its peak by the same factor.
         limit = min(limit * max_arena_bytes // made.program.arena_bytes, limit - ALIGN)
     least = planned.program.arena_bytes
     if (path := cheapest_within(segments, least_peak(segments))) is not None:
@@ -74,8 +74,11 @@ def plan_within(
 
 @dataclass(frozen=True)
 class ProgramRows:
-    """A program as the planner of rows sees it. unit_bytes: that a unit of each step writes; sizes: of the buffers in
-    the arena; outputs: buffers to complete."""
+    """A program as the input of the planner of rows.
+
+    works, steps: each step in units of rows. unit_bytes: bytes that a unit of each step writes. sizes: sizes of the
+    buffers in the arena, in bytes, by name. outputs: buffers that must be complete at the end.
+    """
 
     works: tuple["StepRows", ...]
     steps: tuple[UnitStep, ...]
@@ -94,17 +97,18 @@ def program_rows(planned: PlannedModel) -> ProgramRows:
 
 
 def plan_phases(planned: PlannedModel, rows: ProgramRows, ranges: Sequence[StepRange], slack: float) -> PlannedModel:
-    """Plan a program in these ranges, which follow each other. Raises: MavcgError where there were too many phases."""
+    """Plan a program in consecutive ranges of steps. Raises: MavcgError where there would be too many phases."""
     steps = blocked_steps(rows.steps, rows.unit_bytes, ranges)
     cuts, bands = [each.begin for each in ranges], [each.end - 1 for each in ranges if each.band_units]
     return _with_schedule(planned, rows, schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack, bands))
 
 
 def plan_in_order(planned: PlannedModel, firings: Sequence[tuple[int, int, int]]) -> PlannedModel:
-    """Plan a program whose steps run in a given order, by parts of rows where that says so.
+    """Plan a program whose steps, or parts of steps, run in a given order.
 
-    firings: (number of a step, part, number of its parts): parts of a step are in order. A step whose work does not go
-    row by row is done with its first part. What a firing needs and the order lacks is done just before it.
+    firings: (number of a step, part, number of its parts); parts of a step are in order. A step that does not process
+    its tensors row by row is computed with its first part. Missing predecessors of a firing are computed just before
+    it.
     Raises: MavcgError where there would be too many phases.
     """
     rows = program_rows(planned)
@@ -113,10 +117,10 @@ def plan_in_order(planned: PlannedModel, firings: Sequence[tuple[int, int, int]]
 
 
 def _with_schedule(planned: PlannedModel, rows: ProgramRows, schedule: RowSchedule) -> PlannedModel:
-    """Place the windows of a schedule, and write its phases. Raises: MavcgError where there are too many."""
+    """Place the windows of a schedule in the arena and return its phases. Raises: MavcgError for too many phases."""
     lowered, program = planned.lowered, planned.program
     if len(schedule.phases) > MOST_PHASES:
-        raise MavcgError(f"{program.name}: {len(schedule.phases)} phases; allow a larger arena")
+        raise MavcgError(f"{program.name}: {len(schedule.phases)} phases are too many; allow a larger arena")
     arena = place_buffers(
         [Lifetime(name, schedule.windows[name], *live) for name, live in schedule.lifetimes.items()], NODES
     )
@@ -134,8 +138,11 @@ def _with_schedule(planned: PlannedModel, rows: ProgramRows, schedule: RowSchedu
 
 @dataclass(frozen=True)
 class StepRows:
-    """A step's work in units: rows of the program's step in each, and the first byte, the distance from unit to unit
-    and the length of what one touches, by the operand's number; None: all of it, in one unit."""
+    """A step's work in units of rows.
+
+    units, rows_per_unit, rows: number of units, and rows of work of a unit and of the step. touched: (first byte,
+    distance from unit to unit, length) of the bytes that a unit accesses, by the operand's number; None: a single unit.
+    """
 
     units: int
     rows_per_unit: int
@@ -162,7 +169,7 @@ def _unit_step(step: LoweredStep, rows: StepRows, lowered: LoweredGraph) -> Unit
             continue
         buffer, offset = operand_buffer(operand, step, lowered)
         if rows.touched is None:
-            if operand.workspace_bytes:  # each step of the node may read and write it
+            if operand.workspace_bytes:  # every step of the node may read and write the workspace
                 size = lowered.workspaces()[step.node.output]
                 accesses += ByteAccess(buffer, 0, 0, size), ByteAccess(buffer, 0, 0, size, True)
             else:
@@ -174,7 +181,7 @@ def _unit_step(step: LoweredStep, rows: StepRows, lowered: LoweredGraph) -> Unit
 
 
 def _with_steps(schedule: RowSchedule) -> list[tuple[Firing | Move, int]]:
-    """Return each phase with its step; a move is a part of the step after it."""
+    """Return each phase with its step's number; a move belongs to the step after it."""
     found: list[tuple[Firing | Move, int]] = []
     step = 0
     for phase in reversed(schedule.phases):
@@ -208,7 +215,7 @@ def _phase(
 
 
 def _addresses(planned: PlannedModel, arena: Arena) -> tuple[tuple[OperandAddress, ...], ...]:
-    """Return the addresses of steps as if each buffer lay at its window's beginning, within the arena."""
+    """Return the addresses of all steps' operands with each buffer at the beginning of its window in the arena."""
     lowered = planned.lowered
     found = []
     for step, addresses in zip(lowered.steps, planned.memory.addresses, strict=True):

@@ -1,4 +1,4 @@
-"""Cuts a program into the stages of a pipeline, whose buffers never overlap, with copies of those between stages."""
+"""Memory of a pipeline's stages: buffers of different stages never overlap, and buffers between stages have copies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,12 +9,12 @@ from mavcg.lowering.step_list import PlannedModel
 from mavcg.memory.arena import Lifetime, align_size, place_buffers
 from mavcg.specs.model_program import OperandAddress, ProgramStage, RingBuffer
 
-STAGE_ALIGN = 128  # CACHE_LINE of csrc/engine.h: no two stages write into one line
+STAGE_ALIGN = 128  # CACHE_LINE of csrc/engine.h: two stages never write to the same line
 
 
 @dataclass(frozen=True)
 class BufferUse:
-    """A buffer of the arena, with the first and the last step that touch it, both included."""
+    """A buffer of the arena with the numbers of the first and last step that access it."""
 
     name: str
     bytes: int
@@ -23,7 +23,7 @@ class BufferUse:
 
 
 def buffer_uses(lowered: LoweredGraph) -> tuple[BufferUse, ...]:
-    """Return the buffers that steps touch, in the order of their names in the arena; steps by their numbers."""
+    """Return the buffers that steps access, in the order of their names."""
     sizes, spans = buffer_sizes(lowered), dict[str, tuple[int, int]]()
     for number, step in enumerate(lowered.steps):
         for operand in step.operands:
@@ -35,11 +35,10 @@ def buffer_uses(lowered: LoweredGraph) -> tuple[BufferUse, ...]:
 
 
 def plan_stages(planned: PlannedModel, stages: Sequence[ProgramStage]) -> PlannedModel:
-    """Return the model as a pipeline of these stages, which cover all steps in order.
+    """Return the model planned as a pipeline of stages that cover all steps in order.
 
-    Stages run at the same time, on different frames: what a stage alone uses lies in a range of its own, in which
-    buffers share memory as in any arena. A buffer from stage a to stage b has b - a + 1 copies, since so many frames
-    can be between the two: two for neighbours.
+    Stages run at the same time on different frames. The buffers of a single stage share memory within a range of the
+    arena of their own. A buffer from stage a to stage b has b - a + 1 copies, as so many frames can be between them.
     """
     lowered = planned.lowered
     uses = buffer_uses(lowered)

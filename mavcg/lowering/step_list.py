@@ -1,4 +1,4 @@
-"""Puts the engine's step list together: kernels in order, each operand's address, rows of calls and chunks."""
+"""Creation of the engine's step list: kernels in order, operands' addresses, call rows and minimum chunks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ CoreShares = Mapping[str, tuple[tuple[str, int], ...]]
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A model with all decided but its machine code and the bytes of its constants."""
+    """A completely planned model, before its machine code and the bytes of its constants are generated."""
 
     lowered: LoweredGraph
     memory: MemoryPlan
@@ -25,14 +25,14 @@ class PlannedModel:
 
     @property
     def specs(self) -> tuple[KernelSpec, ...]:
-        """All kernels, each once."""
+        """All kernels, without repetition."""
         return self.lowered.specs
 
 
 def plan_model(
     lowered: LoweredGraph, tiles: TilePlan = DEFAULT_TILES, digests: ContentDigests | None = None
 ) -> PlannedModel:
-    """Plan a lowered graph's memory and its step list, without shares of cores."""
+    """Plan a lowered graph's memory and step list, without core shares."""
     memory = plan_memory(lowered, digests)
     return PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles))
 
@@ -40,10 +40,10 @@ def plan_model(
 def make_step_list(
     lowered: LoweredGraph, memory: MemoryPlan, tiles: TilePlan = DEFAULT_TILES, shares: CoreShares | None = None
 ) -> Program:
-    """Return the engine's program.
+    """Return the engine's step list.
 
-    tiles: give rows of calls and chunks; of a kernel that they do not have the least that is worth it is taken. shares:
-    by kernel, (label of a version, relative speed of its cores); None: all cores are alike.
+    tiles: give call rows and minimum chunks; a kernel without a macro-tile uses the defaults of tile_plan.py. shares:
+    (label of a version, relative speed of its cores) by kernel; None: all cores are alike.
     """
     graph = lowered.graph
     return Program(
@@ -77,12 +77,13 @@ def _program_step(
 
 
 def call_rows(spec: KernelSpec) -> tuple[int, int]:
-    """Return the minimum rows of a chunk and call rows of a kernel without a planned tile.
+    """Return (minimum rows of a chunk, call rows) of a kernel without a macro-tile.
 
-    A call of many rows is the faster, small chunks end at the same time: so these are smaller than a call, where a
-    call of fewer rows does not read more. Work that is cut along output channels is taken by whole calls, each of
-    which is made for its register tiles. Where rows share a reading of the weights, a call gets a whole chunk. They
-    are cut evenly for two or four threads: as many parts as readings, two at least, and of more a multiple of four.
+    Calls of many rows are faster, but small chunks let threads end at the same time, so that chunks are smaller than
+    calls unless a call of fewer rows reads more. Work that is cut along output channels is taken in whole calls, which
+    suit the register tiles. If rows share a read of the weights, a chunk is one call: the rows are cut evenly for two
+    or
+    four threads, into as many chunks as reads are needed, at least two, and a multiple of four if more.
     """
     if spec.shared_rows > 1 and spec.rows:
         parts = max(2, -(-spec.rows // spec.shared_rows))
@@ -92,7 +93,7 @@ def call_rows(spec: KernelSpec) -> tuple[int, int]:
 
 
 def _chunk_rows(spec: KernelSpec, call_rows: int, parts: int = 1) -> int:
-    """Return the minimum rows of a chunk, or parts of rows, where calls have up to `call_rows`."""
+    """Return the minimum chunk, in rows or parts, of a kernel whose calls have at most `call_rows` rows."""
     if spec.by_channels:
         return call_rows
     return min(call_rows * parts, worthwhile_chunk_rows(spec, parts))

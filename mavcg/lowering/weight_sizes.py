@@ -1,4 +1,4 @@
-"""Sizes of convolutions' constant weights: as the definition has them, and as a library does."""
+"""Sizes of convolutions' constant weights, in the operator's definition and in the library."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from mavcg.lowering.lower import LoweredGraph
 
 @dataclass(frozen=True)
 class WeightSizes:
-    """Bytes of convolutions' constant weights: as the definition has them, and as they are packed or transformed."""
+    """The bytes of convolutions' constant weights by the definition, and as they are packed or transformed."""
 
     definition_bytes: int
     packed_bytes: int

@@ -137,7 +137,7 @@ class OutputTransform:
             )
         else:
             within = scale_index(b, channel, across)
-        return address(b, base, b.add(pixel, within), "address_of")
+        return address(b, base, b.add(pixel, within), "place")
 
     def transform(self, planes: Planes, source: Value) -> list[list[Value]]:
         """Emit the inverse transform of one vector of channels; return the outputs by row, then column."""
