@@ -1,1 +1,1 @@
-"""Files of models -> graphs."""
+"""Importers of model files (ONNX, TFLite, Caffe), which convert them to graphs."""

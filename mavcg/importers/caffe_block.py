@@ -1,4 +1,4 @@
-"""The fields of a prototxt as checked values: blocks and scalars, each with its line."""
+"""Fields of a prototxt as checked values: blocks and scalars, each with its line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from mavcg.errors import MavcgError
 
 
 class CaffeError(MavcgError):
-    """An error at a line of a prototxt; the importer puts the file's name and the line in front."""
+    """An error at a line of a prototxt; the importer adds the file's name and the line."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -16,7 +16,7 @@ class CaffeError(MavcgError):
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number, name or string as it stands in the file; a string without quotes and escapes."""
+    """A number, name or string of the file; text: as in the file, for a string without quotes and escapes."""
 
     text: str
     quoted: bool
@@ -25,7 +25,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class FieldBlock:
-    """Fields between braces, in their order. name: of the field that has the block, "the file" for all of it."""
+    """The fields between braces, in order. name: the field that has the block; "the file" for the whole file."""
 
     name: str
     line: int
@@ -36,7 +36,7 @@ class FieldBlock:
         return tuple(value for key, value in self.fields if key == name)
 
     def has(self, name: str) -> bool:
-        """True if the field is there."""
+        """Return True if the block has the field."""
         return any(key == name for key, _ in self.fields)
 
     def blocks(self, name: str) -> tuple["FieldBlock", ...]:
@@ -49,10 +49,10 @@ class FieldBlock:
         return tuple(found)
 
     def block(self, name: str) -> "FieldBlock":
-        """Return the block of a field, an empty one where it is absent. Raises: CaffeError if it is there twice."""
+        """Return the block of a field; an empty one if it is absent. Raises: CaffeError if the field is given twice."""
         found = self.blocks(name)
         if len(found) > 1:
-            raise CaffeError(f"{name} is there twice (first in line {found[0].line}); it may be there once",
+            raise CaffeError(f"{name} is given twice (first in line {found[0].line}); it may be given once",
                              found[1].line)  # fmt: skip
         return found[0] if found else FieldBlock(name, self.line)
 
@@ -66,42 +66,42 @@ class FieldBlock:
         return tuple(found)
 
     def scalar(self, name: str) -> Scalar | None:
-        """Return the value of a field, None where it is absent. Raises: CaffeError if it is there twice."""
+        """Return the value of a field; None if it is absent. Raises: CaffeError if the field is given twice."""
         found = self.scalars(name)
         if len(found) > 1:
-            raise CaffeError(f"{name} is there twice (first in line {found[0].line}); it may be there once",
+            raise CaffeError(f"{name} is given twice (first in line {found[0].line}); it may be given once",
                              found[1].line)  # fmt: skip
         return found[0] if found else None
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Strings. Raises: CaffeError for what is not in quotes."""
+        """Return the strings of a field. Raises: CaffeError for a value without quotes."""
         return tuple(_text(name, value) for value in self.scalars(name))
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a string."""
+        """Return the string of a field, or the default."""
         value = self.scalar(name)
         return default if value is None else _text(name, value)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Return whole numbers."""
+        """Return the integers of a field."""
         return tuple(_integer(name, value) for value in self.scalars(name))
 
     def integer(self, name: str, default: int) -> int:
-        """Return a whole number."""
+        """Return the integer of a field, or the default."""
         value = self.scalar(name)
         return default if value is None else _integer(name, value)
 
     def number(self, name: str, default: float) -> float:
-        """Return a real number."""
+        """Return the number of a field, or the default."""
         value = self.scalar(name)
         return default if value is None else _number(name, value)
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """Return real numbers."""
+        """Return the numbers of a field."""
         return tuple(_number(name, value) for value in self.scalars(name))
 
     def boolean(self, name: str, default: bool) -> bool:
-        """True or false, also as 1 and 0. Raises: CaffeError for another value."""
+        """Return the bool of a field (true, false, 1 or 0), or the default. Raises: CaffeError for another value."""
         value = self.scalar(name)
         if value is None:
             return default
@@ -110,7 +110,7 @@ class FieldBlock:
         return value.text.lower() in ("true", "t", "1")
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """Return one of these names, the first where the field is absent; also as its number.
+        """Return the value of an enumeration, given by name or number; the first choice if the field is absent.
 
         Raises: CaffeError for another value.
         """

@@ -1,4 +1,4 @@
-"""A Caffe network, a prototxt and the caffemodel of its weights, -> a graph for inference."""
+"""Importer of Caffe networks: a prototxt and the caffemodel of its weights become a graph for inference."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,8 +16,8 @@ from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.finish import finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
 
-_LARGEST_TEXT = 1 << 26  # bytes of a prototxt; the largest networks have some 100 kB
-# Fields that every layer may have, and that say nothing about inference or are read elsewhere.
+_LARGEST_TEXT = 1 << 26  # maximum bytes of a prototxt; the largest networks have about 100 kB
+# Fields of every layer that do not affect inference or are read elsewhere.
 _COMMON = frozenset({
     "name", "type", "bottom", "top", "phase", "loss_weight", "param", "propagate_down", "include", "exclude",
     "transform_param", "loss_param", "blobs_lr", "weight_decay", "blob_share_mode",
@@ -29,10 +29,10 @@ def import_caffe(
 ) -> Graph:
     """Return the graph of a Caffe network; its inputs and outputs carry the names of the file's blobs.
 
-    path: the prototxt. shapes: of inputs, by name, in place of those in the file. weights: the caffemodel, which lies
-    beside the prototxt under the same name if None.
-    Raises: UnsupportedOp for a layer that there is nothing for, MavcgError for files that are damaged or do not go
-    together, naming file and line.
+    path: the prototxt. shapes: shapes of inputs, by name, instead of those in the file. weights: the caffemodel; None:
+    the file beside the prototxt with the same name.
+    Raises: UnsupportedOp for an unsupported layer, MavcgError, naming file and line, for files that are damaged or do
+    not match.
     """
     try:
         net = read_net(parse_prototxt(_text(path)))
@@ -40,7 +40,7 @@ def import_caffe(
     except CaffeError as error:
         raise MavcgError(f"{path}:{error.line}: {_one_line(error)}") from error
     except MavcgError as error:
-        # The same class, so that callers can distinguish kinds.
+        # An error of the same class, so that callers can distinguish kinds.
         error.args = (_one_line(error), *error.args[1:])
         raise
 
@@ -60,7 +60,7 @@ def _text(path: Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise MavcgError(f"{path}:{line}: is no UTF-8; a prototxt is text, and a .caffemodel is its weights") from error
+        raise MavcgError(f"{path}:{line}: is not UTF-8; name the prototxt, not its .caffemodel") from error
 
 
 def _weights(path: Path, given: Path | None) -> CaffeWeights:
@@ -71,7 +71,7 @@ def _weights(path: Path, given: Path | None) -> CaffeWeights:
 
 
 class _CaffeImport:
-    """One import. values: the blobs so far, by name; a layer that writes its bottom replaces it."""
+    """The state of an import. values: blobs so far, by name; a layer that writes its bottom in place replaces it."""
 
     def __init__(self, net: CaffeNet, path: Path, shapes: Mapping[str, tuple[int, ...]], weights: CaffeWeights) -> None:
         self.net = net
@@ -97,7 +97,7 @@ class _CaffeImport:
         for name in self.shapes:
             if name not in self.inputs:
                 known = ", ".join(self.inputs) or "none"
-                raise MavcgError(f"{self.path}: --shape {name}: there is no such input; inputs are {known}")
+                raise MavcgError(f"{self.path}: --shape {name}: no such input; inputs are {known}")
         outputs = list(self.unread)
         if not outputs:
             raise MavcgError(f"{self.path}: the file has no outputs; nothing would be computed")
@@ -107,7 +107,7 @@ class _CaffeImport:
         return finish_graph(self.emitter, self.inputs, names, [self.values[name] for name in outputs])
 
     def add_input(self, name: str, declared: tuple[int, ...], line: int) -> None:
-        """Add an input of the network. declared: its shape in the file, () where that is not known."""
+        """Add an input of the network. declared: its shape in the file, () if unknown."""
         shape = self.shapes.get(name, declared)
         if not shape:
             raise CaffeError(
@@ -118,31 +118,31 @@ class _CaffeImport:
             raise MavcgError(f"{self.path}:{line}: --shape {name}={given}: the file has {len(declared)} dimensions")
         total = 4
         for length in shape:
-            total *= length  # in Python's whole numbers, which do not overflow
+            total *= length  # Python's integers do not overflow
         if any(n < 1 for n in shape) or total > LARGEST_TENSOR_BYTES:
             raise CaffeError(f"input '{name_text(name)}': {list(shape)} takes {total} bytes; at most "
                              f"{LARGEST_TENSOR_BYTES}, each length at least 1", line)  # fmt: skip
         if not name or name in self.values:
-            raise CaffeError(f"an input called '{name_text(name)}', which is no name or is taken", line)
+            raise CaffeError(f"an input called '{name_text(name)}': the name is invalid or taken", line)
         type = TensorType("f32", shape)
         self.values[name] = Value(type, self.emitter.builder.input(name, type))
         self.inputs.append(name)
 
-    def convert(self, layer: CaffeLayer, rest: Sequence[CaffeLayer]) -> None:
-        """Put a layer into the graph. rest: the layers behind it."""
+    def convert(self, layer: CaffeLayer, later_layers: Sequence[CaffeLayer]) -> None:
+        """Add a layer to the graph. later_layers: the layers after it."""
         if layer.type in DATA:
-            self.convert_data(layer, rest)
+            self.convert_data(layer, later_layers)
             return
         location = f"layer '{name_text(layer.name)}' ({name_text(layer.type)})"
         if layer.type in TRAINING:
             raise UnsupportedOp(f"{location}: is for training; give the network's deploy prototxt")
         known = LAYERS.get(layer.type)
         if known is None:
-            raise UnsupportedOp(f"{location}: there is nothing for this layer; supported: {supported_layers()}")
+            raise UnsupportedOp(f"{location}: this layer is not supported; supported: {supported_layers()}")
         _check_fields(layer, known, location)
         values = tuple(self.read(name, location) for name in layer.bottoms)
         options = layer.block.block(known.parameters or "_")
-        reads = tuple(any(top in other.bottoms for other in rest) for top in layer.tops)
+        reads = tuple(any(top in other.bottoms for other in later_layers) for top in layer.tops)
         call = CaffeCall(
             self.emitter,
             name_text(layer.type),
@@ -160,21 +160,23 @@ class _CaffeImport:
         for i, (name, value) in enumerate(zip(layer.tops, results, strict=True)):
             in_place = i < len(layer.bottoms) and layer.bottoms[i] == name
             if name in self.values and not in_place:
-                raise call.fail(f"its top '{name_text(name)}' is made by another layer already")
+                raise call.fail(f"its top '{name_text(name)}' is already made by another layer")
             self.values[name] = value
             self.unread[name] = None
-        if layer.type == "Pooling" and len(layer.tops) > 1:  # the positions, which nothing reads
+        if layer.type == "Pooling" and len(layer.tops) > 1:  # positions of the maxima, which no layer reads
             self.unread.pop(layer.tops[1], None)
 
-    def convert_data(self, layer: CaffeLayer, rest: Sequence[CaffeLayer]) -> None:
-        """Make the tops of a layer that reads data inputs; those that nothing reads, such as labels, are left out."""
+    def convert_data(self, layer: CaffeLayer, later_layers: Sequence[CaffeLayer]) -> None:
+        """Add the tops of a data layer as inputs; tops that no layer reads, such as labels, are left out."""
         declared = _data_shapes(layer)
         for i, name in enumerate(layer.tops):
-            if layer.type == "Input" or any(name in other.bottoms and other.type not in TRAINING for other in rest):
+            if layer.type == "Input" or any(
+                name in other.bottoms and other.type not in TRAINING for other in later_layers
+            ):
                 self.add_input(name, declared[i] if i < len(declared) else (), layer.line)
 
     def read(self, name: str, location: str) -> Value:
-        """Return a blob that a layer reads."""
+        """Return the value of a blob that a layer reads."""
         if name not in self.values:
             raise MavcgError(f"{location}: its bottom '{name_text(name)}' is made by no layer before it")
         self.unread.pop(name, None)
@@ -182,7 +184,7 @@ class _CaffeImport:
 
 
 def _data_shapes(layer: CaffeLayer) -> Sequence[tuple[int, ...]]:
-    """Return the shapes that a layer of data says; of others than Input and DummyData the first top's at most."""
+    """Return the declared shapes of a data layer's tops; layers other than Input and DummyData declare at most one."""
     blocks = {"Input": "input_param", "DummyData": "dummy_data_param"}
     if layer.type in blocks:
         shapes = [shape_of(block) for block in layer.block.block(blocks[layer.type]).blocks("shape")]
@@ -198,7 +200,7 @@ def _data_shapes(layer: CaffeLayer) -> Sequence[tuple[int, ...]]:
 
 
 def _check_fields(layer: CaffeLayer, known: LayerType, location: str) -> None:
-    """Raise CaffeError for a field that a layer of this type does not have, which may change what it computes."""
+    """Check a layer's fields. Raises: CaffeError for an unknown field, which may change what the layer computes."""
     for name, value in layer.block.fields:
         if name not in _COMMON and not name.endswith("_param"):
             raise CaffeError(f"{location}: a layer has no field '{name_text(name)}'", value.line)
@@ -206,6 +208,6 @@ def _check_fields(layer: CaffeLayer, known: LayerType, location: str) -> None:
     for name, value in layer.block.block(known.parameters or "_").fields:
         if name not in fields:
             raise CaffeError(
-                f"{location}: {known.parameters} has no field '{name_text(name)}' that is supported; supported: "
+                f"{location}: {known.parameters}: field '{name_text(name)}' is not supported; supported: "
                 f"{', '.join(fields)}", value.line,
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The layers of a prototxt that a run needs: new and old spelling, those of training left out.
+"""Layers of a prototxt that inference needs, in new or old spelling, without those of training.
 
 Source of the rules: BVLC's Caffe, net.cpp (FilterNet, StateMeetsRule) and upgrade_proto.cpp (UpgradeV1LayerType).
 """
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from mavcg.importers.caffe_block import CaffeError, FieldBlock, Scalar
 
-# Old spelling of types: `layers { type: CONVOLUTION }`.
+# Types in the old spelling: `layers { type: CONVOLUTION }`.
 OLD_TYPES: Mapping[str, str] = MappingProxyType(
     {
         "ABSVAL": "AbsVal",
@@ -59,7 +59,7 @@ _RULE = ("phase", "min_level", "max_level", "stage", "not_stage")
 
 @dataclass(frozen=True)
 class CaffeLayer:
-    """A layer. bottoms, tops: names of the blobs that it reads and makes. block: all its fields."""
+    """A layer of the network. bottoms, tops: names of the blobs that it reads and writes. block: all of its fields."""
 
     name: str
     type: str
@@ -69,13 +69,13 @@ class CaffeLayer:
 
     @property
     def line(self) -> int:
-        """Its line in the file."""
+        """The layer's line in the file."""
         return self.block.line
 
 
 @dataclass(frozen=True)
 class NetInput:
-    """An input that the file declares, with its shape."""
+    """An input that the file declares; shape: () if unknown."""
 
     name: str
     shape: tuple[int, ...]
@@ -84,7 +84,7 @@ class NetInput:
 
 @dataclass(frozen=True)
 class CaffeNet:
-    """A network for inference, as the file has it. inputs: those of the fields input, input_dim and input_shape."""
+    """A network for inference. inputs: declared by the fields input, input_dim and input_shape."""
 
     name: str
     inputs: tuple[NetInput, ...]
@@ -92,7 +92,7 @@ class CaffeNet:
 
 
 def read_net(file: FieldBlock) -> CaffeNet:
-    """Return the network of a parsed prototxt. Raises: CaffeError where it is none, or of Caffe's oldest format."""
+    """Return the network of a parsed prototxt. Raises: CaffeError for other files and for Caffe's oldest format."""
     new, old = file.blocks("layer"), file.blocks("layers")
     if not new and not old:
         first = file.fields[0][0] if file.fields else "nothing"
@@ -123,13 +123,13 @@ def _make_layer(block: FieldBlock, kind: str) -> CaffeLayer:
 
 
 def name_text(name: str) -> str:
-    """Return a name for messages, on one line."""
+    """Return a name on one line, for messages."""
     text = "".join(c if c.isprintable() else "?" for c in name)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _runs(block: FieldBlock) -> bool:
-    """True if the layer is there in inference: phase TEST, level 0, no stages."""
+    """Return True if the layer's rules include it in inference: phase TEST, level 0, no stages."""
     include, exclude = block.blocks("include"), block.blocks("exclude")
     if include and exclude:
         raise CaffeError("a layer with include and exclude rules; it may have one kind", exclude[0].line)
@@ -147,7 +147,7 @@ def _meets(rule: FieldBlock) -> bool:
 
 
 def shape_of(block: FieldBlock) -> tuple[int, ...]:
-    """Return the lengths of a block of dims. Raises: CaffeError where one is below 1, or there are too many."""
+    """Return the lengths of a block of dims. Raises: CaffeError for a length below 1, or too many dimensions."""
     dims = block.integers("dim")
     if len(dims) > _MOST_DIMS or any(dim < 1 for dim in dims):
         raise CaffeError(f"dimensions {list(dims)[:_MOST_DIMS]}; each must be at least 1, of at most {_MOST_DIMS}",

@@ -1,14 +1,14 @@
-"""Parse protobuf's text format into blocks of fields, each with its line, without a schema.
+"""Parser of protobuf's text format into blocks of fields, each with its line, without a schema.
 
-protobuf's own parser keeps no lines and refuses a layer of another fork of Caffe at its first unknown parameter, before
-its type can be named. Source of the syntax: protobuf's text format specification.
+protobuf's own parser does not keep lines, and fails at the first unknown parameter of another fork's layer, before the
+layer's type can be reported. Source of the syntax: protobuf's text format specification.
 """
 
 import re
 
 from mavcg.importers.caffe_block import CaffeError, FieldBlock, Scalar
 
-MOST_FIELDS = 1 << 18  # of one file: networks of thousands of layers have some 20 a layer
+MOST_FIELDS = 1 << 18  # maximum fields of a file; networks of thousands of layers have about 20 per layer
 MOST_DEPTH = 16
 _SPACE = re.compile(r"(?:[ \t\r\f\v]|#[^\n]*)+")
 _TOKEN = re.compile(
@@ -20,12 +20,12 @@ _CLOSING = {"{": "}", "<": ">"}
 
 
 def parse_prototxt(text: str) -> FieldBlock:
-    """Return the fields of a file. Raises: CaffeError with the line of what is no text format."""
+    """Return the fields of a file. Raises: CaffeError, with the line, for a syntax error."""
     return _PrototxtParser(text).file()
 
 
 class _PrototxtParser:
-    """Position in a text; `line` counts from 1."""
+    """A recursive-descent parser of one text; `line` counts from 1."""
 
     def __init__(self, text: str) -> None:
         self.source = text
@@ -52,14 +52,15 @@ class _PrototxtParser:
             return
         match = _TOKEN.match(self.source, self.at)
         if match is None:
-            raise CaffeError(f"{self.source[self.at : self.at + 20]!r} is no text format of protobuf", self.line)
+            raise CaffeError(f"{self.source[self.at : self.at + 20]!r} is not protobuf's text format", self.line)
         self.kind, self.token, self.at = match.lastgroup or "", match.group(), match.end()
 
     def file(self) -> FieldBlock:
         return FieldBlock("the file", 1, self.fields("", 0, 1))
 
     def fields(self, end: str, depth: int, opened: int) -> tuple[tuple[str, Scalar | FieldBlock], ...]:
-        """Return the fields up to the closing mark, or the file's end for "". opened: the line where they begin."""
+        """Parse fields up to the closing mark, or up to the end of the file if `end` is "". opened: line of their
+        beginning."""
         found: list[tuple[str, Scalar | FieldBlock]] = []
         while self.token != end or self.kind == "string":
             if not self.kind:
@@ -74,7 +75,7 @@ class _PrototxtParser:
         return tuple(found)
 
     def values(self, name: str, depth: int) -> list[Scalar | FieldBlock]:
-        """Return the value of a field, or those of a list in brackets."""
+        """Parse the value of a field, or the values of a list in brackets."""
         colon = self.kind == "mark" and self.token == ":"
         if colon:
             self.advance()
@@ -118,7 +119,7 @@ class _PrototxtParser:
         if self.kind != "string":
             raise CaffeError(f"{self.token or 'the end'!r} where a value of {name} is needed", line)
         parts = []
-        while self.kind == "string":  # strings beside one another are one
+        while self.kind == "string":  # adjacent strings are concatenated
             parts.append(_ESCAPE.sub(_unescape, self.token[1:-1]))
             self.advance()
         return Scalar("".join(parts), True, line)

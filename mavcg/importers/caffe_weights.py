@@ -1,6 +1,6 @@
-"""Read a caffemodel: the weights of a Caffe network, by the names of its layers.
+"""Reader of a caffemodel: the weights of a Caffe network by the names of its layers.
 
-Only what holds weights is in the schema here, which protobuf gets as descriptors; all else in the file is skipped.
+The schema, which is given to protobuf as descriptors, has only the fields of weights; all others are skipped.
 Source of the field numbers: caffe.proto of BVLC's Caffe (NetParameter, LayerParameter, V1LayerParameter, BlobProto).
 """
 
@@ -17,8 +17,8 @@ from mavcg.graph import Array
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _MOST_DIMS = 32  # kMaxBlobAxes of Caffe
-# Message -> its fields: name, number, kind. Names are bytes: no file can fail for a text that is no UTF-8. A packed
-# list of numbers is on the wire what bytes are, and becomes an array without a Python number for each element.
+# Message -> its fields: (name, number, kind). Names are bytes, so that text that is not UTF-8 is not an error. A packed
+# list of numbers has the wire format of bytes, and becomes an array without a Python number per element.
 _MESSAGES = {
     "BlobShape": (("dim", 1, "int64s"),),
     "BlobProto": (
@@ -32,9 +32,9 @@ _MESSAGES = {
 
 
 def read_caffemodel(path: Path) -> Mapping[str, tuple[Array, ...]]:
-    """Return the blobs of each layer that has some, f32, in the shapes that the file gives them.
+    """Return the blobs of each layer with weights: f32 arrays of the shapes in the file.
 
-    Raises: MavcgError where the file cannot be read, is of another format, or is damaged.
+    Raises: MavcgError for a file that cannot be read, is of another format, or is damaged.
     """
     try:
         data = path.read_bytes()
@@ -61,7 +61,7 @@ def read_caffemodel(path: Path) -> Mapping[str, tuple[Array, ...]]:
 
 
 def printable(name: bytes) -> str:
-    """Return a name, on one line."""
+    """Return a name as text on one line."""
     return "".join(c if c.isprintable() else "?" for c in name.decode("utf-8", "replace"))
 
 
@@ -74,13 +74,13 @@ def _parse_message(data: bytes, path: Path) -> Any:
     try:
         net.ParseFromString(data)
     except (DecodeError, ValueError, RuntimeError) as error:
-        raise MavcgError(f"{path}: is no .caffemodel, or a damaged one ({' '.join(str(error).split())})") from error
+        raise MavcgError(f"{path}: is not a .caffemodel, or is damaged ({' '.join(str(error).split())})") from error
     return net
 
 
 @cache
 def net_parameter() -> Any:
-    """Return the message class NetParameter, with the fields that hold weights."""
+    """Return the protobuf message class NetParameter with the fields of weights."""
     from google.protobuf import (  # type: ignore[import-untyped]
         descriptor_pb2,
         descriptor_pool,
@@ -109,8 +109,7 @@ def net_parameter() -> Any:
 
 
 def _array(blob: Any, location: str) -> Array:
-    """Return a blob's numbers as f32, in its shape; files before 2015 give num, channels, height, width instead of
-    one."""
+    """Return a blob's numbers as f32 in its shape, which files before 2015 give as num, channels, height, width."""
     shape = tuple(blob.shape.dim) if blob.HasField("shape") else tuple(
         getattr(blob, name) for name in ("num", "channels", "height", "width")
     )  # fmt: skip
@@ -119,7 +118,7 @@ def _array(blob: Any, location: str) -> Array:
     raw = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     count = 1
     for length in shape:
-        count *= length  # in Python's whole numbers, which do not overflow
+        count *= length  # Python's integers do not overflow
     if len(shape) > _MOST_DIMS or any(length < 0 for length in shape):
         raise MavcgError(f"{location}: its shape is {list(shape)[:8]}; the file is damaged")
     if count * kind.itemsize != len(raw):

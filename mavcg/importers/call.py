@@ -1,4 +1,4 @@
-"""The interface between importers and handlers: one node of a file with its inputs, and how to emit its result."""
+"""The interface between importers and handlers: a node of a file with its inputs, and methods to emit its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from mavcg.importers.limits import MOST_INTS, UnsupportedOp
 
 @dataclass(frozen=True)
 class NodeCall:
-    """One node of a file. origin: what messages and reports call it. inputs: None for those absent."""
+    """A node of a file. origin: its name in messages and reports. inputs: None for absent ones."""
 
     emitter: Emitter
     op: str
@@ -27,21 +27,23 @@ class NodeCall:
         return f"node '{self.origin}' ({self.op})"
 
     def fail(self, what: str) -> MavcgError:
-        """Return an error in this node."""
+        """Return an error that names this node. what: the problem."""
         return MavcgError(f"{self.location}: {what}")
 
     def unsupported(self, what: str, supported: str) -> UnsupportedOp:
-        """Return an error: a form of the operator that there is nothing for."""
+        """Return the error for an unsupported form of the operator. what: the form. supported: what is supported
+        instead."""
         return UnsupportedOp(f"{self.location}: {what}; supported: {supported}")
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
-        """Return the result of an operator of graphs."""
+        """Add an operator to the graph and return its result."""
         return self.emitter.add(op, inputs, self.origin, **attrs)
 
     # Inputs
 
     def input(self, i: int, rank: int | None = None, rank_min: int = 0) -> Value:
-        """Return an input that must be there. Raises: MavcgError where it is not, or its rank is another."""
+        """Return a required input. Raises: MavcgError for an absent input, or another rank than `rank` or at least
+        rank_min."""
         value = self.maybe(i)
         if value is None:
             raise self.fail(f"its input {i} is missing")
@@ -51,63 +53,64 @@ class NodeCall:
         return value
 
     def maybe(self, i: int) -> Value | None:
-        """Return an input that may be absent."""
+        """Return an optional input; None if it is absent."""
         return self.inputs[i] if i < len(self.inputs) else None
 
     def input_name(self, i: int) -> str:
-        """Return an input's name for error messages."""
+        """Return a description of an input for error messages."""
         return f"its input {i}"
 
     def array(self, i: int, what: str) -> Array:
-        """Return an input that must be known at import. Raises: MavcgError where it is not."""
+        """Return the array of an input that must be known at import. Raises: MavcgError for an input that is not."""
         value = self.input(i)
         if value.array is None:
             raise self.not_known(i, what)
         return value.array
 
     def not_known(self, i: int, what: str) -> MavcgError:
-        """Return an error: an input that is known only at run time."""
+        """Return the error for an input that is known only at run time."""
         return self.fail(
             f"its input {what} is known only when the model runs; it must be a constant, or follow from shapes"
         )
 
     def ints(self, i: int, what: str, length: int | None = None) -> tuple[int, ...]:
-        """Return an input that is whole numbers known at import, of this length where that is given: axes, a shape,
-        pads."""
+        """Return an input that is a list of integers known at import (axes, a shape, pads). length: required length, or
+        None."""
         array = self.array(i, what)
         if array.dtype.kind not in "iu" or array.size > MOST_INTS:
-            raise self.no_list(i, what)
+            raise self.not_a_list(i, what)
         if length is not None and array.size != length:
             raise self.fail(f"its input {what} has {array.size} entries where {length} are needed")
         return tuple(int(v) for v in array.reshape(-1))
 
-    def no_list(self, i: int, what: str) -> MavcgError:
-        """Return an error: an input that is no list of whole numbers."""
+    def not_a_list(self, i: int, what: str) -> MavcgError:
+        """Return the error for an input that is not a list of integers."""
         type = self.input(i).type
         return self.fail(f"its input {what} is {type}; a list of at most {MOST_INTS} whole numbers is needed")
 
     # Axes
 
     def axis(self, axis: int, rank: int, what: str = "axis") -> int:
-        """Return a dimension counted from 0. Raises: MavcgError where there is no such dimension."""
+        """Return an axis counted from 0; negative ones count from the end. Raises: MavcgError for an axis out of
+        range."""
         if not -rank <= axis < rank:
             raise self.fail(f"{what} {axis} where a tensor of {rank} dimensions has {-rank} to {rank - 1}")
         return axis % rank
 
-    # Small words that many handlers use
+    # Operators that many handlers use
 
     def scalar(self, number: float | int, like: Value) -> Value:
-        """Return a known scalar of the same type as a value."""
+        """Return a known scalar of the same type as `like`."""
         return constant(np.asarray(number), like.dtype)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """Reshape a value; nothing is emitted if it has the shape."""
+        """Return a value reshaped; no node is added if it has the shape."""
         return x if x.shape == tuple(shape) else self.add("reshape", x, shape=tuple(shape))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """Transpose a value; nothing is emitted for the identity."""
+        """Return a value transposed; no node is added for the identity."""
         return x if list(perm) == list(range(x.rank)) else self.add("transpose", x, perm=tuple(perm))
 
     def cast(self, x: Value, dtype: str) -> Value:
-        """Cast a value; nothing is emitted if it has the type."""
+        """Return a value cast to a type; no node is added if it has the type."""
         return x if x.dtype == dtype else self.add("cast", x, to=dtype)

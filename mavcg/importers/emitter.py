@@ -1,7 +1,7 @@
-"""The graph under construction: values known at import are computed, everything else becomes nodes.
+"""The graph under construction by an importer, with evaluation of values that are known at import.
 
-An operator whose inputs are all known is evaluated at once. So shapes that a file computes from shapes, and weights
-that it makes with operators, are plain arrays when an operator reads them.
+An operator with known inputs is evaluated immediately; all others become nodes. So shapes that a file computes from
+shapes, and weights that it computes with operators, are plain arrays when an operator reads them.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from mavcg.ops.op import node_location
 from mavcg.reference import evaluate
 from mavcg.reference.work import temporary_bytes, work
 
-MOST_FOLDED_WORK = 1 << 32  # elementary steps that the import does itself, all nodes together: some seconds
-MOST_FOLDED_ELEMENTS = 1 << 25  # of one arithmetic operator; the reference computes in float64
+MOST_FOLDED_WORK = 1 << 32  # maximum elementary steps that an import evaluates in all: some seconds
+MOST_FOLDED_ELEMENTS = 1 << 25  # maximum elements of an evaluated arithmetic operator, which computes in float64
 _MOVES = ("reshape", "transpose", "slice", "concat", "broadcast_to", "gather", "scatter", "pad", "cast", "where")
 
 
 class NeedsConstant(MavcgError):
-    """An operator needs the value of a tensor at import that only a run computes. tensor: what the file calls it."""
+    """Raised when an operator needs the value of a computed tensor at import. tensor: its name in the file."""
 
     def __init__(self, message: str, tensor: str) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class NeedsConstant(MavcgError):
 
 @dataclass(frozen=True, eq=False)
 class Quantised:
-    """A known 8-bit (or 32-bit) array and how real numbers follow from it: what dequantize reads, axis too."""
+    """A known quantised array with the inputs of dequantize. q: 8-bit (or 32-bit) elements. axis: of scale and zero."""
 
     q: Array
     scale: Array
@@ -45,11 +45,12 @@ class Quantised:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A tensor of the file while it is imported.
+    """A tensor of the file during its import.
 
-    name: in the graph being built, "" for what is known and not a constant there yet. known: its array. quantised:
-    instead of known, the dequantised weights of an 8-bit model, kept separately so that the 8-bit form is not lost.
-    stem: the first part of a constant's name.
+    name: its name in the graph; "" for a known tensor that is not yet a constant of the graph. known: its array, if
+    known.
+    quantised: instead of known, the quantised form of dequantised weights, which would be lost otherwise. stem: first
+    part of a constant's name.
     """
 
     type: TensorType
@@ -65,7 +66,7 @@ class Value:
 
     @cached_property
     def array(self) -> Array | None:
-        """Its elements where they are known."""
+        """The tensor's elements if they are known, else None."""
         if self.quantised is None:
             return self.known
         w = self.quantised
@@ -74,7 +75,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """The tensor's shape."""
         return self.type.shape
 
     @property
@@ -84,20 +85,20 @@ class Value:
 
     @property
     def dtype(self) -> str:
-        """Its element type, a key of mavcg.graph.DTYPES."""
+        """The tensor's element type, a key of mavcg.graph.DTYPES."""
         return self.type.dtype
 
 
 def constant(array: Any, dtype: str = "", stem: str = "c") -> Value:
-    """Return a known value. dtype: what its elements are made; as they are where it is ""."""
+    """Return a known value. dtype: element type to convert to; "": the array's."""
     values = np.asarray(array, dtype=DTYPES[dtype] if dtype else None)
     return Value(type_of(values), known=values, stem=stem)
 
 
 class Emitter:
-    """A graph builder that evaluates instead where everything is known.
+    """A graph builder that evaluates operators whose inputs are known.
 
-    placed: the names of known values that some node reads; a value is placed once.
+    placed: names of known values that are constants of the graph; a value is added once.
     """
 
     def __init__(self, name: str) -> None:
@@ -107,7 +108,7 @@ class Emitter:
         self._steps_left = MOST_FOLDED_WORK
 
     def place(self, value: Value) -> str:
-        """Return the name by which nodes can read a value; a known one becomes a constant."""
+        """Return the name of a value in the graph; a known value is added as a constant."""
         if value.name:
             return value.name
         if value not in self._placed:
@@ -126,12 +127,11 @@ class Emitter:
         return self._placed[value]
 
     def add(self, op: str, inputs: Sequence[Value | None], origin: str, **attrs: Any) -> Value:
-        """Return the result of an operator of graphs (one output): evaluated, or a new node.
+        """Return the result of an operator with one output: evaluated, or of a new node.
 
-        Raises: MavcgError that names the node where inputs and attributes do not go together, and for a result that is
-        too large.
+        Raises: MavcgError, naming the node, for incompatible inputs and attributes, and for a result that is too large.
         """
-        kept = _kept_quantised(op, inputs, attrs)
+        kept = _moved_quantised(op, inputs, attrs)
         if kept is not None:
             return kept
         if op != "reshape" and all(v is None or v.is_constant for v in inputs):
@@ -152,13 +152,13 @@ class Emitter:
         return Value(type, name)
 
     def _count(self, bytes: int, where: str) -> None:
-        """Raise MavcgError where what the import makes would be too much together."""
+        """Count the bytes of an evaluated result. Raises: MavcgError if all results together are too large."""
         self._made_bytes += bytes
         if self._made_bytes > MOST_BYTES:
             raise MavcgError(f"{where}: what the file computes from its constants takes more than {MOST_BYTES} bytes")
 
     def _fold(self, op: str, inputs: Sequence[Value | None], origin: str, attrs: dict[str, Any]) -> Value | None:
-        """Return the result computed now; None where that is too much work."""
+        """Return the evaluated result; None if that is too much work."""
         names = [str(i) if v is not None else "" for i, v in enumerate(inputs)]
         node = make_node(op, names, ("",), origin, **attrs)
         given = [v for v in inputs if v is not None]
@@ -181,8 +181,8 @@ class Emitter:
         return Value(type, known=array, stem=given[0].stem)
 
 
-def _kept_quantised(op: str, inputs: Sequence[Value | None], attrs: dict[str, Any]) -> Value | None:
-    """Dequantised weights stay 8-bit numbers through what only moves them: transpose, and reshape around their axis."""
+def _moved_quantised(op: str, inputs: Sequence[Value | None], attrs: dict[str, Any]) -> Value | None:
+    """Return a transpose, or a reshape around the axis, of dequantised weights in quantised form; else None."""
     x = inputs[0] if inputs else None
     if x is None:
         return None
@@ -213,7 +213,7 @@ def _kept_quantised(op: str, inputs: Sequence[Value | None], attrs: dict[str, An
 
 
 def _same_axis(old: tuple[int, ...], new: tuple[int, ...], axis: int) -> int | None:
-    """Return the dimension of a reshaped array that covers exactly the elements of `axis`, or None if there is none."""
+    """Return the dimension of a reshaped array with exactly the elements of `axis`, or None."""
     before = int(np.prod(old[:axis], dtype=object))
     for i, length in enumerate(new):
         if length == old[axis] and int(np.prod(new[:i], dtype=object)) == before:

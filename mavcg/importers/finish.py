@@ -1,4 +1,4 @@
-"""The end of an import: outputs get the names that the file gives them."""
+"""End of an import: outputs get their names in the file."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -8,10 +8,10 @@ from mavcg.importers.emitter import Emitter, Value
 
 
 def finish_graph(emitter: Emitter, inputs: Collection[str], names: Sequence[str], values: Sequence[Value]) -> Graph:
-    """Return the graph with its outputs under their names; what is not needed is gone.
+    """Return the finished graph, with outputs under their names and without unneeded nodes.
 
-    inputs: the graph's. names, values: of the outputs, each name once; only an input that is an output as it is may
-    have the name of an input.
+    inputs: names of the graph's inputs. names, values: names, without repetition, and values of the outputs. An output
+    has the name of an input only if it is that input.
     """
     builder = emitter.builder
     renamed: dict[str, str] = {}
@@ -21,14 +21,14 @@ def finish_graph(emitter: Emitter, inputs: Collection[str], names: Sequence[str]
             renamed[made] = name
             continue
         if value.is_constant or made in renamed or made in inputs:
-            # An input, a constant or another output under a second name: a copy of its own.
+            # An input, a constant or another output under a second name needs a copy.
             made = builder.add("reshape", [made], name, shape=value.shape)
         renamed[made] = name
     return _with_names(prune(builder.finish(list(renamed))), renamed)
 
 
 def _with_names(graph: Graph, required: Mapping[str, str]) -> Graph:
-    """Return the graph with tensors renamed; others get a fresh name where theirs is taken."""
+    """Return the graph with tensors renamed; other tensors with these names get fresh names."""
     names = dict(required)
     taken = set(required.values()) | set(graph.inputs)
     everything = set(graph.types) | taken

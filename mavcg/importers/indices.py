@@ -1,8 +1,8 @@
-"""Gather and scatter as formats have them, by operators of graphs: flat_index checks indices, and makes them offsets.
+"""Gather and scatter operators of the formats, built from graph operators.
 
-Indices that are known at import are checked and made offsets there; those of a run by a kernel, which ends the run with
-a status where one does not exist. from_end: negative indices count from the end (ONNX); else they do not exist
-(TFLite).
+flat_index checks indices and converts them to offsets: at import if they are known, else by a kernel that ends the run
+with an error status for an index out of range. from_end: negative indices count from the end (ONNX); else they are out
+of range (TFLite).
 """
 
 import math
@@ -16,16 +16,16 @@ _INDEX_TYPES = ("i32", "i64")
 
 
 def gather_along(call: NodeCall, x: Value, indices: Value, axis: int, from_end: bool = True) -> Value:
-    """Return x with `axis` replaced by the dimensions of indices. Raises: MavcgError."""
+    """Return the slices of x at indices along `axis`. Raises: MavcgError for an invalid index."""
     column = call.reshape(indices, (*indices.shape, 1))
     flat = _flat(call, column, (x.shape[axis],), (1,), (0,) * indices.rank, from_end)
     return call.add("gather", x, flat, axis=axis)
 
 
 def gather_along_batches(call: NodeCall, x: Value, indices: Value, axis: int, batch: int) -> Value:
-    """Return gather_along of each of the first `batch` dimensions, which x and indices have both; indices count from 0.
+    """Return gather_along for each index of the first `batch` dimensions, which x and indices share.
 
-    Raises: MavcgError.
+    Raises: MavcgError for incompatible shapes or an invalid index.
     """
     if not 0 <= batch <= min(axis, indices.rank) or x.shape[:batch] != indices.shape[:batch]:
         raise call.fail(f"{batch} batch dimensions of {x.type} along axis {axis}, and of indices {indices.type}")
@@ -42,18 +42,18 @@ def gather_along_batches(call: NodeCall, x: Value, indices: Value, axis: int, ba
 
 
 def gather_elements(call: NodeCall, x: Value, indices: Value, axis: int) -> Value:
-    """Return the elements of x whose positions are those of indices, but along `axis` what indices say there.
+    """Return the elements of x at the positions of indices, with the position along `axis` replaced by the index.
 
-    Raises: MavcgError.
+    Raises: MavcgError for incompatible shapes or an invalid index.
     """
     flat = _flat_of_elements(call, x, indices, axis)
     return call.add("gather", call.reshape(x, (x.type.elements,)), flat, axis=0)
 
 
 def gather_nd(call: NodeCall, x: Value, indices: Value, batch: int = 0, from_end: bool = True) -> Value:
-    """Return the slices of x that the last dimension of indices names, behind `batch` dimensions that both have.
+    """Return the slices of x at the index tuples in indices' last dimension, after `batch` common dimensions.
 
-    Raises: MavcgError.
+    Raises: MavcgError for incompatible shapes or an invalid index.
     """
     flat, depth = _flat_of_rows(call, x, indices, batch, from_end)
     rest = x.shape[depth:]
@@ -61,7 +61,7 @@ def gather_nd(call: NodeCall, x: Value, indices: Value, batch: int = 0, from_end
 
 
 def scatter_elements(call: NodeCall, x: Value, indices: Value, updates: Value, axis: int, reduction: str) -> Value:
-    """Return x with updates at the positions that gather_elements reads, one after the other. Raises: MavcgError."""
+    """Return x with updates at the positions that gather_elements reads, in order. Raises: MavcgError."""
     if updates.shape != indices.shape or updates.dtype != x.dtype:
         raise call.fail(f"updates {updates.type} where {x.dtype}{list(indices.shape)} are needed")
     flat = _flat_of_elements(call, x, indices, axis)
@@ -73,9 +73,9 @@ def scatter_elements(call: NodeCall, x: Value, indices: Value, updates: Value, a
 def scatter_nd(
     call: NodeCall, x: Value, indices: Value, updates: Value, reduction: str, from_end: bool = True
 ) -> Value:
-    """Return x with updates in the slices that the last dimension of indices names, one after the other.
+    """Return x with updates at the slices that gather_nd reads, in order.
 
-    Raises: MavcgError.
+    Raises: MavcgError for incompatible shapes or an invalid index.
     """
     flat, depth = _flat_of_rows(call, x, indices, 0, from_end)
     rest, shape = x.shape[depth:], (*indices.shape[:-1], *x.shape[depth:])
@@ -91,7 +91,7 @@ def scatter_nd(
 
 
 def _flat_of_elements(call: NodeCall, x: Value, indices: Value, axis: int) -> Value:
-    """Return offsets into the flattened x, in the shape of indices, which are no larger than x along other axes."""
+    """Return offsets into the flattened x, of indices' shape, which is at most x's along axes other than `axis`."""
     lengths = list(zip(indices.shape, x.shape, strict=False))
     if indices.rank != x.rank or any(a > b for i, (a, b) in enumerate(lengths) if i != axis):
         raise call.fail(f"indices {list(indices.shape)} for data {list(x.shape)}")
@@ -102,7 +102,7 @@ def _flat_of_elements(call: NodeCall, x: Value, indices: Value, axis: int) -> Va
 
 
 def _flat_of_rows(call: NodeCall, x: Value, indices: Value, batch: int, from_end: bool) -> tuple[Value, int]:
-    """Return the row of x that each index names, and how many dimensions of x make its number."""
+    """Return (row of x for each index tuple, number of x's dimensions that a row number covers)."""
     if not 0 <= batch < min(x.rank, indices.rank) or x.shape[:batch] != indices.shape[:batch]:
         raise call.fail(f"batch_dims {batch} of data {list(x.shape)} and indices {list(indices.shape)}")
     depth = batch + indices.shape[-1]

@@ -1,28 +1,28 @@
-"""Limits of the importers on sizes and on the contents of files."""
+"""Limits of the importers on sizes, and the errors for unsupported contents of files."""
 
 import re
 
 from mavcg.errors import MavcgError
 
-LARGEST_BYTES = 1 << 29  # of one tensor that the import itself makes
-MOST_BYTES = 1 << 31  # of all of them together
-LARGEST_TENSOR_BYTES = 1 << 31  # of a tensor that exists at run time
+LARGEST_BYTES = 1 << 29  # maximum bytes of a tensor that the import evaluates
+MOST_BYTES = 1 << 31  # maximum bytes of all tensors that the import evaluates
+LARGEST_TENSOR_BYTES = 1 << 31  # maximum bytes of a tensor at run time
 NO_TYPE = "an input's shape is known only when the model runs, or its type is not supported"
-MOST_REASON = 160  # characters
+MOST_REASON = 160  # maximum characters of a reason
 _NODE = re.compile(r"^(\S+: )?node '.*?' \([^)]*\): ")
-MOST_INTS = 64  # entries of a tensor that gives axes, shapes, pads: more than any rank needs
+MOST_INTS = 64  # maximum entries of a tensor of axes, lengths or pads: more than any rank needs
 
 
 class Unsupported(MavcgError):
-    """Something that a format has and that there is nothing for: an operator, a form of it, an element type."""
+    """Raised for an unsupported feature of a format: an operator, a form of it, an element type."""
 
 
 class UnsupportedOp(Unsupported):
-    """An operator, or a form of it, that there is nothing for."""
+    """Raised for an unsupported operator, or an unsupported form of it."""
 
 
 def reason(error: MavcgError) -> str:
-    """Return the reason of a refusal without the node's name, so that equal reasons are counted together."""
+    """Return an error's reason without the node's name, so that equal reasons can be counted together."""
     text = _NODE.sub("", " ".join(str(error).split()))
     text = re.sub(r" \(%[^)]*\)| %\S+", "", text).partition("; supported: ")[0]
     return text if len(text) <= MOST_REASON else text[: MOST_REASON - 3] + "..."

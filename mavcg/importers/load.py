@@ -1,4 +1,4 @@
-"""Choose the importer for a file by its content, then by its name."""
+"""Choice of the importer for a file, by its content, then by its name."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,16 +7,16 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 
 SUFFIXES = (".onnx", ".tflite", ".prototxt")
-FILES = ".onnx, .tflite or .prototxt"  # as messages name them
+FILES = ".onnx, .tflite or .prototxt"  # in messages
 _TFLITE_MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
 
 
 def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Path | None = None) -> Graph:
     """Return the graph of an ONNX or TFLite file, or of a Caffe network's prototxt.
 
-    shapes: of inputs whose dimensions the file leaves free, by input name. weights: the caffemodel of a prototxt; the
-    file beside it where that is None.
-    Raises: MavcgError for a file that is not there, is neither, is damaged, or has an operator that is not supported.
+    shapes: shapes of inputs with free dimensions, by name. weights: the caffemodel of a prototxt; None: the file beside
+    it.
+    Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
     """
     try:
         with path.open("rb") as file:
@@ -45,10 +45,10 @@ def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Pat
 
 
 def is_model(path: Path) -> bool:
-    """True if `mavcg build` takes this argument for a model and not for a build file."""
+    """Return True if `mavcg build` treats this argument as a model, not as a build file."""
     return path.suffix.lower() in SUFFIXES
 
 
 def is_tflite(path: Path) -> bool:
-    """True for a TFLite file, by its name; whether it is one is seen when it is read."""
+    """Return True for a TFLite file by its name; its content is checked when it is read."""
     return path.suffix.lower() == ".tflite"

@@ -1,7 +1,8 @@
-"""An ONNX file -> a graph.
+"""Importer of ONNX files.
 
-Opsets 7 to current. What the file says over dimensions, constants and attributes is settled here once: afterwards no
-dimension is free and nothing is optional.
+Supports opset 7 and later. Dimensions, constants and attributes are resolved here: graphs have no free dimensions and
+no
+optional values.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ _KINDS = {
 def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
     """Return the graph of an ONNX file; its inputs and outputs carry the file's names.
 
-    shapes: of inputs, by name; needed where another dimension than the first is free. A free first dimension is 1.
-    Raises: UnsupportedOp for an operator that there is nothing for, MavcgError for a file that is damaged or leaves
-    something open, naming the location.
+    shapes: shapes of inputs, by name; required for inputs with free dimensions other than the first, which defaults to
+    1.
+    Raises: UnsupportedOp for an unsupported operator, MavcgError, naming the location, for a file that is damaged or
+    incomplete.
     """
     return import_model(load_model(path), path, shapes)
 
@@ -45,7 +47,7 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxy
 def import_model(
     model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 ) -> Graph:
-    """Import a message that is in memory, as `import_onnx` does a file. path: for messages and external data.
+    """Return the graph of an ONNX model in memory. path: file name for messages, and folder of external data.
 
     Raises: as import_onnx.
     """
@@ -57,8 +59,8 @@ def import_model(
     try:
         return _graph(model, path, shapes, opsets)
     except MavcgError as error:
-        # The same class, so that callers can distinguish kinds; the file's name in front, and one line, whatever
-        # the file calls its tensors.
+        # An error of the same class, so that callers can distinguish kinds, with the file's name in front; on one
+        # line, whatever the names of tensors are.
         text = "".join(c if c.isprintable() else " " for c in str(error))
         error.args = (f"{path}: {text}", *error.args[1:])
         raise
@@ -71,7 +73,7 @@ def _graph(
     emitter = Emitter(graph.name or path.stem)
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     values = read_initializers(graph, "the graph", path.parent)
-    # Up to IR version 3 initializers stand among the inputs, as their defaults.
+    # Up to IR version 3 initializers are listed as inputs too, as their default values.
     inputs = [i for i in graph.input if i.name not in values]
     types = _input_types(inputs, shapes)
     for name, type in types.items():
@@ -80,20 +82,20 @@ def _graph(
     if not outputs:
         raise MavcgError("the graph has no outputs; nothing would be computed")
     if len(set(outputs)) != len(outputs) or "" in outputs:
-        raise MavcgError("an output without a name, or one that comes twice")
+        raise MavcgError("an output without a name, or a name that is used twice")
     body = OnnxGraphBody(graph.node, outputs, opsets, {}, 0)
     found = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
     return finish_graph(emitter, types, outputs, found)
 
 
 def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorType]:
-    """Return the types of the inputs, no dimension free. Raises: MavcgError that says which shape to give."""
+    """Return the types of the inputs, without free dimensions. Raises: MavcgError that names the shape to give."""
     names = [i.name for i in inputs]
     for name in shapes:
         if name not in names:
-            raise MavcgError(f"--shape {name}: there is no such input; inputs are {', '.join(names) or 'none'}")
+            raise MavcgError(f"--shape {name}: no such input; inputs are {', '.join(names) or 'none'}")
     if len(set(names)) != len(names) or "" in names:
-        raise MavcgError("an input without a name, or one that comes twice")
+        raise MavcgError("an input without a name, or a name that is used twice")
     batch = {dims_of(i)[0] for i in inputs if dims_of(i)} if inputs else set()
     known = given_symbols(inputs, shapes)
     types = {}
@@ -120,7 +122,7 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
 
 
 def _bytes(type: TensorType) -> int:
-    # In Python's whole numbers, which do not overflow.
+    # Python's integers do not overflow.
     count = TensorType(type.dtype, ()).bytes
     for length in type.shape:
         count *= length
@@ -128,7 +130,7 @@ def _bytes(type: TensorType) -> int:
 
 
 def dims_of(info: onnx.ValueInfoProto) -> list[int | str]:
-    """Return a number for what is fixed, a name or "" for what is free; some exporters write -1 or ? for that."""
+    """Return an input's dimensions: a number if fixed, a name or "" if free (some exporters write -1 or ?)."""
     return [
         d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param.strip("?")
         for d in info.type.tensor_type.shape.dim
@@ -136,9 +138,9 @@ def dims_of(info: onnx.ValueInfoProto) -> list[int | str]:
 
 
 def given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """Return the values of named dimensions that the given shapes fix, for other inputs that have them too.
+    """Return the values of named dimensions in the given shapes, which apply to other inputs with these dimensions.
 
-    Raises: MavcgError where two shapes give a dimension different values.
+    Raises: MavcgError if two shapes give a dimension different values.
     """
     known: dict[str, int] = {}
     for info in inputs:
@@ -149,7 +151,7 @@ def given_symbols(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tu
 
 
 def check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
-    """Check a shape from the command line. Raises: MavcgError for one that the input's fixed dimensions exclude."""
+    """Check a given shape against an input's fixed dimensions. Raises: MavcgError for a difference."""
     dims = dims_of(info)
     if not info.type.tensor_type.HasField("shape"):
         return
@@ -163,7 +165,7 @@ def check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
 
 
 def _length(info: onnx.ValueInfoProto, i: int, batch: set[int | str], known: Mapping[str, int]) -> int:
-    """Return a dimension's length: fixed, given with another input, or the batch, which is 1."""
+    """Return a dimension's length: fixed, given with another input, or 1 for the batch."""
     dims = dims_of(info)
     dim = dims[i]
     if isinstance(dim, int):

@@ -1,4 +1,4 @@
-"""Operators that functions stand for: a body with a call's attributes and inputs in it, and ONNX's own functions."""
+"""Functions of ONNX files and of ONNX itself: bodies with the attributes and inputs of a call."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
-    """Return the version of each domain that a file or a function imports."""
+    """Return the opset version of each domain that a file or a function imports."""
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in imports}
 
 
 def resolve_attributes(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
-    """Return the node of a function's body with the attributes that the call gives; those that it leaves out are
-    absent."""
+    """Return a node of a function's body with references to the function's attributes replaced by the call's values.
+
+    bound: attributes of the call, by name; references to absent ones are removed.
+    """
     if not any(a.ref_attr_name for a in node.attribute):
         return node
     copy = type(node)()
@@ -38,7 +40,7 @@ def resolve_attributes(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeP
 
 
 def without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
-    """Return the node with inputs that the call leaves out absent."""
+    """Return a node of a function's body in which inputs that the call omits are absent."""
     if not any(name in absent for name in node.input):
         return node
     copy = type(node)()
@@ -50,7 +52,7 @@ def without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
 
 
 def with_defaults(node: onnx.NodeProto, domain: str, version: int) -> dict[str, onnx.AttributeProto]:
-    """Return a node's attributes, and the schema's defaults of those that it does not have."""
+    """Return a node's attributes, including the schema's defaults."""
     schema = _schema(node, domain, version)
     found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
     return found | {a.name: a for a in node.attribute}
@@ -67,9 +69,9 @@ def _schema(node: onnx.NodeProto, domain: str, version: int) -> Any:
 def schema_function(
     node: onnx.NodeProto, domain: str, version: int, inputs: Sequence[Value | None]
 ) -> onnx.FunctionProto | None:
-    """Return the body that ONNX itself defines an operator by; None where there is none.
+    """Return the function by which ONNX defines an operator; None if there is none.
 
-    Raises: MavcgError for a node that ONNX refuses to expand.
+    Raises: MavcgError for a node that ONNX cannot expand.
     """
     onnx = onnx_module()
     schema = _schema(node, domain, version)

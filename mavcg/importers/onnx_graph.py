@@ -1,4 +1,4 @@
-"""The walk over a file's nodes: scopes, calls of functions, branches that are known at import."""
+"""Import of a file's nodes in order, including calls of functions and branches that are known at import."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from mavcg.importers.onnx_proto import read_attributes, read_tensor
 if TYPE_CHECKING:
     import onnx
 
-MOST_NODES = 200_000  # functions expanded
-DEEPEST = 32  # functions within functions, branches within branches
+MOST_NODES = 200_000  # maximum nodes after the expansion of functions
+DEEPEST = 32  # maximum nesting of functions and branches
 
 
 @dataclass
 class Scope:
-    """Names of one graph or function body. outer: the graph around a branch, whose names it sees."""
+    """The names of a graph or function body. outer: scope of the graph around a branch, whose names are visible."""
 
     values: dict[str, Value]
     outer: Scope | None = None
 
     def find(self, name: str) -> Value | None:
-        """Return the value of a name, here or further out."""
+        """Return the value of a name in this scope or an outer one."""
         found = self.values.get(name)
         return found if found is not None or self.outer is None else self.outer.find(name)
 
 
 @dataclass(frozen=True)
 class OnnxGraphBody:
-    """Nodes of one graph or function, and what they are read with.
+    """The nodes of a graph or function body.
 
-    opsets: version by domain. bound: what attributes of the function stand for.
+    opsets: opset version by domain. bound: attributes of the function's call. depth: nesting of functions and branches.
     """
 
     nodes: Sequence[onnx.NodeProto]
@@ -52,7 +52,8 @@ class OnnxGraphBody:
 
 @dataclass
 class Walker:
-    """The state of one import. functions: those of the file, by domain and name. folder: for external data."""
+    """The state of an import. functions: of the file, by domain and name. folder: of external data. count: nodes so
+    far."""
 
     emitter: Emitter
     folder: Path | None
@@ -60,11 +61,9 @@ class Walker:
     count: int = 0
 
     def run(self, body: OnnxGraphBody, scope: Scope) -> list[Value]:
-        """Return the values of a body's outputs. Raises: MavcgError for what cannot be imported."""
+        """Import a body and return the values of its outputs. Raises: MavcgError for a node that cannot be imported."""
         if body.depth > DEEPEST:
-            raise MavcgError(
-                f"functions or branches lie more than {DEEPEST} deep in one another; is a function its own caller?"
-            )
+            raise MavcgError(f"functions or branches are nested more than {DEEPEST} deep; does a function call itself?")
         nodes = order_nodes(body.nodes, body.outputs, set(scope.values))
         last: dict[str, int] = {}
         for i, node in enumerate(nodes):
@@ -81,7 +80,7 @@ class Walker:
                 if want:
                     assert value is not None
                     scope.values[name] = value
-            # What nobody reads any more goes: weights that a file computes exist several times over meanwhile.
+            # Values are freed after their last use: computed weights would exist several times.
             for name in reads(node):
                 if last[name] == i:
                     scope.values.pop(name, None)
@@ -89,14 +88,15 @@ class Walker:
         for name in body.outputs:
             value = scope.find(name)
             if value is None:
-                raise MavcgError(f"the output %{name} is made by no node")
+                raise MavcgError(f"no node makes the output %{name}")
             outputs.append(value)
         return outputs
 
     def node_results(
         self, node: onnx.NodeProto, required: tuple[bool, ...], body: OnnxGraphBody, scope: Scope
     ) -> Sequence[Value | None]:
-        """Return the values of a node's outputs, None for those that nobody reads. Raises: MavcgError as run."""
+        """Return the values of a node's outputs, None for unused ones. required: True for used ones. Raises:
+        MavcgError."""
         node = resolve_attributes(node, body.bound)
         domain = "" if node.domain == "ai.onnx" else node.domain
         origin = node.name or next((n for n in node.output if n), node.op_type)
@@ -128,7 +128,7 @@ class Walker:
             function = schema_function(node, domain, body.opsets.get(domain, 1), inputs)
             if function is None:
                 raise UnsupportedOp(
-                    f"{location}: there is nothing for this operator; supported: {supported_operators(domain)}"
+                    f"{location}: this operator is not supported; supported: {supported_operators(domain)}"
                 )
             given = with_defaults(node, domain, body.opsets.get(domain, 1))
             results = self._function(function, inputs, given, body, location, required)
@@ -136,7 +136,7 @@ class Walker:
         for i, (value, want) in enumerate(zip(results, required, strict=True)):
             if want and value is None:
                 raise UnsupportedOp(
-                    f"{location}: its output {i} (%{node.output[i]}) is read; there is nothing for that one"
+                    f"{location}: its output {i} (%{node.output[i]}) is read; this output is not supported"
                 )
         return results
 
@@ -145,7 +145,7 @@ class Walker:
             return None
         value = scope.find(name)
         if value is None:
-            raise MavcgError(f"{location}: it reads %{name}, which is no input, no initializer and made by no node")
+            raise MavcgError(f"{location}: it reads %{name}, which no input, initializer or node defines")
         return value
 
     def _function(
@@ -157,7 +157,7 @@ class Walker:
         location: str,
         required: Sequence[bool],
     ) -> list[Value | None]:
-        """Return a call of a function: its body with the inputs under the names that they have there."""
+        """Import a call of a function and return its results. given: the call's attributes."""
         if len(inputs) > len(function.input):
             raise MavcgError(f"{location}: {len(inputs)} inputs for a function of {len(function.input)}")
         opsets = {**body.opsets, **opsets_of(function.opset_import)}
@@ -173,10 +173,10 @@ class Walker:
     def _branch(
         self, node: onnx.NodeProto, inputs: Sequence[Value | None], body: OnnxGraphBody, scope: Scope, location: str
     ) -> list[Value]:
-        """Import the branch that an If takes, whose condition is known."""
+        """Import the branch of an If whose condition is known, and return its results."""
         condition = inputs[0] if inputs else None
         if condition is None or condition.dtype != "bool" or condition.type.elements != 1:
-            raise MavcgError(f"{location}: its condition is no truth value")
+            raise MavcgError(f"{location}: its condition is not a bool scalar")
         if condition.array is None:
             raise NeedsConstant(
                 f"{location}: its condition is known only when the model runs; supported: branches that are decided at "
@@ -195,13 +195,13 @@ class Walker:
 
 
 def read_initializers(graph: onnx.GraphProto, location: str, folder: Path | None) -> dict[str, Value]:
-    """Return a graph's initializers. Raises: MavcgError for one that is damaged, comes twice, or is sparse."""
+    """Return a graph's initializers. Raises: MavcgError for a damaged, repeated or sparse one."""
     if graph.sparse_initializer:
         raise MavcgError(f"{location}: sparse initializers; not supported, export the model with dense ones")
     values: dict[str, Value] = {}
     for tensor in graph.initializer:
         if tensor.name in values:
-            raise MavcgError(f"{location}: initializer %{tensor.name} comes twice")
+            raise MavcgError(f"{location}: initializer %{tensor.name} is given twice")
         values[tensor.name] = constant(
             read_tensor(tensor, f"{location}: initializer %{tensor.name}", folder), stem=tensor.name or "c"
         )

@@ -1,4 +1,4 @@
-"""The order of a file's nodes: what each reads, and those that the outputs need, each after what it reads."""
+"""Topological order of the nodes of a file that the outputs need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def reads(node: onnx.NodeProto) -> list[str]:
-    """Return the names that a node reads, its branches too; each once."""
+    """Return the names that a node and its branches read, without repetition."""
     names = dict.fromkeys(name for name in node.input if name)
     for attribute in node.attribute:
         for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
@@ -32,16 +32,16 @@ def _free_names(graph: onnx.GraphProto) -> Iterable[str]:
 
 
 def order_nodes(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: set[str]) -> list[onnx.NodeProto]:
-    """Return the nodes that the outputs need, each after what it reads; files should be in order, and some are not.
+    """Return the nodes that the outputs need, in topological order, which some files lack.
 
-    Raises: MavcgError for a cycle, and for a tensor that is made twice.
+    known: names that need no node. Raises: MavcgError for a cycle, and for a tensor that is made twice.
     """
     maker: dict[str, int] = {}
     for i, node in enumerate(nodes):
         for name in node.output:
             if name and (name in maker or name in known):
                 raise MavcgError(
-                    f"node '{node.name or name}' ({node.op_type}): it makes %{name}, which is made already"
+                    f"node '{node.name or name}' ({node.op_type}): it makes %{name}, which another node makes too"
                 )
             if name:
                 maker[name] = i
@@ -59,7 +59,7 @@ def order_nodes(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: 
                         node = nodes[j]
                         raise MavcgError(
                             f"node '{node.name or node.output[0]}' ({node.op_type}): "
-                            "it reads what follows from its own result; a cycle"
+                            "it depends on its own result; the graph has a cycle"
                         )
                 stack += [j for j in needs[i] if state.get(j) is None]
             else:
@@ -69,7 +69,7 @@ def order_nodes(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], known: 
 
 
 def _by_position(needs: Mapping[int, Sequence[int]], nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """Return the needed nodes in the file's order as far as that serves."""
+    """Return the needed nodes in topological order, as close to the file's order as possible."""
     done: set[int] = set()
     order: list[int] = []
     for start in sorted(needs):

@@ -1,6 +1,6 @@
-"""ONNX's protobuf messages -> checked plain values: the file, its tensors, its attributes.
+"""Conversion of ONNX's protobuf messages (file, tensors, attributes) to checked plain values.
 
-Nothing here trusts the file: sizes are compared with the bytes that are there before anything is allocated.
+The file is not trusted: sizes are compared with the existing bytes before anything is allocated.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 LARGEST_DIMENSION = 1 << 31
 _DEEPEST_PATH = 4096
 
-# TensorProto.DataType -> the element type here. What is missing (strings, complex numbers, bfloat16, 8-bit and 4-bit
-# floats, 4-bit integers) graphs do not have.
+# TensorProto.DataType -> element type. Graphs do not have the other types (strings, complex numbers, bfloat16, 8-bit
+# and 4-bit floats, 4-bit integers).
 DTYPE_NAMES: Mapping[int, str] = {
     1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64",
     12: "u32", 13: "u64",
@@ -32,14 +32,14 @@ _NUMPY = {
     "f32": "<f4", "u8": "u1", "i8": "i1", "u16": "<u2", "i16": "<i2", "i32": "<i4", "i64": "<i8", "bool": "u1",
     "f16": "<f2", "f64": "<f8", "u32": "<u4", "u64": "<u8",
 }  # fmt: skip
-# The field that holds the elements where raw_data does not. f16 lies as its bits in int32_data.
+# The field of the elements if raw_data is empty. int32_data has the bits of f16.
 _FIELDS = {
     "f32": "float_data", "f64": "double_data", "i64": "int64_data", "u32": "uint64_data", "u64": "uint64_data",
 }  # fmt: skip
 
 
 def onnx_module() -> Any:
-    """Return the onnx package. Raises: MavcgError where it is not installed."""
+    """Return the onnx package. Raises: MavcgError if it is not installed."""
     try:
         import onnx
         import onnx.defs
@@ -50,8 +50,8 @@ def onnx_module() -> Any:
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """Return the message in a file, without external data. Raises: MavcgError where it cannot be read or is no ONNX
-    model."""
+    """Return the model of a file, without external data. Raises: MavcgError for an unreadable file or another
+    format."""
     onnx = onnx_module()
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -63,7 +63,7 @@ def load_model(path: Path) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except (DecodeError, ValueError, RuntimeError) as error:
-        raise MavcgError(f"{path}: is no ONNX model, or a damaged one ({one_line(error)})") from error
+        raise MavcgError(f"{path}: is not an ONNX model, or is damaged ({one_line(error)})") from error
     _check_text(model, str(path))
     if not model.HasField("graph"):
         raise MavcgError(f"{path}: has no graph; is it an ONNX model?")
@@ -71,7 +71,7 @@ def load_model(path: Path) -> onnx.ModelProto:
 
 
 def _check_text(message: Any, location: str) -> None:
-    """Raise MavcgError where a name is no UTF-8: the parser then gives bytes in place of text."""
+    """Check that all names are UTF-8, since the parser returns bytes for others. Raises: MavcgError."""
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
             for text in [value] if isinstance(value, str | bytes) else value:
@@ -83,7 +83,7 @@ def _check_text(message: Any, location: str) -> None:
 
 
 def one_line(error: object) -> str:
-    """Return an exception's text on one line, shortened."""
+    """Return an exception's message on one line, shortened."""
     text = " ".join(str(error).split())
     return text if len(text) <= 200 else text[:197] + "..."
 
@@ -96,7 +96,7 @@ def data_type_name(number: int) -> str:
 
 
 def dtype_of(number: int, location: str) -> str:
-    """Return the element type of a TensorProto.DataType. Raises: Unsupported for one that graphs do not have."""
+    """Return the element type of a TensorProto.DataType. Raises: Unsupported for a type that graphs do not have."""
     name = DTYPE_NAMES.get(number)
     if name is None:
         raise Unsupported(
@@ -108,8 +108,8 @@ def dtype_of(number: int, location: str) -> str:
 def read_tensor(tensor: onnx.TensorProto, location: str, folder: Path | None) -> Array:
     """Return the array of a tensor message.
 
-    location: the tensor's name in messages. folder: where its external data may lie, None where it may have none.
-    Raises: MavcgError where its dims do not fit its bytes, or its elements are of a type that graphs do not have.
+    location: the tensor's name in messages. folder: folder of external data; None if external data is not allowed.
+    Raises: MavcgError for dims that do not match the bytes, and for an unsupported element type.
     """
     if tensor.HasField("segment"):
         raise MavcgError(f"{location}: it is a segment of a tensor; not supported")
@@ -142,7 +142,7 @@ def _from_field(tensor: onnx.TensorProto, dtype: str, shape: tuple[int, ...], co
     if dtype == "f16":
         bits = np.array(values, np.int64).astype(np.uint16)
         return _finish_array(bits.view(np.float16), dtype, shape)
-    # Through int64: a number that does not fit wraps around, as the C++ parsers do it.
+    # Through int64: a number that does not fit wraps around, as in the C++ parsers.
     first = np.uint64 if dtype in ("u32", "u64") else np.int64 if dtype not in _FIELDS else _NUMPY[dtype]
     wide = np.array(values, first)
     return _finish_array(wide.astype(_NUMPY[dtype]), dtype, shape)
@@ -156,7 +156,7 @@ def _finish_array(flat: Array, dtype: str, shape: tuple[int, ...]) -> Array:
 
 
 def _external(tensor: onnx.TensorProto, location: str, folder: Path | None, size: int) -> bytes:
-    """Return the bytes of a tensor that lies in a file of its own, beside the model and nowhere else."""
+    """Return the bytes of a tensor's external data, which must be in the model's folder."""
     info = {entry.key: entry.value for entry in tensor.external_data}
     file_name = info.get("location", "")
     if folder is None or not file_name or len(file_name) > _DEEPEST_PATH or "\0" in file_name:
@@ -175,7 +175,7 @@ def _external(tensor: onnx.TensorProto, location: str, folder: Path | None, size
         if not target.is_relative_to(base):
             raise MavcgError(f"{location}: external data in {file_name!r}, outside the model's folder; not read")
         if not target.is_file():
-            raise MavcgError(f"{location}: its external data {file_name!r} is not there; put it beside the model")
+            raise MavcgError(f"{location}: its external data {file_name!r} is missing; put it beside the model")
         with target.open("rb") as file:
             end = file.seek(0, 2)
             if numbers["offset"] + size > end:
@@ -188,14 +188,14 @@ def _external(tensor: onnx.TensorProto, location: str, folder: Path | None, size
 
 
 def read_attributes(node: onnx.NodeProto, location: str, folder: Path | None) -> dict[str, Any]:
-    """Return the attributes of a node: int, float, str, Array, GraphProto, and lists of the first three as tuples.
+    """Return the attributes of a node: int, float, str, Array, GraphProto, or tuples of the first three.
 
-    Raises: MavcgError for one that comes twice, and for kinds that no operator in scope has.
+    Raises: MavcgError for a repeated attribute, and for unsupported kinds.
     """
     attributes: dict[str, Any] = {}
     for attribute in node.attribute:
         if attribute.name in attributes:
-            raise MavcgError(f"{location}: its attribute {attribute.name} comes twice")
+            raise MavcgError(f"{location}: its attribute {attribute.name} is given twice")
         attributes[attribute.name] = _attribute(attribute, f"{location}: attribute {attribute.name}", folder)
     return attributes
 

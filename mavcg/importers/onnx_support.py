@@ -1,7 +1,8 @@
-"""Finds the nodes of an ONNX file that can be imported, each by itself, and why the others cannot.
+"""Analysis of the nodes of an ONNX file: which can be imported, each separately, and why others cannot.
 
-The nodes are walked as an import walks them. One that is refused becomes an input of what follows, with the type that
-onnx's shape inference finds for it; so every node after it is tried too.
+Nodes are visited as in an import. The outputs of a node that cannot be imported become inputs of later nodes, with
+types
+from onnx's shape inference, so that every later node is tried too.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 class NodeSupport:
     """A node that the model's outputs need.
 
-    node: of the file. inputs: what it reads, its branches too; outputs: what of it is read. why: the reason why it
-    cannot be built; "" where it can. known: its results are known when the model is read. replicable: so are its
-    inputs, and it may stand in several graphs.
+    inputs: names that the node and its branches read. outputs: its outputs that are read. why: reason why it cannot be
+    built; "" if it can. known: its results are known at import. replicable: its inputs are known too, so that several
+    subgraphs may contain it.
     """
 
     node: onnx.NodeProto
@@ -44,10 +45,10 @@ class NodeSupport:
 
 @dataclass(frozen=True)
 class ModelSupport:
-    """All nodes that the outputs need, in an order of computation.
+    """All nodes that the outputs need, in topological order.
 
-    model: the file with the given shapes at its inputs. values: what is known when the model is read, initializers too.
-    types: of tensors whose shape is known. functions: those of the file are in the model.
+    model: the file with the given shapes of inputs. values: values that are known at import, initializers included.
+    types: types of tensors whose shape is known.
     """
 
     model: onnx.ModelProto
@@ -62,10 +63,10 @@ class ModelSupport:
 
 
 def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupport:
-    """Try every node of a model.
+    """Try to import every node of a model.
 
-    shapes: of inputs with free dimensions, by name; a dimension that no shape fixes stays free, and what depends on it
-    is not supported. path: for messages and external data.
+    shapes: shapes of inputs with free dimensions, by name; other free dimensions stay free, and nodes that depend on
+    them are not supported. path: for messages and external data.
     Raises: MavcgError for a file that is damaged, or an opset that is too old.
     """
     opsets = opsets_of(model.opset_import)
@@ -87,7 +88,7 @@ def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple
     read = {name for node in nodes for name in reads(node)} | set(outputs)
     made = {name for node in nodes for name in node.output} | set(values) | {i.name for i in model.graph.input}
     for name in read - made:
-        raise MavcgError(f"{path}: %{name} is read, and is no input, no initializer and made by no node")
+        raise MavcgError(f"{path}: %{name} is read, but no input, initializer or node defines it")
     body = OnnxGraphBody(nodes, outputs, opsets, {}, 0)
     tried = []
     for node in nodes:
@@ -103,7 +104,7 @@ def _try_node(
     values: dict[str, Value],
     types: dict[str, TensorType],
 ) -> NodeSupport:
-    """Import one node, and put its results into values and types."""
+    """Try to import a node, and add its results to values and types."""
     inputs = tuple(reads(node))
     missing = [name for name in inputs if name not in values]
     why = NO_TYPE if missing else ""
@@ -129,15 +130,15 @@ def _try_node(
 def with_shapes(
     model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], initializers: set[str]
 ) -> onnx.ModelProto:
-    """Return a copy of the model with these shapes at its inputs, and named dimensions that they fix everywhere.
+    """Return a copy of the model with these shapes of inputs; named dimensions that they fix are fixed everywhere.
 
-    Raises: MavcgError for a shape of an input that the model lacks.
+    Raises: MavcgError for the shape of an unknown input.
     """
     inputs = [info for info in model.graph.input if info.name not in initializers]
     names = [info.name for info in inputs]
     for name in shapes:
         if name not in names:
-            raise MavcgError(f"--shape {name}: there is no such input; inputs are {', '.join(names) or 'none'}")
+            raise MavcgError(f"--shape {name}: no such input; inputs are {', '.join(names) or 'none'}")
     symbols = given_symbols(inputs, shapes)
     copy = type(model)()
     copy.CopyFrom(model)
@@ -153,7 +154,7 @@ def with_shapes(
             if dim.dim_param in symbols and dim.dim_param:
                 dim.dim_value = symbols[dim.dim_param]
     if shapes:
-        # What the file says of tensors inside was true of free dimensions and may contradict the given ones.
+        # The file's types of intermediate tensors were for free dimensions and may contradict the given shapes.
         del copy.graph.value_info[:]
         for info in copy.graph.output:
             info.type.tensor_type.ClearField("shape")
@@ -161,14 +162,14 @@ def with_shapes(
 
 
 def inferred_types(model: onnx.ModelProto) -> dict[str, TensorType]:
-    """Return the types of the tensors whose shape follows from the model's inputs, by onnx's shape inference.
+    """Return the types of tensors with a known shape, by onnx's shape inference.
 
-    Raises: MavcgError where onnx cannot read the model.
+    Raises: MavcgError if onnx cannot infer the model's shapes.
     """
     onnx = onnx_module()
     try:
         inferred = onnx.shape_inference.infer_shapes(_without_weights(model), data_prop=True)
-    except Exception as error:  # its C++ raises several classes, none of them documented
+    except Exception as error:  # onnx's C++ code raises several undocumented classes
         raise MavcgError(f"the shapes of its tensors cannot be inferred ({one_line(error)})") from error
     types = {}
     for info in (*inferred.graph.value_info, *inferred.graph.output, *model.graph.input):
@@ -180,11 +181,11 @@ def inferred_types(model: onnx.ModelProto) -> dict[str, TensorType]:
     return types
 
 
-MOST_SHAPE_BYTES = 1 << 12  # of an initializer that shapes may be computed from
+MOST_SHAPE_BYTES = 1 << 12  # maximum bytes of an initializer that shapes may be computed from
 
 
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with large initializers as inputs: onnx copies a model as text of at most 2 GB."""
+    """Return the model with large initializers as inputs: onnx serialises models, up to 2 GB."""
     copy = type(model)()
     copy.CopyFrom(model)
     there = {info.name for info in copy.graph.input}

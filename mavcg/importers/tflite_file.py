@@ -135,7 +135,7 @@ class TfliteImport:
         location = f"node '{origin}' ({operator.op})"
         handler = HANDLERS.get(operator.op)
         if handler is None:
-            what = "control flow is not supported" if operator.op in _SEVERAL else "there is nothing for this operator"
+            what = "control flow is not supported" if operator.op in _SEVERAL else "this operator is not supported"
             raise UnsupportedOp(f"{location}: {what}; supported: {supported_operators()}")
         call = TfliteCall(
             self.emitter,

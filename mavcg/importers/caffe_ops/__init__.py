@@ -1,1 +1,1 @@
-"""Handlers of Caffe's layers, by family; `table` finds them."""
+"""Handlers of Caffe's layers, a module per family; table.py lists them."""

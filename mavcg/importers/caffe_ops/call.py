@@ -1,4 +1,4 @@
-"""The argument of a handler: one layer with its inputs, parameters and weights, and how to emit its result."""
+"""The argument of Caffe handlers: a layer with its inputs, parameters and weights, and methods to emit its result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from mavcg.importers.call import NodeCall
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES
 
-LARGEST_STEP = 1 << 24  # of a window, a stride, a pad
-LARGEST_WINDOW = 1 << 28  # window positions times window size, along one axis: what is beyond is no CNN
+LARGEST_STEP = 1 << 24  # maximum of a window, a stride or a pad
+LARGEST_WINDOW = 1 << 28  # maximum of window positions times window size along one axis; no CNN has more
 
 
 @dataclass(frozen=True)
 class CaffeWeights:
-    """The blobs of all layers. path: of their file, or where it would be if it is not there (then blobs is None)."""
+    """The blobs of all layers, by layer. path: their file, which need not exist; blobs is None if it does not."""
 
     path: Path
     blobs: Mapping[str, tuple[Array, ...]] | None
@@ -24,9 +24,10 @@ class CaffeWeights:
 
 @dataclass(frozen=True)
 class CaffeCall(NodeCall):
-    """One layer of the file. options: its block of parameters; tops: how many blobs it makes; weights: of all layers.
+    """A layer of the file.
 
-    read: for each top, whether a layer reads it.
+    options: its block of parameters. tops: number of blobs that it makes. read: for each top, True if a layer reads it.
+    weights: of all layers.
     """
 
     options: FieldBlock
@@ -40,7 +41,7 @@ class CaffeCall(NodeCall):
         return f"layer '{self.origin}' ({self.op})"
 
     def values(self, least: int = 1) -> tuple[Value, ...]:
-        """Return all inputs of a layer that takes any number. Raises: MavcgError where there are fewer than `least`."""
+        """Return all inputs of a layer with any number of them. Raises: MavcgError for fewer than `least`."""
         if len(self.inputs) < least:
             raise self.fail(f"{len(self.inputs)} bottoms; at least {least} are needed")
         return tuple(self.input(i) for i in range(len(self.inputs)))
@@ -48,10 +49,10 @@ class CaffeCall(NodeCall):
     # Weights
 
     def blob(self, i: int, shape: Sequence[int], what: str) -> Value:
-        """Return the weights of the layer, in this shape.
+        """Return blob i of the layer's weights, of this shape. what: its description, for messages.
 
-        Raises: MavcgError where there is no such blob, or it is of another shape. A blob of 4 dimensions may have ones
-        before the shape, as files before 2015 write all blobs.
+        A blob of 4 dimensions may have leading ones, as in files before 2015. Raises: MavcgError for a missing blob or
+        another shape.
         """
         if self.weights.blobs is None:
             raise self.fail(
@@ -74,26 +75,26 @@ class CaffeCall(NodeCall):
         return constant(array.reshape(needed), "f32", stem=f"{self.origin}.{what}")
 
     def blob_shape(self, i: int) -> tuple[int, ...] | None:
-        """Return the shape that the weights' file gives a blob, None where there is none."""
+        """Return the shape of a blob in the weights' file; None for a missing blob."""
         blobs = (self.weights.blobs or {}).get(self.origin, ())
         return blobs[i].shape if i < len(blobs) else None
 
     # Parameters
 
     def at_least(self, least: int, name: str, value: int, most: int = LARGEST_STEP) -> int:
-        """Return the value of a parameter. Raises: MavcgError where it is not from `least` to `most`."""
+        """Return the value of a parameter. Raises: MavcgError unless it is within least .. most."""
         if not least <= value <= most:
-            raise self.fail(f"{name} is {value}; {least} to {most} is supported")
+            raise self.fail(f"{name} is {value}; supported: {least} to {most}")
         return value
 
     def axis_option(self, rank: int, default: int, name: str = "axis") -> int:
-        """Return a parameter that is an axis, counted from 0."""
+        """Return a parameter that is an axis, counted from 0. rank: number of dimensions."""
         return self.axis(self.options.integer(name, default), rank, name)
 
     def along_h_and_w(self, single: str, stem: str, default: int | None, least: int) -> tuple[int, int]:
-        """Return a parameter for height and width: `single` once or twice, or `stem`_h and `stem`_w.
+        """Return (height, width) of a parameter: `single` given once or twice, or `stem`_h and `stem`_w.
 
-        Raises: MavcgError where both spellings are there, one of _h and _w is missing, or none is without a default.
+        Raises: MavcgError for both spellings, only one of _h and _w, or no value without a default.
         """
         names = (f"{stem}_h", f"{stem}_w")
         values = self.options.integers(single)
@@ -110,10 +111,10 @@ class CaffeCall(NodeCall):
         return values[0], values[-1]
 
     def check_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Return a shape of f32 that the file states. Raises: MavcgError where it is too large."""
+        """Check and return the shape of an f32 tensor. Raises: MavcgError for a shape that is too large."""
         total = DTYPES["f32"].itemsize
         for length in shape:
-            total *= max(1, length)  # in Python's whole numbers, which do not overflow
+            total *= max(1, length)  # Python's integers do not overflow
         if total > LARGEST_TENSOR_BYTES:
             raise self.fail(f"a result of shape {list(shape)}; at most {LARGEST_TENSOR_BYTES} bytes")
         return tuple(shape)
@@ -121,23 +122,23 @@ class CaffeCall(NodeCall):
     # Images: Caffe has N, C, H, W; graphs have N, H, W, C.
 
     def image(self, i: int = 0) -> Value:
-        """Return an input that is images: N, C, H, W."""
+        """Return input i, which must be images N, C, H, W."""
         return self.input(i, rank=4)
 
     def nhwc(self, x: Value) -> Value:
-        """Return N, C, H, W -> N, H, W, C."""
+        """Return images N, C, H, W transposed to N, H, W, C."""
         return self.transpose(x, (0, 2, 3, 1))
 
     def nchw(self, x: Value) -> Value:
-        """Return N, H, W, C -> N, C, H, W."""
+        """Return images N, H, W, C transposed to N, C, H, W."""
         return self.transpose(x, (0, 3, 1, 2))
 
     def along(self, values: Value, x: Value, axis: int) -> Value:
-        """Return the values in a shape that broadcasts to x, their first dimension at an axis of x."""
+        """Return `values` in a shape that broadcasts to x, with their first dimension at `axis` of x."""
         return self.reshape(values, (*values.shape, *(1,) * (x.rank - axis - values.rank)))
 
     def same_shapes(self, values: Sequence[Value]) -> None:
-        """Raise MavcgError where inputs differ in shape."""
+        """Check that inputs have the same shape. Raises: MavcgError."""
         if any(value.shape != values[0].shape for value in values):
             raise self.fail(f"bottoms of shapes {', '.join(str(list(v.shape)) for v in values)}; equal ones are needed")
 
@@ -154,9 +155,10 @@ LayerImporter = Callable[[CaffeCall], Results]
 
 @dataclass(frozen=True)
 class LayerType:
-    """A type of layers. parameters: the name of its block, "" for none; fields: those of the block that are read.
+    """A type of layer.
 
-    ignored: fields of the block that say nothing about inference.
+    parameters: name of its block of parameters, or "". fields: supported fields of the block. ignored: fields of the
+    block that do not affect inference.
     """
 
     import_layer: LayerImporter

@@ -1,4 +1,4 @@
-"""Convolution, Deconvolution, InnerProduct."""
+"""Handlers of Convolution, Deconvolution and InnerProduct."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ def _bias(call: CaffeCall, length: int) -> Value | None:
 
 
 def convolution(call: CaffeCall) -> Results:
-    """Import Convolution, and Deconvolution, its transpose: blob 0 is [O, C/group, KH, KW], or [C, O/group, KH, KW]."""
+    """Import Convolution (blob 0: [O, C/group, KH, KW]) and Deconvolution, its transpose ([C, O/group, KH, KW])."""
     x, transposed = call.image(), call.op == "Deconvolution"
     if call.axis_option(x.rank, 1) != 1:
         raise call.unsupported(f"axis {call.options.integer('axis', 1)}", "axis 1, channels")
@@ -55,7 +55,8 @@ def convolution(call: CaffeCall) -> Results:
 
 
 def inner_product(call: CaffeCall) -> Results:
-    """Import InnerProduct: all dimensions from an axis on times weights [O, K], or [K, O] with transpose."""
+    """Import InnerProduct: the product of all dimensions from an axis on with weights [O, K], or [K, O] if
+    transposed."""
     x = call.input(0, rank_min=1)
     axis, outputs = call.axis_option(x.rank, 1), _outputs(call)
     depth = math.prod(x.shape[axis:])

@@ -1,4 +1,4 @@
-"""Layers that move elements, and those that choose or sum along axes.
+"""Handlers of layers that move elements, and of reductions.
 
 Source of what they compute: the layers' files in BVLC's Caffe (src/caffe/layers).
 """
@@ -12,7 +12,7 @@ from mavcg.importers.limits import MOST_INTS
 
 
 def _axis(call: CaffeCall, rank: int, old: str) -> int:
-    """Return the axis of Concat and Slice; `old` is the name that it had."""
+    """Return the axis of Concat or Slice; old: the parameter's former name."""
     if call.options.has(old) and call.options.has("axis"):
         raise call.fail(f"axis and {old}; use one of them")
     return call.axis_option(rank, 1, old if call.options.has(old) else "axis")
@@ -25,24 +25,24 @@ def concat(call: CaffeCall) -> Results:
 
 
 def slice_(call: CaffeCall) -> Results:
-    """Slice: at slice points, or in equal parts."""
+    """Import Slice, at slice points or into equal parts."""
     x = call.input(0, rank_min=1)
     axis = _axis(call, x.rank, "slice_dim")
     points, length = call.options.integers("slice_point"), x.shape[axis]
     if not points and length % call.tops:
-        raise call.fail(f"{length} elements do not part into {call.tops} equal pieces")
+        raise call.fail(f"{length} elements cannot be cut into {call.tops} equal parts")
     if points and len(points) != call.tops - 1:
         raise call.fail(f"{len(points)} slice points for {call.tops} tops; one less than tops is needed")
     if not points:
         points = tuple(length // call.tops * i for i in range(1, call.tops))
     bounds = (0, *points, length)
     if any(a >= b for a, b in zip(bounds, bounds[1:], strict=False)):
-        raise call.fail(f"slice points {list(points)[:MOST_INTS]} in {length} elements; they must rise within them")
+        raise call.fail(f"slice points {list(points)[:MOST_INTS]} in {length} elements; they must increase within it")
     return tuple(_part(call, x, {axis: (a, b)}) for a, b in zip(bounds, bounds[1:], strict=False))
 
 
 def _part(call: CaffeCall, x: Value, ranges: Mapping[int, tuple[int, int]]) -> Value:
-    """Return the elements within ranges along some axes."""
+    """Return the elements of x within (start, stop) ranges along some axes."""
     bounds = [ranges.get(i, (0, n)) for i, n in enumerate(x.shape)]
     if all(bound == (0, n) for bound, n in zip(bounds, x.shape, strict=True)):
         return x
@@ -51,7 +51,7 @@ def _part(call: CaffeCall, x: Value, ranges: Mapping[int, tuple[int, int]]) -> V
 
 
 def flatten(call: CaffeCall) -> Results:
-    """Import Flatten: the dimensions from axis to end_axis become one."""
+    """Import Flatten: the dimensions axis .. end_axis become one."""
     x = call.input(0, rank_min=1)
     start, end = call.axis_option(x.rank, 1 if x.rank > 1 else 0), call.axis_option(x.rank, -1, "end_axis")
     if end < start:
@@ -60,7 +60,7 @@ def flatten(call: CaffeCall) -> Results:
 
 
 def reshape(call: CaffeCall) -> Results:
-    """Reshape of num_axes dimensions from an axis on: 0 copies a length, one -1 follows from the others."""
+    """Import Reshape of num_axes dimensions from an axis on: 0 copies a length, one -1 is inferred."""
     x = call.input(0)
     axis = call.options.integer("axis", 0)
     first = axis if axis >= 0 else x.rank + axis + 1
@@ -81,13 +81,13 @@ def reshape(call: CaffeCall) -> Results:
     if -1 in made:
         others = -math.prod(made) * math.prod(x.shape[:first]) * math.prod(x.shape[last:])
         if not others or x.type.elements % others:
-            raise call.fail(f"{x.type} does not become {list(dims)}: its elements are no multiple of the other dims")
+            raise call.fail(f"{x.type} cannot be reshaped to {list(dims)}: -1 cannot be inferred")
         made[made.index(-1)] = x.type.elements // others
     return call.reshape(x, (*x.shape[:first], *made, *x.shape[last:]))
 
 
 def crop(call: CaffeCall) -> Results:
-    """Crop: the first bottom cut to the second's shape from an axis on, from offsets on."""
+    """Import Crop: the first bottom is cut, at offsets, to the second's shape along the axes from `axis` on."""
     x, like = call.input(0), call.input(1)
     axis = call.axis_option(max(x.rank, 1), 2 if x.rank > 2 else 0)
     offsets = call.options.integers("offset") or (0,)
@@ -103,7 +103,7 @@ def crop(call: CaffeCall) -> Results:
 
 
 def tile(call: CaffeCall) -> Results:
-    """Import Tile: an axis repeated."""
+    """Import Tile: repetition along an axis."""
     x = call.input(0, rank_min=1)
     axis = call.axis_option(x.rank, 1 if x.rank > 1 else 0)
     if not call.options.has("tiles"):
@@ -116,11 +116,12 @@ def tile(call: CaffeCall) -> Results:
 
 
 def reduction(call: CaffeCall) -> Results:
-    """Import Reduction of all dimensions from an axis on: sum, of absolute values, of squares, or mean; times coeff."""
+    """Import Reduction of all dimensions from an axis on: coeff times sum, sum of absolute values or squares, or
+    mean."""
     x = call.input(0, rank_min=1)
     axis = call.axis_option(x.rank, 0)
     names = ("SUM", "ASUM", "SUMSQ", "MEAN")
-    operation = call.options.choice("operation", ("", *names)) or "SUM"  # the numbers of the operations begin at 1
+    operation = call.options.choice("operation", ("", *names)) or "SUM"  # operations are numbered from 1
     if operation == "ASUM":
         x = call.add("abs", x)
     elif operation == "SUMSQ":
@@ -131,7 +132,7 @@ def reduction(call: CaffeCall) -> Results:
 
 
 def arg_max(call: CaffeCall) -> Results:
-    """Import ArgMax: the position of the largest element as f32, its value, or both; of equal ones the last."""
+    """Import ArgMax: position (f32), value, or both, of the largest element; the last of equal elements counts."""
     x = call.input(0, rank_min=1)
     if call.options.integer("top_k", 1) != 1:
         raise call.unsupported(f"top_k {call.options.integer('top_k', 1)}", "1")

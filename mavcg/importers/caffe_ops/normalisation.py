@@ -1,4 +1,4 @@
-"""LRN, BatchNorm, Scale, Bias, Softmax.
+"""Handlers of LRN, BatchNorm, Scale, Bias and Softmax.
 
 Source of what they compute: lrn_layer.cpp, batch_norm_layer.cpp, scale_layer.cpp, bias_layer.cpp of BVLC's Caffe.
 """
@@ -12,7 +12,7 @@ from mavcg.importers.emitter import Value, constant
 
 
 def lrn(call: CaffeCall) -> Results:
-    """Import LRN across channels, or within each over a square of pixels: x / (k + alpha * mean of squares) ^ beta."""
+    """Import LRN, x / (k + alpha * mean of squares) ^ beta, across channels or over a square of pixels of a channel."""
     x = call.image()
     size = call.at_least(1, "local_size", call.options.integer("local_size", 5))
     if size % 2 == 0:
@@ -20,7 +20,7 @@ def lrn(call: CaffeCall) -> Results:
     alpha, beta = call.options.number("alpha", 1.0), call.options.number("beta", 0.75)
     if call.options.choice("norm_region", ("ACROSS_CHANNELS", "WITHIN_CHANNEL")) == "ACROSS_CHANNELS":
         size = min(size, 2 * x.shape[1] + 1) if x.shape[1] else size
-        alpha *= size / call.options.integer("local_size", 5)  # wider windows see nothing more
+        alpha *= size / call.options.integer("local_size", 5)  # lrn divides alpha by size, Caffe by local_size
         bias = call.options.number("k", 1.0)
         return call.nchw(call.add("lrn", call.nhwc(x), size=size, alpha=alpha, beta=beta, bias=bias))
     pads = (size // 2,) * 4
@@ -31,7 +31,7 @@ def lrn(call: CaffeCall) -> Results:
 
 
 def batch_norm(call: CaffeCall) -> Results:
-    """Import BatchNorm by the sums that training kept: blobs mean, variance, and by what both are to be divided."""
+    """Import BatchNorm with stored statistics: blobs are sums of means and of variances, and their common divisor."""
     x = call.input(0, rank_min=1)
     if not call.options.boolean("use_global_stats", True):
         raise call.unsupported("use_global_stats is false", "the means and variances that training kept")
@@ -41,7 +41,7 @@ def batch_norm(call: CaffeCall) -> Results:
     )
     assert mean is not None and variance is not None and factor is not None
     times = 0.0 if factor[0] == 0 else 1.0 / float(factor[0])
-    with np.errstate(all="ignore"):  # what a damaged file's numbers give is NaN, as in Caffe
+    with np.errstate(all="ignore"):  # invalid numbers in a file give NaN, as in Caffe
         spread = np.sqrt(variance.astype(np.float64) * times + call.options.number("eps", 1e-5))
         offset = (-mean.astype(np.float64) * times / spread).astype(np.float32)
         slope = (1 / spread).astype(np.float32)
@@ -51,7 +51,7 @@ def batch_norm(call: CaffeCall) -> Results:
 
 
 def _operand(call: CaffeCall, x: Value, what: str) -> tuple[Value, int]:
-    """Return the factor or addend: the second bottom, or blob 0 of num_axes dimensions of x; and its axis."""
+    """Return (factor or addend, its axis in x): the second bottom, or blob 0 with num_axes dimensions."""
     axis = call.axis_option(max(x.rank, 1), 1 if x.rank > 1 else 0)
     if len(call.inputs) > 1:
         operand = call.input(1)
@@ -69,7 +69,7 @@ def _operand(call: CaffeCall, x: Value, what: str) -> tuple[Value, int]:
 
 
 def scale(call: CaffeCall) -> Results:
-    """Scale: times the second bottom or a blob, plus a bias."""
+    """Import Scale: a product with the second bottom or a blob, plus an optional bias."""
     x = call.input(0)
     factor, axis = _operand(call, x, "scale")
     made = call.add("mul", x, call.along(factor, x, axis))
@@ -80,7 +80,7 @@ def scale(call: CaffeCall) -> Results:
 
 
 def bias(call: CaffeCall) -> Results:
-    """Import Bias: plus the second bottom or a blob."""
+    """Import Bias: a sum with the second bottom or a blob."""
     x = call.input(0)
     addend, axis = _operand(call, x, "bias")
     return call.add("add", x, call.along(addend, x, axis))

@@ -1,4 +1,4 @@
-"""Layers that treat every element alone, and those that combine equal shapes.
+"""Handlers of element-wise layers.
 
 Source of what they compute: the layers' headers in BVLC's Caffe (include/caffe/layers).
 """
@@ -15,7 +15,7 @@ def _unary(op: str, call: CaffeCall) -> Results:
 
 
 def relu(call: CaffeCall) -> Results:
-    """Import ReLU, leaky with a negative_slope."""
+    """Import ReLU, which is leaky with a negative_slope."""
     slope = call.options.number("negative_slope", 0.0)
     return call.add("relu", call.input(0)) if slope == 0.0 else call.add("leaky_relu", call.input(0), alpha=slope)
 
@@ -26,7 +26,7 @@ def elu(call: CaffeCall) -> Results:
 
 
 def prelu(call: CaffeCall) -> Results:
-    """Import PReLU: a slope for each channel, or one for all."""
+    """Import PReLU, with a slope per channel or one for all."""
     x = call.input(0, rank_min=2)
     if call.options.boolean("channel_shared", False):
         shape: tuple[int, ...] = (1,) if call.blob_shape(0) == (1,) else ()
@@ -42,7 +42,7 @@ def power(call: CaffeCall) -> Results:
 
 
 def _base(call: CaffeCall) -> float:
-    """Return the natural logarithm of the parameter base; -1 is e."""
+    """Return the natural logarithm of the parameter base, where -1 means e."""
     base = call.options.number("base", -1.0)
     if base == -1.0:
         return 1.0
@@ -59,7 +59,7 @@ def exp(call: CaffeCall) -> Results:
 
 
 def log(call: CaffeCall) -> Results:
-    """Log: the logarithm of shift + scale * x to the base."""
+    """Import Log: the logarithm of shift + scale * x to a base."""
     factor = _base(call)
     if factor == 0.0:
         raise call.fail("base is 1; there are no logarithms to it")
@@ -74,22 +74,22 @@ def threshold(call: CaffeCall) -> Results:
 
 
 def dropout(call: CaffeCall) -> Results:
-    """Import Dropout: in inference its input."""
+    """Import Dropout, which is the identity in inference."""
     return call.input(0)
 
 
 def split(call: CaffeCall) -> Results:
-    """Split: its input, for each top."""
+    """Import Split: a copy of its input for each top."""
     return (call.input(0),) * call.tops
 
 
 def silence(call: CaffeCall) -> Results:
-    """Import Silence: reads blobs that nothing else reads."""
+    """Import Silence, which only marks blobs as read."""
     return ()
 
 
 def eltwise(call: CaffeCall) -> Results:
-    """Import Eltwise: product, sum with a coefficient for each bottom, or the largest."""
+    """Import Eltwise: product, maximum, or sum with a coefficient for each bottom."""
     values = call.values(2)
     call.same_shapes(values)
     operation = call.options.choice("operation", ("PROD", "SUM", "MAX")) if call.options.has("operation") else "SUM"

@@ -1,4 +1,4 @@
-"""Pooling: Caffe rounds the number of windows up; those that reach over the end are cut off there.
+"""Handler of Pooling. Caffe rounds the number of windows up; windows that extend beyond the image's end are cut off.
 
 Source: pooling_layer.cpp of BVLC's Caffe.
 """
@@ -12,14 +12,14 @@ from mavcg.importers.emitter import Value
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows along one axis. end: the pad behind the image that the last window needs."""
+    """The windows along one axis. count: their number. end: pad behind the image that the last window needs."""
 
     count: int
     end: int
 
 
 def pooling(call: CaffeCall) -> Results:
-    """Import Pooling by the largest element or the mean, in windows or over the whole image."""
+    """Import Pooling by maximum or mean, in windows or over the whole image."""
     x = call.image()
     method = call.options.choice("pool", ("MAX", "AVE", "STOCHASTIC"))
     if method == "STOCHASTIC":
@@ -54,12 +54,13 @@ def _in_windows(call: CaffeCall, x: Value, method: str) -> Value:
     attrs = {"kernel": kernel, "stride": stride, "pads": (*pads, h.end, w.end)}
     if method == "MAX":
         return call.nchw(call.add("max_pool2d", call.nhwc(x), **attrs))
-    # A mean counts positions in the pads that the file gives, not those behind them.
+    # A mean's divisor counts positions in the file's pads, but not those behind them.
     return call.nchw(call.add("avg_pool2d", call.nhwc(x), count_pads=(*pads, *pads), **attrs))
 
 
 def _windows(call: CaffeCall, length: int, kernel: int, stride: int, pad: int, up: bool, cut: bool) -> _Windows:
-    """Windows over an axis of this length. cut: a last window that begins behind the pads is left out."""
+    """Return the windows over an axis of `length`. up: round their number up. cut: omit a last window behind the
+    image."""
     room = length + 2 * pad - kernel
     count = (-(-room // stride) if up else room // stride) + 1
     if cut and (count - 1) * stride >= length + pad:

@@ -1,4 +1,4 @@
-"""All layer types, by the name that a prototxt gives them."""
+"""Table of all layer types, by their name in a prototxt."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,13 +6,13 @@ from types import MappingProxyType
 from mavcg.importers.caffe_ops import convolution, movement, normalisation, pointwise, pooling
 from mavcg.importers.caffe_ops.call import LayerType
 
-# A family is a module with a mapping LAYERS; a new one is added here.
+# Each family is a module with a mapping LAYERS; a new family is added here.
 FAMILIES = (convolution, pooling, normalisation, pointwise, movement)
 
 LAYERS: Mapping[str, LayerType] = MappingProxyType(
     {name: layer for family in FAMILIES for name, layer in family.LAYERS.items()}
 )
-# Layers whose tops are inputs of the network: Input says their shapes, the others take them from a data set.
+# Layers whose tops are inputs of the network: Input declares their shapes, the others read a data set.
 DATA = ("Input", "Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData")
 TRAINING = (
     "Accuracy", "ContrastiveLoss", "EuclideanLoss", "HingeLoss", "InfogainLoss", "MultinomialLogisticLoss",
@@ -21,5 +21,5 @@ TRAINING = (
 
 
 def supported_layers() -> str:
-    """Return the layers that there are, for messages."""
+    """Return the names of the supported layers, for messages."""
     return ", ".join(sorted((*LAYERS, "Input"), key=str.lower))

@@ -1,1 +1,1 @@
-"""Handlers of ONNX operators, by family; `table` finds them."""
+"""Handlers of ONNX operators, a module per family; table.py lists them."""

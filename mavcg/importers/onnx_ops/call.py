@@ -1,4 +1,4 @@
-"""The argument of a handler: one ONNX node with its inputs, attributes and opset, and how to emit its result."""
+"""The argument of ONNX handlers: a node with its inputs, attributes and opset, and methods to emit its result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +14,10 @@ from mavcg.importers.emitter import NeedsConstant, Value
 
 @dataclass(frozen=True)
 class OnnxCall(NodeCall):
-    """One node of the file.
+    """A node of the file.
 
-    op: with its domain where that is not ONNX's own. version: of the opset that its domain is imported with. names:
-    what the file calls the inputs. attrs: as mavcg.importers.onnx_proto reads them. required: for each output, whether
-    anybody reads it.
+    op: operator, with its domain unless that is ONNX's own. version: opset version of its domain. names: names of the
+    inputs in the file. attrs: attributes as onnx_proto.py reads them. required: for each output, True if it is read.
     """
 
     version: int
@@ -29,8 +28,8 @@ class OnnxCall(NodeCall):
     # Inputs
 
     def all_inputs(self) -> list[Value]:
-        """Return the inputs of an operator that takes any number. Raises: MavcgError where there is none, or one is
-        absent."""
+        """Return the inputs of an operator with any number of them. Raises: MavcgError for no input or an absent
+        one."""
         if not self.inputs:
             raise self.fail("it has no inputs")
         return [self.input(i) for i in range(len(self.inputs))]
@@ -39,44 +38,45 @@ class OnnxCall(NodeCall):
         return f"its input {i} ({self.names[i]})"
 
     def not_known(self, i: int, what: str) -> MavcgError:
-        """Return an error that names the tensor, so that the import can look for its origin."""
+        """Return the error for a computed input, with the tensor's name, so that the importer can look for its
+        origin."""
         name = self.names[i]
         return NeedsConstant(str(super().not_known(i, f"{what} (%{name})")), name)
 
     def ints(self, i: int, what: str, length: int | None = None) -> tuple[int, ...]:
         if self.array(i, what).ndim > 1:
-            raise self.no_list(i, what)
+            raise self.not_a_list(i, what)
         return super().ints(i, what, length)
 
     def maybe_array(self, i: int, what: str) -> Array | None:
-        """Return an input that must be known at import where it is there."""
+        """Return the array of an optional input, which must be known at import if present; else None."""
         return None if self.maybe(i) is None else self.array(i, what)
 
     def maybe_ints(self, i: int, what: str) -> tuple[int, ...] | None:
-        """Return integers as `ints` does, or None if the input is absent."""
+        """Return the integers of an optional input; None if it is absent."""
         return None if self.maybe(i) is None else self.ints(i, what)
 
     # Attributes
 
     def attr_int(self, name: str, default: int | None = None) -> int:
-        """Return a whole number. Raises: MavcgError where it is of another kind, or absent without a default."""
+        """Return an integer attribute. Raises: MavcgError for another kind, or an absent one without a default."""
         return self._attr(name, default, int, "a whole number")  # type: ignore[no-any-return]
 
     def attr_float(self, name: str, default: float | None = None) -> float:
-        """Return a number, of f32 as all of ONNX's: the default too."""
+        """Return a float attribute, or the default, rounded to f32 as ONNX's floats are."""
         number = None if default is None else float(np.float32(default))
         return self._attr(name, number, float, "a number")  # type: ignore[no-any-return]
 
     def attr_str(self, name: str, default: str | None = None) -> str:
-        """Return a word."""
+        """Return a string attribute, or the default."""
         return self._attr(name, default, str, "a word")  # type: ignore[no-any-return]
 
     def attr_bool(self, name: str, default: bool = False) -> bool:
-        """Return a whole number that stands for a truth."""
+        """Return an integer attribute (0 or 1) as a bool."""
         return self.attr_int(name, int(default)) != 0
 
     def attr_ints(self, name: str, default: Sequence[int] | None = None, length: int | None = None) -> tuple[int, ...]:
-        """Return a list of whole numbers, of this length where that is given."""
+        """Return an attribute that is a list of integers. length: required length, or None."""
         found = self._attr(name, tuple(default) if default is not None else None, tuple, "a list of whole numbers")
         if not all(isinstance(v, int) for v in found):
             raise self.fail(f"attribute {name} is not a list of whole numbers")
@@ -85,7 +85,7 @@ class OnnxCall(NodeCall):
         return tuple(found)
 
     def maybe_ints_attr(self, name: str) -> tuple[int, ...] | None:
-        """Return a list of whole numbers, None where the attribute is absent."""
+        """Return an attribute that is a list of integers; None if it is absent."""
         return self.attr_ints(name) if name in self.attrs else None
 
     def _attr(self, name: str, default: Any, kind: type, what: str) -> Any:
@@ -101,10 +101,10 @@ class OnnxCall(NodeCall):
     # Axes
 
     def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
-        """Return the dimensions counted from 0, in the order given. Raises: MavcgError where one comes twice."""
+        """Return axes counted from 0, in the given order. Raises: MavcgError for a repeated axis."""
         found = tuple(self.axis(a, rank, "axes") for a in axes)
         if len(set(found)) != len(found):
-            raise self.fail(f"axes {list(axes)}: a dimension comes twice")
+            raise self.fail(f"axes {list(axes)}: a dimension is given twice")
         return found
 
 
@@ -113,9 +113,9 @@ Handler = Callable[[OnnxCall], Results]
 
 
 def round_once(handler: Handler) -> Handler:
-    """Let a handler that emits several operators compute f16 in f32, and round its results alone.
+    """Decorate a handler that emits several operators so that it computes f16 in f32 and rounds only its results.
 
-    Each operator of a graph rounds to f16: the squares of a norm would overflow from 256 on.
+    Each operator of a graph rounds to f16; the squares of a norm, for example, would overflow from 256 on.
     """
 
     def import_rounded(call: OnnxCall) -> Results:

@@ -1,4 +1,4 @@
-"""Conv and ConvTranspose."""
+"""Handlers of Conv and ConvTranspose."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,9 @@ def conv(call: OnnxCall) -> Results:
 
 
 def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None, exact: bool = False) -> Value:
-    """Return a convolution with the attributes of the node. x: [N, C, spatial..]; w: [O, C/groups, spatial..]; bias:
-    [O].
+    """Return a convolution with the node's attributes. x: [N, C, spatial..]; w: [O, C/groups, spatial..]; bias: [O].
 
-    exact: of whole numbers, all sums of which the type holds; no algorithm may round.
+    exact: True for integers whose sums the type can hold; then no algorithm may round.
     """
     spatial = spatial_rank(call, x)
     check_filter(call, x, w)
@@ -31,9 +30,10 @@ def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None, exact: bool
 
 
 def convolve_integers(call: OnnxCall, x: Value, w: Value, zero: Value) -> Value:
-    """Sums of (x - zero) * w in i32, with the attributes of the node.
+    """Return sums of (x - zero) * w as i32, with the node's attributes.
 
-    x: 8 bits, [N, C, spatial..]; w: i16, [O, C/groups, spatial..]; zero: a scalar. Pads count as the zero point.
+    x: 8 bits, [N, C, spatial..]; w: i16, [O, C/groups, spatial..]; zero: a scalar. Pads have the value of the zero
+    point.
     """
     spatial = spatial_rank(call, x)
     check_filter(call, x, w)
@@ -46,13 +46,13 @@ def convolve_integers(call: OnnxCall, x: Value, w: Value, zero: Value) -> Value:
 
 
 def check_filter(call: OnnxCall, x: Value, w: Value) -> None:
-    """Raise MavcgError where image and filter have not as many dimensions."""
+    """Check that image and filter have equally many dimensions. Raises: MavcgError."""
     if w.rank != x.rank:
         raise call.fail(f"a filter {w.type} for an image {x.type}; as many dimensions are needed")
 
 
 def kernel_shape(call: OnnxCall, w: Value) -> tuple[int, ...]:
-    """Return the filter's spatial dimensions. Raises: MavcgError where the attribute differs."""
+    """Return the filter's spatial dimensions. Raises: MavcgError if the attribute kernel_shape differs."""
     declared = call.attr_ints("kernel_shape", w.shape[2:])
     if declared != w.shape[2:]:
         raise call.fail(f"kernel_shape {list(declared)} with a filter {w.type}")
@@ -92,7 +92,7 @@ def conv_transpose(call: OnnxCall) -> Results:
 def _transposed_pads(
     call: OnnxCall, image: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return pads and output_padding, both explicit."""
+    """Return (pads, output_padding) of a ConvTranspose, explicit for every auto_pad and output_shape."""
     spatial = len(image)
     mode = call.attr_str("auto_pad", "NOTSET")
     extra = list(call.attr_ints("output_padding", (0,) * spatial, length=spatial))
@@ -111,7 +111,7 @@ def _transposed_pads(
     for i in range(spatial):
         total = stride[i] * (image[i] - 1) + extra[i] + dilation[i] * (kernel[i] - 1) + 1 - required[i]
         if total < 0:
-            # The requested shape is larger than the windows reach: zeros fill the end.
+            # The requested shape is larger than the windows cover: zeros fill the end.
             extra[i], total = extra[i] - total, 0
         start = total // 2 if mode == "SAME_UPPER" else total - total // 2
         starts.append(start)

@@ -1,4 +1,4 @@
-"""Operators that treat every element alone: activations, arithmetic, comparisons, casts."""
+"""Handlers of element-wise operators: activations, arithmetic, comparisons, casts."""
 
 from collections.abc import Mapping
 
@@ -10,14 +10,14 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_proto import dtype_of
 from mavcg.ops.op import FLOATS, UNSIGNED
 
-# ONNX's name -> that of the graph, where they mean the same.
+# ONNX's operator -> the graph's equal operator.
 _UNARY = {
     "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
     "Neg": "neg", "Reciprocal": "reciprocal", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Not": "not",
     "Softplus": "softplus", "Softsign": "softsign", "Sin": "sin", "Cos": "cos", "Tan": "tan",
     "Mish": "mish", "HardSwish": "hard_swish",
 }  # fmt: skip
-# ONNX's name -> that of the graph, and the attributes with their defaults.
+# ONNX's operator -> the graph's operator, and the attributes with their defaults.
 _PARAMETRIC: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
     "Elu": ("elu", {"alpha": 1.0}),
@@ -31,16 +31,16 @@ _BINARY = {
     "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "and", "Or": "or",
     "Xor": "xor",
 }  # fmt: skip
-_EXACT_IN_F32 = 1 << 24  # bounds of whole numbers up to here may stand in a float attribute
+_EXACT_IN_F32 = 1 << 24  # integer bounds up to this size are exact as float attributes
 
 
 def unary(call: OnnxCall) -> Results:
-    """Return the operators of one input that graphs have too."""
+    """Import a unary operator that the graph has too."""
     return call.add(_UNARY[call.op], call.input(0))
 
 
 def parametric(call: OnnxCall) -> Results:
-    """Activations with parameters."""
+    """Import an activation with parameters."""
     op, defaults = _PARAMETRIC[call.op]
     return call.add(op, call.input(0), **{name: call.attr_float(name, default) for name, default in defaults.items()})
 
@@ -74,7 +74,7 @@ def swish(call: OnnxCall) -> Results:
 
 
 def shrink(call: OnnxCall) -> Results:
-    """Import Shrink: towards zero by bias outside of -lambd .. lambd, zero inside."""
+    """Import Shrink: x moved towards zero by bias outside of -lambd .. lambd, zero inside."""
     x, lambd, bias = call.input(0), call.attr_float("lambd", 0.5), call.attr_float("bias", 0.0)
     zero, shift = call.scalar(0, x), call.scalar(bias, x)
     low = call.add("where", call.add("less", x, call.scalar(-lambd, x)), call.add("add", x, shift), zero)
@@ -82,7 +82,7 @@ def shrink(call: OnnxCall) -> Results:
 
 
 def is_nan(call: OnnxCall) -> Results:
-    """Import IsNaN: what differs from itself."""
+    """Import IsNaN, as x != x."""
     x = call.input(0)
     return call.add("not", call.add("equal", x, x))
 
@@ -99,10 +99,10 @@ def is_inf(call: OnnxCall) -> Results:
 
 
 def clip(call: OnnxCall) -> Results:
-    """Import Clip: bounds are attributes up to opset 10, inputs since."""
+    """Import Clip, whose bounds are attributes up to opset 10, inputs since opset 11."""
     x = call.input(0)
     if call.version < 11:
-        # The defaults are the largest finite numbers, as the operator's page says.
+        # The defaults are the largest finite numbers, by the operator's specification.
         least, most = float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)
         lo, hi = call.attr_float("min", least), call.attr_float("max", most)
         return call.add("clip", x, lo=-np.inf if lo == least else lo, hi=np.inf if hi == most else hi)
@@ -133,12 +133,12 @@ def prelu(call: OnnxCall) -> Results:
 
 
 def binary(call: OnnxCall) -> Results:
-    """Return the operators of two inputs that graphs have too."""
+    """Import a binary operator that the graph has too."""
     return call.add(_BINARY[call.op], call.input(0), call.input(1))
 
 
 def power(call: OnnxCall) -> Results:
-    """Import Pow: the exponent may be of another type; the result is of the base's."""
+    """Import Pow; the exponent may have another type than the base and the result."""
     x, y = call.input(0), call.input(1)
     if x.dtype == y.dtype:
         return call.add("pow", x, y)
@@ -153,7 +153,7 @@ def modulo(call: OnnxCall) -> Results:
 
 
 def variadic(call: OnnxCall) -> Results:
-    """Sum, Max, Min, Mean of any number of tensors, from the first to the last."""
+    """Import Sum, Max, Min or Mean of any number of tensors, combined from the first to the last."""
     values = call.all_inputs()
     op = {"Sum": "add", "Mean": "add", "Max": "max", "Min": "min"}[call.op]
     result = values[0]
@@ -178,12 +178,12 @@ def cast_like(call: OnnxCall) -> Results:
 
 
 def identity(call: OnnxCall) -> Results:
-    """Import Identity, and what is one in inference."""
+    """Import Identity, and operators that are the identity in inference."""
     return call.input(0)
 
 
 def dropout(call: OnnxCall) -> Results:
-    """Import Dropout: in inference nothing is dropped. Raises: NeedsConstant where training_mode is no constant."""
+    """Import Dropout, the identity in inference. Raises: NeedsConstant if training_mode is computed."""
     x = call.input(0)
     training = call.maybe(2)
     if training is not None and training.array is None:

@@ -1,4 +1,4 @@
-"""Operators that read and write by indices, known at import or in a run."""
+"""Handlers of operators that read and write by indices, known at import or computed."""
 
 from collections.abc import Mapping
 
@@ -26,15 +26,14 @@ def gather_nd(call: OnnxCall) -> Results:
 
 
 def scatter_elements(call: OnnxCall) -> Results:
-    """Import ScatterElements, and Scatter, its name before opset 11. Where an index comes twice, the last update
-    stays."""
+    """Import ScatterElements, and Scatter, its name before opset 11. The last update of equal indices wins."""
     x = call.input(0, rank_min=1)
     axis = call.axis(call.attr_int("axis", 0), x.rank)
     return indices.scatter_elements(call, x, call.input(1), call.input(2), axis, _reduction(call))
 
 
 def scatter_nd(call: OnnxCall) -> Results:
-    """Import ScatterND. Where an index comes twice, the last update stays."""
+    """Import ScatterND. The last update of equal indices wins."""
     return indices.scatter_nd(call, call.input(0, rank_min=1), call.input(1), call.input(2), _reduction(call))
 
 

@@ -1,4 +1,5 @@
-"""Images: ONNX has N, C, then one or two spatial dimensions; graphs have N, H, W, C. One alone is W, with H = 1."""
+"""Images in ONNX: N, C and one or two spatial dimensions, which become N, H, W, C; a single one becomes W with H =
+1."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +7,12 @@ from dataclasses import dataclass
 from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import OnnxCall
 
-LARGEST_WINDOW = 1 << 28  # window positions times window size, along one axis: what is beyond is no CNN
+LARGEST_WINDOW = 1 << 28  # maximum of window positions times window size along one axis; no CNN has more
 LARGEST_STEP = 1 << 24
 
 
 def spatial_rank(call: OnnxCall, x: Value) -> int:
-    """Return 1 or 2. Raises: UnsupportedOp for images of another kind."""
+    """Return the number of spatial dimensions, 1 or 2. Raises: UnsupportedOp for other images."""
     if x.rank < 3:
         raise call.fail(f"its input is {x.type}; batch, channels and one or two spatial dimensions are needed")
     if x.rank > 4:
@@ -20,7 +21,7 @@ def spatial_rank(call: OnnxCall, x: Value) -> int:
 
 
 def to_nhwc(call: OnnxCall, x: Value) -> Value:
-    """Return N, C, W or N, C, H, W -> N, H, W, C."""
+    """Return images N, C, W or N, C, H, W transposed to N, H, W, C."""
     if x.rank == 3:
         n, c, w = x.shape
         x = call.reshape(x, (n, c, 1, w))
@@ -28,7 +29,7 @@ def to_nhwc(call: OnnxCall, x: Value) -> Value:
 
 
 def from_nhwc(call: OnnxCall, x: Value, spatial: int) -> Value:
-    """Return N, H, W, C -> N, C, W (one spatial dimension) or N, C, H, W (two)."""
+    """Return images N, H, W, C transposed to N, C, W (one spatial dimension) or N, C, H, W (two)."""
     x = call.transpose(x, (0, 3, 1, 2))
     if spatial == 1:
         n, c, _, w = x.shape
@@ -38,7 +39,7 @@ def from_nhwc(call: OnnxCall, x: Value, spatial: int) -> Value:
 
 @dataclass(frozen=True)
 class Window:
-    """A window over H and W. pads: top, left, bottom, right; given_pads: without what ceil mode adds at the end."""
+    """A window over H and W. pads: (top, left, bottom, right); given_pads: without ceil mode's additional pads."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
@@ -48,16 +49,15 @@ class Window:
 
 
 def pair(values: Sequence[int], along_h: int) -> tuple[int, int]:
-    """Return the values along H and W; with one spatial dimension, H is `along_h`."""
+    """Return (value along H, value along W); with one spatial dimension the first is `along_h`."""
     return (along_h, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
 def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Window:
     """Return the window of a convolution or pooling, its pads made explicit.
 
-    image, kernel: along the spatial dimensions. ceil: a last window that reaches over the end counts, unless it would
-    begin there.
-    Raises: MavcgError for lengths that do not go together.
+    image, kernel: spatial dimensions. ceil: a last window that extends beyond the end counts, unless it begins there.
+    Raises: MavcgError for incompatible lengths.
     """
     spatial = len(image)
     if len(kernel) != spatial:
@@ -99,7 +99,7 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
 def _same(
     image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], upper: bool
 ) -> tuple[int, ...]:
-    """Return the pads such that every stride in the image has its window; an odd one lies at the end (upper) or the
+    """Return the pads of auto_pad SAME, ceil(length / stride) windows; an odd pad is at the end if `upper`, else the
     start."""
     totals = []
     for n, k, s, d in zip(image, kernel, stride, dilation, strict=True):

@@ -1,4 +1,4 @@
-"""Operators that select elements: Slice, Split, Pad."""
+"""Handlers of Slice, Split and Pad."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 
 
 def slice_(call: OnnxCall) -> Results:
-    """Slice: attributes up to opset 9, inputs since."""
+    """Import Slice, with attributes up to opset 9, inputs since opset 10."""
     x = call.input(0)
     if call.version < 10:
         starts, ends, axes, steps = call.attr_ints("starts"), call.attr_ints("ends"), call.maybe_ints_attr("axes"), None
@@ -28,7 +28,7 @@ def slice_(call: OnnxCall) -> Results:
 
 
 def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
-    """Return a slice. ranges: start, end, step along some axes, as Python's slices take them."""
+    """Return a slice of x. ranges: (start, end, step) by axis, as in Python's slices."""
     whole = [(0, n, 1) for n in x.shape]
     found = list(whole)
     for axis, (start, end, step) in ranges.items():
@@ -44,7 +44,7 @@ def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
 
 
 def split(call: OnnxCall) -> Results:
-    """Split: lengths are an attribute up to opset 12, an input since; or a number of parts as equal as can be."""
+    """Import Split, with lengths as an attribute (up to opset 12) or an input, or a number of nearly equal parts."""
     x = call.input(0, rank_min=1)
     axis = call.axis(call.attr_int("axis", 0), x.rank)
     length, parts = x.shape[axis], len(call.required)
@@ -55,7 +55,7 @@ def split(call: OnnxCall) -> Results:
             raise call.fail(f"num_outputs is {count}; it has {parts} outputs")
         each = -(-length // parts)
         if call.version < 18 and length % parts:
-            raise call.fail(f"{length} elements do not part into {parts} equal pieces")
+            raise call.fail(f"{length} elements cannot be cut into {parts} equal parts")
         lengths = tuple(max(min(each, length - i * each), 0) for i in range(parts))
     if len(lengths) != parts or sum(lengths) != length or any(n < 0 for n in lengths):
         raise call.fail(f"split {list(lengths)} of {length} elements into {parts} outputs")
@@ -67,7 +67,7 @@ def split(call: OnnxCall) -> Results:
 
 
 def pad(call: OnnxCall) -> Results:
-    """Pad: attributes up to opset 10, inputs since. A negative pad cuts."""
+    """Import Pad, with attributes up to opset 10, inputs since opset 11. A negative pad removes elements."""
     x = call.input(0)
     mode = call.attr_str("mode", "constant")
     if call.version < 11:
@@ -83,9 +83,7 @@ def pad(call: OnnxCall) -> Results:
         before[axis], after[axis] = pads[i], pads[len(axes) + i]
     for axis, n in enumerate(x.shape):
         if min(before[axis], 0) + min(after[axis], 0) + n < 0:
-            raise call.fail(
-                f"pads {before[axis]} and {after[axis]} take more away than the {n} elements of axis {axis}"
-            )
+            raise call.fail(f"pads {before[axis]} and {after[axis]} remove more than the {n} elements of axis {axis}")
     x = cut(
         call,
         x,
@@ -117,7 +115,7 @@ def _pad_value(call: OnnxCall) -> float:
         raise call.fail("its input constant_value has more than one element")
     value = array.reshape(()).item()
     if float(value) != value and value == value:
-        raise call.unsupported(f"constant_value {value}", "what a float can hold")
+        raise call.unsupported(f"constant_value {value}", "values that a float can hold exactly")
     return float(value)
 
 

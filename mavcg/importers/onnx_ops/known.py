@@ -1,6 +1,6 @@
-"""Operators that exporters write into computations of shapes and weights: evaluated at import, never run.
+"""Handlers of operators in computations of shapes and weights, which are evaluated at import only.
 
-Each needs the values of its inputs at import. Sizes are checked before anything is made.
+All inputs must be known at import. Sizes are checked before anything is allocated.
 """
 
 import math
@@ -14,7 +14,7 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.shape import check_size
 from mavcg.importers.onnx_proto import dtype_of
 
-LARGEST_KNOWN = 1 << 24  # elements
+LARGEST_KNOWN = 1 << 24  # maximum elements of an input or result
 
 
 def _array(call: OnnxCall, i: int, what: str) -> Array:
@@ -60,13 +60,13 @@ def one_hot(call: OnnxCall) -> Results:
 
 
 def top_k(call: OnnxCall) -> Results:
-    """Import TopK; equal elements in order of their indices."""
+    """Import TopK; equal elements are in order of their indices."""
     x = _array(call, 0, "X")
     count = call.ints(1, "K") if call.version >= 10 else (call.attr_int("k"),)
     axis = call.axis(call.attr_int("axis", -1), x.ndim)
     if len(count) != 1 or not 0 <= count[0] <= x.shape[axis]:
         raise call.fail(f"K {list(count)} of {x.shape[axis]} elements")
-    # Sorting what is turned round keeps equal elements in order for the largest too.
+    # A stable sort of the reversed elements keeps equal ones in order for the largest too.
     if call.attr_bool("largest", True):
         order = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
     else:
@@ -76,7 +76,7 @@ def top_k(call: OnnxCall) -> Results:
 
 
 def eye_like(call: OnnxCall) -> Results:
-    """Import EyeLike: only the shape of its input counts."""
+    """Import EyeLike, which uses only the shape of its input."""
     x = call.input(0, rank=2)
     number = call.attr_int("dtype", 0)
     dtype = dtype_of(number, call.location) if number else x.dtype
@@ -87,7 +87,7 @@ def eye_like(call: OnnxCall) -> Results:
 
 
 def trilu(call: OnnxCall) -> Results:
-    """Import Trilu, of anything: a mask decides."""
+    """Import Trilu, by a mask, so that its data may be computed."""
     x = call.input(0, rank_min=2)
     diagonals = call.maybe_ints(1, "k") or (0,)
     rows, columns = x.shape[-2:]
@@ -99,7 +99,7 @@ def trilu(call: OnnxCall) -> Results:
 
 
 def hardmax(call: OnnxCall) -> Results:
-    """Import Hardmax: 1 where the first largest element along an axis is (opset 13 and later), or of all from an axis
+    """Import Hardmax: 1 at the first largest element along an axis (since opset 13), or along all axes from an axis
     on."""
     x = call.input(0, rank_min=1)
     axis = call.attr_int("axis", -1 if call.version >= 13 else 1)

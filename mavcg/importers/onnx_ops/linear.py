@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Handlers of matrix products."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ def matmul(call: OnnxCall) -> Results:
 
 
 def multiply(call: OnnxCall, a: Value, b: Value) -> Value:
-    """NumPy's matmul, vectors too."""
+    """Return the product as NumPy's matmul defines it, including vectors."""
     if not a.rank or not b.rank:
         raise call.fail(f"a product of {a.type} and {b.type}; each needs a dimension")
     row, column = a.rank == 1, b.rank == 1
@@ -36,7 +36,7 @@ def gemm(call: OnnxCall) -> Results:
 
 
 def gemm_of(call: OnnxCall, a: Value, b: Value, c: Value | None) -> Value:
-    """Emit alpha * A' * B' + beta * C, A and B transposed as transA and transB say."""
+    """Return alpha * A' * B' + beta * C, with A and B transposed if transA and transB are set."""
     alpha, beta = call.attr_float("alpha", 1.0), call.attr_float("beta", 1.0)
     if call.attr_bool("transA"):
         a = call.transpose(a, (1, 0))

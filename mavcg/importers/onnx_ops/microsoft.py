@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft, which onnxruntime's tools write into files."""
+"""Handlers of the domain com.microsoft, whose operators onnxruntime's tools write."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from mavcg.importers.onnx_ops.quantized import dequantize_linear, dequantize_val
 
 
 def qlinear_binary(call: OnnxCall) -> Results:
-    """Import QLinearAdd and QLinearMul: a, its scale and zero point, b with its, the result's."""
+    """Import QLinearAdd or QLinearMul. Inputs: a, its scale and zero point, the same of b, the result's."""
     a = dequantize_values(call, call.input(0), call.input(1), call.maybe(2))
     b = dequantize_values(call, call.input(3), call.input(4), call.maybe(5))
     return _requantize(call, call.add("add" if call.op.endswith("QLinearAdd") else "mul", a, b), 6)
@@ -24,7 +24,7 @@ def _requantize(call: OnnxCall, x: Value, at: int, like: int = 0) -> Value:
 
 
 def qlinear_activation(call: OnnxCall) -> Results:
-    """Import QLinearSigmoid, QLinearLeakyRelu."""
+    """Import QLinearSigmoid or QLinearLeakyRelu."""
     x = dequantize_values(call, call.input(0), call.input(1), call.maybe(2))
     if call.op.endswith("QLinearSigmoid"):
         return _requantize(call, call.add("sigmoid", x), 3)
@@ -32,7 +32,7 @@ def qlinear_activation(call: OnnxCall) -> Results:
 
 
 def qlinear_average(call: OnnxCall) -> Results:
-    """Import QLinearGlobalAveragePool, QLinearAveragePool."""
+    """Import QLinearGlobalAveragePool or QLinearAveragePool."""
     if call.attr_bool("channels_last"):
         raise call.unsupported("channels_last is 1", "channels in dimension 1")
     x = dequantize_values(call, call.input(0), call.input(1), call.maybe(2))
@@ -42,7 +42,7 @@ def qlinear_average(call: OnnxCall) -> Results:
 
 
 def qlinear_concat(call: OnnxCall) -> Results:
-    """Import QLinearConcat: the result's scale and zero point, then each part with its own."""
+    """Import QLinearConcat. Inputs: the result's scale and zero point, then each part with its own."""
     if len(call.inputs) < 5 or len(call.inputs) % 3 != 2:
         raise call.fail(f"{len(call.inputs)} inputs; scale, zero point, and three for each part are needed")
     parts = [
@@ -62,7 +62,7 @@ def qlinear_softmax(call: OnnxCall) -> Results:
 
 
 def qgemm(call: OnnxCall) -> Results:
-    """Import QGemm; without a scale for the result it stays real."""
+    """Import QGemm; without a scale of the result, the result is f32."""
     a, b, a_scale, b_scale = call.input(0, rank=2), call.input(3, rank=2), call.input(1), call.input(4)
     real_a = dequantize_values(call, a, a_scale, call.maybe(2))
     real_b = dequantize_values(call, b, b_scale, call.maybe(5), 0 if call.attr_bool("transB") else 1)
@@ -88,7 +88,7 @@ _ACTIVATIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @round_once
 def fused_conv(call: OnnxCall) -> Results:
-    """Import FusedConv: a convolution, perhaps a sum with a fourth input, an activation."""
+    """Import FusedConv: a convolution, an optional sum with a fourth input, an activation."""
     made = convolve(call, call.input(0), call.input(1), call.maybe(2))
     added = call.maybe(3)
     if added is not None:
@@ -107,7 +107,7 @@ def fused_conv(call: OnnxCall) -> Results:
 
 @round_once
 def fused_matmul(call: OnnxCall) -> Results:
-    """Import FusedMatMul: alpha times the product of A and B, each as it is or transposed."""
+    """Import FusedMatMul: alpha times the product of A and B, each optionally transposed."""
     a, b = call.input(0, rank_min=2), call.input(1, rank_min=2)
     if call.attr_bool("transBatchA") or call.attr_bool("transBatchB"):
         raise call.unsupported("transBatchA or transBatchB", "transA, transB, alpha")
@@ -121,7 +121,7 @@ def fused_matmul(call: OnnxCall) -> Results:
 
 @round_once
 def gelu(call: OnnxCall) -> Results:
-    """Import Gelu (exact), FastGelu (by tanh), BiasGelu; a second input is added first."""
+    """Import Gelu (exact), FastGelu (by tanh) or BiasGelu; a second input is added first."""
     x, bias = call.input(0), call.maybe(1)
     x = x if bias is None else call.add("add", x, bias)
     return call.add("gelu", x, tanh=call.op.endswith("FastGelu"))

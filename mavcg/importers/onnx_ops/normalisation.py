@@ -1,4 +1,4 @@
-"""Normalisation, softmax."""
+"""Handlers of normalisations and softmax."""
 
 import math
 from collections.abc import Mapping
@@ -10,15 +10,14 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
 
 def per_channel(call: OnnxCall, values: Value, x: Value) -> Value:
-    """Return one value a channel, in a shape that broadcasts to x [N, C, ..], in x's type."""
+    """Return values, one per channel, in x's type and a shape that broadcasts to x [N, C, ..]."""
     if values.shape != (x.shape[1],):
         raise call.fail(f"{values.type} where {x.type} has {x.shape[1]} channels")
     return call.cast(call.reshape(values, (x.shape[1], *(1,) * (x.rank - 2))), x.dtype)
 
 
 def batch_normalization(call: OnnxCall) -> Results:
-    """Import BatchNormalization in inference: x * factor + offset, both folded where the file's numbers are
-    constants."""
+    """Import BatchNormalization in inference: x * factor + offset, both computed at import from constants."""
     x = call.input(0, rank_min=2)
     scale, bias, mean, var = (call.input(i) for i in range(1, 5))
     if any(call.required[1:]):
@@ -36,7 +35,7 @@ def batch_normalization(call: OnnxCall) -> Results:
 
 @round_once
 def instance_normalization(call: OnnxCall) -> Results:
-    """Import InstanceNormalization: each channel of each image by itself."""
+    """Import InstanceNormalization, of each channel of each image separately."""
     x = call.input(0, rank_min=3)
     made = _normalise(call, x, (*x.shape[:2], math.prod(x.shape[2:])), call.attr_float("epsilon", 1e-5))
     scaled = call.add("mul", made, per_channel(call, call.input(1), x))
@@ -45,7 +44,7 @@ def instance_normalization(call: OnnxCall) -> Results:
 
 @round_once
 def group_normalization(call: OnnxCall) -> Results:
-    """Import GroupNormalization: scale and bias are one a group up to opset 20, one a channel since."""
+    """Import GroupNormalization, with scale and bias per group up to opset 20, per channel since opset 21."""
     x, groups = call.input(0, rank_min=3), call.attr_int("num_groups")
     channels = x.shape[1]
     if groups < 1 or channels % groups:
@@ -66,7 +65,7 @@ def _repeat(call: OnnxCall, values: Value, groups: int, times: int) -> Value:
 
 
 def _normalise(call: OnnxCall, x: Value, rows: tuple[int, ...], epsilon: float) -> Value:
-    """Return the mean 0 and variance 1 along the last dimension of x seen in the shape `rows`."""
+    """Return x normalised to mean 0 and variance 1 along the last dimension of the shape `rows`."""
     ones = constant(np.ones(1), x.dtype, "ones")
     made = call.add("layer_norm", call.reshape(x, rows), ones, axis=len(rows) - 1, epsilon=epsilon)
     return call.reshape(made, x.shape)
@@ -74,7 +73,7 @@ def _normalise(call: OnnxCall, x: Value, rows: tuple[int, ...], epsilon: float) 
 
 @round_once
 def layer_normalization(call: OnnxCall) -> Results:
-    """Import LayerNormalization, with its mean and 1/deviation where somebody reads them."""
+    """Import LayerNormalization, with its outputs mean and 1/deviation if they are read."""
     x, scale, bias = call.input(0, rank_min=1), call.input(1), call.maybe(2)
     axis = call.axis(call.attr_int("axis", -1), x.rank)
     epsilon = call.attr_float("epsilon", 1e-5)
@@ -82,7 +81,7 @@ def layer_normalization(call: OnnxCall) -> Results:
     if all(v is None or v.rank <= len(rest) for v in (scale, bias)):
         made = call.add("layer_norm", x, scale, bias, axis=axis, epsilon=epsilon)
     else:
-        # Scale that also varies before the axis: ONNX lets it broadcast to all of x.
+        # The scale varies also before the axis: ONNX allows any scale that broadcasts to x.
         ones = constant(np.ones(1), x.dtype, "ones")
         made = call.add("mul", call.add("layer_norm", x, ones, axis=axis, epsilon=epsilon), scale)
         made = call.add("add", made, bias) if bias is not None else made
@@ -110,7 +109,7 @@ def rms_normalization(call: OnnxCall) -> Results:
 
 @round_once
 def lp_normalization(call: OnnxCall) -> Results:
-    """Import LpNormalization: divided by the norm along an axis; what has norm 0 stays 0."""
+    """Import LpNormalization: x divided by its norm along an axis; vectors of norm 0 stay 0."""
     x, power = call.input(0, rank_min=1), call.attr_int("p", 2)
     axes = (call.axis(call.attr_int("axis", -1), x.rank),)
     if power not in (1, 2):
@@ -124,7 +123,7 @@ def lp_normalization(call: OnnxCall) -> Results:
 
 
 def lrn(call: OnnxCall) -> Results:
-    """Import LRN: over neighbouring channels, dimension 1 in ONNX and the last one in graphs."""
+    """Import LRN over neighbouring channels, which are dimension 1 in ONNX, the last one in graphs."""
     x = call.input(0, rank_min=2)
     made = call.add(
         "lrn", call.transpose(x, (0, *range(2, x.rank), 1)),
@@ -135,7 +134,7 @@ def lrn(call: OnnxCall) -> Results:
 
 
 def softmax(call: OnnxCall) -> Results:
-    """Import Softmax and LogSoftmax: up to opset 12 over all dimensions from axis (1) on, since over axis (-1)
+    """Import Softmax or LogSoftmax: up to opset 12 over all dimensions from `axis` (1) on, later over `axis` (-1)
     alone."""
     x, op = call.input(0), {"Softmax": "softmax", "LogSoftmax": "log_softmax"}[call.op]
     if call.version >= 13:

@@ -1,4 +1,4 @@
-"""Pooling: windows, and over whole images."""
+"""Handlers of pooling over windows and over whole images."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ def _window(call: OnnxCall, x: Value) -> Window:
 
 
 def max_pool(call: OnnxCall) -> Results:
-    """Import MaxPool; storage_order only concerns the second output."""
+    """Import MaxPool; storage_order affects only the unsupported second output."""
     x = call.input(0)
     if len(call.required) > 1 and call.required[1]:
         raise call.unsupported("its output Indices is read", "the output Y alone")
@@ -33,7 +33,7 @@ def average_pool(call: OnnxCall) -> Results:
 
 
 def average_windows(call: OnnxCall, x: Value) -> Value:
-    """Return the means in the windows that the node's attributes say. x: [N, C, spatial..]."""
+    """Return the means over windows by the node's attributes. x: [N, C, spatial..]."""
     view = _window(call, x)
     counted = view.given_pads if call.attr_bool("count_include_pad") else (0, 0, 0, 0)
     made = call.add(
@@ -45,7 +45,7 @@ def average_windows(call: OnnxCall, x: Value) -> Value:
 
 @round_once
 def lp_pool(call: OnnxCall) -> Results:
-    """Import LpPool: sums of |x|^p by a depthwise convolution with ones, then the root."""
+    """Import LpPool: sums of |x|^p by a depthwise convolution with ones, then the p-th root."""
     x = call.input(0)
     power = _power(call)
     view = _window(call, x)
@@ -96,8 +96,7 @@ def global_lp_pool(call: OnnxCall) -> Results:
 
 
 def over_image(call: OnnxCall, x: Value, op: str) -> Value:
-    """Return a reduction over all spatial dimensions, which stay with length 1. x: [N, C, spatial..], any number of
-    them."""
+    """Return a reduction over all spatial dimensions of x [N, C, spatial..], which stay with length 1."""
     if x.rank < 3:
         raise call.fail(f"its input is {x.type}; batch, channels and at least one spatial dimension are needed")
     if x.rank > 4:

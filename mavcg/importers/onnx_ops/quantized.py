@@ -1,7 +1,6 @@
-"""8-bit models: operators on quantised tensors, each in the form dequantize - operator - quantize.
+"""Handlers of operators on quantised tensors, imported as dequantize - operator - quantize.
 
-A pass over the graph recognises that form and makes 8-bit operators of it; the file's own QDQ nodes end in the same
-form.
+A graph pass recognises this form and replaces it by 8-bit operators. The file's own QDQ nodes have the same form.
 """
 
 from collections.abc import Mapping
@@ -16,11 +15,11 @@ from mavcg.importers.onnx_ops.convolution import convolve, convolve_integers
 from mavcg.importers.onnx_ops.linear import multiply
 from mavcg.importers.onnx_proto import dtype_of
 
-_EXACT_F32 = 1 << 24  # whole numbers up to here are exact in float32
+_EXACT_F32 = 1 << 24  # integers up to this size are exact in f32
 
 
 def _parameters(call: OnnxCall, x: Value, scale: Value, zero: Value | None, dtype: str) -> tuple[Value, Value]:
-    """Return scale and zero point as graphs want them: f32 and of the quantised type, both scalars or both along one
+    """Return (scale, zero point) as graphs need them: f32 and the quantised type, both scalars or both along one
     axis."""
     if scale.rank > 1 or (zero is not None and zero.rank > 1):
         raise call.unsupported(f"scale {scale.type}", "one scale, or one for each position along one axis")
@@ -50,7 +49,7 @@ def dequantize_values(call: OnnxCall, x: Value, scale: Value, zero: Value | None
 def quantize_values(
     call: OnnxCall, x: Value, scale: Value, zero: Value | None, axis: int = 0, dtype: str = "u8"
 ) -> Value:
-    """Return x / scale + zero, rounded and saturated."""
+    """Return x / scale + zero, rounded and saturated to dtype."""
     dtype = zero.dtype if zero is not None else dtype
     if dtype not in ("i8", "u8"):
         raise call.unsupported(f"quantisation to {dtype}", "i8, u8")
@@ -84,9 +83,9 @@ def dequantize_linear(call: OnnxCall) -> Results:
 
 
 def dynamic_range(call: OnnxCall, x: Value) -> tuple[Value, Value]:
-    """Return scale and zero point of u8 numbers over a range that holds zero and every element of x.
+    """Return (scale, zero point) of u8 for a range that includes zero and every element of x.
 
-    The scale of zeros is 1: ONNX divides zeros by a scale of 0, and onnxruntime's is 1.
+    The scale is 1 if all of x is 0, as in onnxruntime; ONNX would divide by a scale of 0.
     """
     both = call.add("dynamic_range", call.cast(x, "f32"))
     scale, point = (call.reshape(call.add("slice", both, starts=(i,), stops=(i + 1,), steps=(1,)), ()) for i in (0, 1))
@@ -101,7 +100,7 @@ def dynamic_quantize_linear(call: OnnxCall) -> Results:
 
 
 def qlinear_conv(call: OnnxCall) -> Results:
-    """Import QLinearConv; its bias is in units of the product of both scales."""
+    """Import QLinearConv; its bias is in units of the product of the scales of x and w."""
     x, w = call.input(0, rank_min=3), call.input(3, rank_min=3)
     x_scale, w_scale, bias = call.input(1), call.input(4), call.maybe(8)
     real_bias = None
@@ -120,7 +119,7 @@ def qlinear_conv(call: OnnxCall) -> Results:
 
 
 def qlinear_matmul(call: OnnxCall) -> Results:
-    """Import QLinearMatMul: scales of a are one or one a row, of b one or one a column."""
+    """Import QLinearMatMul, with a single scale or one per row of a, and a single scale or one per column of b."""
     a, b = call.input(0, rank_min=1), call.input(3, rank_min=1)
     made = multiply(
         call,
@@ -131,7 +130,7 @@ def qlinear_matmul(call: OnnxCall) -> Results:
 
 
 def _zero_along(call: OnnxCall, x: Value, zero: Value, axis: int) -> Value:
-    """A zero point of x, one or one for each position of the axis, in a shape that broadcasts to x."""
+    """Return a zero point, a scalar or one per position of the axis, in a shape that broadcasts to x."""
     if zero.dtype != x.dtype:
         raise call.fail(f"zero point {zero.type} for {x.type}")
     if zero.type.elements == 1:
@@ -142,8 +141,8 @@ def _zero_along(call: OnnxCall, x: Value, zero: Value, axis: int) -> Value:
     return call.reshape(zero, [zero.shape[0] if i == axis else 1 for i in range(x.rank)])
 
 
-def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: str) -> Value:
-    """Return x - zero as whole numbers of a wider type, or as floats; a zero point per position runs along `axis`."""
+def _subtract_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: str) -> Value:
+    """Return x - zero in a wider integer type or as floats. axis: of a zero point per position."""
     if x.dtype not in ("i8", "u8"):
         raise call.unsupported(f"elements of type {x.dtype}", "i8, u8")
     wide = call.cast(x, dtype)
@@ -152,8 +151,8 @@ def _less_zero(call: OnnxCall, x: Value, zero: Value | None, axis: int, dtype: s
     return call.add("sub", wide, call.cast(_zero_along(call, x, zero, axis), dtype))
 
 
-def _one_zero(call: OnnxCall, x: Value, zero: Value | None) -> Value | None:
-    """The zero point of a tensor as a scalar; None where there are several."""
+def _scalar_zero(call: OnnxCall, x: Value, zero: Value | None) -> Value | None:
+    """Return the zero point of a tensor as a scalar; None if there are several."""
     if x.dtype not in ("i8", "u8"):
         raise call.unsupported(f"elements of type {x.dtype}", "i8, u8")
     if zero is None:
@@ -162,31 +161,32 @@ def _one_zero(call: OnnxCall, x: Value, zero: Value | None) -> Value | None:
 
 
 def matmul_integer(call: OnnxCall) -> Results:
-    """Import MatMulInteger: sums in 32 bits, on the 8-bit numbers themselves where one matrix is known and one zero
-    point does for the other."""
+    """Import MatMulInteger, on 8-bit numbers if one matrix is known and the other has a single zero point."""
     a, b = call.input(0, rank_min=1), call.input(1, rank_min=1)
     left_axis = -2 if a.rank > 1 else -1
-    weights = _less_zero(call, b, call.maybe(3), -1, "i16")
-    zero = _one_zero(call, a, call.maybe(2))
+    weights = _subtract_zero(call, b, call.maybe(3), -1, "i16")
+    zero = _scalar_zero(call, a, call.maybe(2))
     if weights.is_constant and weights.rank == 2 and zero is not None and weights.type.elements:
         rows = a if a.rank > 1 else call.reshape(a, (1, *a.shape))
         made = call.add("imatmul", rows, weights, zero)
         return call.reshape(made, (*a.shape[:-1], b.shape[1]))
-    left = _less_zero(call, a, call.maybe(2), left_axis, "i32")
+    left = _subtract_zero(call, a, call.maybe(2), left_axis, "i32")
     return multiply(call, left, call.cast(weights, "i32"))
 
 
 def conv_integer(call: OnnxCall) -> Results:
-    """Import ConvInteger: on the 8-bit numbers themselves where weights are known and one zero point does for the
-    image, else by a convolution of floats wide enough for every sum to be exact."""
+    """Import ConvInteger, on 8-bit numbers if the weights are known and the image has a single zero point.
+
+    Otherwise it becomes a convolution of floats that represent every sum exactly.
+    """
     x, w = call.input(0, rank_min=3), call.input(1, rank_min=3)
-    weights = _less_zero(call, w, call.maybe(3), 0, "i16")
-    zero = _one_zero(call, x, call.maybe(2))
+    weights = _subtract_zero(call, w, call.maybe(3), 0, "i16")
+    zero = _scalar_zero(call, x, call.maybe(2))
     if weights.is_constant and zero is not None and weights.type.elements:
         return convolve_integers(call, x, weights, zero)
-    # 255 is the largest difference of two 8-bit numbers. Every partial sum is below the bound, in whatever order.
+    # 255 is the largest difference of two 8-bit numbers. Partial sums are below the bound in any order.
     dtype = "f32" if 255 * 255 * prod(w.shape[1:]) < _EXACT_F32 else "f64"
-    image = _less_zero(call, x, call.maybe(2), 1, dtype)
+    image = _subtract_zero(call, x, call.maybe(2), 1, dtype)
     made = convolve(call, image, call.cast(weights, dtype), None, exact=True)
     return call.cast(made, "i32")
 

@@ -1,7 +1,7 @@
-"""Recurrent operators: LSTM, GRU, RNN, one time step after the other.
+"""Handlers of recurrent operators (LSTM, GRU, RNN), unrolled over the time steps.
 
-A sequence's length is known, so each step becomes nodes of its own. The input's part of all gates is one product for
-the whole sequence; a step adds the state's part. All steps read the same weights, and run the same kernels.
+The length of a sequence is known, so each step becomes nodes. The input's part of all gates is one product for the
+whole sequence; a step adds the state's part. All steps share weights and kernels.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from mavcg.graph import DTYPES, Array
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
-MOST_STEPS = 1024  # time steps of all directions: each is a dozen nodes
+MOST_STEPS = 1024  # maximum time steps of all directions; each is about a dozen nodes
 _ACTIVATIONS = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "relu"}
 State = tuple[Value, ...]
 # (the input's part of the gates [batch, gates * hidden], state) -> the next state, the hidden one first
@@ -23,9 +23,9 @@ Product = Callable[[Value], Value]  # [rows, input] -> [rows, gates * hidden]
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of one direction. of_input: [gates * hidden, input]; of_state: [gates * hidden, hidden].
+    """The weights of a direction. of_input: [gates * hidden, input]; of_state: [gates * hidden, hidden].
 
-    times_input, times_state: products with them where they are no matrices of the state's type; None: they are.
+    times_input, times_state: functions that emit products with them; None: plain matrix products.
     """
 
     of_input: Array
@@ -34,13 +34,15 @@ class Weights:
     times_state: Product | None = None
 
 
-ReadWeights = Callable[[OnnxCall, int], Weights]  # of a direction, by its number
+ReadWeights = Callable[[OnnxCall, int], Weights]  # (node, number of the direction) -> its weights
 
 
 @dataclass(frozen=True)
 class _Direction:
-    """One direction. bias: of the input's and of the state's part, [gates * hidden] each; activations: by graph
-    operators."""
+    """A direction of a recurrent operator.
+
+    input_bias, state_bias: biases of the input's and the state's part, [gates * hidden]. activations: graph operators.
+    """
 
     call: OnnxCall
     hidden: int
@@ -51,11 +53,11 @@ class _Direction:
     clip: float
 
     def rows(self, array: Array, first: int, count: int = 1) -> Value:
-        """Return the part of some gates, as a constant."""
+        """Return the rows of `count` gates from `first` on, as a constant."""
         return constant(np.ascontiguousarray(array[first * self.hidden : (first + count) * self.hidden]))
 
     def input_sums(self, x: Value, bias: Array) -> Value:
-        """Return the input's part of all gates, with a bias. x: [rows, input]."""
+        """Return the input's part of all gates, plus a bias. x: [rows, input]."""
         if self.weights.times_input is not None:
             return self.call.add("add", self.weights.times_input(x), constant(bias))
         return self.call.add("matmul", x, constant(self.weights.of_input), constant(bias), transpose_b=True)
@@ -67,12 +69,12 @@ class _Direction:
         return self.call.add("matmul", hidden, constant(self.weights.of_state), transpose_b=True)
 
     def columns(self, x: Value, first: int, count: int = 1) -> Value:
-        """Return the part of some gates, of [batch, gates * hidden]."""
+        """Return the columns of `count` gates from `first` on. x: [batch, gates * hidden]."""
         starts, stops = (0, first * self.hidden), (x.shape[0], (first + count) * self.hidden)
         return x if stops[1] - starts[1] == x.shape[1] else _slice(self.call, x, starts, stops)
 
     def activate(self, i: int, x: Value) -> Value:
-        """Return the activation i of a sum of gates, which is clipped first where the node says so."""
+        """Return activation i of a gate's sum, clipped first if the node has a clip."""
         if self.clip:
             x = self.call.add("clip", x, lo=-self.clip, hi=self.clip)
         return self.call.add(self.activations[i], x)
@@ -89,7 +91,8 @@ def lstm(call: OnnxCall) -> Results:
 
 
 def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
-    """Import LSTM with weights of some form: gates i, o, f, c; peepholes P [directions, 3 * hidden] of i, o, f."""
+    """Import an LSTM. Gates: i, o, f, c; peepholes P [directions, 3 * hidden]: i, o, f. read_weights: reads a
+    direction."""
     if call.attr_int("input_forget", 0):
         raise call.unsupported("input_forget is 1", "0")
 
@@ -126,7 +129,7 @@ def gru(call: OnnxCall) -> Results:
     linear_before_reset = call.attr_bool("linear_before_reset")
 
     def bias(d: _Direction) -> Array:
-        """The state's part of h stays with the state where it is multiplied by the reset gate."""
+        """Return the bias; h's state part stays with the state's sum if the reset gate multiplies that."""
         made = d.input_bias + d.state_bias
         if linear_before_reset:
             made[2 * d.hidden :] = d.input_bias[2 * d.hidden :]
@@ -171,7 +174,7 @@ def rnn(call: OnnxCall) -> Results:
 
 
 def _weights(call: OnnxCall, i: int, what: str, number: int) -> Array | None:
-    """Return an input [directions, ..] of one direction; it must be known. None where it is absent."""
+    """Return one direction of an input [directions, ..], which must be known; None if the input is absent."""
     array = call.maybe_array(i, what)
     if array is not None and (array.ndim < 2 or number >= array.shape[0]):
         raise call.fail(f"its input {what} has the shape {list(array.shape)}; a direction is missing")
@@ -194,7 +197,7 @@ def _recurrent(
     make_step: Callable[[_Direction, int], Step],
     read_weights: ReadWeights = _read_weights,
 ) -> Results:
-    """Return all directions of an operator. Returns Y, and the last value of each state."""
+    """Import all directions of a recurrent operator; return Y and the last value of each state."""
     x = call.input(0, rank=3)
     batch_first = call.attr_bool("layout")
     if batch_first:
@@ -244,7 +247,7 @@ def _join(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:
 def _direction(
     call: OnnxCall, both: Weights, number: int, gates: int, width: int, defaults: tuple[str, ...]
 ) -> _Direction:
-    """Return the weights and activations of one direction. Raises: MavcgError where shapes do not go together."""
+    """Return a direction with its weights and activations. Raises: MavcgError for incompatible shapes."""
     weights, recurrent = both.of_input, both.of_state
     if weights.ndim != 2 or recurrent.ndim != 2:
         raise call.fail("its inputs W and R; [directions, gates * hidden, ..] are needed")
@@ -270,7 +273,7 @@ def _direction(
 
 
 def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, batch_first: bool) -> Value:
-    """Return the initial value of a state, [batch, hidden]; zeros where it is absent."""
+    """Return the initial value of a state, [batch, hidden]; zeros if it is absent."""
     value = call.maybe(i)
     if value is None:
         return constant(np.zeros((batch, d.hidden), DTYPES[call.input(0).dtype]))

@@ -1,6 +1,6 @@
-"""DynamicQuantizeLSTM: onnxruntime's LSTM with 8-bit weights, whose inputs each run quantises by their own range.
+"""Handler of DynamicQuantizeLSTM, onnxruntime's LSTM with 8-bit weights and inputs quantised at run time.
 
-Its products are of whole numbers: those of the input over the whole sequence at once, those of the state at each step.
+Its products are of integers: the input's for the whole sequence at once, the state's for each step.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from mavcg.importers.onnx_ops.recurrent import Product, Weights, long_short_term
 
 
 def _product(call: OnnxCall, weights: Array, scale: Array, zero: Array) -> Product:
-    """Return a product with 8-bit weights [4 * hidden, input], which stand for (w - zero) * scale."""
+    """Return a function that emits the product with 8-bit weights [4 * hidden, input], meaning (w - zero) * scale."""
     wide = constant(weights.astype(np.int16) - zero.astype(np.int16).reshape(-1, 1))
     unit = constant(scale.astype(np.float32).reshape(-1))
 
@@ -28,7 +28,7 @@ def _product(call: OnnxCall, weights: Array, scale: Array, zero: Array) -> Produ
 
 
 def _weights(call: OnnxCall, number: int, at: int, scales: int, what: str) -> tuple[Array, Array, Array]:
-    """Return the 8-bit weights of a direction [4 * hidden, input], their scales and zero points, one or one a row."""
+    """Return a direction's (8-bit weights [4 * hidden, input], scales, zero points), single ones or one per row."""
     weights = call.array(at, what)
     scale, zero = call.array(scales, what + "_scale"), call.array(scales + 1, what + "_zero_point")
     if weights.ndim != 3 or weights.dtype not in (np.int8, np.uint8) or zero.dtype != weights.dtype:

@@ -1,4 +1,4 @@
-"""Reductions, arg_max, arg_min."""
+"""Handlers of reductions, ArgMax and ArgMin."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.ops.op import FLOATS
 
-# ONNX's name -> what is done to the elements, the reduction, what is done to its result.
+# ONNX's operator -> (operator on the elements, reduction, operator on its result).
 _FORMS: Mapping[str, tuple[str, str, str]] = {
     "ReduceSum": ("", "reduce_sum", ""),
     "ReduceMean": ("", "reduce_mean", ""),
@@ -21,12 +21,12 @@ _FORMS: Mapping[str, tuple[str, str, str]] = {
     "ReduceSumSquare": ("square", "reduce_sum", ""),
     "ReduceLogSum": ("", "reduce_sum", "log"),
 }
-_AXES_ARE_AN_INPUT = {"ReduceSum": 13}  # since which opset; 18 for the others
+_AXES_ARE_AN_INPUT = {"ReduceSum": 13}  # opset since which axes are an input; 18 for other operators
 
 
 @round_once
 def reduce(call: OnnxCall) -> Results:
-    """Return all reductions but ReduceLogSumExp."""
+    """Import any reduction but ReduceLogSumExp."""
     x = call.input(0)
     before, op, after = _FORMS[call.op]
     axes = _axes(call, x)
@@ -50,12 +50,13 @@ def _reduce(call: OnnxCall, op: str, x: Value, axes: tuple[int, ...]) -> Value:
     keep = call.attr_bool("keepdims", True)
     if op in ("reduce_max", "reduce_min") and any(x.shape[a] == 0 for a in axes):
         shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes)
-        return call.add("broadcast_to", constant(_extreme(x.dtype, op == "reduce_max")), shape=shape)
+        return call.add("broadcast_to", constant(_identity(x.dtype, op == "reduce_max")), shape=shape)
     return call.add(op, x, axes=axes, keepdims=keep)
 
 
-def _extreme(dtype: str, least: bool) -> np.generic:
-    """Return the maximum (minimum) of no elements."""
+def _identity(dtype: str, least: bool) -> np.generic:
+    """Return the identity of max, or min: the least, or greatest, value of the type (ONNX: reduction over an empty
+    axis)."""
     kind = DTYPES[dtype]
     if kind.kind == "f":
         value: float = -np.inf if least else np.inf
@@ -65,7 +66,7 @@ def _extreme(dtype: str, least: bool) -> np.generic:
 
 
 def _axes(call: OnnxCall, x: Value) -> tuple[int, ...] | None:
-    """Return the dimensions to reduce, rising; None where nothing is to be reduced."""
+    """Return the axes to reduce in increasing order; None if the operator is the identity."""
     if call.version >= _AXES_ARE_AN_INPUT.get(call.op, 18):
         given = call.maybe_ints(1, "axes")
     else:
@@ -77,7 +78,7 @@ def _axes(call: OnnxCall, x: Value) -> tuple[int, ...] | None:
 
 @round_once
 def log_sum_exp(call: OnnxCall) -> Results:
-    """Import ReduceLogSumExp, with the largest element taken out so that nothing overflows."""
+    """Import ReduceLogSumExp; the largest element is subtracted first to prevent overflow."""
     x = call.input(0)
     axes = _axes(call, x)
     real = x.dtype
@@ -86,7 +87,7 @@ def log_sum_exp(call: OnnxCall) -> Results:
         return call.cast(x, real)
     if any(x.shape[a] == 0 for a in axes):
         return call.cast(call.add("log", _reduce(call, "reduce_sum", x, axes)), real)
-    # Bounded, since infinity - infinity is no number.
+    # Clamped, since infinity - infinity is NaN.
     bound = float(np.finfo(DTYPES[x.dtype]).max)
     largest = call.add("clip", call.add("reduce_max", x, axes=axes, keepdims=True), lo=-bound, hi=bound)
     total = call.add("reduce_sum", call.add("exp", call.add("sub", x, largest)), axes=axes, keepdims=True)

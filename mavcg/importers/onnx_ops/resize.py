@@ -1,6 +1,6 @@
-"""Resize and Upsample: along each axis, a table of which elements are mixed with which weights (resample).
+"""Handlers of Resize and Upsample: a resample operator per axis, with tables of indices and weights.
 
-Source of the formulas: ONNX's page of the operator Resize, whose modes are all separable by axis.
+Source of the formulas: ONNX's specification of Resize, whose modes are all separable by axis.
 """
 
 import math
@@ -15,13 +15,13 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.ops.op import FLOATS
 
-LARGEST_LENGTH = 1 << 24  # of an axis, before and after; f32 counts as far exactly
-LARGEST_TABLE = 1 << 26  # entries of one axis' table
+LARGEST_LENGTH = 1 << 24  # maximum length of an axis; f32 represents integers up to here exactly
+LARGEST_TABLE = 1 << 26  # maximum entries of an axis' table
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule for coordinates and weights: Resize's attributes, under their names there."""
+    """The rule for coordinates and weights, with the names of Resize's attributes."""
 
     mode: str
     coordinates: str
@@ -34,7 +34,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis to resize. length, made: before and after; roi: start and end as fractions of the axis."""
+    """An axis to resize. length, made: lengths before and after. roi: (start, end) as fractions of the axis."""
 
     axis: int
     length: int
@@ -44,7 +44,7 @@ class Axis:
 
 
 def upsample(call: OnnxCall) -> Results:
-    """Upsample (up to opset 9)."""
+    """Import Upsample (up to opset 9)."""
     x = call.input(0)
     scales = _floats(call, 1, "scales") if call.version >= 9 else call.attrs.get("scales", ())
     rule = Rule(_mode(call.attr_str("mode", "nearest"), call), "asymmetric", "floor")
@@ -52,7 +52,7 @@ def upsample(call: OnnxCall) -> Results:
 
 
 def resize(call: OnnxCall) -> Results:
-    """Import Resize: opset 10 is Upsample's rule, 11 names the rules."""
+    """Import Resize: by Upsample's rule in opset 10, by attributes since opset 11."""
     x = call.input(0)
     mode = _mode(call.attr_str("mode", "nearest"), call)
     if call.version < 11:
@@ -116,7 +116,7 @@ def _by_sizes(call: OnnxCall, x: Value, sizes: Sequence[int], axes: Sequence[int
     policy = call.attr_str("keep_aspect_ratio_policy", "stretch")
     if policy in ("not_larger", "not_smaller"):
         scale = min(scales) if policy == "not_larger" else max(scales)
-        # Half an element counts as one, as the operator's page rounds.
+        # Half an element is rounded up, by the operator's specification.
         return [Axis(a, x.shape[a], math.floor(scale * x.shape[a] + 0.5), scale) for a in axes]
     if policy != "stretch":
         raise call.fail(f"keep_aspect_ratio_policy {policy!r}; there are stretch, not_larger, not_smaller")
@@ -124,8 +124,7 @@ def _by_sizes(call: OnnxCall, x: Value, sizes: Sequence[int], axes: Sequence[int
 
 
 def resample_axes(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
-    """Return x resampled along each axis whose length or position changes. Raises: MavcgError for rules that there are
-    not."""
+    """Return x resampled along each axis whose length or position changes. Raises: MavcgError for unknown rules."""
     work = [s for s in steps if s.made != s.length or s.scale != 1.0 or rule.coordinates == "tf_crop_and_resize"]
     work = [s for s in work if not _is_identity(call, s, rule)]
     for s in work:
@@ -153,7 +152,7 @@ def resample_axes(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -
 
 
 def _is_identity(call: OnnxCall, s: Axis, rule: Rule) -> bool:
-    """True if each element of an axis is the old element at the same index."""
+    """Return True if each element of the resized axis is the old element at the same index."""
     if s.made != s.length or s.made < 1:
         return False
     at = coordinates(call, s, rule)
@@ -161,15 +160,15 @@ def _is_identity(call: OnnxCall, s: Axis, rule: Rule) -> bool:
 
 
 def coordinates(call: OnnxCall, s: Axis, rule: Rule) -> Array:
-    """Return the position of each result along the axis, in elements: [made], float64."""
+    """Return the position of each result along the old axis, in elements: [made], float64."""
     o = np.arange(s.made, dtype=np.float64)
-    n, reached = s.length, s.scale * s.length  # reached: the length after, before it was rounded down
+    n, reached = s.length, s.scale * s.length  # reached: the length after, not rounded
     name = rule.coordinates
     if name == "asymmetric":
         return o / s.scale
     if name == "align_corners":
-        # As the operator's page and onnxruntime have it: by the length after, so that the last elements lie on one
-        # another. ONNX's reference takes the length before it was rounded down (docs/operators.md).
+        # As in the specification and onnxruntime: by the rounded length, so that the last elements are aligned. ONNX's
+        # reference implementation uses the length before rounding (docs/operators.md).
         return np.zeros(1) if s.made == 1 else o * (n - 1) / (s.made - 1)
     if name == "tf_crop_and_resize":
         start, end = s.roi
@@ -184,16 +183,16 @@ def coordinates(call: OnnxCall, s: Axis, rule: Rule) -> Array:
         return np.zeros(1)
     if name in ("half_pixel", "pytorch_half_pixel"):
         return (o + 0.5) / s.scale - 0.5
-    raise call.fail(f"coordinate_transformation_mode {name!r}: there is no such mode")
+    raise call.fail(f"coordinate_transformation_mode {name!r}: unknown mode")
 
 
 def table(call: OnnxCall, s: Axis, rule: Rule) -> tuple[Array, Array]:
-    """index [made, taps] and weight [made, taps] of one axis."""
+    """Return (index, weight) of one axis, each [made, taps]."""
     at = coordinates(call, s, rule)
     if not np.isfinite(at).all() or np.abs(at).max() > 1 << 40:
         raise call.fail("coordinates that are not finite; its scales or roi are not usable")
     if rule.mode == "nearest":
-        # Opset 10 does not say which neighbour; this is what runtimes do.
+        # Opset 10 does not specify the neighbour; this is what runtimes do.
         rounding = rule.nearest if rule.nearest != "simple" else "ceil" if s.scale < 1 else "floor"
         index = _nearest(call, at, rounding)[:, None]
         return np.clip(index, 0, s.length - 1), np.ones(index.shape)
@@ -229,14 +228,14 @@ def _nearest(call: OnnxCall, at: Array, mode: str) -> Array:
 
 
 def _cubic(distance: Array, a: float) -> Array:
-    """Return keys' kernel with the free parameter a, at distances from the coordinate."""
+    """Return Keys' cubic kernel with parameter a at distances from the coordinate."""
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
 def _extrapolate(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
-    """Return the elements that lie outside the image along any axis are the extrapolation value."""
+    """Return x with the extrapolation value for elements outside of the image along any axis."""
     for s in steps:
         at = coordinates(call, s, rule)
         outside = (at < 0) | (at > s.length - 1)

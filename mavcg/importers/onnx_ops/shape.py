@@ -1,4 +1,4 @@
-"""Operators that move all elements: Reshape, Transpose, Concat, Tile; and shapes as numbers."""
+"""Handlers of operators that move all elements (Reshape, Transpose, Concat, Tile), and of shapes and constants."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def reshape(call: OnnxCall) -> Results:
     if -1 in required:
         others = math.prod(n for n in required if n != -1)
         if others == 0 or x.type.elements % others:
-            raise call.fail(f"{x.type} does not make {list(required)}")
+            raise call.fail(f"{x.type} cannot be reshaped to {list(required)}")
         required = tuple(x.type.elements // others if n == -1 else n for n in required)
     return call.reshape(x, required)
 
@@ -37,19 +37,19 @@ def flatten(call: OnnxCall) -> Results:
 
 
 def squeeze(call: OnnxCall) -> Results:
-    """Import Squeeze: without axes all dimensions of length 1 go."""
+    """Import Squeeze; without axes all dimensions of length 1 are removed."""
     x = call.input(0)
     given = call.maybe_ints(1, "axes") if call.version >= 13 else call.maybe_ints_attr("axes")
     if given is None:
         return call.reshape(x, [n for n in x.shape if n != 1])
     axes = call.axes(given, x.rank)
     if any(x.shape[a] != 1 for a in axes):
-        raise call.fail(f"axes {list(axes)} of {x.type}; only dimensions of length 1 can go")
+        raise call.fail(f"axes {list(axes)} of {x.type}; only dimensions of length 1 can be removed")
     return call.reshape(x, [n for i, n in enumerate(x.shape) if i not in axes])
 
 
 def unsqueeze(call: OnnxCall) -> Results:
-    """Import Unsqueeze: axes count in the result."""
+    """Import Unsqueeze, whose axes are dimensions of the result."""
     x = call.input(0)
     given = call.ints(1, "axes") if call.version >= 13 else call.attr_ints("axes")
     rank = x.rank + len(given)
@@ -59,11 +59,11 @@ def unsqueeze(call: OnnxCall) -> Results:
 
 
 def transpose(call: OnnxCall) -> Results:
-    """Transpose: without perm the dimensions are reversed."""
+    """Import Transpose; without perm the dimensions are reversed."""
     x = call.input(0)
     perm = call.attr_ints("perm", tuple(reversed(range(x.rank))))
     if sorted(perm) != list(range(x.rank)):
-        raise call.fail(f"perm {list(perm)} is no order of the dimensions of {x.type}")
+        raise call.fail(f"perm {list(perm)} is not a permutation of the dimensions of {x.type}")
     return call.transpose(x, perm)
 
 
@@ -75,7 +75,7 @@ def concat(call: OnnxCall) -> Results:
 
 
 def expand(call: OnnxCall) -> Results:
-    """Expand: either side may have dimensions of length 1."""
+    """Import Expand, a broadcast in which either side may have dimensions of length 1."""
     x, required = call.input(0), call.ints(1, "shape")
     try:
         shape = np.broadcast_shapes(x.shape, required)
@@ -85,7 +85,7 @@ def expand(call: OnnxCall) -> Results:
 
 
 def tile(call: OnnxCall) -> Results:
-    """Import Tile: each dimension gets one before it that is stretched, then both become one."""
+    """Import Tile: each dimension gets a broadcast dimension before it, then both are merged."""
     x, repeats = call.input(0), call.ints(1, "repeats")
     if len(repeats) != x.rank or any(r < 0 for r in repeats):
         raise call.fail(f"repeats {list(repeats)} for {x.type}; a number of at least 0 for each dimension is needed")
@@ -116,12 +116,12 @@ def depth_to_space(call: OnnxCall) -> Results:
 
 
 def space_to_depth(call: OnnxCall) -> Results:
-    """Import SpaceToDepth: DepthToSpace (DCR, or CRD in mode CRD) undone."""
+    """Import SpaceToDepth, the inverse of DepthToSpace in mode DCR or CRD."""
     x, block = call.input(0, rank=4), call.attr_int("blocksize")
     mode = call.attr_str("mode", "DCR")
     n, c, h, w = x.shape
     if block < 1 or h % block or w % block:
-        raise call.fail(f"an image of {h} x {w} does not part into blocks of {block} x {block}")
+        raise call.fail(f"an image of {h} x {w} cannot be cut into blocks of {block} x {block}")
     if mode not in ("DCR", "CRD"):
         raise call.fail(f"mode {mode!r}; there are DCR and CRD")
     parts = call.reshape(to_nhwc(call, x), (n, h // block, block, w // block, block, c))
@@ -130,7 +130,7 @@ def space_to_depth(call: OnnxCall) -> Results:
 
 
 def shape_of(call: OnnxCall) -> Results:
-    """Import Shape: known at import, since no dimension is free."""
+    """Import Shape, whose result is known at import, since no dimension is free."""
     x = call.input(0)
     start, end = call.attr_int("start", 0), call.attr_int("end", x.rank)
     return constant(np.array(x.shape[slice(_clamp(start, x.rank), _clamp(end, x.rank))], np.int64))
@@ -153,7 +153,7 @@ def constant_node(call: OnnxCall) -> Results:
     if "value" in call.attrs:
         value = call.attrs["value"]
         if not isinstance(value, np.ndarray):
-            raise call.fail("attribute value is no tensor")
+            raise call.fail("attribute value is not a tensor")
         return constant(value)
     for name, dtype in _CONSTANT_KINDS.items():
         if name in call.attrs:
@@ -171,22 +171,22 @@ def constant_of_shape(call: OnnxCall) -> Results:
     shape = call.ints(0, "shape")
     value = call.attrs.get("value", np.zeros(1, np.float32))
     if not isinstance(value, np.ndarray) or value.size != 1:
-        raise call.fail("attribute value is no tensor with one element")
+        raise call.fail("attribute value is not a tensor with one element")
     if any(n < 0 for n in shape):
         raise call.fail(f"shape {list(shape)}; each entry must be at least 0")
     check_size(call, math.prod(shape), value.dtype.itemsize)
-    # One element seen many times: it takes room only once somebody reads it.
+    # A broadcast view of one element: memory is allocated only when an operator reads it.
     return constant(np.broadcast_to(value.reshape(()), shape))
 
 
 def check_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
-    """Raise MavcgError where an array that the import is to make is too large."""
+    """Check the size of an array that the import would create. Raises: MavcgError if it is too large."""
     if elements * item_bytes > LARGEST_BYTES:
         raise call.fail(f"a result of {elements} elements takes {elements * item_bytes} bytes; at most {LARGEST_BYTES}")
 
 
 def arange(call: OnnxCall) -> Results:
-    """Import Range, of numbers that are known at import."""
+    """Import Range, whose inputs must be known at import."""
     start, limit, delta = (call.array(i, ("start", "limit", "delta")[i]) for i in range(3))
     if any(v.size != 1 for v in (start, limit, delta)) or len({v.dtype for v in (start, limit, delta)}) > 1:
         raise call.fail("start, limit and delta; three scalars of one type are needed")

@@ -1,4 +1,4 @@
-"""All handlers, by domain and operator."""
+"""Table of all handlers, by domain and operator."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from mavcg.importers.onnx_ops import (
 )  # fmt: skip
 from mavcg.importers.onnx_ops.call import Handler
 
-# A family is a module with a mapping HANDLERS; a new one is added here.
+# Each family is a module with a mapping HANDLERS; a new family is added here.
 FAMILIES = (
     convolution,
     elementwise,
@@ -48,5 +48,5 @@ HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
 
 
 def supported_operators(domain: str) -> str:
-    """Return the operators of a domain that have a handler, for messages."""
+    """Return the names of a domain's supported operators, for messages."""
     return ", ".join(sorted(op for of, op in HANDLERS if of == domain)) or "none of this domain"

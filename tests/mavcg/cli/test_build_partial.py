@@ -103,7 +103,7 @@ def test_the_report_has_what_scripts_rely_on(built: Path) -> None:
     assert subgraph["macs"] == report["macs"] == 256 * (8 * 27 + 4 * 72)
     left = {entry["op"]: entry for entry in report["left"]}
     assert set(left) == {"Det", "NonZero", "Shape"} and all(entry["count"] == 1 for entry in left.values())
-    assert left["Det"]["why"] == "there is nothing for this operator"
+    assert left["Det"]["why"] == "this operator is not supported"
     assert "known only when the model runs" in left["NonZero"]["why"]
 
 
@@ -256,7 +256,9 @@ def test_subgraphs_below_the_share_stay(mavcg: Any, session: Session, here: Path
     check_results(session(here / "libn.so", model=here / "n.mavcg.onnx").run(None, ARRAYS), here / "n.onnx", ARRAYS)
 
 
-@pytest.mark.parametrize(("between", "why"), [(False, "(NonZero): its input X"), (True, "(Det): there is nothing")])
+@pytest.mark.parametrize(
+    ("between", "why"), [(False, "(NonZero): its input X"), (True, "(Det): this operator is not supported")]
+)
 def test_a_whole_build_that_is_refused_names_the_partial_one(
     mavcg: Any, here: Path, cores: tuple[str, str], between: bool, why: str
 ) -> None:

@@ -123,7 +123,7 @@ def test_a_node_that_stays_between_two_subgraphs(build: Build, here: Path, capfd
     data = chain(Writer(), "CUMSUM")
     report = build(here, data)
     assert [each["nodes"] for each in report["subgraphs"]] == [1, 1]
-    assert report["left"] == [{"op": "CUMSUM", "count": 1, "why": "there is nothing for this operator"}]
+    assert report["left"] == [{"op": "CUMSUM", "count": 1, "why": "this operator is not supported"}]
     (have,), interpreter = delegated(here / "m.tflite", X)
 
     assert near(have, litert(data, [X])[0])

@@ -80,7 +80,7 @@ def test_axes_may_count_from_the_end() -> None:
     b.add("quantize", [x, b.constant(0.5), b.constant(np.uint8(0))], axis=-3, to="u8")
     assert [n.attr("axis") for n in b.nodes[::2]] == [3, 1]
     assert b.nodes[1].attr("axes") == (1, 3)
-    with pytest.raises(MavcgError, match="axis -1 where 0 to 3"):
+    with pytest.raises(MavcgError, match="axis is -1; it must be 0 to 3"):
         b.add("softmax", [x], axis=-5)
 
 
