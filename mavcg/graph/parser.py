@@ -176,7 +176,7 @@ class _Parser:
             elif fits and dtype.kind == "f":
                 fits = isinstance(value, float) or abs(value) < 1 << 1000
             if not fits:
-                raise self.fail(f"constant %{name}: {scalar_text(value)[:40]} is not a {tensor.dtype}")
+                raise self.fail(f"constant %{name}: {scalar_text(value)[:40]} is not of type {tensor.dtype}")
         with np.errstate(over="ignore"):
             return np.array(values, dtype=dtype).reshape(tensor.shape)
 
