@@ -13,6 +13,10 @@ _ALIGNED = (
     "say that the alignment of branches and their targets matters, not by how much; where the benchmark's linker put "
     "them is not published"
 )
+_ZERO_FILLS = (
+    "accumulators filled with zero by movi in place of copies of a register: its author says that out-of-order cores "
+    "do the former without latency; in the model both take a vector unit"
+)
 # By commit of dav1d, or list. What could be traced to a fact with a source was mended; these are left.
 CAUSES: Mapping[str, str] = {
     "0bad117e": "A72, A73: sums of two halves in one register, stores of lanes; no guide or table of the A73's "
@@ -24,6 +28,9 @@ CAUSES: Mapping[str, str] = {
     "the load of four registers in the model, with either form",
     "51b67010": "A520: a load and permutes in place of ld4r, compares in place of a jump table; both take as long in "
     "the model, which has the A510's rows for this core",
+    "643195f5": _ZERO_FILLS,
+    "b2eca1ac": _ZERO_FILLS,
+    "d1bdf4f1": _ZERO_FILLS,
     "a3823649": _ALIGNED,
     "dbed372b": "as a3823649",
     "gmp": "A53: loops with pairs of loads and stores and chains of carries, whose figures are ranges by alignment; "
