@@ -1,8 +1,8 @@
-"""A TFLite file -> a graph.
+"""Importer of TFLite files.
 
-Real numbers in f32 or f16, and 8-bit ones that stand for them, per tensor or per channel. An operator on 8-bit tensors
-becomes dequantize, the operator on f32, quantize, which passes/graph/quantized.py rewrites as arithmetic on 8-bit
-numbers; what only moves elements moves 8-bit numbers. Inputs and outputs have the types that they have in the file.
+Supports f32, f16 and quantised 8-bit tensors, per tensor or per channel. An operator on 8-bit tensors becomes
+dequantize, the operator on f32, quantize, which passes/graph/quantized.py rewrites as 8-bit arithmetic; operators that
+only move elements move 8-bit numbers. Inputs and outputs keep their types.
 """
 
 import math
@@ -29,21 +29,21 @@ _SEVERAL = ("IF", "WHILE", "CALL", "CALL_ONCE")
 def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
     """Return the graph of a TFLite file; its inputs and outputs carry the file's names.
 
-    shapes: of inputs, by name, in place of those in the file; needed where another dimension than the first is free. A
-    free first dimension is 1.
-    Raises: UnsupportedOp for an operator that there is nothing for, MavcgError for a file that is damaged or leaves
-    something open, naming the location.
+    shapes: shapes of inputs, by name, instead of those in the file; required for inputs with free dimensions other than
+    the first, which defaults to 1.
+    Raises: UnsupportedOp for an unsupported operator, MavcgError, naming the location, for a file that is damaged or
+    incomplete.
     """
     try:
         return TfliteImport(parse_model(read_file(path)), path.stem, shapes).graph()
     except MavcgError as error:
-        # The same class, so that callers can distinguish kinds; the file's name in front.
+        # An error of the same class, so that callers can distinguish kinds, with the file's name in front.
         error.args = (f"{path}: {error}", *error.args[1:])
         raise
 
 
 class TfliteImport:
-    """One import. values: of the file's tensors that are in the graph already, by index."""
+    """The state of an import. values: values of the file's tensors so far, by index."""
 
     def __init__(self, model: TfliteModel, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.model = model
@@ -53,7 +53,7 @@ class TfliteImport:
         self.dequantized: dict[int, Value] = {}
 
     def graph(self) -> Graph:
-        """Return the subgraph as a graph. Raises: MavcgError for a file without outputs, and as `convert`."""
+        """Import the subgraph and return the graph. Raises: MavcgError for a file without outputs, and as `convert`."""
         model = self.model
         if not model.outputs:
             raise MavcgError("the file has no outputs; nothing would be computed")
@@ -65,7 +65,7 @@ class TfliteImport:
         return finish_graph(self.emitter, inputs, names[len(inputs) :], found)
 
     def add_inputs(self) -> list[str]:
-        """Put the inputs into the graph. Returns the names of inputs and outputs. Raises: MavcgError as graph."""
+        """Add the inputs to the graph; return the names of inputs and outputs. Raises: MavcgError as graph."""
         model = self.model
         if len(set(model.inputs)) != len(model.inputs):
             raise MavcgError("a tensor that is an input twice; the file is damaged")
@@ -81,7 +81,7 @@ class TfliteImport:
         return names
 
     def input_shape(self, tensor: TfliteTensor, name: str) -> tuple[int, ...]:
-        """Return the shape that is given, else the file's. Raises: MavcgError if a dimension is still open."""
+        """Return an input's given shape, else the file's. Raises: MavcgError if a dimension is still free."""
         shape = self.shapes.get(name)
         if shape is None:
             for d in tensor.free:
@@ -106,9 +106,9 @@ class TfliteImport:
         return shape
 
     def value(self, index: int, reader: str) -> Value:
-        """Return a tensor that something reads: made already, or a constant.
+        """Return the value of a tensor that an operator or output reads. reader: its name, for messages.
 
-        Raises: UnsupportedOp for a variable; MavcgError for a tensor that nothing makes, or a damaged sparse one.
+        Raises: UnsupportedOp for a variable; MavcgError for a tensor without a producer, or a damaged sparse constant.
         """
         if index in self.values:
             return self.values[index]
@@ -129,7 +129,7 @@ class TfliteImport:
         return self.values[index]
 
     def convert(self, operator: TfliteOperator) -> None:
-        """Put an operator into the graph. Raises: UnsupportedOp for an operator without a handler."""
+        """Add an operator to the graph. Raises: UnsupportedOp for an operator without a handler."""
         results = tuple(self.model.tensors[i] for i in operator.outputs)
         origin = operator_label(self.model, operator)
         location = f"node '{origin}' ({operator.op})"
@@ -158,12 +158,12 @@ class TfliteImport:
 
 
 def operator_label(model: TfliteModel, operator: TfliteOperator) -> str:
-    """Return what errors and reports call an operator."""
+    """Return the name of an operator in errors and reports."""
     return f"{operator.index}:{shorten_name(model.tensors[operator.outputs[0]].name)}"
 
 
 def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
-    """Return a result in the type that the file has there: real numbers are quantized where it has 8-bit ones."""
+    """Return a result in the file's type of its tensor: real numbers are quantized for an 8-bit tensor."""
     dtype = _dtype(tensor)
     if tensor.eight_bit and value.dtype == "f32":
         assert tensor.quant is not None
@@ -177,8 +177,7 @@ def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
 
 
 def _dense(tensor: TfliteTensor, sparse: SparseData) -> Array:
-    """Return the elements of a constant that the file stores sparse. Raises: MavcgError if it is damaged or too
-    large."""
+    """Return a sparse constant as a dense array. Raises: MavcgError if it is damaged or too large."""
     total = DTYPES[_dtype(tensor)].itemsize * math.prod(tensor.shape)
     if any(n < 0 for n in tensor.shape) or total > LARGEST_TENSOR_BYTES:
         raise MavcgError(
@@ -191,7 +190,7 @@ def _dense(tensor: TfliteTensor, sparse: SparseData) -> Array:
 
 
 def _dtype(tensor: TfliteTensor) -> str:
-    """Return a tensor's element type. Raises: UnsupportedOp for one that graphs do not have."""
+    """Return a tensor's element type. Raises: UnsupportedOp for a type that graphs do not have."""
     if not tensor.dtype:
         raise UnsupportedOp(f"{tensor.label}: elements of type {tensor.kind}; supported: {', '.join(DTYPES)}")
     return tensor.dtype
@@ -200,7 +199,7 @@ def _dtype(tensor: TfliteTensor) -> str:
 def _names(model: TfliteModel) -> list[str]:
     """Return the names of the inputs, then of the outputs: as in the file, with a number appended to a repeated name.
 
-    A tensor that is input and output has one name, the first time that it is an output.
+    A tensor that is an input and an output has one name, also for its first use as an output.
     """
     found: list[str] = []
     inputs = dict[int, str]()
@@ -218,7 +217,7 @@ def _names(model: TfliteModel) -> list[str]:
 
 
 def needed_operators(model: TfliteModel) -> Sequence[TfliteOperator]:
-    """Return the operators that the outputs need, in the file's order, in which it says that they run."""
+    """Return the operators that the outputs need, in the file's order, which is the order of execution."""
     required = set(model.outputs)
     found = []
     for operator in reversed(model.operators):

@@ -1,4 +1,4 @@
-"""A TFLite file as plain values: its tensors and operators."""
+"""Plain values for a TFLite file: its tensors and operators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from mavcg.importers.tflite_sparse import SparseData
 
 @dataclass(frozen=True, eq=False)
 class Quant:
-    """The real numbers that a tensor's integers stand for: (q - zero) * scale.
+    """The quantization of a tensor, whose integers q represent (q - zero) * scale.
 
     scale: f32[n], each finite and above 0; zero: i64[n]; n is 1, or the length of dimension `axis`.
     """
@@ -22,7 +22,7 @@ class Quant:
     axis: int
 
     def same(self, other: "Quant | None") -> bool:
-        """True if equal integers stand for equal real numbers."""
+        """Return True if equal integers represent equal real numbers."""
         return (
             other is not None
             and np.array_equal(self.scale, other.scale)
@@ -35,9 +35,10 @@ class Quant:
 class TfliteTensor:
     """A tensor as the file describes it.
 
-    dtype: "" where graphs have no such type, which `kind` then names. shape: as it stands there; of what an operator
-    makes it says little, since it may be from another batch. free: the dimensions that the file leaves open.
-    data: of a dense constant. sparse: of one that the file stores without most of its zeros.
+    dtype: element type; "" for a type that graphs do not have. kind: the file's name of the type. shape: as in the
+    file;
+    not reliable for an operator's result, which may be for another batch. free: numbers of the free dimensions. data:
+    elements of a dense constant. sparse: elements of a sparse constant.
     """
 
     index: int
@@ -58,15 +59,15 @@ class TfliteTensor:
 
     @property
     def eight_bit(self) -> bool:
-        """True if it holds 8-bit integers that stand for real numbers."""
+        """True if the tensor holds 8-bit integers that represent real numbers."""
         return self.quant is not None and self.dtype in ("i8", "u8")
 
 
 @dataclass(frozen=True, eq=False)
 class TfliteOperator:
-    """An operator of the file. inputs, outputs: indices of tensors, -1 for an input that is absent.
+    """An operator of the file. inputs, outputs: indices of tensors, -1 for an absent input.
 
-    options: by the accessor's name, such as StrideH; a list of whole numbers is a tuple.
+    options: by the accessor's name, such as StrideH; a list of integers is a tuple.
     """
 
     index: int
@@ -88,5 +89,5 @@ class TfliteModel:
 
 
 def shorten_name(name: str) -> str:
-    """Return a name for messages: fused operators have names of hundreds of letters."""
+    """Return a name shortened for messages: names of fused operators have hundreds of letters."""
     return name if len(name) <= 80 else name[:77] + "..."

@@ -1,8 +1,7 @@
-"""A TFLite file -> checked plain values: its tensors and operators, with no flatbuffer left in them.
+"""Parser of TFLite files to checked plain values (tflite_model.py).
 
-Nothing here trusts the file. The accessors of flatbuffers follow offsets wherever these lead; exceptions outside of
-the file, and contradictions between the file's parts, become one error that names the location. Lengths are compared
-with the file's size before anything is read by them.
+The file is not trusted. Flatbuffers' accessors follow any offset; accesses outside of the file, and contradictions
+between its parts, become an error that names the location. Lengths are compared with the file's size before use.
 """
 
 import struct
@@ -20,8 +19,8 @@ from mavcg.importers.tflite_sparse import SparseData, read_layout
 
 CUSTOM_OPTIONS = "CustomOptions"
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
-MOST_TABLES = 1 << 16  # tensors, operators, buffers or subgraphs of one file
-MOST_INTS = 1 << 16  # entries of a list of whole numbers: a shape, an operator's inputs, channels with scales
+MOST_TABLES = 1 << 16  # maximum tensors, operators, buffers or subgraphs of a file
+MOST_INTS = 1 << 16  # maximum entries of a list: a shape, an operator's inputs, scales
 MOST_RANK = 16
 
 # schema.fbs, TensorType -> the element type here. What is missing (strings, complex numbers, 4-bit integers, ...)
@@ -53,7 +52,7 @@ def parse_model(data: bytes) -> TfliteModel:
 
 
 class _FlatBufferReader:
-    """State of reading one file. location: the part that is read, for the message when an accessor leaves it."""
+    """A reader of one file. location: the part that is being read, for error messages."""
 
     def __init__(self, data: bytes, tflite: Any) -> None:
         self.data = data
@@ -110,7 +109,7 @@ class _FlatBufferReader:
                 raise self.fail(f"tensor {index} where there are {tensors}")
 
     def count(self, length: int, what: str) -> int:
-        """Return a number of tables. An offset to each has 4 bytes."""
+        """Check and return a number of tables, each of which has an offset of 4 bytes in the file."""
         if length > MOST_TABLES or length * 4 > len(self.data):
             raise MavcgError(
                 f"the file says that it has {length} {what}; at most {MOST_TABLES} are read, "
@@ -143,14 +142,14 @@ class _FlatBufferReader:
         return tuple(self.vector(table, name).tolist())
 
     def code(self, table: Any, i: int) -> str:
-        """Return the name of an operator. Codes up to 127 stand in the older field too, or in that only."""
+        """Return the name of an operator. Codes up to 127 may be in the older field only."""
         number = max(table.BuiltinCode(), table.DeprecatedBuiltinCode())
         custom = table.CustomCode()
         name = self.tflite.utils.BUILTIN_OPCODE2NAME.get(number, f"operator code {number}")
         return f"CUSTOM {shorten_name(self.text(custom))}" if name == "CUSTOM" else str(name)
 
     def buffer(self, table: Any, i: int) -> memoryview:
-        """Return the bytes of a buffer; large ones lie behind the flatbuffer, at an offset from the file's start."""
+        """Return the bytes of a buffer; large ones follow the flatbuffer, at an offset from the file's start."""
         start, length = table.Offset(), table.Size()
         if start > 1:
             if start + length > len(self.data):
@@ -201,11 +200,11 @@ class _FlatBufferReader:
             raise self.fail(f"{dtype}{list(shape)} takes {required} bytes; its buffer has {len(raw)}")
         if dtype == "bool":
             return np.asarray(np.frombuffer(raw, np.uint8).reshape(shape) != 0)
-        # Where it does not lie on a multiple of its elements' size it is copied.
+        # It is copied if it is not aligned to its elements' size.
         return np.require(np.frombuffer(raw, kind.newbyteorder("<")), requirements="A").reshape(shape)
 
     def quant(self, table: Any, shape: tuple[int, ...], dtype: str) -> Quant | None:
-        """Read scales and zero points; None if a tensor has none, or has real numbers and gives only their range."""
+        """Return a tensor's quantization; None if it has none, or only the range of real numbers."""
         if table is None or table.ScaleIsNone() or not table.ScaleLength() or dtype.startswith("f"):
             return None
         scale = self.vector(table, "Scale").astype(np.float32)
@@ -237,8 +236,7 @@ class _FlatBufferReader:
         return TfliteOperator(i, op, self.ints(table, "Inputs"), self.ints(table, "Outputs"), self.options(table))
 
     def options(self, operator: Any) -> Mapping[str, Any]:
-        """Return an operator's options: every field of the table that it has, by its accessor's name; of a custom
-        operator its bytes, as CustomOptions."""
+        """Return an operator's options by the accessor's name; a custom operator has its bytes as CustomOptions."""
         number = operator.BuiltinOptionsType()
         at = operator.BuiltinOptions()
         if not number or at is None:

@@ -1,4 +1,4 @@
-"""Finds the operators of a TFLite file can be imported, each by itself, and the file's part that some of them are."""
+"""Analysis of the operators of a TFLite file: which can be imported, each separately, and graphs of some of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mavcg.importers.tflite_parse import parse_model, read_file
 
 @dataclass(frozen=True)
 class OperatorSupport:
-    """An operator of the file. why: the reason why it cannot be built; "" where it can."""
+    """An operator of the file. why: reason why it cannot be built; "" if it can."""
 
     operator: TfliteOperator
     why: str
@@ -28,7 +28,7 @@ class OperatorSupport:
 
 @dataclass(frozen=True)
 class Anchor:
-    """A constant by which a loaded file is found in memory: the tensor's index, and its offset in the file."""
+    """A constant by which a loaded file is located in memory: the tensor's index, and its offset in the file."""
 
     tensor: int
     offset: int
@@ -36,10 +36,10 @@ class Anchor:
 
 @dataclass(frozen=True)
 class TfliteSupport:
-    """A file with what of it can be built.
+    """A file with the support of each of its operators.
 
-    model: its tensors have the shapes that follow from the inputs'. data: its bytes. anchor: None where no constant
-    lies in the file as it is used.
+    model: its tensors have shapes inferred from the inputs'. data: the file's bytes. anchor: None if no constant is
+    stored in the file as it is used.
     """
 
     model: TfliteModel
@@ -49,7 +49,7 @@ class TfliteSupport:
 
 
 def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> TfliteSupport:
-    """Try every operator of a file, in the shapes that the file has, or with these shapes of inputs, by name.
+    """Try to import every operator of a file. shapes: shapes of inputs, by name, instead of the file's.
 
     Raises: MavcgError for a file that is damaged, or has several subgraphs.
     """
@@ -69,7 +69,7 @@ def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPr
 def _try_operators(
     model: TfliteModel, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[OperatorSupport, ...], dict[int, tuple[int, ...]]]:
-    """Try every operator. Returns them, and shapes by tensor as far as they follow from the inputs'."""
+    """Try to import every operator; return the results, and the inferred shapes by tensor."""
     walk = TfliteImport(model, "", shapes)
     walk.add_inputs()
     # Shapes in the file are of the file's inputs: what an operator that stays would give in others is not known.
@@ -123,7 +123,7 @@ def part_graph(
 
 
 def _anchor(model: TfliteModel, data: bytes) -> Anchor | None:
-    """Return the first constant that lies in the file's bytes, not in a copy."""
+    """Return the first constant that is a view of the file's bytes, not a copy."""
     start = int(np.frombuffer(data, np.uint8).ctypes.data)
     for tensor in model.tensors:
         if tensor.data is not None and tensor.data.size:
