@@ -108,13 +108,12 @@ def explore_boards(
     """Return the Pareto front of boards for networks. models: files of the networks, by name.
 
     Points are evaluated in rounds, those with the fastest cores first. With `prune` a point is skipped if none of its
-    cores
-    is within the budget, or if points of earlier rounds dominate its bounds: all cores within the budget at their peak.
-    Raises: MavcgError for a model, a store that cannot be written, or workers that cannot be reached.
+    cores is within the budget, or if points of earlier rounds dominate its bounds: all cores within the budget at their
+    peak. Raises: MavcgError for a model, a store that cannot be written, or workers that cannot be reached.
     """
     started = time.perf_counter()
     points = tuple(space.boards())
-    digests = {model: model_file_digest(model) for model in models.values()}
+    evaluation = _Evaluation(space, points, models, objectives, engine, store)
     progress("reading the networks")
     works = {name: model_work(model, points[0].board) for name, model in models.items()}
     peaks = [_peaks(point) for point in points]
@@ -125,47 +124,66 @@ def explore_boards(
         (number for number in range(len(points)) if possible[number]),
         key=lambda number: (-sum(rate for rate, _ in peaks[number]), number),
     )
-    kept = store.predictions()
-    states = [PRUNED] * len(points)
-    figures: dict[int, Figures] = {}
-    count = 0
-
-    def keep(tasks: Sequence[BoardPrediction], results: Sequence[str]) -> None:
-        found = {task.key: result for task, result in zip(tasks, results, strict=True)}
-        store.put_predictions(found)
-        kept.update(found)
-
-    def evaluate(group: Sequence[int]) -> dict[int, Floats]:
-        nonlocal count
-        of_points = {
-            i: {name: BoardPrediction(model, digests[model], points[i].board) for name, model in models.items()}
-            for i in group
-        }
-        missing = {task.key: task for of in of_points.values() for task in of.values() if task.key not in kept}
-        count += len(missing)
-        if missing:
-            engine.run(predict_boards, tuple(missing.values()), TASK_PREDICTIONS, keep)
-        found: dict[int, Floats] = {}
-        for i, of in of_points.items():
-            rows = {name: network_figures(points[i], rows_of(kept[task.key]), space.budget_w)
-                    for name, task in of.items()}  # fmt: skip
-            within = {name: row for name, row in rows.items() if row is not None}
-            states[i] = PLANNED if len(within) == len(rows) else INFEASIBLE
-            if states[i] == PLANNED:
-                figures[i] = within
-                found[i] = board_values(points[i], within, objectives)
-        return found
 
     def begin(done: int) -> None:
-        progress(f"{done} of {len(points)} points, {count} predictions")
+        progress(f"{done} of {len(points)} points, {evaluation.count} predictions")
 
-    rounds = explore_rounds(order, bounds, prune, evaluate, begin)
+    rounds = explore_rounds(order, bounds, prune, evaluation.evaluate, begin)
     result = BoardExploration(
-        space, points, tuple(models), tuple(objectives), tuple(states), figures, rounds.front, count,
-        time.perf_counter() - started,
+        space, points, tuple(models), tuple(objectives), tuple(evaluation.states), evaluation.figures, rounds.front,
+        evaluation.count, time.perf_counter() - started,
     )  # fmt: skip
     store.put_points(_request(result, prune), _rows(result))
     return result
+
+
+class _Evaluation:
+    """Evaluated points. states: of all points; figures: of the planned ones; count: predictions that were computed."""
+
+    def __init__(
+        self, space: BoardSpace, points: Sequence[BoardPoint], models: Mapping[str, str], objectives: Sequence[str],
+        engine: Engine, store: ExplorationStore,
+    ) -> None:  # fmt: skip
+        self.space, self.points, self.models, self.objectives = space, points, models, objectives
+        self.engine, self.store = engine, store
+        self.digests = {model: model_file_digest(model) for model in models.values()}
+        self.predictions = store.predictions()
+        self.states = [PRUNED] * len(points)
+        self.figures: dict[int, Figures] = {}
+        self.count = 0
+
+    def evaluate(self, group: Sequence[int]) -> dict[int, Floats]:
+        """Predict the networks on some points; return the objectives of those within the budget, by number."""
+        tasks = {i: self._tasks(self.points[i]) for i in group}
+        missing = {task.key: task for of in tasks.values() for task in of.values() if task.key not in self.predictions}
+        self.count += len(missing)
+        if missing:
+            self.engine.run(predict_boards, tuple(missing.values()), TASK_PREDICTIONS, self._keep)
+        found: dict[int, Floats] = {}
+        for i, of in tasks.items():
+            figures = self._figures(self.points[i], of)
+            self.states[i] = PLANNED if figures is not None else INFEASIBLE
+            if figures is not None:
+                self.figures[i] = figures
+                found[i] = board_values(self.points[i], figures, self.objectives)
+        return found
+
+    def _tasks(self, point: BoardPoint) -> dict[str, BoardPrediction]:
+        return {name: BoardPrediction(model, self.digests[model], point.board) for name, model in self.models.items()}
+
+    def _figures(self, point: BoardPoint, tasks: Mapping[str, BoardPrediction]) -> Figures | None:
+        """Return the networks' figures on a board; None if a network is not within the budget."""
+        budget = self.space.budget_w
+        rows = {
+            name: network_figures(point, rows_of(self.predictions[task.key]), budget) for name, task in tasks.items()
+        }
+        within = {name: row for name, row in rows.items() if row is not None}
+        return within if len(within) == len(rows) else None
+
+    def _keep(self, tasks: Sequence[BoardPrediction], results: Sequence[str]) -> None:
+        found = {task.key: result for task, result in zip(tasks, results, strict=True)}
+        self.store.put_predictions(found)
+        self.predictions.update(found)
 
 
 def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:

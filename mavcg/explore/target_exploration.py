@@ -75,58 +75,70 @@ def explore_targets(
     """Return the Pareto front of targets for networks. models: names or files of the networks, by name.
 
     Points are evaluated in rounds, the fastest arrays first. With `prune` a point is skipped if points of earlier
-    rounds
-    dominate its bounds: its whole array busy in every cycle, no byte moved.
+    rounds dominate its bounds: its whole array busy in every cycle, no byte moved.
     Raises: MavcgError for a model, a store that cannot be written, or workers that cannot be reached.
     """
     started = time.perf_counter()
     targets = list(space.targets())
-    digests = {model: model_digest(model) for model in models.values()}
+    evaluation = _Evaluation(space, targets, models, objectives, engine, store)
     macs = {name: macs_of(model, space.base) for name, model in models.items()}
     least = [{name: _least(macs[name], target) for name in models} for target in targets]
     bounds = np.array([point_values(t, of, objectives) for t, of in zip(targets, least, strict=True)])
     bounds *= [1.0 if word in OBJECTIVES.of_points else _ROUNDING for word in objectives]
     order = sorted(range(len(targets)), key=lambda i: (-targets[i].macs_per_cycle * targets[i].frequency_mhz, i))
-    kept = store.simulations()
-    states = [PRUNED] * len(targets)
-    figures: dict[int, Figures] = {}
-    count = 0
-
-    def keep(tasks: Sequence[TargetSimulation], results: Sequence[SimulatedFigures | None]) -> None:
-        rows = {task.key: _row(result) for task, result in zip(tasks, results, strict=True)}
-        store.put_simulations(rows)
-        kept.update(rows)
-
-    def evaluate(group: Sequence[int]) -> dict[int, Floats]:
-        nonlocal count
-        of_points = {
-            i: {
-                name: TargetSimulation(model, digests[model], targets[i], space.search)
-                for name, model in models.items()
-            }
-            for i in group
-        }
-        missing = {task.key: task for of in of_points.values() for task in of.values() if task.key not in kept}
-        count += len(missing)
-        if missing:
-            engine.run(simulate_targets, tuple(missing.values()), TASK_SIMULATIONS, keep)
-        for i, of in of_points.items():
-            rows = {name: kept[task.key] for name, task in of.items()}
-            states[i] = INFEASIBLE if any(row[0] is None for row in rows.values()) else PLANNED
-            if states[i] == PLANNED:
-                figures[i] = {name: _figures(row, targets[i]) for name, row in rows.items()}
-        return {i: point_values(targets[i], figures[i], objectives) for i in group if states[i] == PLANNED}
 
     def begin(done: int) -> None:
-        progress(f"{done} of {len(targets)} points, {count} simulations")
+        progress(f"{done} of {len(targets)} points, {evaluation.count} simulations")
 
-    rounds = explore_rounds(order, bounds, prune, evaluate, begin)
+    rounds = explore_rounds(order, bounds, prune, evaluation.evaluate, begin)
     result = TargetExploration(
-        space, tuple(models), tuple(objectives), tuple(states), figures, rounds.front, count,
-        time.perf_counter() - started,
+        space, tuple(models), tuple(objectives), tuple(evaluation.states), evaluation.figures, rounds.front,
+        evaluation.count, time.perf_counter() - started,
     )  # fmt: skip
     store.put_points(_request(result, prune), _rows(result, targets))
     return result
+
+
+class _Evaluation:
+    """Evaluated points. states: of all points; figures: of the planned ones; count: simulations that were run."""
+
+    def __init__(
+        self, space: TargetSpace, targets: Sequence[IsaTarget], models: Mapping[str, str], objectives: Sequence[str],
+        engine: Engine, store: ExplorationStore,
+    ) -> None:  # fmt: skip
+        self.space, self.targets, self.models, self.objectives = space, targets, models, objectives
+        self.engine, self.store = engine, store
+        self.digests = {model: model_digest(model) for model in models.values()}
+        self.simulations = store.simulations()
+        self.states = [PRUNED] * len(targets)
+        self.figures: dict[int, Figures] = {}
+        self.count = 0
+
+    def evaluate(self, group: Sequence[int]) -> dict[int, Floats]:
+        """Simulate the networks on some points; return the objectives of those with a plan, by number."""
+        tasks = {i: self._tasks(self.targets[i]) for i in group}
+        missing = {task.key: task for of in tasks.values() for task in of.values() if task.key not in self.simulations}
+        self.count += len(missing)
+        if missing:
+            self.engine.run(simulate_targets, tuple(missing.values()), TASK_SIMULATIONS, self._keep)
+        for i, of in tasks.items():
+            rows = {name: self.simulations[task.key] for name, task in of.items()}
+            self.states[i] = INFEASIBLE if any(row[0] is None for row in rows.values()) else PLANNED
+            if self.states[i] == PLANNED:
+                self.figures[i] = {name: _figures(row, self.targets[i]) for name, row in rows.items()}
+        planned = [i for i in group if self.states[i] == PLANNED]
+        return {i: point_values(self.targets[i], self.figures[i], self.objectives) for i in planned}
+
+    def _tasks(self, target: IsaTarget) -> dict[str, TargetSimulation]:
+        return {
+            name: TargetSimulation(model, self.digests[model], target, self.space.search)
+            for name, model in self.models.items()
+        }
+
+    def _keep(self, tasks: Sequence[TargetSimulation], results: Sequence[SimulatedFigures | None]) -> None:
+        rows = {task.key: _row(result) for task, result in zip(tasks, results, strict=True)}
+        self.store.put_simulations(rows)
+        self.simulations.update(rows)
 
 
 def sum_figures(figures: Figures) -> dict[str, float]:

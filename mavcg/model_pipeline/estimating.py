@@ -33,9 +33,10 @@ from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.depth_first import OFF
 from mavcg.predict.files import is_model_file, library_note
-from mavcg.predict.predict import Prediction, StepSimulator, predict
+from mavcg.predict.predict import Prediction, predict
 from mavcg.predict.simulated_layers import BuiltKernels, simulated_steps
 from mavcg.predict.spec_text import read_spec
+from mavcg.predict.unsure import StepSimulator
 from mavcg.predict.work import StepWork, step_works, works_from_json
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.loading import load

@@ -23,9 +23,10 @@ from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lowering.image_rows import with_image_rows
 from mavcg.lowering.row_phases import ProgramRows, plan_phases, program_rows
 from mavcg.lowering.step_list import CoreShares, PlannedModel, make_step_list
-from mavcg.memory.row_segments import StepRange, cheapest_cuts
+from mavcg.memory.row_segments import StepRange
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles, with_known_caches
+from mavcg.predict.band_candidates import band_sizes, cache_bytes, candidate_ranges
 from mavcg.predict.band_times import ClusterTimes, compare_times
 from mavcg.predict.bands import band_models, banded_steps
 from mavcg.predict.kernel_cycles import KernelModel, kernel_models
@@ -37,8 +38,6 @@ from mavcg.specs.tile_plan import TilePlan
 
 # Values of a build's option: ranges that pay; all that are predicted to be faster at all; none.
 AUTO, ON, OFF = "auto", "on", "off"
-MOST_STEPS = 16  # of a range
-MOST_CUTS = 6  # between two cuts of a range, those left out
 NEARLY = 0.9  # of the most that any size of bands saves: the smallest bands that save as much are taken
 SLACK = 1.0  # share of a window that is added to it, so that less is moved
 
@@ -91,10 +90,9 @@ def with_depth_first(
     progress: Callable[[str], None] = lambda message: None,
     workers: int = 1,
 ) -> DepthFirstModel:
-    """Return the model with the ranges of steps by bands that pay; as it is where none does.
+    """Return the model with the ranges of steps by bands that pay; unchanged if none pays.
 
-    planned: layer by layer. tiles: of its kernels. shares: as of make_step_list. careful: as the
-    module says; False: every range that is predicted to be faster. workers: processes that predict.
+    planned: layer by layer. tiles: of its kernels. careful: False takes every range that is predicted to be faster.
     """
     unchanged = DepthFirstModel(planned, tiles, ())
     choice = _Choice.of(planned, tiles, machines, target, board, careful)
@@ -165,7 +163,7 @@ class _Choice:
         lowered = with_image_rows(planned.lowered)
         by_rows = replace(planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles))
         rows = program_rows(by_rows)
-        least = min(_cache_bytes(cluster) for cluster in clusters)
+        least = min(cache_bytes(cluster) for cluster in clusters)
         return _Choice(
             planned,
             tiles,
@@ -178,7 +176,7 @@ class _Choice:
             target,
             board,
             careful,
-            _candidates(rows, least),
+            candidate_ranges(rows, least),
         )
 
     def tiles_of(self, specs: Sequence[KernelSpec]) -> TilePlan:
@@ -220,7 +218,7 @@ class _Choice:
         found = []
         for begin, end in candidates:
             options = []
-            for band in _bands(programs.rows.steps[end - 1].units):
+            for band in band_sizes(programs.rows.steps[end - 1].units):
                 steps = StepRange(begin, end, 0, band)
                 times = self._times(steps, programs, whole, kernels)
                 if times is not None and self._pays(times):
@@ -288,32 +286,6 @@ class _Choice:
             )
             found.append(ClusterTimes(machine.cluster.core, alone, together))
         return tuple(found)
-
-
-def _cache_bytes(cluster: ClusterMachine) -> int:
-    """Return the size of the second-level cache, or of the only cache."""
-    levels = cluster.accelerator.levels
-    return levels[min(1, len(levels) - 1)].shared_bytes
-
-
-def _bands(units: int) -> list[int]:
-    return [band for band in (1, 2, 4, 8, 16, 32) if 2 * band <= units]
-
-
-def _candidates(rows: ProgramRows, cache_bytes: int) -> tuple[tuple[int, int], ...]:
-    """Return ranges between cuts, computed by rows only, with an inner tensor that is too large for the cache."""
-    cuts = cheapest_cuts(rows.steps, rows.sizes)
-    found = []
-    for number, begin in enumerate(cuts):
-        for end in cuts[number + 1 : number + 1 + MOST_CUTS]:
-            steps = rows.steps[begin:end]
-            if not 2 <= end - begin <= MOST_STEPS or any(step.units < 2 for step in steps):
-                continue
-            outside = {a.buffer for step in (*rows.steps[:begin], *rows.steps[end:]) for a in step.accesses}
-            inside = {a.buffer for step in steps for a in step.accesses if a.buffer in rows.sizes} - outside
-            if any(rows.sizes[buffer] > cache_bytes // 2 for buffer in inside):
-                found.append((begin, end))
-    return tuple(found)
 
 
 def _most_saved(worth: Mapping[int, Sequence[DepthFirst]], count: int) -> list[DepthFirst]:

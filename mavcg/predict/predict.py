@@ -4,22 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.cost_model.board_machine import cluster_machine, cluster_machines
-from mavcg.cost_model.core_rates import core_rates
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
-from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target, parse_target
 from mavcg.lowering.kernel_code import UNPLANNED
-from mavcg.lowering.machines import machines_for
-from mavcg.predict.asm_blocks import built_loops
-from mavcg.predict.kernel_cycles import KernelModel, kernel_models
+from mavcg.predict.cluster_kernels import ProgramKernels, version_of
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
 from mavcg.predict.memory import reuse_distances
-from mavcg.predict.unsure import unsure_because
+from mavcg.predict.unsure import StepSimulator, unsure_because, with_simulated
 from mavcg.predict.work import StepWork
-from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import ThreadPlan
 from mavcg.specs.tile_plan import TilePlan
@@ -30,14 +24,6 @@ ASSUMED_ALWAYS = (
     "foreseen",
     "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
 )  # fmt: skip
-# Said of cores whose code a build reschedules.
-TUNED = (
-    "{}: loops as the compiler leaves them; a build makes them faster: estimate the built library to see by how much"
-)
-
-# Simulates steps of a program: (all steps, the numbers of some, a core, the label of the version that it runs) -> ms by
-# number, or why not.
-StepSimulator = Callable[[Sequence[StepWork], Sequence[int], Core, str], Mapping[int, float | str]]
 
 
 @dataclass(frozen=True)
@@ -161,108 +147,105 @@ def predict(
     names: a kernel's name in `works` and in the library -> kernel_name of its spec, where they differ.
     Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
     """
-    alone, current = cluster_machines(board), names or {}
     cpus = sum(len(cluster.cpus) for cluster in board.clusters)
     if not 0 <= threads <= cpus:
         raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or auto for the best")
-    target = target or parse_target(board.target)
-    versions = [_version(machine.core, available) for machine in alone]
-    files = load_cores()
-    machines = machines_for([files[label] for label in dict.fromkeys(versions) if label in files], target)
+    alone = cluster_machines(board)
+    versions = [version_of(machine.core, available) for machine in alone]
     assumed: dict[str, None] = {}
-    kernels: list[dict[str, KernelModel]] = []
-    known: dict[str, dict[str, KernelModel]] = {}
-    for machine, version in zip(alone, versions, strict=True):
-        core, label = machine.core, machine.core.name if machine.core is not None else GENERIC
-        model = core_rates(version, machines[version], machine)
-        assumed |= dict.fromkeys((*machine.assumed, *model.assumed))
-        if version != label:
-            assumed[f"{label}: the library has no version for it: it runs {version}'s"] = None
-        if label not in known:
-            built = None
-            if library is not None and core is not None and model.timing is not None:
-                loops = built_loops(library, core, list(dict.fromkeys(w.kernel for w in works)), model.timing)
-                built = {current.get(kernel, kernel): of for kernel, of in loops.items()}
-            elif core is not None and model.timing is not None and has_machine_passes(core):
-                assumed[TUNED.format(label)] = None
-            known[label] = kernel_models(specs, model, target, workers, progress, built, plan)
-        kernels.append(known[label])
-    distances = reuse_distances(works)
+    kernel_names = {work.kernel: (names or {}).get(work.kernel, work.kernel) for work in works}
+    kernels = ProgramKernels(
+        specs, kernel_names, target or parse_target(board.target), plan, library, workers, progress
+    )
+    models = kernels.on_clusters(alone, versions, assumed)
     steps = [
-        StepModel(work, distance, [of[current.get(work.kernel, work.kernel)] for of in kernels])
-        for work, distance in zip(works, distances, strict=True)
+        StepModel(work, distance, [of[kernel_names[work.kernel]] for of in models])
+        for work, distance in zip(works, reuse_distances(works), strict=True)
     ]
     single = [Worker(number, machine) for number, machine in enumerate(alone)]
     unsure = [{w.cluster: why for w in single if (why := unsure_because(step, w))} for step in steps]
     refused: list[dict[int, str]] = [{} for _ in steps]
     if simulate is not None:
-        steps = _with_simulated(steps, unsure, refused, single, versions, simulate)
+        steps = with_simulated(steps, unsure, refused, single, versions, simulate)
     order = sorted(range(len(alone)), key=lambda n: (total_ms(steps, [single[n]]), n))
     labels = _labels(board)
-
-    def at_work(counts: dict[int, int]) -> list[Worker]:
-        everyone = sum(counts.values())
-        found = []
-        for number in order:
-            if count := counts.get(number, 0):
-                machine = cluster_machine(board, number, count, everyone - count)
-                assumed.update(dict.fromkeys(machine.assumed))
-                found += [Worker(number, machine)] * count
-        return found
-
-    def row(counts: dict[int, int]) -> ThreadPrediction:
-        cores = {labels[number]: counts[number] for number in order if counts.get(number)}
-        return ThreadPrediction(sum(counts.values()), cores, total_ms(steps, at_work(counts)))
-
-    sizes = {number: len(board.clusters[number].cpus) for number in order}
-    by_threads = tuple(row(_first(order, sizes, count)) for count in range(1, cpus + 1))
-    whole = [{n: sizes[n] for n in order[: i + 1]} for i in range(len(order))]
-    whole += [{n: sizes[n]} for n in order[1:]]
-    chosen = threads or min(by_threads, key=lambda r: (r.ms, r.threads)).threads
-    here = at_work(_first(order, sizes, chosen))
-    layers = tuple(
-        LayerPrediction(
-            step.work,
-            step.together(here),
-            {labels[n]: step.alone(single[n]) for n in order},
-            {labels[n]: step.kernels[n].how for n in order},
-            {labels[n]: why[n] for n in order if n in why},
-            {labels[n]: not_simulated[n] for n in order if n in not_simulated},
-        )
-        for step, why, not_simulated in zip(steps, unsure, refused, strict=True)
-    )
-    infos = tuple(ClusterInfo(labels[n], versions[n], n, sizes[n], single[n].ghz) for n in order)
+    cores = _BoardCores(board, steps, order, labels, assumed)
+    by_threads = tuple(cores.prediction(cores.fastest(count)) for count in range(1, cpus + 1))
+    chosen = threads or min(by_threads, key=lambda row: (row.ms, row.threads)).threads
+    team = cores.workers(cores.fastest(chosen))
+    layers = [_layer(step, team, cores, single, *why) for step, *why in zip(steps, unsure, refused, strict=True)]
+    infos = tuple(ClusterInfo(labels[n], versions[n], n, cores.sizes[n], single[n].ghz) for n in order)
+    sets = tuple(cores.prediction(counts) for counts in cores.sets())
     return Prediction(
-        name, board.name, infos, layers, by_threads[chosen - 1], by_threads, tuple(row(c) for c in whole),
+        name, board.name, infos, tuple(layers), by_threads[chosen - 1], by_threads, sets,
         (*ASSUMED_ALWAYS, *_step_sentences(single, labels), *assumed), _team_ms(steps, board, teams),
     )  # fmt: skip
 
 
-def _with_simulated(
-    steps: Sequence[StepModel], unsure: Sequence[Mapping[int, str]], refused: Sequence[dict[int, str]],
-    single: Sequence[Worker], versions: Sequence[str], simulate: StepSimulator,
-) -> list[StepModel]:  # fmt: skip
-    """Return the steps with simulated times where the model is unsure.
+@dataclass(frozen=True)
+class _BoardCores:
+    """Cores of a board that run the steps together. order: of the clusters, the fastest first.
 
-    refused: gets the reason for each step that cannot be simulated. Clusters of one core and version are simulated
-    once.
+    Numbers of cores are by the cluster's number. assumed: gets the assumptions.
     """
-    works = [step.work for step in steps]
-    times: list[list[tuple[Worker, float]]] = [[] for _ in steps]
-    known: dict[tuple[str, str], Mapping[int, float | str]] = {}
-    for worker in single:
-        core, label = worker.machine.core, versions[worker.cluster]
-        numbers = [number for number, why in enumerate(unsure) if worker.cluster in why]
-        if core is None or not numbers:
-            continue
-        if (core.name, label) not in known:
-            known[core.name, label] = simulate(works, numbers, core, label)
-        for number, result in known[core.name, label].items():
-            if isinstance(result, str):
-                refused[number][worker.cluster] = result
-            else:
-                times[number].append((worker, result))
-    return [step.with_simulated(each) for step, each in zip(steps, times, strict=True)]
+
+    board: Board
+    steps: Sequence[StepModel]
+    order: Sequence[int]
+    labels: Sequence[str]
+    assumed: dict[str, None]
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """Number of cores of each cluster."""
+        return {number: len(self.board.clusters[number].cpus) for number in self.order}
+
+    def fastest(self, count: int) -> dict[int, int]:
+        """Return the numbers of cores of the `count` fastest cores."""
+        found = {}
+        for number, size in self.sizes.items():
+            if taken := min(count, size):
+                found[number] = taken
+                count -= taken
+        return found
+
+    def sets(self) -> list[dict[int, int]]:
+        """Return sets of whole clusters: added one after the other, then each but the fastest alone."""
+        sizes = self.sizes
+        added = [{n: sizes[n] for n in self.order[: i + 1]} for i in range(len(self.order))]
+        return added + [{n: sizes[n]} for n in self.order[1:]]
+
+    def workers(self, counts: Mapping[int, int]) -> list[Worker]:
+        """Return these cores as workers, each with its share of the caches and the bandwidth."""
+        everyone = sum(counts.values())
+        found = []
+        for number in self.order:
+            if count := counts.get(number, 0):
+                machine = cluster_machine(self.board, number, count, everyone - count)
+                self.assumed.update(dict.fromkeys(machine.assumed))
+                found += [Worker(number, machine)] * count
+        return found
+
+    def prediction(self, counts: Mapping[int, int]) -> ThreadPrediction:
+        """Return the time of a run on these cores."""
+        cores = {self.labels[number]: counts[number] for number in self.order if counts.get(number)}
+        return ThreadPrediction(sum(counts.values()), cores, total_ms(self.steps, self.workers(counts)))
+
+
+def _layer(
+    step: StepModel, team: Sequence[Worker], cores: _BoardCores, single: Sequence[Worker],
+    unsure: Mapping[int, str], refused: Mapping[int, str],
+) -> LayerPrediction:  # fmt: skip
+    """Return the prediction of a step. team: the requested threads; single: a core of each cluster, alone."""
+    named = [(n, cores.labels[n]) for n in cores.order]
+    return LayerPrediction(
+        step.work,
+        step.together(team),
+        {label: step.alone(single[n]) for n, label in named},
+        {label: step.kernels[n].how for n, label in named},
+        {label: unsure[n] for n, label in named if n in unsure},
+        {label: refused[n] for n, label in named if n in refused},
+    )
 
 
 def _team_ms(
@@ -285,24 +268,6 @@ def _step_sentences(single: Sequence[Worker], labels: Sequence[str]) -> list[str
         f"threads {fit.handover_cycles:g} (profiles/fits)"
         for label, fit in zip(labels, fits, strict=True)
     ))  # fmt: skip
-
-
-def _version(core: Core | None, available: Sequence[str] | None) -> str:
-    """Return the label of the version that a core runs."""
-    if core is None:
-        return GENERIC
-    candidates = (core.name, *core.stand_ins)
-    return next((name for name in candidates if name in available), GENERIC) if available is not None else core.name
-
-
-def _first(order: Sequence[int], sizes: dict[int, int], count: int) -> dict[int, int]:
-    """Return the numbers of cores of the first `count` cores, fastest clusters first."""
-    found = {}
-    for number in order:
-        if taken := min(count, sizes[number]):
-            found[number] = taken
-            count -= taken
-    return found
 
 
 def _labels(board: Board) -> list[str]:

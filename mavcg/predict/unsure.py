@@ -1,8 +1,8 @@
-"""The layers whose predicted time is unsure: those that the simulator may well say something else of.
+"""The layers whose predicted time is unsure, since the simulator may well give another one; and their simulated times.
 
-The rule, derived from the record that the fractions of memory time are fitted to (`python -m bench.simulated_exposure`,
-exposure.py); `python -m bench.simulated_layers` counts, on other networks, how often it is right. A layer is sure where
-all of these hold:
+The rule is derived from the record that the fractions of memory time are fitted to (exposure.py, `python -m
+bench.simulated_exposure`); `python -m bench.simulated_layers` counts on other networks how often it is right. A layer
+is sure if all of these hold:
 
 - its kernel's cycles come from the pipeline model of the core;
 - the record has layers of its pattern of memory accesses, and at least LEAST_KNOWN of them are within 10 % of the
@@ -15,18 +15,25 @@ all of these hold:
 Cores of kinds whose fractions were not fitted are not judged.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from mavcg.hardware.core import Core
 from mavcg.hardware.cost_fit import ExposedFit
 from mavcg.predict.exposure import memory_pattern
 from mavcg.predict.kernel_cycles import PIPELINE
 from mavcg.predict.latency import StepModel, Worker
 from mavcg.predict.memory import Distances
+from mavcg.predict.work import StepWork
 
 LEAST_KNOWN = 2 / 3
 MOST_SHARE = 0.2
 MOST_CHANGE = 0.1
 _TIMES = (0.5, 2.0)  # of the reuse distances
+
+# Simulates steps of a program: (all steps, the numbers of some, a core, the label of the version that it runs) -> ms by
+# number, or why not.
+StepSimulator = Callable[[Sequence[StepWork], Sequence[int], Core, str], Mapping[int, float | str]]
 
 
 def unsure_because(step: StepModel, worker: Worker) -> str:
@@ -61,3 +68,30 @@ def known_fraction(pattern: str, fit: ExposedFit) -> float:
 
 def _with_distances(step: StepModel, times: float) -> StepModel:
     return replace(step, distances=Distances(tuple(round(times * far) for far in step.distances.bytes)), _moved={})
+
+
+def with_simulated(
+    steps: Sequence[StepModel], unsure: Sequence[Mapping[int, str]], refused: Sequence[dict[int, str]],
+    single: Sequence[Worker], versions: Sequence[str], simulate: StepSimulator,
+) -> list[StepModel]:  # fmt: skip
+    """Return the steps with simulated times where the model is unsure.
+
+    refused: gets the reason for each step that cannot be simulated. Clusters of one core and version are simulated
+    once.
+    """
+    works = [step.work for step in steps]
+    times: list[list[tuple[Worker, float]]] = [[] for _ in steps]
+    known: dict[tuple[str, str], Mapping[int, float | str]] = {}
+    for worker in single:
+        core, label = worker.machine.core, versions[worker.cluster]
+        numbers = [number for number, why in enumerate(unsure) if worker.cluster in why]
+        if core is None or not numbers:
+            continue
+        if (core.name, label) not in known:
+            known[core.name, label] = simulate(works, numbers, core, label)
+        for number, result in known[core.name, label].items():
+            if isinstance(result, str):
+                refused[number][worker.cluster] = result
+            else:
+                times[number].append((worker, result))
+    return [step.with_simulated(each) for step, each in zip(steps, times, strict=True)]

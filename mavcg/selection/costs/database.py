@@ -1,9 +1,9 @@
-"""Costs kept in a file: an SQLite database that several processes may use at once, and JSON to carry them elsewhere.
+"""Costs in a file: an SQLite database that several processes may use at once, exported to and imported from JSON.
 
-A cost is of a scenario and a primitive, or of an image and a conversion; on a core, with so many threads, of code by
-one version of the compiler, with blocks of so many channels. What was measured here goes before what was imported. It
-says of which kernels it is (`kernel_version`): what was measured of others is as good as not there. What was simulated
-goes behind both, and replaces neither.
+A cost is of a scenario and a primitive, or of an image and a conversion. It depends on the core, the number of threads,
+the version of the compiler, and the number of channels per block. Measured costs go before imported ones, and these
+before simulated ones. Each has the version of its kernels (`kernel_version`); measured and simulated costs of other
+versions are not used.
 """
 
 import contextlib
@@ -18,19 +18,16 @@ from mavcg.assembly.schedule_store import open_store
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole
+from mavcg.selection.costs import statements
 from mavcg.selection.costs.kernel_version import kernel_version
 from mavcg.selection.costs.provider import IMPORTED, MEASURED, SIMULATED, Cost
 from mavcg.selection.costs.rows import (
-    BEFORE_KERNELS,
-    BEFORE_TURNS,
     COLUMNS,
     KEY,
-    VALUES,
     VERSION,
-    WARM,
     Conversion,
     Record,
-    is_time,
+    cost_of,
     read_table,
     row_of,
     table_text,
@@ -45,43 +42,6 @@ __all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version", "
 APPLICATION_ID = 0x6D617663  # in the file's header: a database of costs and no other
 WAIT_S = 30.0  # for another process that writes
 FILE_NAME = "costs.sqlite"
-
-_CREATE = f"""
-CREATE TABLE IF NOT EXISTS costs (
-    what TEXT NOT NULL, core TEXT NOT NULL, threads INTEGER NOT NULL, compiler TEXT NOT NULL, block INTEGER NOT NULL,
-    caches TEXT NOT NULL, ms REAL NOT NULL, spread_ms REAL NOT NULL, runs INTEGER NOT NULL, kind TEXT NOT NULL,
-    date TEXT NOT NULL, host TEXT NOT NULL, kernels TEXT NOT NULL DEFAULT '', turns INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY ({", ".join(KEY)})
-)"""
-_PUT = f"INSERT OR REPLACE INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
-# What a version of the file lacks that the next one has.
-_ADDED = {
-    BEFORE_KERNELS: "ALTER TABLE costs ADD COLUMN kernels TEXT NOT NULL DEFAULT ''",
-    BEFORE_TURNS: "ALTER TABLE costs ADD COLUMN turns INTEGER NOT NULL DEFAULT 0",
-}
-# What was measured in this database, of the kernels that there are, is not replaced by what comes from elsewhere.
-_IMPORT = (
-    f"INSERT INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
-    f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
-    f"WHERE costs.kind != '{MEASURED}' OR costs.kernels != ?"
-)
-# What was simulated replaces what was simulated, and what is of other kernels.
-_PUT_SIMULATED = (
-    f"INSERT INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
-    f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
-    f"WHERE costs.kind = '{SIMULATED}' OR (costs.kind = '{MEASURED}' AND costs.kernels != excluded.kernels)"
-)
-# A figure that was measured is of this compiler's code and these kernels or of no use; one that was brought here on
-# purpose is used.
-_FIND = (
-    "SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE what = ? AND core = ? AND threads = ? "
-    f"AND caches = '{WARM}' AND ((compiler = ? AND kernels = ?) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
-    f"ORDER BY kind = '{SIMULATED}', kind = '{IMPORTED}', compiler != ?, kernels != ?, date DESC, block LIMIT 1"
-)
-_OTHERS = (
-    f"SELECT what, kind, compiler, kernels FROM costs WHERE core = ? AND threads = ? AND caches = '{WARM}' "
-    "AND (? = 0 OR block = ?)"
-)
 
 _PRIMARY_CODE = 0xFF  # of SQLite's extended error codes
 
@@ -131,46 +91,46 @@ class CostDb:
         self._connection.close()
 
     def prepare(self) -> None:
-        """Make the table, unless the file is something else. Raises: MavcgError."""
+        """Create the table, unless the file is something else. Raises: MavcgError."""
         with self._errors():
             self._rows("PRAGMA synchronous = NORMAL", ())  # a cost is lost with the power at worst: measure it again
             application = self._number("application_id")
             known, tables = self._number("user_version"), self._rows("SELECT name FROM sqlite_master", ())
         if tables and application != APPLICATION_ID:
             raise MavcgError(f"{self.path}: is a database of something else than costs; name another file")
-        while tables and known in _ADDED:
+        while tables and known in statements.ADDED:
             with self.transaction() as connection:
                 if self._number("user_version") == known:  # else another process was first
-                    connection.execute(_ADDED[known])
+                    connection.execute(statements.ADDED[known])
                     connection.execute(f"PRAGMA user_version = {known + 1}")
             known = self._number("user_version")
         if tables and known != VERSION:
             raise MavcgError(f"{self.path}: is of version {known}, and this is {VERSION}; name another file")
         if not tables:
             with self.transaction() as connection:  # another process may do so meanwhile: it does the same
-                connection.execute(_CREATE)
+                connection.execute(statements.CREATE)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
 
     def put(self, record: Record) -> None:
-        """Keep a cost, in place of one that is kept for the same; a simulated one in place of no better one.
+        """Store a cost in place of one for the same key; a simulated one replaces no better one.
 
-        Raises: MavcgError for one that is no number.
+        Raises: MavcgError for a cost that is not a number.
         """
         row = row_of(_of_these_kernels(record))
         with self.transaction() as connection:
-            connection.execute(_PUT_SIMULATED if record.cost.kind == SIMULATED else _PUT, row)
+            connection.execute(statements.PUT_SIMULATED if record.cost.kind == SIMULATED else statements.PUT, row)
 
     def has(self, record: Record) -> bool:
-        """True if a measured cost is kept for the record's key, of these kernels; its own cost does not matter."""
+        """True if there is a measured cost for the record's key and kernels; the record's own cost does not matter."""
         return self.measured_cost(record) is not None
 
     def measured_cost(self, record: Record) -> Cost | None:
-        """Return the measured cost that is kept for what the record says, of these kernels."""
+        """Return the measured cost for the record's key and kernels; None if there is none."""
         return self._cost_of_kinds(record, (MEASURED,))
 
     def measured_or_simulated_cost(self, record: Record) -> Cost | None:
-        """Return the measured or simulated cost that is kept for what the record says, of these kernels."""
+        """Return the measured or simulated cost for the record's key and kernels; None if there is none."""
         return self._cost_of_kinds(record, (MEASURED, SIMULATED))
 
     def _cost_of_kinds(self, record: Record, kinds: Sequence[str]) -> Cost | None:
@@ -182,7 +142,7 @@ class CostDb:
         of_these = _of_these_kernels(record)
         with self._errors():
             rows = self._rows(query, (*row_of(of_these)[: len(KEY)], *kinds, of_these.kernels))
-            return _cost(rows[0]) if rows else None
+            return cost_of(rows[0]) if rows else None
 
     def provider(self, core: str, threads: int = 1, block: int = 0, compiler: str = "") -> "KnownCosts":
         """Return the known costs of a core, in warm caches.
@@ -194,24 +154,26 @@ class CostDb:
     def find(
         self, what: tuple[Scenario, str] | Conversion, core: str, threads: int, block: int, by: str
     ) -> Cost | None:
-        """Return the cost that is kept: a measured one of this compiler and these kernels, else an imported one, else a
-        simulated one of this compiler and these kernels."""
+        """Return the best known cost: measured, else imported, else simulated.
+
+        Measured and simulated ones are those of this compiler and of these kernels.
+        """
         kernels = kernel_version(what)
         with self._errors():
-            rows = self._rows(_FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
-            return _cost(rows[0]) if rows else None
+            rows = self._rows(statements.FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
+            return cost_of(rows[0]) if rows else None
 
     def knows(self, core: str, threads: int) -> bool:
-        """True if any cost is kept for a core and a number of threads."""
+        """True if there is any cost of a core and a number of threads."""
         with self._errors():
             return bool(self._rows("SELECT 1 FROM costs WHERE core = ? AND threads = ? LIMIT 1", (core, threads)))
 
     def outdated_costs(self, core: str, threads: int, block: int, by: str) -> "Outdated":
-        """Return the costs of a core that are of other kernels, or by another compiler, than today's."""
+        """Return a core's costs of other kernels or another compiler than today's."""
         with self._errors():
             others = [
                 (text, kind)
-                for text, kind, compiler, kernels in self._rows(_OTHERS, (core, threads, block, block))
+                for text, kind, compiler, kernels in self._rows(statements.FIND_ALL, (core, threads, block, block))
                 if compiler != by or kernels != kernel_version(what_of(text))
             ]
         return Outdated(
@@ -224,7 +186,7 @@ class CostDb:
             return int(self._rows("SELECT COUNT(*) FROM costs", ())[0][0])
 
     def export(self, path: Path) -> int:
-        """Write all costs as JSON; how many. Raises: MavcgError where the file cannot be written."""
+        """Write all costs as JSON; return their number. Raises: MavcgError if the file cannot be written."""
         with self._errors():
             rows = self._rows(f"SELECT {', '.join(COLUMNS)} FROM costs ORDER BY {', '.join(KEY)}", ())
             text = table_text(rows)
@@ -247,9 +209,9 @@ class CostDb:
         rows = read_table(path)
         kind = COLUMNS.index("kind")
         with self.transaction() as connection:
-            connection.executemany(_PUT_SIMULATED, [row for row in rows if row[kind] == SIMULATED])
+            connection.executemany(statements.PUT_SIMULATED, [row for row in rows if row[kind] == SIMULATED])
             connection.executemany(
-                _IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows if row[kind] != SIMULATED]
+                statements.IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows if row[kind] != SIMULATED]
             )
         return len(rows)
 
@@ -260,7 +222,7 @@ class CostDb:
         return self._connection.execute(query, values).fetchall()
 
     def _reason(self, error: sqlite3.OperationalError) -> str:
-        """Return an error's reason, a closing parenthesis and the remedy."""
+        """Return the reason of an error, a closing parenthesis and the remedy."""
         code = getattr(error, "sqlite_errorcode", 0)
         if code == sqlite3.SQLITE_FULL:
             words = with_room(OSError(errno.ENOSPC, "the disk is full"), self.path)
@@ -283,7 +245,7 @@ class CostDb:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction: all of it is kept or nothing; other processes wait. Raises: MavcgError."""
+        """Open a transaction: all or nothing; other processes wait. Raises: MavcgError."""
         with self._errors():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -297,21 +259,10 @@ class CostDb:
 
 @dataclass(frozen=True)
 class Outdated:
-    """Costs of other kernels or another compiler, by the text of what they are of.
-
-    Measured and simulated ones (`measured`) are not used, imported ones are.
-    """
+    """Costs of other kernels or another compiler, by the text of what they are of; only imported ones are used."""
 
     measured: frozenset[str]
     imported: frozenset[str]
-
-
-def _cost(row: Sequence[Any]) -> Cost:
-    """Return the cost that a row states. Raises: ValueError for a row that nothing of ours wrote."""
-    ms, spread_ms, runs, kind, turns = row
-    if not (is_time(ms) and is_time(spread_ms)):
-        raise ValueError(f"{ms!r} and {spread_ms!r} are no milliseconds")
-    return Cost(ms, kind, spread_ms, runs, turns)
 
 
 def _of_these_kernels(record: Record) -> Record:
@@ -342,7 +293,7 @@ class KnownCosts:
         return self.database.knows(self.core, self.threads)
 
     def outdated_costs(self) -> Outdated:
-        """Return the outdated costs that the database has beside these."""
+        """Return the outdated costs in the database for this core and number of threads."""
         return self.database.outdated_costs(self.core, self.threads, self.block, self.compiler)
 
     def _find(self, what: tuple[Scenario, str] | Conversion) -> Cost | None:

@@ -30,7 +30,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class EightBitStep:
-    """The time of a step on one core, in ns, and its rows of work."""
+    """Time of a step on one core in ns, and its rows of work."""
 
     rows: int
     ns: float
@@ -45,7 +45,7 @@ def typical_weights(scenario: Scenario) -> np.ndarray[tuple[int, ...], np.dtype[
 def eight_bit_steps(
     scenario: Scenario, primitive: EightBit, rates: CoreRates, cluster: ClusterMachine, block: int
 ) -> tuple[EightBitStep, ...]:
-    """Return the steps of a primitive that applies, on one core alone, of a program that runs again and again.
+    """Return the steps of an applicable primitive, on one core alone, in a program that runs repeatedly.
 
     rates, cluster: the core, with its share of caches and bandwidth. block: channels of a panel of weights.
     """

@@ -103,17 +103,17 @@ class _InNetwork:
 def conversions_in_network(known: CostProvider, modelled: CostProvider, safety_factors: SafetyFactors) -> CostProvider:
     """Return the same costs, with conversions as in a network.
 
-    One that is measured again and again has its image in the nearest cache; in a network it was written last by other
-    threads, and by those of another layer. So it counts for no less than what is modelled, and with the same
-    safety factor.
+    A conversion that is measured repeatedly has its image in the nearest cache; in a network, other threads or those of
+    another layer wrote it last. So it costs at least the modelled time, with the same safety factor.
     """
     return _InNetwork(known, modelled, safety_factors.modelled)
 
 
 def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[AlgorithmTime]]) -> dict[str, dict[str, float]]:
-    """Return by the output of a convolution and the primitive the ms that the engine chooses by.
+    """Return the ms by which the engine chooses, by the output of a convolution and the primitive.
 
-    considered: of predict.algorithms. All but the default are as much dearer as they have to be faster to be taken.
+    considered: from predict.algorithms. The cost of all but the default includes the factor by which they have to be
+    faster.
     """
     producers = graph.producers()
     return {
@@ -132,7 +132,7 @@ def in_library(
 ) -> Problem:  # fmt: skip
     """Return the problem with costs as in a library.
 
-    predicted: as predicted_costs has it: by that alone, the choice among the engine's own algorithms is the engine's.
+    predicted: from predicted_costs; it alone decides between the engine's own algorithms.
     """
     own, joined = engine_primitives(graph, problem.network), _joined_tensors(graph)
     alternatives = {}
@@ -152,9 +152,8 @@ def in_library(
 class _NodeCosts:
     """Costs of one convolution's alternatives in a library.
 
-    default_primitive: the primitive of the engine's default algorithm; own: all that the engine computes itself.
-    engine_choice: the one that the engine takes when nothing is selected: of its own algorithms the one that is
-    predicted to be fastest.
+    default_primitive: of the engine's default algorithm. own: primitives that the engine computes itself.
+    engine_choice: the predicted fastest of the engine's own algorithms, which it takes if nothing is selected.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class ModelledCosts(PrimitiveModel):
         return None if parts is None else Cost(self.ns(parts) / 1e6, MODELLED)
 
     def eight_bit_steps(self, scenario: Scenario, primitive: EightBit) -> tuple[EightBitStep, ...]:
-        """Return the steps of an 8-bit primitive on this core alone; none where it does not apply."""
+        """Return the steps of an 8-bit primitive on this core alone; none if it does not apply."""
         if self.cluster is None or not primitive.applies(scenario):
             return ()
         return eight_bit_steps(scenario, primitive, self.rates, self.cluster, self.block)

@@ -76,14 +76,14 @@ def _plain_bytes(
 
 
 def _border(s: Scenario, phases: bool) -> dict[str, float]:
-    """Return the part that copies the image with its border, in phases where vectors along the columns take steps."""
+    """Return the part that copies the image with its border, in phases if vectors along the columns have a stride."""
     if phases and s.along.stride > 1:
         return {"gather": s.c * s.padded_pixels}
     return {"copy": s.c * s.padded_pixels} if any(s.pads) else {}
 
 
 def _transpose_epilogue(layout: Layout, along_pixels: bool, elements: float) -> dict[str, float]:
-    """Return the part of an epilogue whose neighbours in memory are not those of the vectors."""
+    """Return the part of an epilogue that transposes, because neighbours in memory are not neighbours in vectors."""
     return {"turn": elements} if layout.planar is not along_pixels else {}
 
 
@@ -130,8 +130,7 @@ def _direct(model: PrimitiveModel, s: Scenario, p: DirectPrimitive) -> Parts:
 def _single(model: PrimitiveModel, tile_extent: TileExtent, scalars: int, columns: int) -> float:
     """Return the cycles of a step of all tiles of one scalar and several vectors, or of one vector and several scalars.
 
-    A core that does fewer multiply-adds a cycle than tiles are chosen by takes longer for them, but its latency is the
-    same.
+    A core with fewer multiply-adds per cycle than tiles are chosen by takes longer for them; its latency is the same.
     """
     vectors, chain = -(-columns // model.lanes), 1 / model.product_slowdown
     if tile_extent is TileExtent.ONE_SCALAR:

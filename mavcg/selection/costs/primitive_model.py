@@ -41,12 +41,12 @@ class PrimitiveModel:
 
     @property
     def machine(self) -> Machine:
-        """The core as emitters know it."""
+        """The core, as kernel emitters use it."""
         return self.rates.machine
 
     @property
     def fit(self) -> PrimitiveFit:
-        """The constants of the parts."""
+        """Fitted constants of the parts."""
         return self.constants or fit_of(self.machine).primitives
 
     @property
@@ -56,30 +56,30 @@ class PrimitiveModel:
 
     @property
     def lanes(self) -> int:
-        """f32 elements of a vector."""
+        """Number of f32 elements of a vector."""
         return self.rates.lanes
 
     @property
     def product_slowdown(self) -> float:
-        """Time of multiply-adds over what the model of register tiles says of them."""
+        """Time of multiply-adds divided by the model of register tiles' time."""
         return tile_rates(self.machine).fma_per_cycle / self.rates.issue.fma_per_cycle
 
     @property
     def vector_slowdown(self) -> float:
-        """Cycles of vector work that the model of register tiles says nothing of, over those on a typical core."""
+        """Cycles of other vector work, which the model of register tiles lacks, divided by those on a typical core."""
         return fit_of(self.machine).register_tile.fma_per_cycle / self.rates.issue.fma_per_cycle
 
     def ns(self, parts: Parts) -> float:
-        """Return the time of all parts together, and of a primitive's start, in ns."""
+        """Return the time of all parts together and of the start of a primitive, in ns."""
         total = self.fit.least_us * 1e3
         for name, count in parts.items():
             total += self.part_ns(name, count)
         return total
 
     def part_ns(self, name: str, count: float) -> float:
-        """Return the time of a part:
+        """Return the time of a part in ns.
 
-        `bytes` in ns, `kernel` how many more than one, products in cycles, others in elements.
+        count: for `bytes` ns, for `kernel` the number of further kernels, for products cycles, for others elements.
         """
         fit = self.fit
         if name == "bytes":
@@ -111,5 +111,5 @@ class PrimitiveModel:
         return tiling.cycles * terms + tiles * self.fit.tile_cycles
 
     def stored_channels(self, layout: Layout, channels: int) -> int:
-        """Return the number of channels that an image has in memory."""
+        """Return the number of channels that an image has in memory, with the padding of blocks."""
         return -(-channels // self.block) * self.block if layout is Layout.CHWC else channels

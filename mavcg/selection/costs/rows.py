@@ -1,7 +1,8 @@
-"""One cost as a row of a database and as an entry of a table in JSON, with all that it depends on."""
+"""A cost as a row of the database and as an entry of a JSON table, with everything that it depends on."""
 
 import json
 import platform
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ COLUMNS = (*KEY, *VALUES)
 
 @dataclass(frozen=True)
 class Conversion:
-    """An image of c channels, h rows, w columns that goes from one layout into another."""
+    """Conversion of an image of c channels, h rows and w columns to another layout."""
 
     layout_from: Layout
     layout_to: Layout
@@ -37,11 +38,11 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Record:
-    """A cost and all that it depends on. what: a scenario and a primitive's name, or a conversion.
+    """A cost with everything that it depends on.
 
-    compiler: as compiler_version has it; block: channels of CHWc's blocks; cold: whether caches held something else
-    before each run. date: UTC, ISO 8601; host: whose figure it is. kernels: version of their sources, as kernel_version
-    has it; "" where nobody knows.
+    what: a scenario and a primitive's name, or a conversion. compiler: as in compiler_version. block: channels per
+    block of CHWc. cold: true if caches held something else before each run. date: UTC, ISO 8601. host: the machine of
+    the figure. kernels: version of the kernels' sources (kernel_version); "" if unknown.
     """
 
     what: tuple[Scenario, str] | Conversion
@@ -64,7 +65,7 @@ _NEW = {"sparsity": 0, "block_sparsity": 0, "across": None, "batch": 1, "dtype":
 
 
 def text_of(what: tuple[Scenario, str] | Conversion) -> str:
-    """Return the database's form: JSON without spaces, in the order of the fields."""
+    """Return the text in the database: JSON without spaces, in the order of the fields."""
     if isinstance(what, Conversion):
         parts: dict[str, Any] = {"conversion": [str(what.layout_from), str(what.layout_to), what.c, what.h, what.w]}
     else:
@@ -102,6 +103,14 @@ def _what(value: Any) -> tuple[Scenario, str] | Conversion:
 def is_time(value: Any) -> bool:
     """True if a value is milliseconds that a run can take: a number from 0 to 30 years."""
     return isinstance(value, int | float) and 0 <= value <= _MOST_MS
+
+
+def cost_of(row: Sequence[Any]) -> Cost:
+    """Return the cost in a row of the database. Raises: ValueError for a row that mavcg did not write."""
+    ms, spread_ms, runs, kind, turns = row
+    if not (is_time(ms) and is_time(spread_ms)):
+        raise ValueError(f"{ms!r} and {spread_ms!r} are no milliseconds")
+    return Cost(ms, kind, spread_ms, runs, turns)
 
 
 def row_of(record: Record) -> tuple[Any, ...]:
@@ -149,7 +158,7 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
 
 
 def _imported_row(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
-    """Return the row of an entry; a simulated figure stays one, any other is imported from now on."""
+    """Return the row of an entry. A simulated cost stays one; all others become imported."""
     kind = SIMULATED if value.get("kind") == SIMULATED else IMPORTED
     cost = Cost(_number(value["ms"]), kind, _number(value["spread_ms"]), _whole(value["runs"]), _whole(turns))
     if value["caches"] not in (WARM, COLD):

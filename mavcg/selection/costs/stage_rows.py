@@ -27,9 +27,9 @@ from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Primitive, Scenar
 
 @dataclass(frozen=True)
 class StageRows:
-    """Rows of the stage that computes products, and of the other stages by the parts (part_counts.py) that they do.
+    """Rows of the stage that computes products, and of the other stages by their parts (part_counts.py).
 
-    stages: how many there are; 1 and a border's copy, say.
+    stages: number of stages; for example 1 plus the copy of a border.
     """
 
     main: int
@@ -53,7 +53,7 @@ def stage_rows(scenario: Scenario, primitive: Primitive, block: int) -> StageRow
 
 
 def _add_border(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageRows:
-    """Add the stage that copies an image that has a border, or whose columns are in phases."""
+    """Add the stage that copies an image with a border, or with its columns in phases."""
     if not any(s.pads) and not (phases and s.along.stride > 1):
         return StageRows(main, stages=stages)
     rows = s.h + 2 * s.pad
@@ -69,7 +69,7 @@ def _pieces(pixels: int, rows: int, most: int) -> int:
 
 
 def _parts(pieces: int, groups: int, channels: int) -> int:
-    """Return the number of parts of a group's output channels where there are few pieces."""
+    """Return the number of parts of a group's output channels if there are few pieces."""
     return -(-channels // channels_of_part(channels, pieces * groups))
 
 

@@ -49,7 +49,7 @@ class ThreadedCosts:
         return Cost((self.workers[0].fit.least_us * 1e3 + sum(self._stages(rows, found))) / 1e6, MODELLED)
 
     def _eight_bit(self, scenario: Scenario, primitive: EightBit) -> Cost | None:
-        """Share each step's rows among the workers, as those of f32 primitives are."""
+        """Share each step's rows among the workers, like those of f32 primitives."""
         of_workers = [model.eight_bit_steps(scenario, primitive) for model in self.workers]
         if not all(of_workers):
             return None
@@ -67,7 +67,7 @@ class ThreadedCosts:
         return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, each)) / 1e6, MODELLED)
 
     def _stages(self, rows: StageRows, parts_ns: Sequence[dict[str, float]]) -> Iterator[float]:
-        """Yield ns of each; what a kernel's beginning takes is the caller's alone."""
+        """Yield the ns of each stage; the start of a kernel runs on the caller alone."""
         yield parts_ns[0].get("kernel", 0.0)
         of: dict[int, list[str]] = {rows.main: []}
         for name in parts_ns[0]:

@@ -163,7 +163,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE mine (x)")
     text.write_text("no database at all, but long enough to look like something" * 20)
     before = other.read_bytes(), text.read_bytes()
-    with pytest.raises(MavcgError, match="is a database of something else"):
+    with pytest.raises(MavcgError, match="is a database of another application"):
         ExplorationStore(other)
     with pytest.raises(MavcgError, match="is not a database"):
         ExplorationStore(text)

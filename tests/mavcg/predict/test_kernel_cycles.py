@@ -13,8 +13,8 @@ from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.target import Target, parse_target
 from mavcg.lowering.machines import machines_for
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
+from mavcg.predict.cluster_kernels import version_of
 from mavcg.predict.kernel_cycles import PIPELINE, RATES, KernelModel, kernel_models, task_cycles
-from mavcg.predict.predict import _version
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 
@@ -102,6 +102,6 @@ def test_what_a_core_s_file_lacks_is_said() -> None:
 def test_a_core_runs_its_version_or_a_stand_in_s_or_the_generic_one() -> None:
     core = load_core("znver3")
 
-    assert _version(core, None) == "znver3" == _version(core, ["generic", "znver3", "znver2"])
-    assert _version(core, ["generic", "znver1", "znver2"]) == "znver2"  # the best stand-in
-    assert _version(core, ["generic", "haswell"]) == "generic" == _version(None, None)
+    assert version_of(core, None) == "znver3" == version_of(core, ["generic", "znver3", "znver2"])
+    assert version_of(core, ["generic", "znver1", "znver2"]) == "znver2"  # the best stand-in
+    assert version_of(core, ["generic", "haswell"]) == "generic" == version_of(None, None)

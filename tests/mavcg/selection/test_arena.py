@@ -157,7 +157,7 @@ def test_every_strategy_keeps_to_the_limit_or_says_that_it_cannot() -> None:
     best = found[PBQP]
     assert best is not None and all(one is None or one.total_ms >= best.total_ms - 1e-9 for one in found.values())
     assert best.lower_bound_ms is not None and best.lower_bound_ms <= best.total_ms
-    with pytest.raises(NothingFor, match="local takes"):
+    with pytest.raises(NothingFor, match="local needs"):
         own = peak(problem, free[LOCAL].choice.chosen, BLOCK).bytes
         select(replace(problem, memory=MemoryLimit(own - 1, BLOCK)), LOCAL)
 
