@@ -113,7 +113,7 @@ def explore_boards(
     """
     started = time.perf_counter()
     points = tuple(space.boards())
-    evaluation = _Evaluation(space, points, models, objectives, engine, store)
+    evaluation = _BoardEvaluation(space, points, models, objectives, engine, store)
     progress("reading the networks")
     works = {name: model_work(model, points[0].board) for name, model in models.items()}
     peaks = [_peaks(point) for point in points]
@@ -137,7 +137,7 @@ def explore_boards(
     return result
 
 
-class _Evaluation:
+class _BoardEvaluation:
     """Evaluated points. states: of all points; figures: of the planned ones; count: predictions that were computed."""
 
     def __init__(

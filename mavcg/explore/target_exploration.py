@@ -80,7 +80,7 @@ def explore_targets(
     """
     started = time.perf_counter()
     targets = list(space.targets())
-    evaluation = _Evaluation(space, targets, models, objectives, engine, store)
+    evaluation = _TargetEvaluation(space, targets, models, objectives, engine, store)
     macs = {name: macs_of(model, space.base) for name, model in models.items()}
     least = [{name: _least(macs[name], target) for name in models} for target in targets]
     bounds = np.array([point_values(t, of, objectives) for t, of in zip(targets, least, strict=True)])
@@ -99,7 +99,7 @@ def explore_targets(
     return result
 
 
-class _Evaluation:
+class _TargetEvaluation:
     """Evaluated points. states: of all points; figures: of the planned ones; count: simulations that were run."""
 
     def __init__(

@@ -41,11 +41,10 @@ class NetworkText:
 
 
 def network_text(graph: Graph, plans: Sequence[TextPlan]) -> NetworkText:
-    """Assign plans, in the order of `layers_of(graph)`, to the nodes that they compute.
+    """Return the graph with a plan for each of its products. plans: in the order of `layers_of(graph)`.
 
     Raises: MavcgError for a graph that has not exactly one image input and one output, or has a product without exactly
-    one
-    plan.
+    one plan.
     """
     nodes = [node for node in graph.nodes if node.op in _PLANNED]
     layers = layers_of(graph)
