@@ -98,10 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile and simulate (%(default)s)")
     options = parser.parse_args(arguments)
     recorded = json.loads((RESULTS / f"{SOURCE}.json").read_text(encoding="utf-8"))["layers"]
-    path = RESULTS / f"{NAME}.json"
-    known = json.loads(path.read_text(encoding="utf-8"))["layers"] if options.networks and path.exists() else []
-    for network in options.networks or NETWORKS:
-        known = [row for row in known if row["network"] != network] + compared(network, recorded, options.jobs)
+    path, known = RESULTS / f"{NAME}.json", list[dict[str, Any]]()
+    found = [row for name in options.networks or NETWORKS for row in compared(name, recorded, options.jobs)]
+    if options.networks and path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))["layers"]
+    known = [row for row in known if row["network"] not in options.networks] + found
     rows = [row for network in NETWORKS for row in known if row["network"] == network]
     names = list(dict.fromkeys(row["network"] for row in rows))
     groups = [

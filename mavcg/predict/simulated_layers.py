@@ -17,7 +17,7 @@ import mavcg.simulate
 import mavcg.trials.simulated_steps
 from mavcg.assembly.code_image import CodeImage
 from mavcg.assembly.schedule_store import DiskStore, open_store
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, ProfileError
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
@@ -58,6 +58,10 @@ def simulated_steps(
     processes.
     Raises: MavcgError where the simulator is not installed, and for a library that cannot be read.
     """
+    try:
+        load_timing(core)
+    except ProfileError as error:
+        return dict.fromkeys(numbers, str(error))
     facts, image = simulated_core(core, board), read_program(kernels.library)
     ghz, last = facts.ghz, max(level.size for level in facts.levels)
     calls: dict[int, StepCalls] = {}

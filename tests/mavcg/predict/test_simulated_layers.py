@@ -9,6 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from mavcg.errors import ProfileError
+from mavcg.hardware.core import Core
 from mavcg.kernels.primitives.sparse.pattern import BLOCK_ROWS, even_packed, pack_sparse
 from mavcg.model_pipeline.estimating import predict_file
 from mavcg.model_pipeline.model import build_model
@@ -107,6 +109,20 @@ def test_facts_of_the_core_are_a_part_of_the_key(library: Path, monkeypatch: pyt
     predict_file(library, faster, 1, {}, 1, simulate_unsure=True)
 
     assert seen
+
+
+def test_a_core_without_timing_stays_modelled(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(core: Core) -> None:
+        raise ProfileError(f"{core.name}: no timing")
+
+    monkeypatch.setattr(simulated_layers, "load_timing", refuse)
+    prediction = predict_file(library, load_board(BOARD), 1, {}, 1, simulate_unsure=True)
+    unsure = [layer for layer in prediction.layers if layer.unsure]
+
+    assert unsure and all(cost.source == "modelled" for layer in unsure for cost in layer.on.values())
+    assert {why for layer in unsure for why in layer.not_simulated.values()} == {
+        f"{name}: no timing" for name in ("cortex-a55", "cortex-a75", "exynos-m4")
+    }
 
 
 def small_work(begin: int, weights: int) -> StepWork:
