@@ -6,6 +6,7 @@ networks that do. 1 x 3 x 128 x 128 in, ten probabilities out.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -22,7 +23,7 @@ class Network:
         self.weights: list[onnx.TensorProto] = []
         self.random = np.random.default_rng(0)
 
-    def node(self, op: str, inputs: list[str], **attributes: object) -> str:
+    def node(self, op: str, inputs: list[str], **attributes: Any) -> str:
         """A node with one output, which is named as the node."""
         name = f"{op.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], name=name, **attributes))

@@ -1,6 +1,7 @@
 """Counts of layers that the model is sure and unsure of."""
 
-from bench.unsure_layers import BOARD, CORES, cores_alone, counts
+from bench.simulated_layers import BOARD, CORES
+from bench.unsure_layers import cores_alone, counts
 from mavcg.profiles.load import load_board
 
 

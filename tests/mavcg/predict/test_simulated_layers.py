@@ -21,7 +21,9 @@ from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.model_run import simulate_model
+from mavcg.simulate.row_windows import WindowEstimate
 from mavcg.specs.model_program import OperandAddress
+from mavcg.trials.simulated_steps import simulate_step
 
 BOARD = "exynos9820"
 
@@ -51,7 +53,7 @@ def small_network(tmp_path: Path) -> Path:
     rng, path = np.random.default_rng(0), tmp_path / "small.onnx"
     shapes = {"w1": (24, 3, 3, 3), "w2": (24, 1, 3, 3), "w3": (48, 24, 1, 1)}
     weights = [numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n) for n, s in shapes.items()]
-    conv = {"pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}
+    conv: dict[str, Any] = {"pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}
     nodes = [
         helper.make_node("Conv", ["x", "w1"], ["a"], strides=[2, 2], **conv),
         helper.make_node("Conv", ["a", "w2"], ["b"], group=24, **conv),
@@ -102,8 +104,12 @@ def test_facts_of_the_core_are_a_part_of_the_key(library: Path, monkeypatch: pyt
     board = load_board(BOARD)
     predict_file(library, board, 1, {}, 1, simulate_unsure=True)
     seen: list[Any] = []
-    real = simulated_layers.simulate_step
-    monkeypatch.setattr(simulated_layers, "simulate_step", lambda *given: (seen.append(given), real(*given))[1])
+
+    def watched(*given: Any) -> WindowEstimate:
+        seen.append(given)
+        return simulate_step(*given)
+
+    monkeypatch.setattr(simulated_layers, "simulate_step", watched)
     clusters = tuple(replace(each, max_khz=2 * (each.max_khz or 10**6)) for each in board.clusters)
     faster = replace(board, clusters=clusters)
     predict_file(library, faster, 1, {}, 1, simulate_unsure=True)

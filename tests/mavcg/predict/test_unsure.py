@@ -27,7 +27,7 @@ def by_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_order(make: Any, cluster: int = 0) -> Worker:
-    worker = make.worker(cluster=cluster)
+    worker: Worker = make.worker(cluster=cluster)
     return replace(worker, machine=replace(worker.machine, kind=IN_ORDER))
 
 

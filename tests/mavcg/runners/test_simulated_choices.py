@@ -54,7 +54,7 @@ def test_the_chosen_one_its_rival_and_the_default_are_simulated(kind: str) -> No
     unsure = {(SCENARIO, name): job(name, 1.0) for name in (WINOGRAD, IM2, DIRECT, DEFAULT)}
 
     def names(alternatives: list[Alternative], chosen: int = 0) -> list[str]:
-        return [each.what[1] for each in _jobs_of_choice(SCENARIO, alternatives[chosen], alternatives, unsure)]  # type: ignore[index]
+        return [each.what[1] for each in _jobs_of_choice(SCENARIO, alternatives[chosen], alternatives, unsure)]  # type: ignore[index, arg-type]
 
     assert names(made) == [WINOGRAD, IM2, DEFAULT]  # DIRECT has other layouts
     known = [alternative(WINOGRAD, 1.0, kind), *made[1:]]
