@@ -10,7 +10,7 @@ from mavcg.assembly.code_image import PAGE_BYTES
 from mavcg.errors import MavcgError
 
 BUFFERS = 0x60_0000_0000
-GUARD = 1 << 20  # unmapped behind each buffer, so that an access far beyond it ends the run
+GUARD = 1 << 20  # unmapped bytes after each buffer, so that an access far beyond its end faults
 ALIGN = 4096
 _REGISTERS = 8
 _MASK64 = (1 << 64) - 1
@@ -18,10 +18,10 @@ _MASK64 = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class CallState:
-    """Registers, stack words and buffers at a call.
+    """Registers, stack and buffers at the entry of a function.
 
-    buffers: (address, contents), of whole pages in the emulator. places: description of each argument that is a buffer
-    or a table of pointers, for messages.
+    x, v: first general and vector registers. stack: arguments on the stack. buffers: (address, contents); the emulator
+    maps whole pages. places: description of each argument that is a buffer or a table of pointers, for messages.
     """
 
     x: tuple[int, ...]
@@ -32,12 +32,12 @@ class CallState:
 
 
 def call_state(arguments: Arguments, seed: int = 1, contents: Sequence[bytes] = ()) -> CallState:
-    """Return the state in which a function has these arguments; its buffers are filled from the seed, or with zeroes.
+    """Return registers, stack and buffers at a call with these arguments; buffers are random by the seed, or zero.
 
-    Buffers begin at pages of 4,096 bytes; their f32 lanes are random numbers of magnitude 2^-7 to 4, of both signs.
-    contents: first bytes of the buffers, in their order; buffers without contents stay as they are filled.
-    Raises: MavcgError for a range of integers (a call has one value), and for contents that are larger than their
-    buffer.
+    Buffers begin at multiples of 4,096 bytes; f32 lanes of random buffers have magnitudes from 2^-7 to 4 and both
+    signs. contents: bytes that replace the first bytes of the buffers, in the order of the buffers.
+    Raises: MavcgError for a range of integers (a call takes a single value), for more contents than buffers, and for
+    contents larger than their buffer.
     """
     sizes = [argument.size for argument in arguments if argument.size for _ in range(argument.count)]
     for number, content in enumerate(contents, 1):
@@ -83,9 +83,9 @@ def call_state(arguments: Arguments, seed: int = 1, contents: Sequence[bytes] = 
 def _buffers(
     argument: Argument, at: int, pick: random.Random, buffers: list[tuple[int, bytes]], left: list[bytes]
 ) -> tuple[int, int]:
-    """Add an argument's buffers, from an address on; return the argument's value, and where the next buffer may begin.
+    """Append an argument's buffers to `buffers`, and return (the argument's value, the next free address).
 
-    left: contents for the next buffers; used ones are removed.
+    at: address of the first of its buffers. left: contents for the next buffers; used entries are removed.
     """
 
     def put(content: bytes) -> int:
@@ -117,6 +117,6 @@ def moderate_lanes(pick: random.Random, size: int) -> bytes:
 
 
 def page_range(address: int, size: int) -> tuple[int, int]:
-    """Return the first address and the size of the pages that contain this range."""
+    """Return (address, size) of the whole pages that contain `size` bytes at `address`."""
     first = address // PAGE_BYTES * PAGE_BYTES
     return first, -(-(address + size - first) // PAGE_BYTES) * PAGE_BYTES

@@ -1,4 +1,7 @@
-"""Functions of other libraries that the simulator executes itself, at a stated cost: they move or fill memory."""
+"""External memory functions, such as memcpy, that the simulator executes itself and charges at a fixed cost per call.
+
+The bytes that they read and write go through the simulated caches (SimulatedProgram in run.py).
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,15 +10,15 @@ from typing import Any
 
 from mavcg.errors import MavcgError
 
-LARGEST_MOVE = 1 << 28  # bytes of one call
+LARGEST_MOVE = 1 << 28  # maximum bytes of one call
 
 
 @dataclass(frozen=True)
 class CalleeEffect:
-    """Effect of a call.
+    """Effect of a call of an external function.
 
-    value: value that it returns; None if x0 is unchanged. source, target: addresses of the bytes read and written.
-    size: their number.
+    value: its return value; None if x0 is unchanged. source, target: addresses of the bytes that it reads and writes; 0
+    for none. size: number of these bytes.
     """
 
     value: int | None

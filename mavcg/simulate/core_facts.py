@@ -1,7 +1,7 @@
-"""Facts of a core besides its instruction timing that the simulator needs: window, branches, caches, memory.
+"""Facts of a core that the simulator needs in addition to instruction timing: window, branches, caches, memory.
 
-Facts that neither the core's file nor a board has are those of the typical core of its kind (profiles/fits). The report
-has a sentence on each such assumption, with the key that replaces it.
+A fact comes from the board's file or the core's file; if both lack it, it is assumed as for the typical core of its
+kind (profiles/fits). The report states each assumption and the key that replaces it.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -14,7 +14,7 @@ from mavcg.hardware.cost_fit import SimulatorFit, TypicalCore
 
 LINE_BYTES = 64
 IN_ORDER, OUT_OF_ORDER = "in", "out"
-# Keys of a core's file, beside the caches' sizes; what it lacks comes from [simulator] of profiles/fits.
+# Keys of a core's file, without the sizes of caches; a missing one is assumed from [simulator] of profiles/fits.
 SIMULATOR_KEYS = (
     "window.reorder_buffer", "window.issue_queue", "window.load_queue", "window.store_queue", "branches.history_bits",
     "caches.split_cycles", "caches.l1d_ways", "caches.l2_ways", "caches.l3_ways", "caches.l2_latency",
@@ -23,15 +23,15 @@ SIMULATOR_KEYS = (
 )  # fmt: skip
 MISPREDICT, ASSUMED, PUBLISHED = "branches.mispredict", "assumed", "published"
 _OF_BOARDS = ("max_khz", "memory_gb_per_s")
-CALLEE_CYCLES = 20  # of a call of memcpy and its like, beside their bytes
+CALLEE_CYCLES = 20  # cycles of a call of memcpy and similar functions, without the transfer of their bytes
 
 
 @dataclass(frozen=True)
 class CacheFacts:
     """A cache level.
 
-    name: l1, l2 or l3. size: in bytes. latency: cycles of a hit beyond one in level 1. line_cycles: cycles of one
-    line's transfer.
+    name: l1, l2 or l3. size: in bytes. ways: associativity. latency: cycles of a hit in addition to a hit in level 1.
+    line_cycles: cycles to transfer one line from it.
     """
 
     name: str
@@ -43,15 +43,17 @@ class CacheFacts:
 
 @dataclass(frozen=True)
 class SimulatedCore:
-    """Facts of a core for the simulator. assumed: a sentence for each that no file gives.
+    """Facts of a core for the simulator.
 
-    reorder_buffer: micro-operations in the window; issue_queue: those that wait before each unit, 0 for no limit;
-    store_queue: of an in-order core its store buffer. mispredict: cycles from a branch's issue to that of the
-    instruction behind it. history_bits: of branches in the prediction; 0: by address alone. split_cycles: that an
-    access across a line takes longer. memory_latency: cycles; memory_line_cycles: of one line. miss_slots: line fills
-    in flight. prefetch_lines: that the stride prefetcher brings; 0: none. far_lines: ahead, to the last level, of a
-    stream that has gone on for long. prefetch_pages: 1 where streams go on into the next page. stream_lines: full lines
-    of stores after which misses of stores bring no line to level 1; 0: never.
+    reorder_buffer: micro-operations in flight. issue_queue: operations that wait before each unit; 0 for no limit.
+    load_queue: loads in flight. store_queue: stores in flight; on an in-order core, entries of the store buffer.
+    mispredict: cycles from the issue of a mispredicted branch to that of the next instruction. history_bits: branch
+    outcomes in the predictor's history; 0 to predict by address alone. split_cycles: additional cycles of an access
+    that crosses a cache line. memory_latency: in cycles. memory_line_cycles: cycles to transfer one line from memory.
+    miss_slots: line fills in flight. prefetch_lines: lines that the stride prefetcher fetches ahead; 0 for none.
+    far_lines: lines that it fetches ahead into the last level once a stream is long. prefetch_pages: 1 if it continues
+    into the next page, else 0. stream_lines: full lines of stores after which store misses no longer allocate in
+    level 1; 0 for never. assumed: a sentence for each fact that no file gives.
     """
 
     ghz: float
@@ -73,12 +75,12 @@ class SimulatedCore:
     assumed: tuple[str, ...] = ()
 
     def with_ideal_memory(self) -> "SimulatedCore":
-        """Return the core with all accesses hitting in level 1, as the analytic models assume."""
+        """Return the core with a memory in which every access hits in level 1, as the analytic models assume."""
         return replace(self, levels=(), split_cycles=0, prefetch_lines=0, stream_lines=0)
 
 
 class _Facts:
-    """Figures of a core's file by key, and the assumptions that were made instead of missing ones."""
+    """Figures of a core's file by key, with a record of the assumptions made for missing ones."""
 
     def __init__(self, core: Core, cluster: Cluster | None = None) -> None:
         self.core = core
@@ -87,7 +89,7 @@ class _Facts:
         self.assumed: list[str] = []
 
     def figure(self, key: str) -> float | None:
-        """Return a figure of the core's file; None if it lacks it. Raises: MavcgError for a figure below 0."""
+        """Return a figure of the core's file; None if missing. Raises: MavcgError if it is negative or too large."""
         value = self.figures.get(key)
         if value is None or isinstance(value, str | bool):
             return None
@@ -101,7 +103,7 @@ class _Facts:
         return value
 
     def find(self, key: str, unit: str = "") -> float:
-        """Return a figure of the core's file, or the figure that is assumed for its order of issue."""
+        """Return a figure of the core's file; if missing, record and return the assumption for cores of its kind."""
         value = self.figure(key)
         return value if value is not None else self.assume(key, assumed_fact(self.core, key), unit)
 
@@ -118,10 +120,7 @@ class SimulatorFact:
 
 
 def simulator_facts(core: Core) -> tuple[SimulatorFact, ...]:
-    """Return the facts that the simulator uses for an AArch64 core.
-
-    They are those besides its instruction timing and a board's caches.
-    """
+    """Return the facts that the simulator uses for an AArch64 core, without instruction timing and cache sizes."""
     given = {fact.key: fact for fact in core.facts}
     units = {field.name: field.metadata["unit"] for field in fields(SimulatorFit)}
     found = []
@@ -138,16 +137,16 @@ def simulator_facts(core: Core) -> tuple[SimulatorFact, ...]:
 
 
 def assumed_fact(core: Core, key: str) -> float:
-    """Return the value that is assumed for a fact that the core's file lacks."""
+    """Return the value assumed for a fact that the core's file lacks. key: one of SIMULATOR_KEYS, or MISPREDICT."""
     fit = fit_of_kind(_kind(core))
-    assert fit.simulator is not None  # AArch64 kinds have it
+    assert fit.simulator is not None  # every kind of AArch64 core has the section
     if key == MISPREDICT:
         return fit.typical.miss_cycles
     return float(getattr(fit.simulator, _field(key)))
 
 
 def _field(key: str) -> str:
-    """Return the name of a fact in [simulator]."""
+    """Return the name in [simulator] of profiles/fits for a key of a core's file."""
     return key.partition(".")[2].replace("_ways", "_associativity")
 
 
@@ -156,8 +155,10 @@ def _kind(core: Core) -> str:
 
 
 def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> SimulatedCore:
-    """Return the facts of a core, on a board if one is given, while `sharing` cores use its caches and memory alike.
+    """Return the facts of a core for the simulator.
 
+    board: gives caches, clock and memory; None to take them from the core's file. sharing: number of cores that use the
+    shared caches and the memory equally.
     Raises: MavcgError for a board without this core, and for figures that no core can have.
     """
     cluster = _cluster(core, board)
@@ -191,7 +192,7 @@ def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> 
 
 
 def _in_flight(facts: _Facts) -> float:
-    """Return the number of micro-operations in flight: the figures of silicon, if the core's file has them."""
+    """Return the maximum micro-operations in flight: measured on silicon if known, else the reorder buffer's size."""
     given = facts.figure("window.in_flight")
     return given if given is not None else facts.find("window.reorder_buffer", "micro-operations")
 
@@ -207,7 +208,7 @@ def _cluster(core: Core, board: Board | None) -> Cluster | None:
 
 
 def _memory_rate(facts: _Facts, cluster: Cluster | None, board: Board | None, sharing: int) -> float:
-    """Return the bandwidth of one of so many cores, in GB/s: as board_machine.cluster_machine has it."""
+    """Return the memory bandwidth of one of `sharing` cores, in GB/s, by the rule of board_machine.cluster_machine."""
     known = cluster.memory_gb_per_s if cluster else None
     if known is None and board is not None:
         known = min(

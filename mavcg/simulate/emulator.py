@@ -1,4 +1,4 @@
-"""Unicorn for the simulator: maps memory, sets registers, and gives its C functions to the harness."""
+"""Run code in the Unicorn emulator: map memory, set registers, and pass Unicorn's C functions to the simulator."""
 
 import ctypes
 import importlib
@@ -11,13 +11,13 @@ from mavcg.simulate.harness import ffi
 
 RETURN_ADDRESS = 0x1700_0000
 STACK_TOP, STACK_BYTES = 0x7F00_0000_0000, 8 << 20
-THREAD_AREA, THREAD_BYTES = 0x7E00_0000_0000, 1 << 16  # what TPIDR_EL0 points into: zeroes
+THREAD_AREA, THREAD_BYTES = 0x7E00_0000_0000, 1 << 16  # zeroed memory; TPIDR_EL0 points to its middle
 EXTERNAL_LIMIT = EXTERNAL_BASE + (1 << 20)
 _RET = bytes.fromhex("c0035fd6")
 
 
 class Emulator:
-    """Unicorn with a code image loaded. Threads must not share it."""
+    """A Unicorn instance with a code image in its memory. Threads must not share it."""
 
     def __init__(self, image: CodeImage) -> None:
         """Map the image, a stack, a thread area and the addresses of external functions.
@@ -63,7 +63,7 @@ class Emulator:
             self._mapped.add((first, size))
 
     def begin(self, state: CallState) -> None:
-        """Set memory and registers to this state, at the entry of a function."""
+        """Set memory and registers to the state at the entry of a function."""
         arm = self._arm
         for section in self.image.sections if self._reset else ():
             if section.writable or not self._loaded:
@@ -91,21 +91,21 @@ class Emulator:
         self.uc.reg_write(arm.UC_ARM64_REG_TPIDR_EL0, THREAD_AREA + THREAD_BYTES // 2)
 
     def keep_memory(self) -> None:
-        """Load the image now; from here on, memory stays as calls leave it."""
+        """Load the image, and no longer reset its writable memory at each call."""
         for section in self.image.sections:
             self.uc.mem_write(section.address, section.data)
         self._reset = False
 
     def map_data(self, address: int, size: int) -> None:
-        """Map new memory for data."""
+        """Map memory for data: writable, not executable."""
         self._map(address, size, False, True)
 
     def set_general(self, number: int, value: int) -> None:
-        """Set x0 to x30 by number."""
+        """Set a general register. number: 0 to 30 for x0 to x30."""
         self.uc.reg_write(self.x[number], value)
 
     def code(self, address: int, size: int) -> bytes:
-        """Return code bytes."""
+        """Return bytes of memory: code or data."""
         return bytes(self.uc.mem_read(address, size))
 
     @property
@@ -114,11 +114,11 @@ class Emulator:
         return self._unicorn.UcError
 
     def pc(self) -> int:
-        """Return the address of the present instruction."""
+        """Return the program counter."""
         return int(self.uc.reg_read(self._arm.UC_ARM64_REG_PC))
 
     def general(self, number: int) -> int:
-        """Return x0 to x30 by number."""
+        """Return the value of a general register. number: 0 to 30 for x0 to x30."""
         return int(self.uc.reg_read(self.x[number]))
 
     def return_from(self, value: int | None) -> int:
@@ -131,11 +131,11 @@ class Emulator:
         return self.general(30)
 
     def retranslate(self, address: int, size: int) -> None:
-        """Forget unicorn's translation of code for which a hook was added."""
+        """Discard unicorn's translation of code, so that hooks added to it take effect."""
         self.uc.ctl_remove_cache(address, address + size)
 
     def c_emulator(self) -> Any:
-        """Return unicorn's functions and constants for the harness."""
+        """Return unicorn's C functions and constants as the simulator's C library takes them (sim_emulator)."""
         unicorn, arm = self._unicorn, self._arm
         calls = importlib.import_module("unicorn.unicorn_py3.unicorn").uclib
         found = ffi().new("sim_emulator *")

@@ -1,7 +1,7 @@
-"""The libc functions that a model library calls in a run on one thread: memory, the clock, the environment.
+"""Replacements of the libc functions that a model library calls on one thread: memory, the clock, the environment.
 
-The clock shows the simulated core's cycles, so that the engine's own profile of a run has simulated times. There are no
-files, no threads and no kernel: a call for them fails as on a system without them.
+The clock counts the simulated core's cycles, so that the engine's own profile of a run contains simulated times. Files,
+threads and system calls do not exist here: functions for them fail as on a system without them.
 """
 
 import struct
@@ -12,7 +12,7 @@ from mavcg.errors import MavcgError
 from mavcg.simulate.callees import CalleeEffect
 
 HEAP = 0x50_0000_0000
-HEAP_LIMIT = 1 << 33  # bytes that a library may take
+HEAP_LIMIT = 1 << 33  # maximum bytes that a library may allocate
 _ALIGN = 4096
 _NO_SYSTEM_CALL = -38 % (1 << 64)  # ENOSYS
 _FAILED = (1 << 64) - 1
@@ -20,7 +20,10 @@ _PID = 1000
 
 
 class EngineHost:
-    """Memory and clock of a simulated process. environment: lines such as MAVCG_CPU_MAP=0=cortex-a55."""
+    """Heap, clock and environment of a simulated process.
+
+    cycles: function that returns the simulated cycle. environment: entries such as MAVCG_CPU_MAP=0=cortex-a55.
+    """
 
     def __init__(self, emulator: Any, cycles: Callable[[], int], ghz: float, environment: tuple[str, ...]) -> None:
         self.emulator, self.cycles, self.ghz = emulator, cycles, ghz
@@ -30,7 +33,7 @@ class EngineHost:
         self._lines = environment
 
     def take(self, size: int, align: int = _ALIGN) -> int:
-        """Return the address of new, zeroed memory. Raises: MavcgError beyond the limit."""
+        """Allocate zeroed memory and return its address. Raises: MavcgError if the heap exceeds HEAP_LIMIT."""
         at = -(-self._next // max(align, _ALIGN)) * max(align, _ALIGN)
         self._next = at + -(-max(size, 1) // _ALIGN) * _ALIGN + _ALIGN
         if self._next - HEAP > HEAP_LIMIT:
@@ -41,13 +44,13 @@ class EngineHost:
         return at
 
     def put(self, content: bytes) -> int:
-        """Return the address of new memory with these bytes."""
+        """Copy these bytes to new memory and return its address."""
         at = self.take(len(content))
         self.emulator.uc.mem_write(at, content)
         return at
 
     def functions(self) -> Mapping[str, Callable[[Any], CalleeEffect]]:
-        """Return the functions by name."""
+        """Return the replacement of each libc function, by name."""
         zero = _returns(0)
         names = (
             "free munmap madvise sched_yield pthread_attr_init pthread_attr_destroy pthread_attr_setstacksize "
@@ -86,7 +89,7 @@ class EngineHost:
 
 
 def system_call(emulator: Any) -> None:
-    """Return from a system call with the error of a system that lacks it."""
+    """Make a system call return -ENOSYS: the system lacks it."""
     emulator.set_general(0, _NO_SYSTEM_CALL)
 
 

@@ -1,4 +1,4 @@
-"""Load the simulator's C library through cffi."""
+"""Compile the simulator's C library if needed, and load it through cffi."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ _FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Werror")
 
 @cache
 def ffi() -> Any:
-    """Return cffi's view of simulate_api.h."""
+    """Return the cffi interface with the declarations of simulate_api.h."""
     import cffi
 
     found = cffi.FFI()
@@ -22,5 +22,5 @@ def ffi() -> Any:
 
 @cache
 def library() -> Any:
-    """Load the library. Raises: ToolError when compiling fails."""
+    """Return the loaded C library. Raises: ToolError if it does not compile."""
     return load_helper("simulate", sorted(SOURCES.glob("*.[ch]")), _FLAGS, "the simulator", ffi().dlopen)

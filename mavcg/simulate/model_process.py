@@ -1,4 +1,4 @@
-"""A model library in the emulator: its constructors run, its functions called, its tensors in memory."""
+"""Load a model library into the emulator as a process: run constructors, call functions, read and write tensors."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from mavcg.simulate.program_image import constructors
 from mavcg.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram
 from mavcg.simulate.sampling import SampledRun, SamplePlan
 
-WARM_TAIL = 20_000_000  # last instructions of a run before the timed one that its caches see
-# Data of libc that the selector reads where it is there: the environment; where the thread keeps its CPU's number.
+WARM_TAIL = 20_000_000  # last instructions of the warming run whose accesses go through the caches
+# Data of libc that the selector reads if present: the environment, and the location of the thread's CPU number (rseq).
 PROCESS_DATA = ("environ", "__environ", "__rseq_offset", "__rseq_size")
-RSEQ = (0x400, 32)  # from the thread pointer, in zeroes: CPU 0
+RSEQ = (0x400, 32)  # offset from the thread pointer and size; that memory is zero, which means CPU 0
 # Offsets in mavcg_model_table and mavcg_tensor (runtime/csrc/engine_api.h), of 64-bit targets.
 COUNTS, OUTPUTS = 4, 32
 _TENSOR = struct.Struct("<QiiQQ")  # name, type, rank, dims, bytes
@@ -36,7 +36,7 @@ _DTYPES = {code: np.dtype(DTYPES[name]) for name, code in TYPE_CODES.items()}
 
 @dataclass(frozen=True)
 class ModelTensor:
-    """An input or output as the library describes it. bytes: its size."""
+    """An input or output tensor as the library describes it. bytes: size in memory."""
 
     name: str
     dtype: np.dtype[Any]
@@ -45,14 +45,17 @@ class ModelTensor:
 
 
 class ModelProcess:
-    """A model library in the emulator, its constructors run; memory stays from call to call."""
+    """A model library in the emulator after its constructors ran; calls keep the memory of earlier calls.
+
+    last: counts of the last call.
+    """
 
     last: CallCounts
 
     def __init__(self, path: Path, image: CodeImage, core: Core, timing: Timing, figures: SimulatedCore) -> None:
         self.path, self.figures = path, figures
         self.program = SimulatedProgram(image, timing, figures)
-        # The emulated thread is on CPU 0: a library with versions takes that core's.
+        # The emulated thread runs on CPU 0, so that a library with several versions selects that of this core.
         environment = (f"MAVCG_CPU_MAP=0={core.name}",)
         self._sampled: SampledRun | None = None
         self.host = EngineHost(self.program.emulator, self.now, figures.ghz, environment)
@@ -71,20 +74,22 @@ class ModelProcess:
         return self.program.emulator.general(0)
 
     def now(self) -> int:
-        """Return the cycle that the engine's clock shows."""
+        """Return the time that clock_gettime gives the engine, in cycles; in a sampled run this ends a part."""
         return self.program.now() if self._sampled is None else round(self._sampled.end_part())
 
     def stop_timing(self) -> None:
-        """Time nothing until a sampled run begins; caches see all."""
+        """Switch timing off until a sampled run begins; all accesses still go through the caches."""
         self._sampled = SampledRun(self.program.simulation, SamplePlan(), [0], WARM_TAIL)
 
     def run_sampled(
         self, profile: int, arguments: tuple[int, ...], limit: int, plan: SamplePlan, warm: int, steps: int,
         progress: Callable[[str], None],
     ) -> SampledRun:  # fmt: skip
-        """Run once to count instructions, `warm` times to warm caches, and once sampled.
+        """Run the model once to count instructions, `warm` times to warm the caches, and once sampled.
 
-        Raises: MavcgError where the library reads the clock more often than between its steps.
+        profile: address of the library's profile function, called with `arguments`. limit: maximum instructions of a
+        call. steps: number of the model's steps.
+        Raises: MavcgError if the clock is not read once before and once after each phase of the steps.
         """
         lengths: list[int] | None = None
         for number in range(warm + 2):
@@ -95,7 +100,7 @@ class ModelProcess:
             self.check_status(self.call(profile, arguments, limit), "run")
             run.end_part()
             lengths = [part.instructions for part in run.parts]
-            # A step by bands of rows has several phases, and the engine looks at the clock around each.
+            # The engine reads the clock before and after each phase; a step by bands of rows has several phases.
             if len(lengths) % 2 == 0 or len(lengths) < 2 * steps + 1:
                 raise MavcgError(
                     f"{self.path}: looks at the clock {len(lengths) - 1} times in {steps} steps; simulate it --whole"
@@ -119,7 +124,10 @@ class ModelProcess:
         return name, op, kernel
 
     def tensors(self, place: int, count: int) -> list[ModelTensor]:
-        """Return the descriptions of inputs or outputs; place: of the pointer to them in the model's table."""
+        """Return the descriptions of `count` inputs or outputs.
+
+        place: address, in the model's table, of the pointer to the descriptions.
+        """
         first, found = self.word(place), []
         for number in range(count):
             data = self.program.emulator.code(first + _TENSOR.size * number, _TENSOR.size)
@@ -129,7 +137,7 @@ class ModelProcess:
         return found
 
     def arrays(self, tensors: Sequence[ModelTensor], given: Sequence[Array]) -> list[bytes]:
-        """Return the contents of arrays for these inputs. Raises: MavcgError for another shape or element type."""
+        """Return the bytes of one array for each input tensor. Raises: MavcgError for a wrong shape or element type."""
         for tensor, array in zip(tensors, given, strict=True):
             if array.shape != tensor.shape or array.dtype != tensor.dtype:
                 raise MavcgError(
@@ -139,18 +147,18 @@ class ModelProcess:
         return [array.tobytes() for array in given]
 
     def put_tensors(self, contents: Sequence[bytes]) -> int:
-        """Return the address of an array of pointers to new memory with these contents."""
+        """Copy each tensor's bytes to new memory, and return the address of an array of pointers to them."""
         pointers = [self.host.put(content) for content in contents]
         return self.host.put(struct.pack(f"<{len(pointers)}Q", *pointers))
 
     def read_tensors(self, tensors: Sequence[ModelTensor], pointers: int) -> tuple[bytes, ...]:
-        """Return what is in the memory of tensors; pointers: as put_tensors returned it."""
+        """Return the bytes of each tensor. pointers: address of their pointers, as put_tensors returns it."""
         return tuple(
             self.program.emulator.code(self.word(pointers + 8 * n), tensor.bytes) for n, tensor in enumerate(tensors)
         )
 
     def check_status(self, status: int, what: str) -> None:
-        """Check an exit status. Raises: MavcgError for another than 0."""
+        """Check a function's exit status. what: the function, for the message. Raises: MavcgError if it is not 0."""
         status = status & 0xFFFF_FFFF
         if status:
             raise MavcgError(

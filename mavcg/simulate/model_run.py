@@ -1,7 +1,7 @@
-"""A run of a model library on a simulated core, on one thread: cycles of each step by the engine's own profile.
+"""Simulate a run of a model library on one core with one thread; the engine's own profile gives each step's cycles.
 
-Unless the whole run is requested, each step is sampled (simulate/sampling.py). That takes a run first that counts each
-step's instructions and times nothing.
+By default each step is sampled (simulate/sampling.py), after an untimed run that counts the instructions of each step.
+On request every instruction is timed.
 """
 
 import random
@@ -33,10 +33,10 @@ _OPTIONS_SIZE = 24
 
 @dataclass(frozen=True)
 class SimulatedStep:
-    """A step of a model and its simulated cycles.
+    """A step of a model with its simulated cycles.
 
-    sample: where the run was sampled. error: standard error of the cycles, by sampling; None where the step was
-    computed in several phases, of which only all errors together are known.
+    sample: the estimate of the step, if the run was sampled and each step had one phase. error: standard error of the
+    cycles by sampling; None if steps ran in several phases, for which only the run's total error is known.
     """
 
     name: str
@@ -49,9 +49,11 @@ class SimulatedStep:
 
 @dataclass(frozen=True)
 class ModelSimulation:
-    """A simulated run of a model. counts: of the whole run; its cycles are those of the steps and of the engine.
+    """A simulated run of a model.
 
-    plan: how it was sampled; None: every instruction was timed. error: standard error of the run's cycles, by sampling.
+    counts: counts of the whole run, in its steps and between them. outputs: bytes of each output tensor. plan: the
+    sampling plan; None if every instruction was timed. error: standard error of the run's cycles by sampling. timed:
+    number of timed instructions.
     """
 
     file: str
@@ -79,9 +81,11 @@ def simulate_model(
 ) -> ModelSimulation:
     """Simulate a run of a model library on one core of a board.
 
-    inputs_of: from the names of the inputs to their arrays; None: moderate numbers. warm: runs before the one that is
-    counted. plan: how each step is sampled; None: every instruction is timed.
-    Raises: MavcgError for a file that is no model library, for arrays that are not its inputs, and a run that fails.
+    warm: runs before the one that is counted. limit: maximum instructions of a call. plan: sampling plan of each step;
+    None to time every instruction. inputs_of: function from the input names to their arrays; None for seeded random
+    inputs (_moderate).
+    Raises: MavcgError for a file that is not a model library, for arrays that do not fit its inputs, and for a run that
+    fails.
     """
     image = read_program(path, PROCESS_DATA)
     if "mavcg_model_api" not in image.symbols:
@@ -118,8 +122,8 @@ def simulate_model(
         sampled = process.run_sampled(profile, arguments, limit, plan, warm, counts[2], progress)
         counts_of_run = _run_counts(sampled, process.last)
     ns = struct.unpack(f"<{counts[2]}d", process.program.emulator.code(times, 8 * counts[2]))
-    # The engine looks at the clock before and after each phase. Which phase is of which step is known where each step
-    # has one; by bands of rows steps alternate, and only the clock knows the time of each.
+    # The engine reads the clock before and after each phase. If each step has a single phase, phases map to steps. With
+    # bands of rows, the phases of several steps alternate, and only the engine's profile gives the time of each step.
     samples: list[PartEstimate | None] = [None] * counts[2]
     if sampled is not None and len(sampled.parts) == 2 * counts[2] + 1:
         samples = [sampled.parts[2 * n + 1] for n in range(counts[2])]
@@ -141,13 +145,13 @@ def simulate_model(
 
 
 def _moderate(tensors: Sequence[ModelTensor]) -> list[bytes]:
-    """Return contents for tensors: moderate numbers of a fixed seed."""
+    """Return bytes for each tensor from a fixed seed; f32 lanes have magnitudes from 2^-7 to 4."""
     pick = random.Random("inputs")
     return [moderate_lanes(pick, tensor.bytes) for tensor in tensors]
 
 
 def _run_counts(sampled: SampledRun, last: CallCounts) -> CallCounts:
-    """Return the estimated counts of a sampled run."""
+    """Return the counts of a whole sampled run: sums over its parts. last: exact counts of the last call."""
     parts = sampled.parts
     causes = dict.fromkeys(cause for part in parts for cause in part.stalls)
     return replace(

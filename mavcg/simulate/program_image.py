@@ -1,6 +1,6 @@
 """A linked AArch64 library or program as a code image: its segments at their addresses, relocated for the emulator.
 
-Functions that it takes from other libraries get an address each where nothing is mapped; data it takes gets zeroes.
+Each function imported from another library gets an address of its own in a reserved range; imported data is zeroed.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,17 +21,17 @@ from mavcg.assembly.code_image import (
 from mavcg.errors import MavcgError
 from mavcg.objects.elf import open_elf
 
-LIBRARY_BASE = 0x1_0000_0000  # above externals and what executables are linked at
+LIBRARY_BASE = 0x1_0000_0000  # above the external functions and the link addresses of executables
 LARGEST_IMAGE = 1 << 30  # bytes
 _EXECUTE, _WRITE = 1, 2  # PF_*
 _ABS64, _GLOB_DAT, _JUMP_SLOT, _RELATIVE, _TPREL, _TLSDESC, _IRELATIVE = 257, 1025, 1026, 1027, 1030, 1031, 1032
 
 
 def read_program(path: Path, weak_data: Collection[str] = ()) -> CodeImage:
-    """Return the image of an AArch64 ELF file: an object, a shared library, or a program.
+    """Return the code image of an AArch64 ELF file: an object, a shared library, or a program.
 
-    weak_data: names of data that a library does without, and that there is here.
-    Raises: MavcgError for another kind of file, a damaged one, and for relocations that only a dynamic linker can do.
+    weak_data: names of weak data symbols that are given memory here; other weak data symbols resolve to address 0.
+    Raises: MavcgError for another kind of file, a damaged file, and an unsupported relocation.
     """
     elf = open_elf(path)
     if elf["e_machine"] != "EM_AARCH64" or not elf.little_endian:
@@ -42,12 +42,12 @@ def read_program(path: Path, weak_data: Collection[str] = ()) -> CodeImage:
         return _link_image(elf, path, weak_data)
     except MavcgError:
         raise
-    except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
+    except Exception as error:  # pyelftools does not validate its input: a wrong offset may raise any exception
         raise MavcgError(f"{path}: a damaged ELF file ({error}); build it again") from error
 
 
 def constructors(path: Path) -> tuple[int, ...]:
-    """Return the addresses of the functions that run when a library is loaded. Raises: as `read_program`."""
+    """Return the addresses of the constructors in a library's .init_array. Raises: as `read_program`."""
     image, elf = read_program(path), open_elf(path)
     array = elf.get_section_by_name(".init_array")
     if array is None:
@@ -108,7 +108,7 @@ def _symbols(elf: Any, base: int) -> dict[str, int]:
 def _relocate(
     elf: Any, path: Path, memory: bytearray, first: int, base: int, weak_data: Collection[str]
 ) -> tuple[dict[int, str], Mapping[int, str]]:
-    """Apply the dynamic relocations to the memory; return the names of the functions and data of other libraries."""
+    """Apply the dynamic relocations to the memory; return imported functions and imported data: names by address."""
     externals: dict[str, int] = {}
     data: dict[str, int] = {}
     for section in elf.iter_sections():
@@ -123,7 +123,7 @@ def _relocate(
                 symbol = symbols.get_symbol(relocation["r_info_sym"])
                 value = _address(symbol, base, externals, data, weak_data) + addend
             elif kind in (_TPREL, _TLSDESC, _IRELATIVE):
-                value = 0  # a thread's variable or an indirect function: code that uses it ends at address 0
+                value = 0  # thread-local variable or indirect function: code that uses it ends at address 0
             else:
                 raise MavcgError(f"{path}: relocation of type {kind} is not known; link the library in another way")
             at = relocation["r_offset"] - first

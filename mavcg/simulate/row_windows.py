@@ -1,10 +1,10 @@
-"""Simulated cycles of kernels in about a second: some windows of a kernel's rows are timed and stand for all of them.
+"""Estimate the simulated cycles of a job's kernels in about a second, by stratified sampling of their calls.
 
-A job is kernels that run one after the other on the same memory, again and again. A short job runs whole, twice; the
-second run counts. Of a long one each kernel's calls are cut into strata of equal length, and in the middle of each some
-calls are timed. Before a window the caches see what a run would have touched last: all operands in the kernels' order,
-then the part of this kernel's operands that lies before the window; then the calls just before it run. A single call
-of very many instructions is sampled itself (sampling.py).
+A job is a sequence of kernels on the same memory that is run repeatedly. A short job is simulated whole, twice, and the
+second run counts. In a long job each kernel's calls are cut into strata of equal length, and a window of calls in the
+middle of each stratum is timed. Before a window, the caches are warmed with the accesses that a run makes before it:
+all operands in the kernels' order, then this kernel's operands up to the window; then the last calls before the window
+are simulated. A single call with very many instructions is itself sampled (sampling.py).
 """
 
 import statistics
@@ -22,7 +22,11 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class TouchedMemory:
-    """Memory that a kernel reads or writes. by_rows: a part of it for each row; else every row may need all of it."""
+    """Memory that a kernel reads or writes.
+
+    address, bytes: start and size. by_rows: True if each row accesses a part of its own; False if each row may access
+    all of it, such as weights.
+    """
 
     address: int
     bytes: int
@@ -32,7 +36,11 @@ class TouchedMemory:
 
 @dataclass(frozen=True)
 class KernelCalls:
-    """A kernel of a job. arguments, scratch: what each call gets beside its rows, which are up to call_rows of them."""
+    """A kernel of a job with the arguments of its calls.
+
+    address: of its code. arguments: address of the array of its operands' pointers. scratch: address of its scratch
+    memory. rows: rows of work; each call computes at most call_rows. operands: memory that all calls together access.
+    """
 
     address: int
     arguments: int
@@ -42,19 +50,21 @@ class KernelCalls:
     operands: tuple[TouchedMemory, ...]
 
     def state(self, begin: int, end: int) -> CallState:
-        """Return the arguments of the call for these rows."""
+        """Return the registers at the call that computes rows begin to end - 1."""
         return CallState((self.arguments, begin, end, self.scratch), (), b"", ())
 
     def ranges(self) -> list[tuple[int, int]]:
-        """Return the rows of each call."""
+        """Return the rows of each call, as (first row, end) with the end excluded."""
         return [(begin, min(begin + self.call_rows, self.rows)) for begin in range(0, self.rows, self.call_rows)]
 
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """Sizes, in instructions. whole: of a job that runs whole; window, warm: timed calls, and calls before them.
+    """Sizes of the samples, in instructions unless noted otherwise.
 
-    windows: of a kernel. within: how a call is sampled that is longer than so many windows (long_call).
+    whole: largest job that is simulated whole. windows: number of windows of a kernel. window: length of a window,
+    rounded to whole calls. warm: length of the calls simulated before a window and not counted. long_call: a call
+    longer than this number of windows is itself sampled. within: sampling plan of such a call.
     """
 
     whole: int = 1_500_000
@@ -70,7 +80,11 @@ DEFAULT_PLAN = WindowPlan()
 
 @dataclass(frozen=True)
 class WindowEstimate:
-    """Cycles of a run of a job. error: their standard error by sampling; 0 where all was timed. timed: instructions."""
+    """Estimated cycles of one run of a job or kernel.
+
+    error: standard error of the cycles by sampling; 0 if every instruction was timed. timed: number of timed
+    instructions. instructions: number of all instructions.
+    """
 
     cycles: float
     error: float
@@ -81,9 +95,9 @@ class WindowEstimate:
 def estimate_cycles(
     program: SimulatedProgram, kernels: Sequence[KernelCalls], limit: int, plan: WindowPlan = DEFAULT_PLAN
 ) -> WindowEstimate:
-    """Return the cycles of a run of these kernels after another like it. limit: instructions of a call.
+    """Estimate the cycles of one run of a job, after an earlier run of the same job.
 
-    Raises: MavcgError where a call does not return.
+    limit: maximum instructions of a call. Raises: MavcgError if a call does not return within the limit.
     """
     kernels = [kernel for kernel in kernels if kernel.rows]
     lengths = [_instructions(program, kernel, limit) for kernel in kernels]
@@ -101,10 +115,11 @@ def estimate_after(
     program: SimulatedProgram, kernel: KernelCalls, before: Sequence[TouchedMemory], limit: int,
     plan: WindowPlan = DEFAULT_PLAN,
 ) -> WindowEstimate:  # fmt: skip
-    """Return the cycles of a kernel that finds the caches as others left them, which touched this memory in order.
+    """Estimate the cycles of a kernel whose caches hold what other kernels left there.
 
-    The branch predictor has seen the kernel. limit: instructions of a call. Raises: MavcgError where a call does not
-    return.
+    before: memory that the other kernels accessed, in the order of access. The branch predictor is trained on the
+    kernel. limit: maximum instructions of a call.
+    Raises: MavcgError if a call does not return within the limit.
     """
     length = _instructions(program, kernel, limit)
     if length > plan.whole:
@@ -120,14 +135,14 @@ def estimate_after(
 
 
 def _instructions(program: SimulatedProgram, kernel: KernelCalls, limit: int) -> int:
-    """Return a kernel's instructions: all calls but the last one are taken to have as many as the first."""
+    """Return the dynamic instructions of a kernel, from its first and last call; the others count as the first."""
     ranges = kernel.ranges()
     first = _of_call(program, kernel, ranges[0], limit)
     return first if len(ranges) == 1 else first * (len(ranges) - 1) + _of_call(program, kernel, ranges[-1], limit)
 
 
 def _of_call(program: SimulatedProgram, kernel: KernelCalls, rows: tuple[int, int], limit: int) -> int:
-    """Return the instructions of a call, which is not timed."""
+    """Run a call without timing it, and return its dynamic instructions."""
     run = SampledRun(program.simulation, SamplePlan())
     program.call(kernel.address, kernel.state(*rows), limit)
     run.end_part()
@@ -154,7 +169,10 @@ def _windows(
     program: SimulatedProgram, kernel: KernelCalls, length: int, before: Sequence[TouchedMemory], limit: int,
     plan: WindowPlan,
 ) -> WindowEstimate:  # fmt: skip
-    """Return the estimate of one kernel. length: its instructions. before: what was touched last, in order."""
+    """Estimate the cycles of one kernel from windows of its calls.
+
+    length: dynamic instructions of the kernel. before: memory accessed before it, in the order of access.
+    """
     ranges = kernel.ranges()
     of_a_call = max(1.0, length / len(ranges))
     each, warm = (max(1, round(size / of_a_call)) for size in (plan.window, plan.warm))
@@ -184,7 +202,10 @@ def _windows(
 
 
 def _starts(calls: int, each: int, windows: int) -> list[int]:
-    """Return the first call of each window, in the middle of its stratum; one window of all where they are not more."""
+    """Return the first call of each window, in the middle of its stratum; [0] if the windows cover all calls.
+
+    calls: number of calls. each: calls of a window. windows: number of windows.
+    """
     if each * windows >= calls:
         return [0]
     return [max(0, (2 * n + 1) * calls // (2 * windows) - each // 2) for n in range(windows)]
@@ -193,7 +214,7 @@ def _starts(calls: int, each: int, windows: int) -> list[int]:
 def _within(
     program: SimulatedProgram, kernel: KernelCalls, calls: Sequence[tuple[int, int]], limit: int, plan: SamplePlan
 ) -> tuple[float, int, int, float]:
-    """Return the cycles of long calls, each of them sampled, their instructions, those timed, the standard error."""
+    """Sample each of these long calls, and return (cycles, instructions, timed instructions, standard error)."""
     cycles, instructions, timed, error = 0.0, 0, 0, 0.0
     for rows in calls:
         length = _of_call(program, kernel, rows, limit)
@@ -208,9 +229,9 @@ def _within(
 def _touch_before(
     program: SimulatedProgram, kernel: KernelCalls, before: Sequence[TouchedMemory], fraction: float
 ) -> None:
-    """Let the caches see what was touched before a kernel, and its own operands up to this fraction of its rows.
+    """Warm the caches with the memory accessed before a kernel, and with its operands up to a fraction of its rows.
 
-    What every row may need has been seen once the first rows are done.
+    Operands that each row may access whole count as accessed whole after the first rows.
     """
     _time_all(program)
     last_level = max((level.size for level in program.core.levels), default=0) if program.core is not None else 0
@@ -222,7 +243,10 @@ def _touch_before(
 
 
 def _touch(program: SimulatedProgram, operand: TouchedMemory, size: int, last_level: int) -> None:
-    """Read or write the first bytes of an operand; of more than two last levels, the end: the rest is gone again."""
+    """Simulate an access to the first `size` bytes of an operand, so that the caches hold them.
+
+    If `size` exceeds twice the last-level cache, only the end of that size is accessed: earlier lines would be evicted.
+    """
     skipped = max(0, size - 2 * last_level)
     address, size = operand.address + skipped, size - skipped
     if size > 0:

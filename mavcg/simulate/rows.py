@@ -1,4 +1,7 @@
-"""Instructions as the simulator's rows: class, registers by number, memory, control flow; each encoding once."""
+"""Decode instructions for the simulator: class, registers by number, memory access, control flow.
+
+Each encoding is decoded once per address and cached. tables.py turns a decoded instruction into a row of the C library.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,12 +14,12 @@ from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.op import Op, RegisterRead
 from mavcg.passes.asm.isa.syntax import Mem, SyntaxFault, parse_instr
 
-UNMODELLED = "unmodelled"  # the class of instructions that the tables do not have
+UNMODELLED = "unmodelled"  # class of instructions without timing facts
 WORD = 4
 _FLOWS = {"cond": 1, "jump": 2, "call": 3, "return": 4, "indirect": 5}
 _CALL_INDIRECT = 6
 LOAD, STORE, PREFETCH, UNSIZED = 1, 2, 4, 8
-_HINTS = frozenset("bti hint csdb yield esb".split())  # they do nothing to registers or memory
+_HINTS = frozenset("bti hint csdb yield esb".split())  # instructions without an effect on registers or memory
 _JUMPS = frozenset("b bl br blr ret braa brab braaz brabz blraa blrab blraaz blrabz retaa retab".split())
 
 
@@ -24,8 +27,9 @@ _JUMPS = frozenset("b bl br blr ret braa brab braaz brabz blraa blrab blraaz blr
 class DecodedInstr:
     """An executed instruction.
 
-    op: as the models see it; its class is UNMODELLED where the tables or the core lack it, `why` says which. flow,
-    memory: as simulate_api.h numbers them. size: bytes of memory. address: of a prefetch.
+    op: the operation as the pipeline models take it; its class is UNMODELLED if the instruction tables or the core's
+    file lack it; `why` is the reason. flow, memory: numbers of sim_flow and sim_memory in simulate_api.h. size: bytes that
+    it accesses in memory. address: address operand of a prefetch.
     """
 
     op: Op
@@ -37,7 +41,7 @@ class DecodedInstr:
 
 
 def register_number(name: str) -> int:
-    """Return a register's number in the simulator: x0 to x30, sp, v0 to v31, nzcv."""
+    """Return a register's number in the simulator: x0 to x30 are 0 to 30, sp 31, v0 to v31 32 to 63, nzcv 64."""
     if name in ("sp", "nzcv"):
         return 31 if name == "sp" else 64
     return int(name[1:]) + (32 if name[0] == "v" else 0)
@@ -54,7 +58,7 @@ def _decoder() -> Any:
 
 @lru_cache(maxsize=1 << 16)
 def decode(word: bytes, address: int) -> DecodedInstr:
-    """Decode one instruction; what the tables of passes/asm/isa lack keeps its registers, as capstone knows them."""
+    """Decode one instruction; if the tables of passes/asm/isa lack it, its registers are those that capstone names."""
     found = next(_decoder().disasm(word, address, 1), None)
     if found is None:
         text = f".inst {int.from_bytes(word, 'little'):#010x}"
@@ -98,7 +102,7 @@ def _unmodelled_instr(found: Any, text: str) -> DecodedInstr:
 
 
 def _whole_register(name: str) -> str:
-    """Return the whole register of a name of capstone's; "" for those that the simulator does not follow."""
+    """Return the full register that a capstone name is part of, such as "x1" for "w1"; "" if it is not simulated."""
     if name in ("sp", "nzcv", "wsp"):
         return "nzcv" if name == "nzcv" else "sp"
     named = {"fp": "x29", "lr": "x30"}.get(name, name)
@@ -108,7 +112,7 @@ def _whole_register(name: str) -> str:
 
 
 def for_core(decoded: DecodedInstr, timing: Timing) -> DecodedInstr:
-    """Return the instruction as it is, or as an unmodelled one where the core lacks facts about its class."""
+    """Return the instruction unchanged, or as UNMODELLED if the core's file has no timing of its class."""
     if decoded.op.op_class == UNMODELLED:
         return decoded
     try:
@@ -124,7 +128,10 @@ def for_core(decoded: DecodedInstr, timing: Timing) -> DecodedInstr:
 
 @dataclass(frozen=True)
 class PrefetchAddress:
-    """The address of a prefetch in registers: base + (index extended, shifted) + offset. extend: 0, 1 uxtw, 2 sxtw."""
+    """The address operand of a prefetch: base + (extend(index) << shift) + offset.
+
+    base, index: register numbers; index is NO_REGISTER if there is none. extend: 0 for none, 1 for uxtw, 2 for sxtw.
+    """
 
     base: int
     index: int
@@ -137,7 +144,7 @@ NO_REGISTER = 255
 
 
 def prefetch_address(address: Mem) -> PrefetchAddress:
-    """Return the numbers of a prefetch's address operand."""
+    """Return a prefetch's address operand with its registers as numbers."""
     base = register_number(address.base.name)
     offset = address.offset or 0
     if address.index is None or address.index.name not in _GENERAL:

@@ -1,4 +1,4 @@
-"""One simulated call: the emulator runs, new blocks are decoded as it meets them, the C library counts cycles."""
+"""Simulate a call of a function: run it in the emulator, decode each new basic block, count cycles in the C library."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,20 +19,23 @@ from mavcg.simulate.tables import TimingTables, c_machine, c_rows
 INSTRUCTION_LIMIT = 1_000_000_000
 _SYSTEM_CALL = 2  # unicorn's number of the exception
 
-# Stall causes by the numbers of simulate_api.h; the names that in_order.Wait has, and what that model leaves out.
+# Stall causes in the order of sim_cause in simulate_api.h: the names of in_order.Wait, and causes that it lacks.
 CAUSES = (
     "register", "write order", "unit", "no dual issue", "issue distance", "blocked", "alone", "first", "memory",
     "branch", "store buffer", "window", "issue queue", "load queue", "call",
 )  # fmt: skip
-LEVELS = ("l1", "l2", "l3")  # by number, the nearest first: of a core without a level 2, the second is its level 3
+LEVELS = ("l1", "l2", "l3")  # nearest first; on a core without a level 2, the second entry is its level 3
 
 
 @dataclass(frozen=True)
 class CallCounts:
-    """Counts of one call. stalls: cycles without issue (in order) or retirement (out of order), by cause.
+    """Counts of one call.
 
-    caches: level, as in LEVELS -> (hits, misses) of demand accesses, a line each. memory_lines, written_lines: 64-byte
-    lines read from and written to memory, prefetched ones included.
+    stalls: cycles without issue (in order) or without retirement (out of order), by cause. caches: (hits, misses) of
+    demand accesses by level of LEVELS; an access counts once for each line. unaligned: accesses across a multiple of
+    16 bytes. memory_lines, written_lines: 64-byte lines read from and written to memory, prefetched lines included.
+    unmodelled: executed instructions without timing facts, with the reason. callees: calls of external functions, by
+    name.
     """
 
     cycles: int
@@ -50,7 +53,7 @@ class CallCounts:
 
 
 def cache_report(counts: CallCounts, core: SimulatedCore) -> dict[str, dict[str, int]]:
-    """Return hits and misses of each cache that the core has, by its own name: l1 and l3 where there is no level 2."""
+    """Return hits and misses of each cache by its name: l1, l2 and l3, or l1 and l3 on a core without a level 2."""
     return {
         level.name: {"hits": hits, "misses": misses}
         for level, (hits, misses) in zip(core.levels, counts.caches.values(), strict=False)
@@ -58,10 +61,10 @@ def cache_report(counts: CallCounts, core: SimulatedCore) -> dict[str, dict[str,
 
 
 class SimulatedProgram:
-    """A code image on a simulated core; caches and predictors stay as the calls before left them."""
+    """A code image on a simulated core; a call starts with the caches and predictors that earlier calls left."""
 
     def __init__(self, image: CodeImage, timing: Timing | None, core: SimulatedCore | None) -> None:
-        """Load the image. timing, core: None: the code runs without being timed.
+        """Load the image. timing, core: None to run the code without timing it.
 
         Raises: MavcgError when unicorn is not installed.
         """
@@ -75,17 +78,18 @@ class SimulatedProgram:
             raise MavcgError("simulate: no memory left; close other programs")
         self._sim = ffi().gc(made, library().sim_delete)
         library().sim_externals(self._sim, EXTERNAL_BASE, EXTERNAL_LIMIT)
-        self.host_functions: Mapping[str, Callable[[Any], CalleeEffect]] = {}  # of other libraries, beside CALLEES
+        self.host_functions: Mapping[str, Callable[[Any], CalleeEffect]] = {}  # in addition to CALLEES
         self.system_call: Callable[[Any], None] | None = None  # None: a system call ends the call with an error
         self.unmodelled: dict[str, str] = {}
         self.callees: dict[str, int] = {}
         self._watched: set[int] = set()
-        self._tables_made = (-1, -1)  # classes and patterns that the C library has
+        self._tables_made = (-1, -1)  # numbers of classes and patterns that the C library has tables for
 
     def call(self, address: int, state: CallState, limit: int = INSTRUCTION_LIMIT) -> CallCounts:
-        """Call the function at this address and return its counts.
+        """Call the function at an address and return the counts of the call. limit: maximum instructions.
 
-        Raises: MavcgError where it does not return: a fault, a system call, a function that is not there, the limit.
+        Raises: MavcgError if the call faults, exceeds the limit, or makes a system call or calls an external function
+        that the simulator does not know.
         """
         self.emulator.begin(state)
         self.callees = {}
@@ -110,11 +114,11 @@ class SimulatedProgram:
 
     @property
     def simulation(self) -> Any:
-        """The C library's simulation."""
+        """The C library's handle of the simulation."""
         return self._sim
 
     def now(self) -> int:
-        """Return the cycle in which the simulated core is."""
+        """Return the current cycle of the simulated core."""
         return int(library().sim_now(self._sim))
 
     def _add_block(self, address: int, size: int) -> None:
@@ -147,7 +151,7 @@ class SimulatedProgram:
             raise MavcgError("simulate: no memory left; close other programs")
 
     def _callee(self, address: int) -> int:
-        """Do what an external function does; return the address where its caller goes on."""
+        """Execute an external function and charge its cycles; return the address where its caller continues."""
         name = self.image.externals.get(address, f"{address:#x}")
         effect = CALLEES.get(name) or self.host_functions.get(name)
         if effect is None:

@@ -1,8 +1,8 @@
-"""Sample a long run: choose units of each part of it to time, and estimate the whole from them.
+"""Sample a long run: time some units of each part in detail, and estimate the part's cycles from them.
 
-A part of n instructions (a step of a model) is cut into strata of equal length. In each, one unit at a random place is
-timed in detail, after instructions that warm pipeline and caches. The part's cycles are n times the units' cycles over
-the units' instructions; their standard error follows from the differences of neighbouring units.
+A part of n instructions (a step of a model) is cut into strata of equal length. In each stratum, one unit at a random
+position is timed in detail, after instructions that warm pipeline and caches. The part's cycles are n times the units'
+cycles divided by the units' instructions; their standard error follows from the differences of neighbouring units.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from mavcg.simulate.run import CAUSES, LEVELS
 
 UNITS = 24
 UNIT_INSTRUCTIONS = 40_000
-WARM_INSTRUCTIONS = 8_000  # timed before a unit and not counted: some 40 times the longest miss
-FUNCTIONAL_INSTRUCTIONS = 1_000_000  # before those, seen by the caches alone: what a level 2 is filled in
+WARM_INSTRUCTIONS = 8_000  # timed before a unit but not counted: about 40 times the latency of the longest miss
+FUNCTIONAL_INSTRUCTIONS = 1_000_000  # before those, simulated in the caches only: they suffice to fill level 2
 SEED = 1
 _NEVER = 1 << 62
 
@@ -25,8 +25,8 @@ _NEVER = 1 << 62
 class SamplePlan:
     """Sizes of the samples, in instructions, except units: number of units in a part.
 
-    unit: instructions that are timed. warm: instructions before them that warm the pipeline. functional: instructions
-    before those that only the caches see. seed: of the random places.
+    unit: timed instructions of a unit. warm: instructions before a unit that warm the pipeline. functional:
+    instructions before those whose accesses are simulated in the caches only. seed: of the units' random positions.
     """
 
     units: int = UNITS
@@ -36,10 +36,10 @@ class SamplePlan:
     seed: int = SEED
 
     def period(self, length: int) -> int:
-        """Return the length of a stratum; that of a unit if the part is so short that all of it is timed.
+        """Return the length of a stratum of a part with `length` instructions.
 
-        length: of the part. To the emulator, an instruction that only the caches see costs nearly as much as a timed
-        one.
+        A short part is timed whole, so that its strata are as long as a unit: an instruction that is simulated in the
+        caches only takes the simulator nearly as long as a timed one.
         """
         if length <= self.units * (self.unit + self.warm + self.functional):
             return self.unit
@@ -48,10 +48,11 @@ class SamplePlan:
 
 @dataclass(frozen=True)
 class PartEstimate:
-    """Estimated cycles of a part of a run. error: their standard error; 0 where every instruction was timed.
+    """Estimated cycles of a part of a run.
 
-    measured: instructions that were timed, in units. caches: accesses by level as (hits, misses), scaled up, as are the
-    lines of memory read and written. Branches are counted, not estimated.
+    measured: instructions that were timed in units. error: standard error of the cycles; 0 if every instruction was
+    timed. caches: (hits, misses) by cache level. caches, memory_lines and written_lines are scaled from the sample to
+    the part; branches and mispredicts are exact counts.
     """
 
     instructions: int = 0
@@ -68,7 +69,7 @@ class PartEstimate:
 
 
 def part_estimate(sample: Any) -> PartEstimate:
-    """Return the estimate that the sums of a `sim_sample` give."""
+    """Return the estimate of a part from the sums in the C library's `sim_sample`."""
     instructions, measured = sample.instructions, sample.measured
     counts = sample.counts
     if not measured:
@@ -91,12 +92,12 @@ def part_estimate(sample: Any) -> PartEstimate:
 
 
 def sampling_error(total: int, measured: int, units: int, differences: float) -> float:
-    """Return the standard error of the cycles of `total` instructions, of which so many units were timed.
+    """Return the standard error of the estimated cycles of `total` instructions.
 
-    differences: sum of squares of the differences between each unit and the one before, in cycles an instruction. Half
-    of its mean is the variance within strata (successive differences; Wolter, Introduction to Variance Estimation,
-    2007, chapter 8), which is what a stratified sample errs by. 0 where all was timed; infinite where one unit stands
-    for more than itself.
+    measured, units: timed instructions and timed units. differences: sum of squared differences between each unit and
+    the previous one, in cycles per instruction; half of their mean estimates the variance within strata (successive
+    differences; Wolter, Introduction to Variance Estimation, 2007, chapter 8), which decides a stratified sample's
+    error. The result is 0 if everything was timed, and infinite if a single unit represents more than itself.
     """
     if measured >= total:
         return 0.0
@@ -111,13 +112,13 @@ def _with_callees(stalls: dict[str, float], cycles: int) -> dict[str, float]:
 
 
 class SampledRun:
-    """The clock of a sampled run: each read of it ends a part, and advances it by the part's estimated cycles.
+    """The simulated clock of a sampled run; reading it ends a part and advances it by the part's estimated cycles.
 
-    lengths: instructions of each part, from an earlier run; None while they are counted and nothing is timed.
+    lengths: instructions of each part, counted in an earlier run; None in that first run, which is not timed.
     """
 
     def __init__(self, simulation: Any, plan: SamplePlan, lengths: list[int] | None = None, tail: int = 0) -> None:
-        """tail: of an untimed run, so many last instructions are seen by the caches."""
+        """Begin the first part. tail: last instructions of an untimed run whose accesses go through the caches."""
         self.parts: list[PartEstimate] = []
         self.cycles = 0.0
         self._simulation, self._plan, self._lengths, self._tail = simulation, plan, lengths, tail

@@ -19,7 +19,7 @@ from mavcg.simulate.program_image import read_program
 from mavcg.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram, cache_report
 from mavcg.sources.compile_commands import LANGUAGES
 
-BUFFER_LIMIT = 1 << 29  # bytes of a call's buffers
+BUFFER_LIMIT = 1 << 29  # maximum bytes of all buffers of a call
 WARM_CALLS = 1
 
 
@@ -27,9 +27,9 @@ WARM_CALLS = 1
 class Simulation:
     """A simulated call.
 
-    function: symbol that ran. counts: counts of the last call. figures: facts of the core, whose `assumed` sentences
-    and unmodelled instructions show what the result depends on. warm: number of calls before it. model_error: the
-    model's error on silicon.
+    file, function: the code and the symbol that was called. order: "in" or "out", as Timing.order. counts: counts of
+    the last call. figures: facts of the core, with the assumptions made. warm: number of calls before the counted one.
+    model_error: relative error of the pipeline model against silicon, 0.09 for 9 %; None if unknown.
     """
 
     file: str
@@ -43,7 +43,7 @@ class Simulation:
 
     @property
     def confidence(self) -> dict[str, Any]:
-        """Return the grade, the pipeline model's error on silicon, the assumptions, and instructions without facts."""
+        """Return how far the result can be trusted: model error, assumptions, instructions without facts, a grade."""
         unmodelled = sum(1 for _ in self.counts.unmodelled)
         return {
             "pipeline_error": self.model_error,
@@ -54,12 +54,15 @@ class Simulation:
 
 
 def parse_arguments_of_call(text: str) -> Arguments:
-    """Return the arguments of one call, from the value of --args. Raises: MavcgError."""
+    """Parse the value of --args as the arguments of one call. Raises: MavcgError if it is malformed."""
     return parse_call(text, text, BUFFER_LIMIT, "a simulated call", with_ranges=False)
 
 
 def read_code(path: Path) -> CodeImage:
-    """Return the code of an AArch64 assembly file, object, library or program. Raises: MavcgError for other files."""
+    """Return the code image of an AArch64 assembly file, object, library or program.
+
+    Raises: MavcgError for a file that cannot be read, and for source code.
+    """
     try:
         with path.open("rb") as file:
             head = file.read(4)
@@ -89,13 +92,14 @@ def simulate(
     contents: Sequence[bytes] = (),
     progress: Callable[[str], None] = lambda what: None,
 ) -> Simulation:
-    """Simulate a call of a function on a core and return its cycles and their causes.
+    """Simulate a call of a function on a core, and return its cycles, stalls and cache accesses.
 
-    arguments: words such as "buf:4096 i:64". board: gives caches, clock and memory. warm: calls before the one that is
-    counted, which leave caches and predictor warm; each begins with the same memory. sharing: cores that use the caches
-    and the memory alike. limit: instructions of a call. facts: of the core in place of those of its file and board.
-    contents: of the buffers of `arguments`, in their order.
-    Raises: MavcgError for a function that is not there, and for a call that does not return.
+    arguments: text such as "buf:4096 i:64", parsed arguments, or a complete state. board: gives caches, clock and
+    memory. warm: calls before the counted one, which warm caches and predictor; every call begins with the same memory.
+    sharing: number of cores that use the shared caches and the memory equally. limit: maximum instructions of a call.
+    facts: facts of the core, instead of those of its file and the board. contents: bytes of the buffers of `arguments`,
+    in the order of the buffers. progress: called with a message before each call.
+    Raises: MavcgError for an unknown function, and for a call that does not return.
     """
     image = read_code(code) if isinstance(code, Path) else code
     name = str(code) if isinstance(code, Path) else "code"
@@ -116,7 +120,7 @@ def simulate(
 
 
 def simulation_json(simulation: Simulation) -> dict[str, Any]:
-    """Return a simulation as `mavcg simulate --json` prints it."""
+    """Return a simulation as the JSON document of `mavcg simulate --json`."""
     counts = simulation.counts
     return {
         "file": simulation.file,

@@ -1,7 +1,7 @@
-"""Write a core's timing as the tables that the C library reads: latencies by class and role, resources by class.
+"""Convert a core's timing to the tables of the C library: latencies by class and operand role, resources by class.
 
-Classes are numbered as instructions need them, and the tables grow with each new block. All figures are those of
-Timing, which the analytic models read too (passes/asm/models).
+Classes are numbered in the order in which they occur in the code, so that new basic blocks extend the tables. All
+figures come from Timing, which the analytic models use too (passes/asm/models).
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from mavcg.simulate.core_facts import CALLEE_CYCLES, LINE_BYTES, SimulatedCore
 from mavcg.simulate.harness import ffi, library
 from mavcg.simulate.rows import NO_REGISTER, PREFETCH, UNMODELLED, DecodedInstr, prefetch_address, register_number
 
-UNMODELLED_LATENCY = 4  # cycles, of instructions without facts; in order, nothing issues beside them
+UNMODELLED_LATENCY = 4  # cycles of an instruction without facts; on in-order cores it issues alone
 _ROLES = ("", *ROLES)
 _WRITEBACK = "writeback"
-# Fields that the machine and SimulatedCore have under one name.
+# Fields with the same name in sim_machine and SimulatedCore.
 _PLAIN_FACTS = (
     "reorder_buffer issue_queue load_queue store_queue mispredict history_bits split_cycles memory_latency miss_slots "
     "prefetch_lines far_lines prefetch_pages stream_lines memory_line_cycles"
@@ -40,7 +40,7 @@ class TimingTables:
             raise MavcgError(f"cores/{timing.core}.toml: issue.pools: {len(self.units)} units; the simulator has 64")
 
     def row(self, decoded: DecodedInstr) -> Any:
-        """Return the C row of an instruction; a new class gets its numbers.
+        """Return the C library's sim_row of an instruction; a class that occurs for the first time is numbered.
 
         Raises: MavcgError for an instruction with more registers than a row holds.
         """
@@ -79,7 +79,7 @@ class TimingTables:
         return UNMODELLED_LATENCY if name == UNMODELLED else self.timing.of(name).latency
 
     def latency_table(self) -> Any:
-        """Return the latencies by producer, consumer and role, as sim_tables takes them."""
+        """Return the latencies in cycles, [producer][consumer][role], for sim_tables."""
         names, table = list(self.classes), []
         for producer in names:
             for consumer in names:
@@ -96,7 +96,7 @@ class TimingTables:
         return self._latencies[key]
 
     def pattern_table(self) -> Any:
-        """Return the resources by pattern, as sim_tables takes them."""
+        """Return the units and issue constraints of each pattern, for sim_tables."""
         table = ffi().new("sim_pattern[]", max(1, len(self._uses)))
         for pattern, op in zip(table, self._uses, strict=False):
             self._fill(pattern, op)
@@ -133,7 +133,7 @@ class TimingTables:
 
 
 def c_machine(timing: Timing, core: SimulatedCore) -> Any:
-    """Return the machine that sim_new takes. Raises: MavcgError if it has too many rules for it."""
+    """Return a core as the sim_machine of the C library. Raises: MavcgError if it has more than SIM_RULES rules."""
     machine = ffi().new("sim_machine *")
     rules = library().SIM_RULES
     if max(len(timing.no_dual_issue), len(timing.forbidden_distances)) > rules:
@@ -157,7 +157,7 @@ def c_machine(timing: Timing, core: SimulatedCore) -> Any:
 
 
 def c_rows(rows: Sequence[Any]) -> Any:
-    """Return an array of the rows of a block."""
+    """Return the rows of a basic block as one C array."""
     table = ffi().new("sim_row[]", max(1, len(rows)))
     for at, row in enumerate(rows):
         table[at] = row[0]
