@@ -28,8 +28,8 @@ class DecodedInstr:
     """An executed instruction.
 
     op: the operation as the pipeline models take it; its class is UNMODELLED if the instruction tables or the core's
-    file lack it; `why` is the reason. flow, memory: numbers of sim_flow and sim_memory in simulate_api.h. size: bytes that
-    it accesses in memory. address: address operand of a prefetch.
+    file lack it; `why` is the reason. flow, memory: numbers of sim_flow and sim_memory in simulate_api.h. size: bytes
+    that it accesses in memory. address: address operand of a prefetch.
     """
 
     op: Op
